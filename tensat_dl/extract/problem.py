@@ -1,0 +1,209 @@
+"""The extraction problem: an e-graph stripped to what choosing e-nodes depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import fsum
+
+import numpy as np
+
+from tensat_dl.extract.types import ExtractionError
+from tensat_dl.ir.egraph import EGraph
+
+#: One e-node for each chosen e-class.
+Choice = dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Candidates for each e-class. Classes and e-nodes keep the numbers they have in the `EGraph`.
+
+    Weights-only classes are gone: they cost nothing and are there anyway. Reducing a problem makes another
+    one with fewer entries in ``nodes``; ``kids``, ``cost`` and ``home`` are shared between the two.
+    """
+
+    roots: tuple[int, ...]  #: classes to derive, each once
+    nodes: Mapping[int, tuple[int, ...]]  #: candidate e-nodes of each class, ascending
+    kids: Mapping[int, tuple[int, ...]]  #: distinct child classes of each e-node, in argument order
+    cost: list[float]  #: of each e-node
+    home: list[int]  #: e-class of each e-node
+
+    @property
+    def num_nodes(self) -> int:
+        return sum(map(len, self.nodes.values()))
+
+    def successors(self) -> dict[int, tuple[int, ...]]:
+        """For each class the distinct children of all its candidates."""
+        kids = self.kids
+        return {c: tuple(dict.fromkeys(d for n in ns for d in kids[n])) for c, ns in self.nodes.items()}
+
+    def parents(self) -> dict[int, list[int]]:
+        """For each class the candidate e-nodes that have it as a child."""
+        users: dict[int, list[int]] = {c: [] for c in self.nodes}
+        for ns in self.nodes.values():
+            for n in ns:
+                for d in self.kids[n]:
+                    users[d].append(n)
+        return users
+
+    def total(self, choice: Choice) -> float:
+        """Cost of a choice; correctly rounded, so it does not depend on the order of summation."""
+        return fsum(self.cost[n] for n in choice.values())
+
+
+def from_egraph(egraph: EGraph) -> Problem:
+    """The problem of a priced e-graph, without anything that cannot be part of an answer.
+
+    Raises `ExtractionError` for a cost that is negative or not finite and for a root without a derivation.
+    """
+    leaf = egraph.weights_only
+    relevant = ~leaf[egraph.node_class]
+    bad = np.flatnonzero(relevant & ~(np.isfinite(egraph.cost) & (egraph.cost >= 0)))
+    if bad.size:
+        n = int(bad[0])
+        raise ExtractionError(
+            f"e-node {n} ({egraph.op[n]}) has cost {egraph.cost[n]}: "
+            f"costs must be finite and not negative ({bad.size} such e-nodes)"
+        )
+    is_leaf = leaf.tolist()
+    offsets = egraph.offsets.tolist()
+    children = egraph.children.tolist()
+    kids: dict[int, tuple[int, ...]] = {}
+    nodes: dict[int, tuple[int, ...]] = {}
+    for c in range(egraph.num_classes):
+        if is_leaf[c]:
+            continue
+        nodes[c] = tuple(egraph.nodes_of(c))
+        for n in nodes[c]:
+            kids[n] = tuple(
+                dict.fromkeys(d for d in children[offsets[n] : offsets[n + 1]] if not is_leaf[d])
+            )
+    roots = tuple(dict.fromkeys(r for r in egraph.roots if not is_leaf[r]))
+    whole = Problem(roots, nodes, kids, egraph.cost.tolist(), egraph.node_class.tolist())
+    pruned = prune(whole, nodes)
+    if pruned is None:
+        derived = derivation(whole)
+        missing = next(r for r in roots if r not in derived)
+        raise ExtractionError(
+            f"root e-class {missing} has no finite derivation: each of its e-nodes needs, directly or "
+            "indirectly, an e-class that is empty or depends on itself"
+        )
+    return pruned
+
+
+def prune(problem: Problem, nodes: Mapping[int, Iterable[int]]) -> Problem | None:
+    """The problem with only the given candidates, less those that no acyclic derivation of the roots uses.
+
+    An e-node goes if one of its children cannot be derived, a class if the roots do not reach it. None if a
+    root cannot be derived.
+    """
+    alive = replace(problem, nodes={c: tuple(ns) for c, ns in nodes.items()})
+    derived = set(derivation(alive))
+    if not derived.issuperset(problem.roots):
+        return None
+    kids = problem.kids
+    kept: dict[int, tuple[int, ...]] = {}
+    stack = list(problem.roots)
+    while stack:
+        c = stack.pop()
+        if c in kept:
+            continue
+        kept[c] = tuple(n for n in alive.nodes[c] if all(d in derived for d in kids[n]) and c not in kids[n])
+        stack.extend(d for n in kept[c] for d in kids[n] if d not in kept)
+    return replace(problem, nodes={c: kept[c] for c in sorted(kept)})
+
+
+def derivation(problem: Problem) -> Choice:
+    """Some acyclic choice for every class that has one, children first (linear time, cost ignored)."""
+    users: dict[int, list[int]] = {}
+    waiting: dict[int, int] = {}
+    ready: list[int] = []
+    for ns in problem.nodes.values():
+        for n in ns:
+            waiting[n] = len(problem.kids[n])
+            if not waiting[n]:
+                ready.append(n)
+            for d in problem.kids[n]:
+                users.setdefault(d, []).append(n)
+    choice: Choice = {}
+    for n in ready:  # grows while it is read
+        c = problem.home[n]
+        if c in choice:
+            continue
+        choice[c] = n
+        for user in users.get(c, ()):
+            waiting[user] -= 1
+            if not waiting[user]:
+                ready.append(user)
+    return choice
+
+
+def needed(problem: Problem, pick: Callable[[int], int]) -> Choice:
+    """The part of a choice that the roots reach, in ascending order of class."""
+    found: Choice = {}
+    stack = list(problem.roots)
+    while stack:
+        c = stack.pop()
+        if c not in found:
+            found[c] = pick(c)
+            stack.extend(d for d in problem.kids[found[c]] if d not in found)
+    return {c: found[c] for c in sorted(found)}
+
+
+def topological(problem: Problem, choice: Choice) -> list[int] | None:
+    """The chosen classes, children first; None if the choice is cyclic. Children not chosen are ignored."""
+    waiting = {c: 0 for c in choice}
+    users: dict[int, list[int]] = {c: [] for c in choice}
+    for c, n in choice.items():
+        for d in problem.kids[n]:
+            if d in waiting:
+                waiting[c] += 1
+                users[d].append(c)
+    order = [c for c, count in waiting.items() if not count]
+    for c in order:  # grows while it is read
+        for user in users[c]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                order.append(user)
+    return order if len(order) == len(choice) else None
+
+
+def strong_components(
+    vertices: Iterable[int], successors: Mapping[int, Iterable[int]]
+) -> list[list[int]]:
+    """Tarjan's strongly connected components, each after all those that it reaches."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    on_stack: set[int] = set()
+    stack: list[int] = []
+    components: list[list[int]] = []
+    for start in vertices:
+        if start in index:
+            continue
+        index[start] = low[start] = len(index)
+        stack.append(start)
+        on_stack.add(start)
+        work: list[tuple[int, Iterator[int]]] = [(start, iter(successors[start]))]
+        while work:
+            v, rest = work[-1]
+            for w in rest:
+                if w not in index:
+                    index[w] = low[w] = len(index)
+                    stack.append(w)
+                    on_stack.add(w)
+                    work.append((w, iter(successors[w])))
+                    break
+                if w in on_stack:
+                    low[v] = min(low[v], index[w])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[v])
+                if low[v] == index[v]:
+                    component: list[int] = []
+                    while not component or component[-1] != v:
+                        component.append(stack.pop())
+                    on_stack.difference_update(component)
+                    components.append(component)
+    return components

@@ -1,0 +1,59 @@
+"""What extraction returns, what stops it, and how it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["optimal", "feasible"]
+
+#: Called with the cost of the best answer so far and the proven lower bound, both in milliseconds.
+Progress = Callable[[float, float], None]
+
+#: Relative difference of cost below which two answers count as equally good, so that no time is spent on
+#: proving that an answer cannot be improved by less than floating point resolves.
+TOLERANCE = 1e-9
+
+
+class ExtractionError(ValueError):
+    """The e-graph cannot be extracted from: bad costs, roots without a derivation, or an unusable method."""
+
+
+class CyclicEGraphError(ExtractionError):
+    """``ilp-none`` was asked for an e-graph with cycles, where its answer could be cyclic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When to stop before optimality is proven.
+
+    ``work`` is deterministic: equal inputs stop at the same point on every machine. One unit is about a
+    microsecond of simplex iterations (see `tensat_dl.extract.budget`); the default is about ten seconds.
+    ``seconds`` is wall-clock time, kept softly, and makes answers depend on the machine when it binds.
+    """
+
+    seconds: float | None = None
+    work: float = 10_000_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """An acyclic choice of one e-node for each e-class that is needed to derive the roots.
+
+    ``choices`` maps e-class to e-node. Classes computed from weights alone are leaves and are not in it.
+    ``cost`` and ``bound`` are in milliseconds: no derivation of the roots costs less than ``bound``. A status
+    of ``optimal`` means that the two agree within a relative 1e-9.
+    """
+
+    choices: dict[int, int]
+    cost: float
+    bound: float
+    status: Status
+    method: str
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """Relative distance between cost and bound: 0 is proven optimal, 1 is nothing known."""
+        return 0.0 if self.cost <= self.bound else (self.cost - self.bound) / self.cost

@@ -1,0 +1,34 @@
+"""Tensor types: an element type and a static shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+#: Element types in a fixed order: the position is the code that stands first in an encoded type.
+DTYPES = ("f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64", "u8", "bool")
+ITEMSIZE = {"f32": 4, "f16": 2, "bf16": 2, "f64": 8, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "bool": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """The type of one tensor, such as ``f32[64, 1024]``."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * ITEMSIZE[self.dtype]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"

@@ -1,0 +1,69 @@
+"""Located messages: what is wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
+
+from tensat_dl.lang.source import Span
+
+#: Longer source lines are cut around the caret.
+WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One message. ``span`` is None for a file that could not be read at all."""
+
+    message: str
+    span: Span | None
+    hint: str = ""
+    severity: Literal["error", "warning"] = "error"
+    path: str = ""
+
+    def render(self) -> str:
+        """``file:line:col: error: message``, the source line, a caret line, and the hint."""
+        if self.span is None:
+            lines = [f"{self.path}: {self.severity}: {self.message}"]
+        else:
+            source = self.span.source
+            number, column = source.position(self.span.start)
+            lines = [f"{source.path}:{number}:{column}: {self.severity}: {self.message}"]
+            lines += _excerpt(source.line(number), number, column, self.span.end - self.span.start)
+        if self.hint:
+            lines.append(f"  = hint: {self.hint}")
+        return "\n".join(lines)
+
+
+def _excerpt(text: str, number: int, column: int, length: int) -> list[str]:
+    start = 0 if column <= WIDTH - 20 else column - WIDTH // 2
+    shown = text[start : start + WIDTH].replace("\t", " ")
+    shown = "".join(c if c.isprintable() else "�" for c in shown)
+    at = column - 1 - start
+    carets = "^" * max(1, min(length, len(shown) - at))
+    gutter = str(number)
+    return [f"  {gutter} | {shown}", f"  {' ' * len(gutter)} | {' ' * at}{carets}"]
+
+
+class TsrError(Exception):
+    """Bad input. Carries every diagnostic that was found before giving up."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        return "\n\n".join(d.render() for d in self.diagnostics)
+
+
+def error(span: Span, message: str, hint: str = "") -> TsrError:
+    """One located error, ready to raise."""
+    return TsrError([Diagnostic(message, span, hint)])
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``did you mean `relu`?`` if a known name is near, else an empty string."""
+    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"did you mean `{near[0]}`?" if near else ""
