@@ -148,7 +148,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    name: str
+    target: LValue
     type: TypeExpr
     span: Span = _span()
 

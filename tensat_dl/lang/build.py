@@ -175,7 +175,7 @@ class BuildTree(Transformer[Any, Any]):
         return _stmts(parts)
 
     def input(self, meta: Meta, parts: list[Any]) -> ast.Input:
-        return ast.Input(str(parts[0]), parts[1], span=self._at(meta))
+        return ast.Input(parts[0], parts[1], span=self._at(meta))
 
     def weight(self, meta: Meta, parts: list[Any]) -> ast.Weight:
         return ast.Weight(parts[0], parts[1], parts[2], span=self._at(meta))

@@ -1,0 +1,350 @@
+"""Evaluates the expressions of the language, in the concrete and in the symbolic domain (see `symbolic`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensat_dl.ir.types import DTYPES, TensorType
+from tensat_dl.lang import ast
+from tensat_dl.lang.diagnostics import did_you_mean, error
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
+
+
+@dataclass(frozen=True, slots=True)
+class SymType:
+    """A tensor type of known rank whose element type and dimensions may be unknown."""
+
+    dtype: str | Opaque
+    shape: tuple[Int, ...]
+
+
+AnyType = TensorType | SymType
+
+
+class Absent(Exception):
+    """An optional tensor that is not there was used."""
+
+
+class Lazy:
+    """A name whose expression is evaluated when it is first used."""
+
+    def __init__(self, expr: ast.Expr) -> None:
+        self.expr = expr
+
+
+Env = dict[str, Any]
+
+
+def evaluate(expr: ast.Expr, env: Env) -> Any:
+    """The value of an expression: int, float, bool, str, tuple, a tensor type, or their symbolic counterparts.
+
+    Raises `TsrError` for an unknown name or a misuse, `EvaluationError` if there is no value.
+    """
+    match expr:
+        case ast.Const(value):
+            return value
+        case ast.Name(id):
+            return _lookup(id, expr, env)
+        case ast.ListExpr(items):
+            if isinstance(items, ast.EachIn):
+                return tuple(_each(items, env))
+            return tuple(evaluate(i, env) for i in items)
+        case ast.If(condition, then, otherwise):
+            c = evaluate(condition, env)
+            if not isinstance(c, bool):
+                raise error(condition.span, "this condition is not known when rules are compiled")
+            return evaluate(then if c else otherwise, env)
+        case ast.Unary("-", operand):
+            value = evaluate(operand, env)
+            return -value if isinstance(value, float) else sym.neg(_int(value, operand))
+        case ast.Unary("not", operand):
+            return sym.negate(_bool(evaluate(operand, env), operand))
+        case ast.Binary():
+            return _binary(expr, env)
+        case ast.Index(base, index):
+            items = _list(evaluate(base, env), base)
+            i = _int(evaluate(index, env), index)
+            if isinstance(i, int) and not -len(items) <= i < len(items):
+                raise EvaluationError(f"index {i} is outside a list of {len(items)}")
+            return items[i] if isinstance(i, int) else sym.select(items, i)
+        case ast.Section(base, start, stop):
+            items = _list(evaluate(base, env), base)
+            low = None if start is None else _known_int(evaluate(start, env), start)
+            high = None if stop is None else _known_int(evaluate(stop, env), stop)
+            return items[low:high]
+        case ast.Call(fn, args, attrs):
+            function = FUNCTIONS.get(fn)
+            if function is None:
+                hint = did_you_mean(fn, FUNCTIONS)
+                raise error(expr.fn_span, f"unknown function `{fn}`", hint)
+            if attrs:
+                raise error(attrs[0].span, f"`{fn}` takes no attributes")
+            if isinstance(args, ast.EachIn):
+                values = [tuple(_each(args, env))]
+            else:
+                values = [evaluate(a, env) for a in args]
+            low_arity, high_arity, implementation = function
+            if not low_arity <= len(values) <= high_arity:
+                raise error(expr.span, f"`{fn}` takes {_count(low_arity, high_arity)}, not {len(values)}")
+            try:
+                return implementation(*values)
+            except TypeError as e:
+                raise error(expr.span, f"`{fn}` can't be applied to this: {e}") from None
+    raise AssertionError(expr)
+
+
+def _count(low: int, high: int) -> str:
+    return f"{low} argument{'s' if low != 1 else ''}" if low == high else f"{low} or more arguments"
+
+
+def _lookup(name: str, expr: ast.Name, env: Env) -> Any:
+    if name not in env:
+        if name in DTYPES:
+            return name
+        raise error(expr.span, f"unknown name `{name}`", did_you_mean(name, [*env, *DTYPES]))
+    value = env[name]
+    if value is None:
+        raise Absent
+    if isinstance(value, Lazy):
+        env[name] = value = evaluate(value.expr, env)
+    return value
+
+
+def _each(each: ast.EachIn, env: Env) -> list[Any]:
+    inner = dict(env)
+    out = []
+    for i in range_values(each.range, env):
+        inner[each.var] = i
+        out.append(evaluate(each.body, inner))
+    return out
+
+
+def range_values(over: ast.Range, env: Env) -> list[Any]:
+    """The elements of ``a..b`` or of a list."""
+    if over.stop is None:
+        return list(_list(evaluate(over.start, env), over.start))
+    start = _known_int(evaluate(over.start, env), over.start)
+    stop = _known_int(evaluate(over.stop, env), over.stop)
+    if stop - start > 100_000:
+        raise error(over.span, f"the range has {stop - start:,} elements; at most 100,000 are allowed")
+    return list(range(start, stop))
+
+
+def _binary(expr: ast.Binary, env: Env) -> Any:
+    op = expr.op
+    if op in ("and", "or"):
+        left = _bool(evaluate(expr.left, env), expr.left)
+        if left is (op == "or"):  # the other side may not even be defined: short-circuit
+            return left
+        right = _bool(evaluate(expr.right, env), expr.right)
+        return sym.all_of((left, right)) if op == "and" else sym.any_of((left, right))
+    left, right = evaluate(expr.left, env), evaluate(expr.right, env)
+    if op in ("==", "!="):
+        same = sym.equal(left, right)
+        return same if op == "==" else sym.negate(same)
+    if op == "++":
+        return _list(left, expr.left) + _list(right, expr.right)
+    if isinstance(left, float) or isinstance(right, float):
+        return _float_binary(expr, left, right)
+    a, b = _int(left, expr.left), _int(right, expr.right)
+    match op:
+        case "<=":
+            return sym.at_most(a, b)
+        case "<":
+            return sym.at_most(sym.add(a, 1), b)
+        case ">=":
+            return sym.at_most(b, a)
+        case ">":
+            return sym.at_most(sym.add(b, 1), a)
+        case "+":
+            return sym.add(a, b)
+        case "-":
+            return sym.sub(a, b)
+        case "*":
+            return sym.mul(a, b)
+        case "/":
+            return sym.floordiv(a, b)
+        case "%":
+            return sym.mod(a, b)
+    raise error(expr.span, f"`{op}` works on tensors, not on numbers")
+
+
+_FLOAT: dict[str, Callable[[float, float], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def _float_binary(expr: ast.Binary, left: Any, right: Any) -> Any:
+    for value, side in ((left, expr.left), (right, expr.right)):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise error(side.span, f"expected a number, found {describe(value)}")
+    if expr.op not in _FLOAT:
+        raise error(expr.span, f"`{expr.op}` works on integers")
+    try:
+        return _FLOAT[expr.op](left, right)
+    except ZeroDivisionError:
+        raise EvaluationError("division by zero") from None
+
+
+def describe(value: Any) -> str:
+    """What kind of thing a value is, for messages."""
+    match value:
+        case TensorType() | SymType():
+            return "a tensor"
+        case tuple():
+            return "a list"
+        case bool() | Condition():
+            return "a truth value"
+        case int() | Sym():
+            return "an integer"
+        case float():
+            return "a float"
+        case str():
+            return f'"{value}"'
+    return "something else"
+
+
+def _int(value: Any, at: ast.Expr) -> Int:
+    if isinstance(value, bool) or not isinstance(value, int | Sym):
+        raise error(at.span, f"expected an integer, found {describe(value)}")
+    return value
+
+
+def _known_int(value: Any, at: ast.Expr) -> int:
+    if isinstance(value, Sym):
+        raise error(at.span, "this integer is not known when rules are compiled")
+    known = _int(value, at)
+    assert isinstance(known, int)
+    return known
+
+
+def _bool(value: Any, at: ast.Expr) -> bool | Condition:
+    if not isinstance(value, bool | Condition):
+        raise error(at.span, f"expected a condition, found {describe(value)}")
+    return value
+
+
+def _list(value: Any, at: ast.Expr) -> tuple[Any, ...]:
+    if not isinstance(value, tuple):
+        raise error(at.span, f"expected a list, found {describe(value)}")
+    return value
+
+
+# ---- functions ------------------------------------------------------------------------------------------
+
+
+def _tensor(value: Any) -> AnyType:
+    if not isinstance(value, TensorType | SymType):
+        raise TypeError(f"expected a tensor, found {describe(value)}")
+    return value
+
+
+def _rank(x: Any) -> int:
+    return len(_tensor(x).shape)
+
+
+def _dim(x: Any, i: Int) -> Int:
+    shape = _tensor(x).shape
+    if isinstance(i, int) and not -len(shape) <= i < len(shape):
+        raise EvaluationError(f"a tensor of rank {len(shape)} has no dimension {i}")
+    return sym.select(shape, i)
+
+
+def _set(items: tuple[Int, ...], index: Int, value: Int) -> tuple[Int, ...]:
+    if not isinstance(index, int):
+        raise TypeError("the position is not known when rules are compiled")
+    if not -len(items) <= index < len(items):
+        raise EvaluationError(f"index {index} is outside a list of {len(items)}")
+    out = list(items)
+    out[index] = value
+    return tuple(out)
+
+
+def _broadcast(a: tuple[Int, ...], b: tuple[Int, ...]) -> tuple[Int, ...]:
+    """NumPy broadcasting. Where two dimensions are unknown the result is their maximum, under the condition that
+    they are equal or one of them is 1; `Broadcast` carries those conditions out."""
+    rank = max(len(a), len(b))
+    out: list[Int] = []
+    conditions: list[sym.Bool] = []
+    for x, y in zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True):
+        if x == 1 or x == y:
+            out.append(y)
+        elif y == 1:
+            out.append(x)
+        else:
+            conditions.append(sym.any_of((sym.equal(x, y), sym.equal(x, 1), sym.equal(y, 1))))
+            out.append(sym.maximum(x, y))
+    return Broadcast(tuple(out), sym.all_of(conditions))
+
+
+class Broadcast(tuple[Int, ...]):
+    """A shape that exists only if ``condition`` holds."""
+
+    condition: sym.Bool
+
+    def __new__(cls, shape: tuple[Int, ...], condition: sym.Bool) -> Broadcast:
+        self = super().__new__(cls, shape)
+        self.condition = condition
+        return self
+
+
+def _prod(items: tuple[Int, ...]) -> Int:
+    total: Int = 1
+    for i in items:
+        total = sym.mul(total, i)
+    return total
+
+
+def _sum(items: tuple[Int, ...]) -> Int:
+    total: Int = 0
+    for i in items:
+        total = sym.add(total, i)
+    return total
+
+
+def _extreme(fold: Callable[[Int, Int], Int]) -> Callable[..., Int]:
+    def apply(*items: Any) -> Int:
+        values = items[0] if len(items) == 1 and isinstance(items[0], tuple) else items
+        if not values:
+            raise EvaluationError("the list is empty")
+        result: Int = values[0]
+        for v in values[1:]:
+            result = fold(result, v)
+        return result
+
+    return apply
+
+
+def _distinct(items: tuple[Int, ...]) -> sym.Bool:
+    if any(isinstance(i, Sym) for i in items):
+        return Condition("distinct", items)
+    return len(set(items)) == len(items)
+
+
+#: name -> (fewest arguments, most arguments, implementation)
+FUNCTIONS: Mapping[str, tuple[int, int, Callable[..., Any]]] = {
+    "rank": (1, 1, _rank),
+    "dim": (2, 2, _dim),
+    "shape": (1, 1, lambda x: _tensor(x).shape),
+    "dtype": (1, 1, lambda x: _tensor(x).dtype),
+    "len": (1, 1, len),
+    "prod": (1, 1, _prod),
+    "sum": (1, 1, _sum),
+    "max": (1, 16, _extreme(sym.maximum)),
+    "min": (1, 16, _extreme(sym.minimum)),
+    "all": (1, 1, sym.all_of),
+    "any": (1, 1, sym.any_of),
+    "set": (3, 3, _set),
+    "broadcast": (2, 2, _broadcast),
+    "distinct": (1, 1, _distinct),
+}

@@ -1,0 +1,272 @@
+"""Integers that may be unknown: polynomials over atoms, and conditions on them.
+
+Shape rules are evaluated in two domains by one evaluator. With concrete shapes every value is a Python int and
+every condition a Python bool. With pattern variables a dimension is an *atom*, arithmetic builds polynomials with
+integer coefficients, and a condition that is neither plainly true nor plainly false is a `Condition`. Atoms are
+tuples whose first element tells their kind:
+
+    ("dim", x, i)        dimension i of tensor variable x
+    ("attr", a)          integer attribute variable a
+    ("elem", a, i)       element i of list variable a
+    ("div", p, q)        p / q, rounded down            ("mod", p, q)    the remainder
+    ("max", p, q)  ("min", p, q)                        ("select", ps, p)  element p of the list ps
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+Atom = tuple[Any, ...]
+Monomial = tuple[Atom, ...]
+
+
+@dataclass(frozen=True)
+class Sym:
+    """A polynomial: sorted (monomial, coefficient) pairs without zero coefficients. Never a constant."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    @cached_property
+    def coefficients(self) -> Mapping[Monomial, int]:
+        return dict(self.terms)
+
+    def atoms(self) -> set[Atom]:
+        return {a for m, _ in self.terms for a in m}
+
+
+Int = int | Sym
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """An unknown value that is not an integer: an element type, a string, a float or a truth value."""
+
+    atom: Atom
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What must hold. ``eq``/``ne``/``le``: args = (p,), meaning p = 0, p != 0, p <= 0. ``same``: two values that
+    are not integers are equal. ``and``/``or``/``not`` combine conditions; ``distinct``: args = integers.
+    ``weight``/``value``: facts about a tensor variable that only an e-graph knows."""
+
+    kind: str
+    args: tuple[Any, ...]
+
+
+Bool = bool | Condition
+
+
+class EvaluationError(Exception):
+    """An expression has no value: division by zero, an index out of range, a list where a number is needed."""
+
+
+def atom(*parts: Any) -> Sym:
+    return Sym((((tuple(parts),), 1),))
+
+
+def _terms(x: Int) -> dict[Monomial, int]:
+    if isinstance(x, Sym):
+        return dict(x.terms)
+    return {(): x} if x else {}
+
+
+def _make(terms: Mapping[Monomial, int]) -> Int:
+    kept = {m: c for m, c in terms.items() if c}
+    if not kept:
+        return 0
+    if len(kept) == 1 and () in kept:
+        return kept[()]
+    return Sym(tuple(sorted(kept.items(), key=lambda t: repr(t[0]))))
+
+
+def add(a: Int, b: Int) -> Int:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    out = _terms(a)
+    for m, c in _terms(b).items():
+        out[m] = out.get(m, 0) + c
+    return _make(out)
+
+
+def neg(a: Int) -> Int:
+    return -a if isinstance(a, int) else _make({m: -c for m, c in a.terms})
+
+
+def sub(a: Int, b: Int) -> Int:
+    return add(a, neg(b))
+
+
+def mul(a: Int, b: Int) -> Int:
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    out: dict[Monomial, int] = {}
+    for m, c in _terms(a).items():
+        for n, d in _terms(b).items():
+            key = tuple(sorted(m + n, key=repr))
+            out[key] = out.get(key, 0) + c * d
+    return _make(out)
+
+
+def _exact_quotient(a: Int, b: Int) -> Int | None:
+    """a / b where b is a monomial that divides every term of a."""
+    divisor = _terms(b)
+    if len(divisor) != 1:
+        return None
+    ((by, factor),) = divisor.items()
+    out: dict[Monomial, int] = {}
+    for m, c in _terms(a).items():
+        rest = list(m)
+        for x in by:
+            if x not in rest:
+                return None
+            rest.remove(x)
+        if c % factor:
+            return None
+        out[tuple(rest)] = c // factor
+    return _make(out)
+
+
+def floordiv(a: Int, b: Int) -> Int:
+    if isinstance(b, int) and b == 0:
+        raise EvaluationError("division by zero")
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    exact = _exact_quotient(a, b)
+    return exact if exact is not None else atom("div", a, b)
+
+
+def mod(a: Int, b: Int) -> Int:
+    if isinstance(b, int) and b == 0:
+        raise EvaluationError("division by zero")
+    if isinstance(a, int) and isinstance(b, int):
+        return a % b
+    return 0 if _exact_quotient(a, b) is not None else atom("mod", a, b)
+
+
+def maximum(a: Int, b: Int) -> Int:
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    if a == b:
+        return a
+    return atom("max", *sorted((a, b), key=repr))
+
+
+def minimum(a: Int, b: Int) -> Int:
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    if a == b:
+        return a
+    return atom("min", *sorted((a, b), key=repr))
+
+
+def select(items: tuple[Int, ...], index: Int) -> Int:
+    """``items[index]``; negative indices count from the end."""
+    if isinstance(index, int):
+        if not -len(items) <= index < len(items):
+            raise EvaluationError(f"index {index} is outside a list of {len(items)}")
+        return items[index]
+    return atom("select", items, index)
+
+
+# ---- conditions -----------------------------------------------------------------------------------------
+
+
+def equal(a: Any, b: Any) -> Bool:
+    """Equality of integers, lists, or values of any other kind."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        if len(a) != len(b):
+            return False
+        return all_of(equal(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        raise EvaluationError("a list is compared with something that is not a list")
+    if isinstance(a, Opaque) or isinstance(b, Opaque):
+        return True if a == b else Condition("same", tuple(sorted((a, b), key=repr)))
+    if isinstance(a, Sym) or isinstance(b, Sym):
+        p = sub(a, b)
+        if isinstance(p, int):
+            return p == 0
+        if p.terms[0][1] < 0:  # a = b and b = a are one condition
+            flipped = neg(p)
+            assert isinstance(flipped, Sym)
+            p = flipped
+        return Condition("eq", (p,))
+    return bool(a == b)
+
+
+def at_most(a: Int, b: Int) -> Bool:
+    p = sub(a, b)
+    return p <= 0 if isinstance(p, int) else Condition("le", (p,))
+
+
+def negate(c: Bool) -> Bool:
+    if isinstance(c, bool):
+        return not c
+    if c.kind == "not":
+        inner: Bool = c.args[0]
+        return inner
+    if c.kind == "eq":
+        return Condition("ne", c.args)
+    if c.kind == "le":  # not p <= 0 is 1 - p <= 0 for integers
+        return at_most(sub(1, c.args[0]), 0)
+    return Condition("not", (c,))
+
+
+def all_of(conditions: Iterable[Bool]) -> Bool:
+    kept: list[Condition] = []
+    for c in conditions:
+        if c is False:
+            return False
+        if isinstance(c, Condition):
+            kept += [c] if c.kind != "and" else list(c.args)
+    unique = tuple(dict.fromkeys(kept))
+    if not unique:
+        return True
+    return unique[0] if len(unique) == 1 else Condition("and", unique)
+
+
+def any_of(conditions: Iterable[Bool]) -> Bool:
+    kept: list[Condition] = []
+    for c in conditions:
+        if c is True:
+            return True
+        if isinstance(c, Condition):
+            kept.append(c)
+    unique = tuple(dict.fromkeys(kept))
+    if not unique:
+        return False
+    return unique[0] if len(unique) == 1 else Condition("or", unique)
+
+
+def substitute(value: Any, known: Mapping[Atom, Int]) -> Any:
+    """The value with atoms replaced and simplified again."""
+    if not known or isinstance(value, (int, str, float, bool)) or value is None:
+        return value
+    if isinstance(value, Sym):
+        total: Int = 0
+        for monomial, coefficient in value.terms:
+            product: Int = coefficient
+            for a in monomial:
+                product = mul(product, _substitute_atom(a, known))
+            total = add(total, product)
+        return total
+    if isinstance(value, tuple):
+        return tuple(substitute(v, known) for v in value)
+    return value
+
+
+_REBUILD = {"div": floordiv, "mod": mod, "max": maximum, "min": minimum, "select": select}
+
+
+def _substitute_atom(a: Atom, known: Mapping[Atom, Int]) -> Int:
+    if a in known:
+        return known[a]
+    rebuild = _REBUILD.get(a[0])
+    if rebuild is None:
+        return Sym((((a,), 1),))
+    parts = [substitute(x, known) for x in a[1:]]
+    result: Int = rebuild(*parts)
+    return result

@@ -1,0 +1,214 @@
+"""The operator table: declarations of ``rules/ops.tsr`` and of user files, in the form that later stages use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from tensat_dl.ir.graph import AttrValue
+from tensat_dl.ir.types import DTYPES
+from tensat_dl.lang import ast
+from tensat_dl.lang.diagnostics import Diagnostic, TsrError
+from tensat_dl.lang.source import Span
+
+AttrType = Literal["int", "float", "bool", "string", "dtype", "axis", "ints", "choice"]
+ATTR_TYPES = ("int", "float", "bool", "string", "dtype", "axis", "ints")
+
+#: Infix operators on tensors stand for these.
+INFIX = {"+": "ewadd", "-": "ewsub", "*": "ewmul", "/": "ewdiv", "@": "matmul"}
+
+
+@dataclass(frozen=True, slots=True)
+class AttrDecl:
+    """A named attribute. ``length`` is n for int[n]; ``default`` is None where a value must be given."""
+
+    name: str
+    type: AttrType
+    length: int | None
+    choices: tuple[str, ...]
+    default: AttrValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpDecl:
+    """One operator. ``shapes`` and ``dtypes`` have one entry per output; a dtype of None means the first input's."""
+
+    name: str
+    doc: str
+    inputs: tuple[ast.TensorParam, ...]
+    attrs: tuple[AttrDecl, ...]
+    outputs: tuple[str, ...]  #: names of several outputs; empty for an operator with one
+    requires: tuple[ast.OpStmt, ...]
+    lets: tuple[tuple[str, ast.Expr], ...]
+    shapes: tuple[ast.Expr, ...]
+    dtypes: tuple[ast.Expr | None, ...]
+    flops: ast.Expr | None
+    presets: tuple[tuple[str, str, ast.Expr], ...]  #: (attribute, preset, value)
+    view: bool
+    opaque: bool
+    composition: ast.Expr | None
+    span: Span
+
+    @property
+    def num_outputs(self) -> int:
+        return max(1, len(self.outputs))
+
+    @property
+    def min_inputs(self) -> int:
+        return sum(p.kind != "optional" for p in self.inputs)
+
+    @property
+    def max_inputs(self) -> int | None:
+        """None if there is no limit."""
+        return None if any(p.kind == "many" for p in self.inputs) else len(self.inputs)
+
+    def attr(self, name: str) -> AttrDecl | None:
+        return next((a for a in self.attrs if a.name == name), None)
+
+    def preset(self, attr: str, name: str) -> ast.Expr | None:
+        return next((e for a, p, e in self.presets if (a, p) == (attr, name)), None)
+
+    @property
+    def signature(self) -> str:
+        """As in ``matmul(x, y, bias?; act = none)``."""
+        marks = {"one": "", "optional": "?", "many": ".."}
+        inputs = ", ".join(p.name + marks[p.kind] for p in self.inputs)
+        attrs = ", ".join(a.name for a in self.attrs)
+        return f"{self.name}({inputs}{'; ' + attrs if attrs else ''})"
+
+
+class OpTable(Mapping[str, OpDecl]):
+    """Operators by name."""
+
+    def __init__(self, decls: Iterable[OpDecl]) -> None:
+        self._decls = {d.name: d for d in decls}
+
+    def __getitem__(self, name: str) -> OpDecl:
+        return self._decls[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._decls)
+
+    def __len__(self) -> int:
+        return len(self._decls)
+
+
+def declare(op: ast.Op) -> OpDecl:
+    """The declaration of a parsed ``op``. Raises `TsrError` for what is wrong with it by itself."""
+    problems: list[Diagnostic] = []
+
+    def body(kind: str) -> list[ast.OpStmt]:
+        return [s for s in op.body if s.kind == kind]
+
+    seen: dict[str, Span] = {}
+    for param in (*op.params.tensors, *op.params.attrs):
+        if param.name in seen:
+            problems.append(Diagnostic(f"parameter `{param.name}` is declared twice", param.span))
+        seen[param.name] = param.span
+    for i, tensor in enumerate(op.params.tensors):
+        last = i == len(op.params.tensors) - 1
+        if tensor.kind == "many" and not last:
+            problems.append(Diagnostic(f"`{tensor.name}: tensor..` must be the last tensor", tensor.span))
+        if tensor.kind == "one" and any(t.kind == "optional" for t in op.params.tensors[:i]):
+            problems.append(Diagnostic(f"`{tensor.name}` follows an optional tensor", tensor.span))
+    attrs = tuple(_attr(a, problems) for a in op.params.attrs)
+    shapes = {s.name: s for s in body("shape")}
+    dtypes = {s.name: s for s in body("dtype")}
+    outputs: tuple[str | None, ...] = op.outputs or (None,)
+    if op.composition is None:
+        for out in outputs:
+            if out not in shapes:
+                what = f"output `{out}`" if out else "the result"
+                hint = "add a line `shape ...`, such as `shape shape(x)`"
+                problems.append(Diagnostic(f"`{op.name}` does not say the shape of {what}", op.name_span, hint))
+            if out not in dtypes and not op.params.tensors:
+                problems.append(
+                    Diagnostic(f"`{op.name}` has no inputs and does not say its element type", op.name_span)
+                )
+    elif op.outputs or op.opaque:
+        problems.append(Diagnostic("a composition has one output and is not opaque", op.name_span))
+    for stmt in (*body("shape"), *body("dtype")):
+        if stmt.name not in outputs:
+            problems.append(Diagnostic(f"`{stmt.name}` is not an output of `{op.name}`", stmt.span))
+    if problems:
+        raise TsrError(problems)
+    return OpDecl(
+        name=op.name,
+        doc=op.doc,
+        inputs=op.params.tensors,
+        attrs=attrs,
+        outputs=op.outputs,
+        requires=tuple(body("require")),
+        lets=tuple((s.name or "", s.value) for s in body("let") if s.value is not None),
+        shapes=tuple(e for o in outputs if o in shapes and (e := shapes[o].value) is not None),
+        dtypes=tuple(dtypes[o].value if o in dtypes else None for o in outputs),
+        flops=next((s.value for s in body("flops")), None),
+        presets=tuple((s.name or "", s.preset or "", s.value) for s in body("preset") if s.value is not None),
+        view=bool(body("view")),
+        opaque=op.opaque,
+        composition=op.composition,
+        span=op.name_span,
+    )
+
+
+def _attr(param: ast.AttrParam, problems: list[Diagnostic]) -> AttrDecl:
+    if not param.choices and param.type not in ATTR_TYPES:
+        hint = f"one of {', '.join(ATTR_TYPES)}, int[n], or alternatives such as `none | relu`"
+        problems.append(Diagnostic(f"unknown attribute type `{param.type}`", param.span, hint))
+    if param.length is not None and (param.type != "int" or param.length < 1):
+        problems.append(Diagnostic("only int[n] with n of 1 or more has a length", param.span))
+    decl = AttrDecl(param.name, param.type, param.length, param.choices, None)  # type: ignore[arg-type]
+    if param.default is None:
+        return decl
+    default = constant(param.default)
+    if default is not None:
+        default = coerce(decl, default)
+    if default is None:
+        problems.append(Diagnostic(f"`{param.name}` can't have this default", param.default.span))
+    return AttrDecl(decl.name, decl.type, decl.length, decl.choices, default)
+
+
+def constant(expr: ast.Expr) -> AttrValue | None:
+    """The value of a literal, of a name standing for itself, or of a list of integers; else None."""
+    match expr:
+        case ast.Const(value):
+            return value
+        case ast.Name(id):
+            return id
+        case ast.Unary("-", ast.Const(value)) if isinstance(value, int | float):
+            return -value
+        case ast.ListExpr(items) if isinstance(items, tuple):
+            values = [constant(i) for i in items]
+            if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
+                return tuple(v for v in values if isinstance(v, int))
+    return None
+
+
+def coerce(decl: AttrDecl, value: object) -> AttrValue | None:
+    """The value as an attribute of this declaration, or None if it is of the wrong type."""
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    if decl.length is not None:
+        if is_int:
+            return (value,) * decl.length  # type: ignore[return-value]
+        return value if _int_tuple(value) and len(value) == decl.length else None  # type: ignore
+    match decl.type:
+        case "int" | "axis":
+            return value if is_int else None  # type: ignore[return-value]
+        case "float":
+            return float(value) if is_int or isinstance(value, float) else None  # type: ignore[arg-type]
+        case "bool":
+            return value if isinstance(value, bool) else None
+        case "string":
+            return value if isinstance(value, str) else None
+        case "dtype":
+            return value if isinstance(value, str) and value in DTYPES else None
+        case "choice":
+            return value if isinstance(value, str) and value in decl.choices else None
+        case "ints":
+            return value if _int_tuple(value) else None  # type: ignore[return-value]
+    return None
+
+
+def _int_tuple(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(v, int) and not isinstance(v, bool) for v in value)

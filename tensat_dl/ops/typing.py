@@ -1,0 +1,212 @@
+"""Types of operator applications: the declaration's constraints and shape rule, on concrete or symbolic types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensat_dl.ir.types import TensorType
+from tensat_dl.lang import ast
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.evaluate import Absent, AnyType, Broadcast, Env, Lazy, SymType, evaluate
+from tensat_dl.ops.symbolic import Condition, EvaluationError
+from tensat_dl.ops.table import INFIX, OpDecl, OpTable
+
+
+class IllTyped(Exception):
+    """An application violates a constraint. ``message`` is the constraint's own text."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Typing:
+    """The output types, and the conditions under which the application is well-typed (none if concrete)."""
+
+    types: tuple[SymType, ...]
+    conditions: tuple[Condition, ...]
+
+    def concrete(self) -> tuple[TensorType, ...]:
+        """The types of an application whose inputs and attributes were concrete."""
+        out = []
+        for t in self.types:
+            assert isinstance(t.dtype, str)
+            out.append(TensorType(t.dtype, tuple(d for d in t.shape if isinstance(d, int))))
+        return tuple(out)
+
+
+def environment(decl: OpDecl, inputs: Sequence[AnyType], attrs: Mapping[str, Any]) -> Env:
+    """Names that a declaration's expressions may use: tensors by their types, attributes, lets (lazily)."""
+    env: Env = {}
+    for i, param in enumerate(decl.inputs):
+        if param.kind == "many":
+            env[param.name] = tuple(inputs[i:])
+        else:
+            env[param.name] = inputs[i] if i < len(inputs) else None
+    for a in decl.attrs:
+        if a.name in attrs:
+            env[a.name] = attrs[a.name]
+        for choice in a.choices:
+            env.setdefault(choice, choice)
+    for name, expr in decl.lets:
+        env[name] = Lazy(expr)
+    return env
+
+
+def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str, Any]) -> Typing:
+    """The type of ``op(inputs; attrs)``. Raises `IllTyped` if it certainly violates a constraint."""
+    decl = table[op]
+    if decl.composition is not None:
+        env = environment(decl, inputs, attrs)
+        conditions: list[Condition] = []
+        result = _infer_expr(table, decl.composition, env, conditions)
+        return Typing((result,), tuple(dict.fromkeys(conditions)))
+    env = environment(decl, inputs, attrs)
+    found: list[Condition] = []
+
+    def hold(condition: sym.Bool, message: str) -> None:
+        if condition is False:
+            raise IllTyped(message)
+        if isinstance(condition, Condition):
+            found.extend(condition.args if condition.kind == "and" else (condition,))
+
+    for stmt in decl.requires:
+        assert stmt.value is not None
+        message = stmt.message or stmt.value.span.text
+        try:
+            hold(evaluate(stmt.value, env), message)
+        except Absent:
+            continue
+        except EvaluationError as e:
+            raise IllTyped(f"{message} ({e})") from None
+    types = []
+    try:
+        for shape_expr, dtype_expr in zip(decl.shapes, decl.dtypes, strict=True):
+            shape = evaluate(shape_expr, env)
+            if isinstance(shape, Broadcast):
+                hold(shape.condition, "the shapes broadcast: dimensions are equal or 1")
+            dtype = evaluate(dtype_expr, env) if dtype_expr is not None else inputs[0].dtype
+            for d in shape:
+                if isinstance(d, int) and d <= 0:
+                    raise IllTyped("every dimension of the result is positive")
+            types.append(SymType(dtype, tuple(shape)))
+    except EvaluationError as e:
+        raise IllTyped(str(e)) from None
+    return Typing(tuple(types), tuple(dict.fromkeys(found)))
+
+
+def _infer_expr(table: OpTable, expr: ast.Expr, env: Env, conditions: list[Condition]) -> SymType:
+    """The type of a composition's expression."""
+    match expr:
+        case ast.Name(id) if isinstance(env.get(id), TensorType | SymType):
+            t = env[id]
+            return SymType(t.dtype, t.shape)
+        case ast.Binary(op, left, right) if op in INFIX:
+            operands = scalar_like(table, [left, right], env, conditions)
+            typing = infer(table, INFIX[op], operands, defaults(table[INFIX[op]]))
+        case ast.Call(fn, args, attrs) if fn in table and isinstance(args, tuple):
+            operands = scalar_like(table, args, env, conditions)
+            values = attributes(table[fn], attrs, env, operands)
+            typing = infer(table, fn, operands, values)
+        case _:
+            raise EvaluationError(f"`{expr.span.text}` is not a tensor")
+    conditions.extend(typing.conditions)
+    return typing.types[0]
+
+
+def scalar_like(
+    table: OpTable, exprs: Sequence[ast.Expr], env: Env, conditions: list[Condition]
+) -> list[AnyType]:
+    """Types of operands, where a number is a scalar of the first tensor's element type."""
+    types = [None if is_number(e) else _infer_expr(table, e, env, conditions) for e in exprs]
+    dtype = next((t.dtype for t in types if t is not None), "f32")
+    return [SymType(dtype, ()) if t is None else t for t in types]
+
+
+def is_number(expr: ast.Expr) -> bool:
+    """Whether an expression in tensor position is a numeric literal."""
+    match expr:
+        case ast.Const(_, "int" | "float"):
+            return True
+        case ast.Unary("-", ast.Const(_, "int" | "float")):
+            return True
+    return False
+
+
+def defaults(decl: OpDecl) -> dict[str, Any]:
+    """The attributes that have a default, with it."""
+    return {a.name: a.default for a in decl.attrs if a.default is not None}
+
+
+def attributes(
+    decl: OpDecl, given: Sequence[ast.KeywordArg], env: Env, inputs: Sequence[AnyType]
+) -> dict[str, Any]:
+    """The attributes of an application: those given, evaluated in ``env``, and defaults for the others.
+
+    A name that ``env`` does not know may be a choice (``act = relu``) or a preset (``pads = same``). int[n]
+    attributes become tuples; a float attribute given an integer becomes a float. Presets come last because they
+    use the other attributes.
+    """
+    values = defaults(decl)
+    presets: list[tuple[str, ast.Expr]] = []
+    for keyword in given:
+        expr = keyword.value
+        a = decl.attr(keyword.name)
+        assert a is not None
+        if isinstance(expr, ast.Name) and expr.id not in env:
+            preset = decl.preset(a.name, expr.id)
+            if preset is not None:
+                presets.append((a.name, preset))
+                continue
+            if a.type == "choice" and expr.id in a.choices:
+                values[a.name] = expr.id
+                continue
+        value = evaluate(expr, env)
+        if a.length is not None and not isinstance(value, tuple):
+            value = (value,) * a.length
+        if a.type == "float" and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        values[a.name] = value
+    for name, preset in presets:
+        values[name] = evaluate(preset, environment(decl, inputs, values))
+    return values
+
+
+def flops(table: OpTable, op: str, inputs: Sequence[TensorType], attrs: Mapping[str, Any]) -> float:
+    """Floating-point operations of one application; 0 where the declaration says nothing."""
+    decl = table[op]
+    if decl.composition is not None:
+        return float(_composition_flops(table, decl, inputs, attrs))
+    if decl.flops is None:
+        return 0.0
+    env = environment(decl, inputs, attrs)
+    env["out"] = infer(table, op, inputs, attrs).types[0].shape
+    return float(evaluate(decl.flops, env))
+
+
+def _composition_flops(
+    table: OpTable, decl: OpDecl, inputs: Sequence[TensorType], attrs: Mapping[str, Any]
+) -> float:
+    env = environment(decl, inputs, attrs)
+
+    def visit(expr: ast.Expr) -> float:
+        match expr:
+            case ast.Binary(op, left, right) if op in INFIX:
+                fn, args, kwargs = INFIX[op], (left, right), ()
+            case ast.Call(fn, args, kwargs) if fn in table and isinstance(args, tuple):
+                pass
+            case _:
+                return 0.0
+        below = sum(visit(a) for a in args)
+        operands = [
+            TensorType(str(t.dtype), tuple(int(d) for d in t.shape))  # type: ignore[arg-type]
+            for t in scalar_like(table, args, env, [])
+        ]
+        values = attributes(table[fn], kwargs, env, operands)
+        return below + flops(table, fn, operands, values)
+
+    assert decl.composition is not None
+    return visit(decl.composition)
