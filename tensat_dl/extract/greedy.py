@@ -48,7 +48,8 @@ def dag_greedy(
     def weigh(bits: int) -> float:
         if bits.bit_count() > 16:
             flags = np.unpackbits(
-                np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8), bitorder="little"
+                np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8),
+                bitorder="little",
             )
             return sum(paid[i] for i in np.flatnonzero(flags).tolist())
         total = 0.0

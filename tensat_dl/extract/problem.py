@@ -76,9 +76,7 @@ def from_egraph(egraph: EGraph) -> Problem:
             continue
         nodes[c] = tuple(egraph.nodes_of(c))
         for n in nodes[c]:
-            kids[n] = tuple(
-                dict.fromkeys(d for d in children[offsets[n] : offsets[n + 1]] if not is_leaf[d])
-            )
+            kids[n] = tuple(dict.fromkeys(d for d in children[offsets[n] : offsets[n + 1]] if not is_leaf[d]))
     roots = tuple(dict.fromkeys(r for r in egraph.roots if not is_leaf[r]))
     whole = Problem(roots, nodes, kids, egraph.cost.tolist(), egraph.node_class.tolist())
     pruned = prune(whole, nodes)
@@ -153,7 +151,7 @@ def needed(problem: Problem, pick: Callable[[int], int]) -> Choice:
 
 def topological(problem: Problem, choice: Choice) -> list[int] | None:
     """The chosen classes, children first; None if the choice is cyclic. Children not chosen are ignored."""
-    waiting = {c: 0 for c in choice}
+    waiting = dict.fromkeys(choice, 0)
     users: dict[int, list[int]] = {c: [] for c in choice}
     for c, n in choice.items():
         for d in problem.kids[n]:
@@ -169,9 +167,7 @@ def topological(problem: Problem, choice: Choice) -> list[int] | None:
     return order if len(order) == len(choice) else None
 
 
-def strong_components(
-    vertices: Iterable[int], successors: Mapping[int, Iterable[int]]
-) -> list[list[int]]:
+def strong_components(vertices: Iterable[int], successors: Mapping[int, Iterable[int]]) -> list[list[int]]:
     """Tarjan's strongly connected components, each after all those that it reaches."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}

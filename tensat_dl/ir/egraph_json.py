@@ -63,7 +63,9 @@ def loads_named(text: str) -> tuple[EGraph, tuple[str, ...], tuple[str, ...]]:
         cost.append(_cost(entry, where))
         for child in _field(entry, "children", list, where, default=[]):
             if not isinstance(child, str) or child not in class_of:
-                raise EGraphFormatError(f"{where} has the child {child!r}, which is not an e-node of the file")
+                raise EGraphFormatError(
+                    f"{where} has the child {child!r}, which is not an e-node of the file"
+                )
             children.append(number[class_of[child]])
         offsets.append(len(children))
     for root in roots:
@@ -106,7 +108,9 @@ def dumps(egraph: EGraph) -> str:
         kids = egraph.children_of(n)
         empty = [d for d in kids if start[d] == start[d + 1]]
         if empty:
-            raise EGraphFormatError(f"e-node {n} ({egraph.op[n]}) has the child e-class {empty[0]}, which is empty")
+            raise EGraphFormatError(
+                f"e-node {n} ({egraph.op[n]}) has the child e-class {empty[0]}, which is empty"
+            )
         nodes[name] = {
             "op": _label(egraph, n),
             "children": [names[start[d]] for d in kids],
@@ -144,9 +148,7 @@ def _value(value: AttrValue) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _field(
-    entry: object, key: str, kind: type | tuple[type, ...], where: str, default: object = None
-) -> Any:
+def _field(entry: object, key: str, kind: type | tuple[type, ...], where: str, default: object = None) -> Any:
     if not isinstance(entry, Mapping):
         raise EGraphFormatError(f"{where} must be an object, not {_kind(entry)}")
     if key not in entry:

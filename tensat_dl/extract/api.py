@@ -1,0 +1,56 @@
+"""`extract`: a priced e-graph in, a checked extraction out."""
+
+from __future__ import annotations
+
+from tensat_dl.extract.budget import Budget
+from tensat_dl.extract.check import check
+from tensat_dl.extract.exact import improve
+from tensat_dl.extract.greedy import dag_greedy, tree_greedy
+from tensat_dl.extract.ilp import Cycles, solve_ilp
+from tensat_dl.extract.incumbent import Incumbent, first_incumbent, source_nodes
+from tensat_dl.extract.problem import from_egraph
+from tensat_dl.extract.reduce import forced_bound
+from tensat_dl.extract.types import Extraction, ExtractionError, Limits, Progress
+from tensat_dl.ir.egraph import EGraph
+
+METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
+_ILP: dict[str, Cycles] = {"ilp-real": "real", "ilp-int": "int", "ilp-none": "none"}
+
+
+def extract(
+    egraph: EGraph, method: str = "exact", limits: Limits | None = None, progress: Progress | None = None
+) -> Extraction:
+    """The cheapest acyclic choice of e-nodes for the roots of a priced e-graph, by one of `METHODS`.
+
+    The greedy methods give what their rule gives. The others are never costlier than the input program, prove
+    what they can within the limits, and when the limits bind, or on Ctrl-C, return the best choice so far.
+    ``progress`` is called with each better cost or bound. Raises `ExtractionError`.
+    """
+    if method not in METHODS:
+        raise ExtractionError(f"unknown extraction method {method!r}: use one of {', '.join(METHODS)}")
+    budget = Budget.of(limits or Limits())
+    problem = from_egraph(egraph)
+    preferred = source_nodes(egraph)
+    if method in ("greedy", "greedy-dag"):
+        best = Incumbent(problem, progress)
+        best.offer((tree_greedy if method == "greedy" else dag_greedy)(problem, preferred))
+        best.prove(forced_bound(problem))
+    else:
+        best = first_incumbent(problem, egraph, progress)
+        try:
+            if method == "exact":
+                improve(problem, best, preferred, budget)
+            else:
+                solve_ilp(problem, _ILP[method], best, budget)
+        except KeyboardInterrupt:
+            pass  # the incumbent and its bound stand
+    extraction = Extraction(
+        choices=best.choice,
+        cost=best.cost,
+        bound=best.cost if best.proven else best.bound,
+        status="optimal" if best.proven else "feasible",
+        method=method,
+        seconds=budget.elapsed,
+    )
+    check(egraph, extraction)
+    return extraction

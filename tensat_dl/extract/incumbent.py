@@ -1,0 +1,80 @@
+"""The best choice so far, and where the first ones come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tensat_dl.extract.greedy import dag_greedy, tree_greedy
+from tensat_dl.extract.problem import Choice, Problem, needed
+from tensat_dl.extract.types import TOLERANCE, Progress
+from tensat_dl.ir.egraph import EGraph
+
+
+@dataclass(slots=True)
+class Incumbent:
+    """The cheapest choice seen. Among equally cheap ones the first stays, so the source program wins ties."""
+
+    problem: Problem
+    progress: Progress | None = None
+    choice: Choice = field(default_factory=dict)
+    cost: float = float("inf")
+    bound: float = 0.0
+
+    def offer(self, choice: Choice) -> bool:
+        """Takes a complete acyclic choice if it is cheaper; e-nodes that the roots do not need are dropped."""
+        choice = needed(self.problem, choice.__getitem__)
+        cost = self.problem.total(choice)
+        if cost >= self.cost * (1 - TOLERANCE):
+            return False
+        self.choice, self.cost = choice, cost
+        self._report()
+        return True
+
+    def prove(self, bound: float) -> None:
+        """Notes that no choice costs less than ``bound``."""
+        if min(bound, self.cost) > self.bound:
+            self.bound = min(bound, self.cost)
+            self._report()
+
+    @property
+    def proven(self) -> bool:
+        return self.bound >= self.cost * (1 - TOLERANCE)
+
+    def _report(self) -> None:
+        if self.progress is not None:
+            self.progress(self.cost, self.bound)
+
+
+def source_choice(problem: Problem, egraph: EGraph) -> Choice | None:
+    """The input program as a choice: for each class the first of its e-nodes whose children are there.
+
+    Choosing the first keeps the choice acyclic where the program computed one value twice. None if e-nodes of
+    the program were not kept.
+    """
+    wanted = [n for n in egraph.source.tolist() if n >= 0 and not egraph.weights_only[egraph.node_class[n]]]
+    candidates = {n for ns in problem.nodes.values() for n in ns}
+    choice: Choice = {}
+    size = -1
+    while size < len(choice):  # one pass suffices if the source is in topological order
+        size = len(choice)
+        for n in wanted:
+            c = problem.home[n]
+            if c not in choice and n in candidates and all(d in choice for d in problem.kids[n]):
+                choice[c] = n
+    return choice if all(r in choice for r in problem.roots) else None
+
+
+def first_incumbent(problem: Problem, egraph: EGraph, progress: Progress | None) -> Incumbent:
+    """The best of the input program and the two greedy extractions."""
+    best = Incumbent(problem, progress)
+    source = source_choice(problem, egraph)
+    if source is not None:
+        best.offer(source)
+    preferred = source_nodes(egraph)
+    best.offer(dag_greedy(problem, preferred))
+    best.offer(tree_greedy(problem, preferred))
+    return best
+
+
+def source_nodes(egraph: EGraph) -> frozenset[int]:
+    return frozenset(egraph.source.tolist()) - {-1}

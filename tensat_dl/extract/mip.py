@@ -1,0 +1,166 @@
+"""The integer program in SCIP, with loop cuts added as they are violated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pyscipopt import SCIP_HEURTIMING, SCIP_RESULT, Conshdlr, Heur
+
+from tensat_dl.extract.budget import Budget
+from tensat_dl.extract.formulation import Formulation, Row, Vector
+from tensat_dl.extract.greedy import dag_greedy
+from tensat_dl.extract.incumbent import Incumbent
+from tensat_dl.extract.loops import LoopSeparator
+from tensat_dl.extract.problem import Choice, needed, topological
+from tensat_dl.extract.scip import constraint, new_model, run
+from tensat_dl.extract.types import TOLERANCE
+
+#: The objective is scaled so that the cutoff is this: SCIP's tolerances are absolute, 1e-9 at best.
+_SCALE = 1000.0
+
+#: Loop cuts added in one round of separation.
+_CUTS_PER_ROUND = 200
+
+
+def solve_mip(
+    form: Formulation, separator: LoopSeparator, cuts: Sequence[Row], best: Incumbent, budget: Budget
+) -> None:
+    """Looks for a choice cheaper than the incumbent, and offers it, until none is left or the budget is used up."""
+    model = new_model()
+    scale = _SCALE / best.cost
+    columns = [
+        model.addVar(vtype="B", obj=scale * cost, lb=floor)
+        for cost, floor in zip(form.cost.tolist(), form.floor.tolist(), strict=True)
+    ]
+    for row in [*form.rows, *cuts]:
+        model.addCons(constraint(columns, row))
+    model.setObjlimit(_SCALE * (1 - TOLERANCE))
+    model.setParam("misc/usesymmetry", 0)  # it does not see the loop handler
+    model.includeHeur(
+        _GreedyHeuristic(form, columns, best, scale),
+        "greedydag",
+        "greedy extraction at the prices of the relaxation",
+        "G",
+        timingmask=SCIP_HEURTIMING.AFTERLPNODE | SCIP_HEURTIMING.DURINGLPLOOP,
+        freq=5,
+        usessubscip=False,
+    )
+    if not separator.acyclic:
+        handler = _LoopHandler(form, separator, columns)
+        model.includeConshdlr(
+            handler,
+            "loops",
+            "acyclicity",
+            sepapriority=1000,
+            enfopriority=-1_000_000,
+            chckpriority=-1_000_000,
+            sepafreq=1,
+            propfreq=-1,
+            eagerfreq=-1,
+            maxprerounds=0,
+            needscons=False,
+        )
+    status = run(model, budget)
+    if model.getNSols():
+        solution = model.getBestSol()
+        x = np.array([model.getSolVal(solution, v) for v in columns])
+        best.offer(needed(form.reduced.problem, form.choice(x).__getitem__))
+    # Infeasible means that nothing beats the objective limit, which is the incumbent's cost.
+    best.prove(best.cost if status in ("optimal", "infeasible") else model.getDualbound() / scale)
+
+
+class _LoopHandler(Conshdlr):  # type: ignore[misc]
+    """Acyclicity: separates relaxations, rejects and cuts off integral points with a cycle."""
+
+    def __init__(self, form: Formulation, separator: LoopSeparator, columns: list[Any]) -> None:
+        self._form = form
+        self._separator = separator
+        self._columns = columns
+
+    def _values(self, solution: Any) -> Vector:
+        return np.array([self.model.getSolVal(solution, v) for v in self._columns])
+
+    def _acyclic(self, x: Vector) -> bool:
+        return topological(self._form.reduced.problem, self._form.choice(x)) is not None
+
+    def conscheck(
+        self,
+        constraints: Any,
+        solution: Any,
+        checkintegrality: bool,
+        checklprows: bool,
+        printreason: bool,
+        completely: bool,
+    ) -> dict[str, Any]:
+        fine = self._acyclic(self._values(solution))
+        return {"result": SCIP_RESULT.FEASIBLE if fine else SCIP_RESULT.INFEASIBLE}
+
+    def conssepalp(self, constraints: Any, nusefulconss: int) -> dict[str, Any]:
+        cuts = self._separator.separate(self._values(None), _CUTS_PER_ROUND)
+        model = self.model
+        for cut in cuts:
+            row = model.createEmptyRowUnspec("loop", lhs=None, rhs=cut.upper, local=False)
+            model.cacheRowExtensions(row)
+            for i, a in cut.entries:
+                model.addVarToRow(row, model.getTransformedVar(self._columns[i]), a)
+            model.flushRowExtensions(row)
+            model.addCut(row, forcecut=True)
+            model.addPoolCut(row)
+            model.releaseRow(row)
+        return {"result": SCIP_RESULT.SEPARATED if cuts else SCIP_RESULT.DIDNOTFIND}
+
+    def _enforce(self) -> dict[str, Any]:
+        x = self._values(None)
+        if self._acyclic(x):
+            return {"result": SCIP_RESULT.FEASIBLE}
+        cuts = self._separator.separate(np.round(x), _CUTS_PER_ROUND)
+        for cut in cuts:
+            self.model.addCons(constraint(self._columns, cut))
+        return {"result": SCIP_RESULT.CONSADDED if cuts else SCIP_RESULT.INFEASIBLE}
+
+    def consenfolp(self, constraints: Any, nusefulconss: int, solinfeasible: bool) -> dict[str, Any]:
+        return self._enforce()
+
+    def consenfops(
+        self, constraints: Any, nusefulconss: int, solinfeasible: bool, objinfeasible: bool
+    ) -> dict[str, Any]:
+        return self._enforce()
+
+    def conslock(self, constraint: Any, locktype: Any, nlockspos: int, nlocksneg: int) -> None:
+        both = nlockspos + nlocksneg
+        for v in self._columns:
+            self.model.addVarLocksType(v, locktype, both, both)
+
+
+class _GreedyHeuristic(Heur):  # type: ignore[misc]
+    """Greedy extraction guided by the relaxation of the node at hand.
+
+    A better choice goes to the incumbent, and SCIP only learns that it now has to be better than that: presolving
+    may have fixed the very variables that it would set.
+    """
+
+    def __init__(self, form: Formulation, columns: list[Any], best: Incumbent, scale: float) -> None:
+        self._form = form
+        self._columns = columns
+        self._best = best
+        self._scale = scale
+
+    def heurexec(self, heurtiming: Any, nodeinfeasible: bool) -> dict[str, Any]:
+        if nodeinfeasible:
+            return {"result": SCIP_RESULT.DIDNOTRUN}
+        x = np.array([self.model.getSolVal(None, v) for v in self._columns])
+        if not self._best.offer(guided_greedy(self._form, x)):
+            return {"result": SCIP_RESULT.DIDNOTFIND}
+        self.model.setObjlimit(self._best.cost * self._scale * (1 - TOLERANCE))
+        return {"result": SCIP_RESULT.FOUNDSOL}
+
+
+def guided_greedy(form: Formulation, x: Vector) -> Choice:
+    """Greedy extraction by DAG cost with costs ``cost * (1 - x)``; ties keep a little of the true cost."""
+    problem = form.reduced.problem
+    cost = list(problem.cost)
+    for n, i in form.node_col.items():
+        cost[n] *= max(0.0, 1.0 - x[i]) + 1e-6
+    return needed(problem, dag_greedy(problem, cost=cost).__getitem__)

@@ -1,0 +1,113 @@
+"""Small e-graphs for the tests, and the slow, plain way to extract from them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from math import fsum
+
+import numpy as np
+
+from tensat_dl.ir.egraph import EGraph
+
+#: One e-node: its cost and its child classes.
+Spec = tuple[float, list[int]]
+
+
+def egraph(
+    classes: Sequence[Sequence[Spec]],
+    roots: Sequence[int],
+    source: Sequence[int] = (),
+    weights_only: Sequence[int] = (),
+) -> EGraph:
+    flat = [(c, cost, kids) for c, nodes in enumerate(classes) for cost, kids in nodes]
+    leaves = np.zeros(len(classes), dtype=np.bool_)
+    leaves[list(weights_only)] = True
+    return EGraph(
+        op=tuple(f"op{n}" for n in range(len(flat))),
+        attrs=((),) * len(flat),
+        node_class=np.array([c for c, _, _ in flat], dtype=np.int64),
+        class_start=np.concatenate([[0], np.cumsum([len(nodes) for nodes in classes])]).astype(np.int64),
+        offsets=np.concatenate([[0], np.cumsum([len(kids) for _, _, kids in flat])]).astype(np.int64),
+        children=np.array([d for _, _, kids in flat for d in kids], dtype=np.int64),
+        types=((),) * len(classes),
+        weights_only=leaves,
+        roots=tuple(roots),
+        source=np.array(source, dtype=np.int64),
+        cost=np.array([cost for _, cost, _ in flat], dtype=np.float64),
+    )
+
+
+def random_egraph(
+    rng: random.Random,
+    classes: int,
+    max_nodes: int,
+    back: float = 0.3,
+    choices: Sequence[float] = (0, 0, 1, 1, 2, 3.5),
+) -> EGraph:
+    """A random e-graph; a share ``back`` of the arcs may close a cycle. Its roots can always be derived.
+
+    E-node 0 of each class has only lower classes as children, and these e-nodes are the source program.
+    """
+    specs: list[list[Spec]] = []
+    for c in range(classes):
+        nodes: list[Spec] = []
+        for i in range(rng.randint(1, max_nodes)):
+            kids = []
+            for _ in range(rng.choice((0, 1, 1, 2, 2, 3))):
+                if i and rng.random() < back:
+                    kids.append(rng.randrange(classes))
+                elif c:
+                    kids.append(rng.randrange(max(0, c - 6), c))
+            nodes.append((rng.choice(choices), kids))
+        specs.append(nodes)
+    starts = np.concatenate([[0], np.cumsum([len(nodes) for nodes in specs])]).tolist()
+    roots = [classes - 1, *(rng.randrange(classes) for _ in range(rng.randint(0, 2)))]
+    leaves = [c for c in range(classes) if rng.random() < 0.08]
+    return egraph(specs, roots, starts[:classes], leaves)
+
+
+def brute_force(graph: EGraph) -> float | None:
+    """The least cost of an acyclic derivation of the roots, by trying every choice; None if there is none."""
+    best: float | None = None
+
+    def needed(choice: dict[int, int]) -> int | None:
+        """Some class that is needed and not chosen."""
+        stack = list(graph.roots)
+        seen: set[int] = set()
+        while stack:
+            c = stack.pop()
+            if c in seen or graph.weights_only[c]:
+                continue
+            seen.add(c)
+            if c not in choice:
+                return c
+            stack.extend(graph.children_of(choice[c]))
+        return None
+
+    def cyclic(choice: dict[int, int]) -> bool:
+        left = dict(choice)
+        while True:
+            done = [c for c, n in left.items() if not any(d in left for d in graph.children_of(n))]
+            if not done:
+                return bool(left)
+            for c in done:
+                del left[c]
+
+    def explore(choice: dict[int, int]) -> None:
+        nonlocal best
+        cost = fsum(float(graph.cost[n]) for n in choice.values())
+        if best is not None and cost >= best:
+            return
+        c = needed(choice)
+        if c is None:
+            best = cost
+            return
+        for n in graph.nodes_of(c):
+            choice[c] = n
+            if not cyclic(choice):
+                explore(choice)
+            del choice[c]
+
+    explore({})
+    return best

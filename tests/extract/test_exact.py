@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensat_dl.extract import METHODS, ExtractionError, Limits, extract
+from tensat_dl.ir.egraph import EGraph
+
+from .builders import brute_force, egraph, random_egraph
+
+
+@pytest.mark.parametrize("back", [0.0, 0.2, 0.5])
+@pytest.mark.parametrize("seed", range(100))
+def test_exact_equals_brute_force(seed: int, back: float) -> None:
+    rng = random.Random(f"{seed} {back}")
+    graph = random_egraph(rng, rng.randint(1, 11), 4, back)
+    found = extract(graph)
+    assert found.cost == pytest.approx(brute_force(graph), abs=1e-9)
+    assert found.status == "optimal"
+    assert found.bound == found.cost
+    assert found.gap == 0
+
+
+@st.composite
+def egraphs(draw: st.DrawFn) -> EGraph:
+    """Any small e-graph, those without a derivation included."""
+    count = draw(st.integers(1, 6))
+    kids = st.lists(st.integers(0, count - 1), max_size=3)
+    node = st.tuples(st.sampled_from([0.0, 0.0, 0.1, 0.2, 0.3, 1.0, 1e-6, 1e6]), kids)
+    classes = draw(st.lists(st.lists(node, max_size=4), min_size=count, max_size=count))
+    return egraph(classes, draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=3)))
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(egraphs())
+def test_exact_on_any_egraph(graph: EGraph) -> None:
+    expected = brute_force(graph)
+    if expected is None:
+        with pytest.raises(ExtractionError, match="has no finite derivation"):
+            extract(graph)
+    else:
+        assert extract(graph).cost == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_exact_equals_the_papers_program(seed: int) -> None:
+    graph = random_egraph(random.Random(seed), 60, 5, 0.2, (0.0, 0.1, 0.2, 0.7, 1.3, 2.9))
+    exact = extract(graph)
+    paper = extract(graph, "ilp-int")
+    assert paper.status == exact.status == "optimal"
+    assert exact.cost == pytest.approx(paper.cost, rel=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_larger_egraphs_with_ties_are_repeatable(seed: int) -> None:
+    graph = random_egraph(random.Random(seed), 300, 6, 0.15)
+    first, again = extract(graph), extract(graph)
+    assert first.choices == again.choices
+    assert (first.cost, first.bound, first.status) == (again.cost, again.bound, again.status)
+
+
+@pytest.mark.parametrize("work", [0.0, 1_000.0, 100_000.0])
+def test_a_work_limit_is_repeatable_and_keeps_bounds_true(work: float) -> None:
+    graph = random_egraph(random.Random(3), 400, 8, 0.1, (0.0, 0.1, 0.2, 0.7, 1.3, 2.9))
+    limited, again = extract(graph, limits=Limits(work=work)), extract(graph, limits=Limits(work=work))
+    assert limited.choices == again.choices
+    assert limited.bound == again.bound
+    full = extract(graph)
+    assert limited.bound <= full.cost * (1 + 1e-9)
+    assert full.bound <= limited.cost * (1 + 1e-9)
+
+
+def test_time_limit_of_nothing_still_answers() -> None:
+    graph = random_egraph(random.Random(5), 200, 6)
+    assert extract(graph, limits=Limits(seconds=0.0)).choices
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "ilp-none" and not m.startswith("greedy")])
+@pytest.mark.parametrize("seed", range(5))
+def test_never_costlier_than_the_source(method: str, seed: int) -> None:
+    graph = random_egraph(random.Random(seed), 80, 3)
+    source = sum(float(graph.cost[n]) for n in graph.source if not graph.weights_only[graph.node_class[n]])
+    assert extract(graph, method, Limits(work=0.0)).cost <= source + 1e-9
+
+
+def test_the_source_wins_ties() -> None:
+    graph = egraph([[(0.0, [])], [(1.0, [0]), (1.0, [0]), (1.0, [0])]], [1], source=[0, 2])
+    assert extract(graph).choices == {0: 0, 1: 2}
+
+
+def test_a_source_that_computes_one_value_twice() -> None:
+    """relu(relu(a)): both belong to one class, and choosing the outer one would be a cycle."""
+    graph = egraph([[(0.0, [])], [(1.0, [1]), (1.0, [0])]], [1], source=[0, 2, 1])
+    assert extract(graph, "exact", Limits(work=0.0)).choices == {0: 0, 1: 2}
+
+
+def test_shared_classes_are_paid_once() -> None:
+    graph = egraph([[(5.0, [])], [(1.0, [0])], [(1.0, [0])], [(1.0, [1, 2]), (7.5, [])]], [3])
+    assert extract(graph).cost == 7.5
+    assert extract(graph, "greedy-dag").cost == 7.5
+    graph = egraph([[(5.0, [])], [(1.0, [0])], [(1.0, [0])], [(1.0, [1, 2]), (8.5, [])]], [3])
+    assert extract(graph).cost == 8.0
+    assert extract(graph, "greedy-dag").cost == 8.0
+    assert extract(graph, "greedy").cost == 8.5  # counts the shared class twice, as the paper notes
+
+
+def test_weights_only_classes_are_free_leaves() -> None:
+    graph = egraph([[(9.0, [])], [(9.0, [0])], [(1.0, [1, 1])]], [2, 1, 2], weights_only=[0, 1])
+    found = extract(graph)
+    assert found.choices == {2: 2}
+    assert found.cost == 1.0
+    all_weights = extract(egraph([[(9.0, [])]], [0], weights_only=[0]))
+    assert all_weights.choices == {}
+    assert (all_weights.cost, all_weights.status) == (0.0, "optimal")
+
+
+def test_progress_is_monotone() -> None:
+    graph = random_egraph(random.Random(1), 300, 6, 0.15, (0.0, 0.1, 0.2, 0.7, 1.3, 2.9))
+    seen: list[tuple[float, float]] = []
+    found = extract(graph, progress=lambda cost, bound: seen.append((cost, bound)))
+    costs, bounds = [c for c, _ in seen], [b for _, b in seen]
+    assert costs == sorted(costs, reverse=True)
+    assert bounds == sorted(bounds)
+    assert seen[-1] == (found.cost, found.bound)
