@@ -1,0 +1,91 @@
+"""What a run found out: the data behind the terminal summary, the JSON and the HTML report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tensat_dl.extract.types import Extraction
+from tensat_dl.ir.graph import Graph
+from tensat_dl.verify.equivalence import Equivalence
+
+Stop = Literal["saturated", "nodes", "iterations", "time", "memory", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleStats:
+    """One rule in one iteration. ``note`` says what held it back, if anything did."""
+
+    rule: str
+    matches: int
+    applied: int
+    new_nodes: int
+    seconds: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """Sizes of the e-graph after an iteration, and what each rule did in it."""
+
+    nodes: int
+    classes: int
+    seconds: float
+    rules: tuple[RuleStats, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds per phase."""
+
+    parse: float
+    explore: float
+    cost: float
+    extract: float
+    verify: float
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class PricedGraph:
+    """A graph with the cost of each node in milliseconds; ``measured`` tells which costs were measured.
+
+    Nodes that are computed from weights alone cost nothing at run time; their results occupy ``weight_bytes``.
+    """
+
+    graph: Graph
+    cost: tuple[float, ...]
+    measured: tuple[bool, ...]
+    weight_bytes: int
+
+    @property
+    def total(self) -> float:
+        return sum(self.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finished run. Costs are milliseconds on ``device``.
+
+    ``rules_used`` counts, for each rule, how many nodes of the optimized graph it brought into the e-graph.
+    """
+
+    device: str
+    before: PricedGraph
+    after: PricedGraph
+    stop: Stop
+    iterations: tuple[Iteration, ...]
+    nodes: int
+    classes: int
+    extraction: Extraction
+    equivalence: Equivalence | None  #: None with --no-verify
+    times: Times
+    notes: tuple[str, ...]  #: what bound, what was skipped, and why
+    rules_used: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def measured_share(self) -> float:
+        """The share of the optimized graph's cost that was measured, 0 to 1."""
+        total = self.after.total
+        known = sum(c for c, m in zip(self.after.cost, self.after.measured, strict=True) if m)
+        return known / total if total else 0.0
