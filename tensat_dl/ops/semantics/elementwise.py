@@ -1,0 +1,104 @@
+"""Elementwise operators and the activations that products and pools can end in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from tensat_dl.ops.semantics.types import Array, Attributes, Semantics
+
+
+def quotient(x: Array, y: Array) -> Array:
+    """x / y for the numbers that the element types stand for, broadcast.
+
+    Machine integers divide as in ONNX and C, toward zero, and by zero is an error. Exact numbers stay exact:
+    Python integers give a ``Fraction``.
+    """
+    if x.dtype == object or y.dtype == object:
+        return np.asarray(_exact_quotient(x, y), object)
+    if x.dtype.kind in "iu" and y.dtype.kind in "iu":
+        if not np.all(y):
+            raise ZeroDivisionError("integer division by zero")
+        return (x - np.fmod(x, y)) // y
+    return np.divide(x, y)
+
+
+def _divide_exactly(a: object, b: object) -> object:
+    if isinstance(a, int | np.integer) and isinstance(b, int | np.integer):
+        return Fraction(int(a), int(b))
+    return a / b  # type: ignore[operator]
+
+
+_exact_quotient = np.frompyfunc(_divide_exactly, 2, 1)
+
+
+def relu(x: Array) -> Array:
+    return np.asarray(np.maximum(x, x.dtype.type(0)), x.dtype)
+
+
+def sigmoid(x: Array) -> Array:
+    # exp overflows to infinity far left of zero, and 1 / infinity is the right answer there
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def erf(x: Array) -> Array:
+    """Correct to the last place or so: the C library's function on each element, through float64."""
+    values = np.asarray(x, np.float64)
+    result = np.fromiter(map(math.erf, values.ravel().tolist()), np.float64, values.size)
+    return result.reshape(x.shape).astype(x.dtype if x.dtype.kind == "f" else np.float64)
+
+
+def gelu(x: Array) -> Array:
+    """The exact form, not the approximation by tanh."""
+    return np.asarray(x / 2 * (1 + erf(x / math.sqrt(2))))
+
+
+#: By the value of an attribute ``act``.
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "none": lambda x: x,
+    "relu": relu,
+    "sigmoid": sigmoid,
+    "tanh": lambda x: np.asarray(np.tanh(x)),
+    "gelu": gelu,
+}
+
+
+def unary(function: Callable[[Array], Array]) -> Semantics:
+    def apply(arrays: Sequence[Array], _: Attributes) -> Array:
+        (x,) = arrays
+        return np.asarray(function(x))
+
+    return apply
+
+
+def binary(function: Callable[[Array, Array], Array]) -> Semantics:
+    """Operands broadcast as NumPy does it, which is what the operators are specified to do."""
+
+    def apply(arrays: Sequence[Array], _: Attributes) -> Array:
+        x, y = arrays
+        # NumPy hands back a bare element, not an array, where the result has rank 0; a Python integer among
+        # those must not become a machine integer.
+        return np.asarray(function(x, y), object if object in (x.dtype, y.dtype) else None)
+
+    return apply
+
+
+SEMANTICS: dict[str, Semantics] = {
+    "ewadd": binary(np.add),
+    "ewsub": binary(np.subtract),
+    "ewmul": binary(np.multiply),
+    "ewdiv": binary(quotient),
+    "smul": binary(np.multiply),
+    "relu": unary(relu),
+    "tanh": unary(np.tanh),
+    "sigmoid": unary(sigmoid),
+    "exp": unary(np.exp),
+    "sqrt": unary(np.sqrt),
+    "rsqrt": unary(lambda x: np.asarray(1 / np.sqrt(x))),
+    "erf": unary(erf),
+    "gelu": unary(gelu),
+}

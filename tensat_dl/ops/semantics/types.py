@@ -1,0 +1,64 @@
+"""What a reference semantics is: a function of arrays and attributes, and typed access to attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tensat_dl.ir.types import ITEMSIZE
+
+#: An array of any element type. The element type says which numbers are meant: floats round, integer types
+#: are machine integers, and ``object`` arrays hold exact numbers:
+#: Python integers, fractions, elements of a field.
+Array: TypeAlias = npt.NDArray[Any]
+
+#: ``float | int | str | bool | tuple of int`` by attribute name. Every attribute of the operator is present:
+#: defaults are filled in by whoever built the node.
+Attributes: TypeAlias = Mapping[str, int | float | str | bool | tuple[int, ...]]
+
+#: The value of one application: arrays in argument order, an absent optional argument being left out.
+Semantics: TypeAlias = Callable[[Sequence[Array], Attributes], Array]
+
+
+def integer(attrs: Attributes, name: str) -> int:
+    value = attrs[name]
+    if not isinstance(value, int):
+        raise TypeError(f"attribute {name} is an integer, not {value!r}")
+    return value
+
+
+def integers(attrs: Attributes, name: str) -> tuple[int, ...]:
+    value = attrs[name]
+    if not isinstance(value, tuple):
+        raise TypeError(f"attribute {name} is a tuple of integers, not {value!r}")
+    return value
+
+
+def number(attrs: Attributes, name: str) -> float:
+    value = attrs[name]
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"attribute {name} is a number, not {value!r}")
+    return float(value)
+
+
+def text(attrs: Attributes, name: str) -> str:
+    value = attrs[name]
+    if not isinstance(value, str):
+        raise TypeError(f"attribute {name} is a name, not {value!r}")
+    return value
+
+
+def computed_in(dtype: str) -> type[np.generic]:
+    """The NumPy type that stands for an element type in reference computations: the widest of its kind.
+
+    Floats of every width are computed in float64, so that two graphs that differ in rounding alone are seen
+    to agree; integers of every width in int64; booleans stay booleans.
+    """
+    if dtype not in ITEMSIZE:
+        raise ValueError(f"unknown element type {dtype}")
+    if dtype == "bool":
+        return np.bool_
+    return np.int64 if dtype[0] in "iu" else np.float64

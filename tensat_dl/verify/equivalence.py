@@ -1,0 +1,173 @@
+"""End-to-end check: runs an optimized graph beside the original on the same values, compares the outputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.types import TensorType
+from tensat_dl.ops.semantics.types import Array, Semantics
+from tensat_dl.verify.execute import ExecutionError, execute, surrogates
+from tensat_dl.verify.weights import draw_values
+
+Status = Literal["equivalent", "inconclusive", "different"]
+
+#: From good to bad: of several outputs the worst verdict counts.
+SEVERITY: tuple[Status, ...] = ("equivalent", "inconclusive", "different")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputError:
+    """How far one output of the second graph is from the same output of the first.
+
+    ``max_rel`` is ``max_abs`` over the largest magnitude in either output. Elements that are infinite or not
+    a number in either are left out of both; ``status`` and ``message`` tell of them.
+    """
+
+    name: str
+    status: Status
+    max_abs: float
+    max_rel: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """What comparing two graphs showed.
+
+    ``status`` is "equivalent" if every output's relative error is within the tolerance, "different" if the
+    graphs differ, and "inconclusive" if the first could not be run, or the two agree but in values of which
+    some are not finite. ``message`` gives the reason for the last two, and says of equivalent graphs what
+    weakens the evidence. The errors are None where no output was compared. ``inputs`` says what was computed
+    on, and ``surrogates`` names the operators that a keyed random function stood in for.
+    """
+
+    status: Status
+    max_abs_error: float | None
+    max_rel_error: float | None
+    outputs: tuple[OutputError, ...]
+    seconds: float
+    inputs: str
+    surrogates: tuple[str, ...]
+    message: str
+
+
+def compare(
+    before: Graph,
+    after: Graph,
+    semantics: Mapping[str, Semantics],
+    seed: int = 0,
+    tolerance: float = 1e-9,
+    known: Mapping[str, Array] | None = None,
+) -> Equivalence:
+    """Compares the outputs of two graphs, matched by position and name, on one set of values.
+
+    ``known`` holds by name the weights whose values are known, on which rewrites may have relied; other
+    values are drawn (see ``draw_values``). ``semantics`` includes the compositions: what it lacks gets a
+    surrogate.
+    """
+    start = time.perf_counter()
+    known = known or {}
+    status, outputs, message = _compare(before, after, semantics, seed, tolerance, known)
+    return Equivalence(
+        status,
+        max((output.max_abs for output in outputs), default=None),
+        max((output.max_rel for output in outputs), default=None),
+        tuple(outputs),
+        time.perf_counter() - start,
+        f"seed {seed}, float64" + (f", {len(known)} known values" if known else ""),
+        tuple(sorted({*surrogates(before, semantics), *surrogates(after, semantics)})),
+        message,
+    )
+
+
+def _compare(
+    before: Graph,
+    after: Graph,
+    semantics: Mapping[str, Semantics],
+    seed: int,
+    tolerance: float,
+    known: Mapping[str, Array],
+) -> tuple[Status, Sequence[OutputError], str]:
+    difference = _interface_difference(before, after, known)
+    if difference:
+        return "different", (), difference
+    # What is not finite is found when outputs are compared; warnings on the way would tell less.
+    with np.errstate(all="ignore"):
+        try:
+            values = draw_values((before, after), seed, known)
+            expected = execute(before, values, semantics)
+        except ValueError as error:
+            return "inconclusive", (), f"the first graph cannot be run: {error}"
+        try:
+            actual = execute(after, values, semantics)
+        except ExecutionError as error:
+            return "different", (), f"the second graph cannot be run: {error}"
+        outputs = [
+            _compare_output(name, x, y, tolerance)
+            for (name, _), x, y in zip(before.outputs, expected, actual, strict=True)
+        ]
+    status: Status = max((output.status for output in outputs), key=SEVERITY.index, default="equivalent")
+    return status, outputs, "; ".join(output.message for output in outputs if output.message)
+
+
+def _interface_difference(before: Graph, after: Graph, known: Mapping[str, Array]) -> str:
+    """Why no values could make the graphs agree, or ""."""
+    names, new_names = [[name for name, _ in graph.outputs] for graph in (before, after)]
+    if names != new_names:
+        return f"the outputs are {', '.join(names)} before and {', '.join(new_names)} after"
+    for (name, i), (_, j) in zip(before.outputs, after.outputs, strict=True):
+        old, new = before.nodes[i].types, after.nodes[j].types
+        if old != new:
+            return f"output {name} is {_list(old)} before and {_list(new)} after"
+    given = {before.nodes[i].attr("name"): before.nodes[i] for i in (*before.inputs, *before.weights)}
+    for i in (*after.inputs, *after.weights):
+        node = after.nodes[i]
+        name = str(node.attr("name"))
+        if name in given:
+            former = given[name]
+            if (former.op, former.types) != (node.op, node.types):
+                return f"{name} is {former.op} {former.type} before and {node.op} {node.type} after"
+        elif name not in known:
+            return f"{node.op} {name} is new and its value is not known"
+    return ""
+
+
+def _list(types: Sequence[TensorType]) -> str:
+    return ", ".join(map(str, types))
+
+
+def _compare_output(name: str, before: Array, after: Array, tolerance: float) -> OutputError:
+    """Both arrays have one shape, which the graphs declare."""
+    x, y = before.astype(np.float64), after.astype(np.float64)
+    finite = np.isfinite(x) & np.isfinite(y)
+    error = np.where(finite, np.abs(x - y), 0.0)
+    max_abs = float(error.max())
+    norm = float(np.where(finite, np.maximum(np.abs(x), np.abs(y)), 0.0).max())
+    max_rel = max_abs / norm if norm > 0 else 0.0
+
+    # NaN is equal to nothing, itself included
+    parted = ~finite & (x != y) & ~(np.isnan(x) & np.isnan(y))
+    status: Status = "equivalent"
+    message = ""
+    if parted.any():
+        status, message = "different", _element(x, y, int(parted.argmax()))
+    elif not max_rel <= tolerance:
+        status = "different"
+        message = f"relative error {max_rel:.2g} > {tolerance:.2g}, {_element(x, y, int(error.argmax()))}"
+    elif not finite.all():
+        status = "inconclusive"
+        message = f"{int((~finite).sum())} of {x.size} elements are infinite or not a number in both graphs"
+    elif norm == 0:
+        message = "zero everywhere in both graphs, which would hide most errors"
+    return OutputError(name, status, max_abs, max_rel, f"output {name}: {message}" if message else "")
+
+
+def _element(x: Array, y: Array, flat: int) -> str:
+    index = [int(i) for i in np.unravel_index(flat, x.shape)]
+    return f"element {index} is {x.flat[flat]:.17g} before and {y.flat[flat]:.17g} after"

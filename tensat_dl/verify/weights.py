@@ -1,0 +1,163 @@
+"""Draws values for the inputs and weights of graphs, such that what graphs compute shows in their outputs.
+
+A value depends on the tensor's name, its type, the seed and how the first graph that has it uses it. So
+graphs that share a name share its value, whatever the order of their nodes. The distributions keep
+activations near 1 through many layers: with plain normal weights a deep network overflows or vanishes, and a
+vanished output hides every error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod, sqrt
+
+import numpy as np
+
+from tensat_dl.ir.graph import Graph, Node
+from tensat_dl.ir.types import TensorType
+from tensat_dl.ops.semantics.types import Array, computed_in
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Normal, or, where a tensor must be ``positive``, uniform over [1/2, 3/2]."""
+
+    mean: float = 0.0
+    std: float = 1.0
+    positive: bool = False
+
+
+POSITIVE = Distribution(positive=True)
+NEAR_ONE = Distribution(1.0, 0.1)
+NEAR_ZERO = Distribution(0.0, 0.1)
+
+#: What the use of a weight as an argument (operator, position) says of its distribution.
+BY_USE = {
+    ("batchnorm", 1): NEAR_ONE,
+    ("batchnorm", 2): NEAR_ZERO,
+    ("batchnorm", 3): NEAR_ZERO,
+    ("layernorm", 1): NEAR_ONE,
+    ("layernorm", 2): NEAR_ZERO,
+    ("rmsnorm", 1): NEAR_ONE,
+    ("matmul", 2): NEAR_ZERO,
+    ("conv2d", 2): NEAR_ZERO,
+}
+
+#: Arguments outside whose domain results are not numbers.
+NEEDS_POSITIVE = {("batchnorm", 4), ("sqrt", 0), ("rsqrt", 0)}
+
+#: Operators whose result is positive where all operands are.
+KEEPS_POSITIVE = {
+    *("ewadd", "ewmul", "ewdiv", "smul", "sqrt", "rsqrt", "dropout", "poolmax", "poolavg"),
+    *("reduce_sum", "reduce_mean", "reduce_max", "transpose", "reshape", "concat", "slice"),
+}
+
+
+def draw_values(graphs: Iterable[Graph], seed: int, known: Mapping[str, Array]) -> dict[str, Array]:
+    """By name, values for every input and weight: float64, int64 for integer types, bool.
+
+    What is ``known`` is converted to that, the rest is drawn. Where graphs share a name, the first that has
+    it decides the distribution. Raises ``ValueError`` where two tensors of one name have different types.
+    """
+    types: dict[str, TensorType] = {}
+    values: dict[str, Array] = {}
+    for graph in graphs:
+        distributions = choose_distributions(graph)
+        for i in (*graph.inputs, *graph.weights):
+            node = graph.nodes[i]
+            name = str(node.attr("name"))
+            former = types.setdefault(name, node.type)
+            if former != node.type:
+                raise ValueError(f"{name} is {former} in one place and {node.type} in another")
+            if name in values:
+                continue
+            if name in known:
+                values[name] = np.asarray(known[name]).astype(computed_in(node.type.dtype))
+            else:
+                values[name] = draw(name, node.type, distributions[i], seed)
+    return values
+
+
+def choose_distributions(graph: Graph) -> dict[int, Distribution]:
+    """A distribution for each input and weight of a graph, by node, from how the graph uses it."""
+    uses = _uses(graph)
+    positive = _positive(graph)
+    chosen = {i: Distribution() for i in graph.inputs}
+    for i in graph.weights:
+        by_use = (BY_USE.get(use) for use in uses[i])
+        chosen[i] = next(filter(None, by_use), None) or _by_shape(graph.nodes[i].type, uses[i])
+    return {i: POSITIVE if positive[i] else distribution for i, distribution in chosen.items()}
+
+
+def draw(name: str, type_: TensorType, distribution: Distribution, seed: int) -> Array:
+    """One value. It is the same on every platform and in every process."""
+    digest = hashlib.sha256(f"{seed} {name} {type_}".encode()).digest()
+    generator = np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "little")))
+    computed = computed_in(type_.dtype)
+    if computed is np.bool_:
+        return np.asarray(generator.integers(0, 2, type_.shape)).astype(np.bool_)
+    if computed is np.int64:
+        least = 1 if distribution.positive else 0 if type_.dtype == "u8" else -4
+        return np.asarray(generator.integers(least, 5, type_.shape))
+    if distribution.positive:
+        return np.asarray(generator.uniform(0.5, 1.5, type_.shape))
+    value = np.asarray(generator.standard_normal(type_.shape))
+    if distribution.std != 1:
+        value *= distribution.std
+    if distribution.mean != 0:
+        value += distribution.mean
+    return value
+
+
+def _uses(graph: Graph) -> list[list[tuple[str, int]]]:
+    """For each node the (operator, argument position) pairs that take it, in order."""
+    uses: list[list[tuple[str, int]]] = [[] for _ in graph.nodes]
+    for node in graph.nodes:
+        for position, i in enumerate(node.inputs):
+            uses[i].append((node.op, position))
+    return uses
+
+
+def _positive(graph: Graph) -> list[bool]:
+    """For each node whether it has to be positive, as far as positive operands see to it.
+
+    A divisor counts only if it is computed from weights, or whole: real divisors are seldom zero, and
+    positive inputs would hide what an operator does to negative ones.
+    """
+    constant = graph.weights_only()
+    needed = [False] * len(graph.nodes)
+    for node in reversed(range(len(graph.nodes))):
+        n = graph.nodes[node]
+        for position, i in enumerate(n.inputs):
+            divisor = (n.op, position) == ("ewdiv", 1) and (constant[i] or _whole(graph.nodes[i]))
+            passed_on = needed[node] and n.op in KEEPS_POSITIVE and not _square(n)
+            if (n.op, position) in NEEDS_POSITIVE or divisor or passed_on:
+                needed[i] = True
+    return needed
+
+
+def _square(node: Node) -> bool:
+    """x * x is not negative, whatever x is."""
+    return node.op == "ewmul" and node.inputs[0] == node.inputs[1]
+
+
+def _whole(node: Node) -> bool:
+    return computed_in(node.types[0].dtype) is np.int64
+
+
+def _by_shape(type_: TensorType, uses: list[tuple[str, int]]) -> Distribution:
+    """He's initialisation, std = sqrt(2 / fan in), for products; vectors are biases, scalars factors."""
+    shape = type_.shape
+    if type_.rank == 0:
+        return NEAR_ONE
+    if type_.rank == 1:
+        return NEAR_ZERO
+    if ("matmul", 0) in uses:
+        fan_in = shape[-1]
+    elif type_.rank == 4 and ("matmul", 1) not in uses:
+        fan_in = prod(shape[1:])
+    else:
+        fan_in = shape[-2]
+    return Distribution(0.0, sqrt(2 / fan_in))
