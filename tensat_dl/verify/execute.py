@@ -104,10 +104,10 @@ def surrogate(node: Node, operands: Sequence[Array]) -> tuple[Array, ...]:
     The same operator with the same attributes on the same operands gives the same values; another operand,
     another order of operands or another attribute gives other values. It is smooth, because graphs that
     agree up to rounding must give results that agree up to rounding, which a hash would not. Each operand is
-    projected on ``FEATURES`` random directions f, which take in every element; an output is an affine
-    function, with random coefficients, of the asinh(f). That is f itself near zero and like a logarithm far
-    away, which keeps the values of a deep graph in range without ever flattening out. Integer and boolean
-    outputs are real numbers too: a function that takes whole values only has jumps.
+    projected on ``FEATURES`` random directions f, which take in every element; an output is a random linear
+    combination of the asinh(f). That is f itself near zero, so that small operands are not lost beside a
+    constant, and like a logarithm far away, so that a deep graph stays in range without ever flattening out.
+    Integer and boolean outputs are real numbers too: a function that takes whole values only has jumps.
     """
     key = repr((node.op, sorted(node.attrs), [t.shape for t in node.types]))
     features: list[float] = []
@@ -118,10 +118,11 @@ def surrogate(node: Node, operands: Sequence[Array]) -> tuple[Array, ...]:
     results = []
     for k, output in enumerate(node.types):
         generator = _keyed(key, "output", k)
-        value = generator.uniform(-1.0, 1.0, output.shape)
-        for feature in features:
-            value = value + feature * generator.uniform(-1.0, 1.0, output.shape)
-        results.append(np.asarray(value))
+        value = np.zeros(output.shape)
+        for feature in features or [1.0]:
+            # within 2, not 1, or values would fade in a chain of surrogates
+            value += feature * generator.uniform(-2.0, 2.0, output.shape)
+        results.append(value)
     return tuple(results)
 
 
