@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tensat_dl.ir.graph import AttrValue
 from tensat_dl.ir.types import ITEMSIZE
 
 #: An array of any element type. The element type says which numbers are meant: floats round, integer types
@@ -15,9 +16,9 @@ from tensat_dl.ir.types import ITEMSIZE
 #: Python integers, fractions, elements of a field.
 Array: TypeAlias = npt.NDArray[Any]
 
-#: ``float | int | str | bool | tuple of int`` by attribute name. Every attribute of the operator is present:
-#: defaults are filled in by whoever built the node.
-Attributes: TypeAlias = Mapping[str, int | float | str | bool | tuple[int, ...]]
+#: Attribute values by name. Every attribute of the operator is present: whoever built the node filled in the
+#: defaults.
+Attributes: TypeAlias = Mapping[str, AttrValue]
 
 #: The value of one application: arrays in argument order, an absent optional argument being left out.
 Semantics: TypeAlias = Callable[[Sequence[Array], Attributes], Array]
