@@ -1,0 +1,60 @@
+"""The devices whose costs can be minimised: what a data sheet says about each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+from tensat_dl.lang.diagnostics import did_you_mean
+
+#: The folder of ``<device>.json`` and, where one is shipped, ``<device>.profile.json``.
+DEVICES = files("tensat_dl.cost.devices")
+PROFILE_SUFFIX = ".profile.json"
+
+
+class UnknownDeviceError(ValueError):
+    """No device has this name. The message lists those there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device, by public figures (``sources`` names them).
+
+    ``flops`` has a peak in operations per second for every element type, a multiply-add being two. f32 is
+    what cuBLAS does by default: plain single precision, not TF32.
+    """
+
+    name: str
+    title: str
+    sources: tuple[str, ...]
+    flops: Mapping[str, float]  #: element type -> operations per second
+    bandwidth: float  #: bytes per second to and from main memory
+    launch_ms: float  #: milliseconds to start one kernel (inside a CUDA graph on a GPU)
+    strided_views: bool  #: consumers read slices and transposes through strides; else these are copied
+
+
+def device_names() -> tuple[str, ...]:
+    """The known devices, sorted."""
+    names = (f.name for f in DEVICES.iterdir())
+    return tuple(sorted(n[:-5] for n in names if n.endswith(".json") and not n.endswith(PROFILE_SUFFIX)))
+
+
+def load_device(name: str) -> Device:
+    """The device of this name. Raises `UnknownDeviceError`."""
+    known = device_names()
+    if name not in known:
+        near = did_you_mean(name.lower(), known)
+        hint = f"{near} " if near else ""
+        raise UnknownDeviceError(f"unknown device `{name}`: {hint}devices are {', '.join(known)}")
+    data = json.loads(DEVICES.joinpath(f"{name}.json").read_text(encoding="utf-8"))
+    return Device(
+        name=data["name"],
+        title=data["title"],
+        sources=tuple(data["sources"]),
+        flops=data["flops"],
+        bandwidth=data["bandwidth"],
+        launch_ms=data["launch_ms"],
+        strided_views=data["strided_views"],
+    )

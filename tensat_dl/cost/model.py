@@ -1,0 +1,144 @@
+"""Prices e-graphs and graphs: the measured cost of each node's signature, else the roofline's estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tensat_dl.cost.device import Device
+from tensat_dl.cost.profile import Profile
+from tensat_dl.cost.roofline import roofline
+from tensat_dl.cost.signature import Signature
+from tensat_dl.cost.views import free_views
+from tensat_dl.ir.egraph import BoolArray, EGraph
+from tensat_dl.ir.graph import Attrs, Graph
+from tensat_dl.ir.types import TensorType
+from tensat_dl.ops.table import OpTable
+from tensat_dl.result import PricedGraph
+
+#: Operators that run no kernel: the caller's tensors, and one of the outputs of a node, which has the cost.
+FREE = frozenset({"input", "proj"})
+
+
+class UnpricedError(ValueError):
+    """A node whose operator or types are not known, such as one read from a foreign file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Milliseconds of one application. ``measured`` is False for an estimate."""
+
+    ms: float
+    measured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """Costs on one device, in milliseconds. Without a profile every cost is estimated."""
+
+    table: OpTable
+    device: Device
+    profile: Profile | None = None
+
+    def cost(self, signature: Signature) -> Cost:
+        """The cost of an application that runs as a kernel; of a view, the cost of its copy."""
+        if self.profile is not None:
+            found = self.profile.lookup(signature)
+            if found is not None:
+                return Cost(found.median_ms, True)
+        return Cost(roofline(self.table, self.device, signature), False)
+
+    def price(self, egraph: EGraph) -> tuple[EGraph, BoolArray]:
+        """The e-graph with ``cost`` filled in, and for each e-node whether its cost was measured.
+
+        Nothing is paid for inputs, for `proj`, for views that every consumer takes as strides (see `views`),
+        nor in weights-only classes, whose values are computed ahead of time. Raises `UnpricedError`.
+        """
+        costs = np.zeros(egraph.num_nodes, dtype=np.float64)
+        measured = np.zeros(egraph.num_nodes, dtype=np.bool_)
+        known: dict[_Key, Cost] = {}
+        for n, key in self._kernels(egraph):
+            cost = known.get(key)
+            if cost is None:
+                cost = known[key] = self.cost(self._signature(egraph, key))
+            costs[n] = cost.ms
+            measured[n] = cost.measured
+        return replace(egraph, cost=costs), measured
+
+    def signatures(self, egraph: EGraph) -> tuple[Signature, ...]:
+        """What would have to be measured to know every cost of the e-graph: each signature once, sorted."""
+        keys = {key for _, key in self._kernels(egraph)}
+        return tuple(sorted((self._signature(egraph, k) for k in keys), key=lambda s: s.text))
+
+    def price_graph(self, graph: Graph) -> PricedGraph:
+        """The graph with the cost of each node by `price`, a graph being an e-graph without choices.
+
+        A node costs at most what its e-node costs in an e-graph that contains the graph, because a view's
+        consumers in the graph are among its consumers in the e-graph.
+        """
+        priced, measured = self.price(_without_choices(graph))
+        return PricedGraph(graph, tuple(priced.cost.tolist()), tuple(measured.tolist()), weight_bytes(graph))
+
+    def _kernels(self, egraph: EGraph) -> Iterator[tuple[int, _Key]]:
+        """The e-nodes that run a kernel, each with what its cost depends on."""
+        unknown = set(egraph.op) - set(self.table) - FREE
+        if unknown:
+            raise UnpricedError(f"no operator `{min(unknown)}` is declared, so its cost can't be known")
+        # Types are compared as small integers: hashing them for every e-node would take longer than the rest.
+        numbers: dict[tuple[TensorType, ...], int] = {}
+        representative: list[int] = []  # by number: a class of these types
+        type_of: list[int] = []
+        for c, types in enumerate(egraph.types):
+            number = numbers.setdefault(types, len(numbers))
+            if number == len(representative):
+                representative.append(c)
+            type_of.append(representative[number])
+        free = free_views(egraph, self.table, self.device).tolist()
+        dead = egraph.weights_only.tolist()
+        node_class, offsets = egraph.node_class.tolist(), egraph.offsets.tolist()
+        child_types = [type_of[c] for c in egraph.children.tolist()]
+        for n, op in enumerate(egraph.op):
+            c = node_class[n]
+            if free[n] or dead[c] or op in FREE:
+                continue
+            if not egraph.types[c]:
+                raise UnpricedError(f"e-class {c} has no type, so the cost of `{op}` can't be known")
+            yield n, (op, egraph.attrs[n], tuple(child_types[offsets[n] : offsets[n + 1]]), type_of[c])
+
+    def _signature(self, egraph: EGraph, key: _Key) -> Signature:
+        op, attrs, children, c = key
+        inputs = tuple(egraph.types[d][0] for d in children)
+        return Signature(op, attrs, inputs, egraph.types[c], self.device.name)
+
+
+#: Operator, attributes, and for each operand and the result a class of the same types.
+_Key = tuple[str, Attrs, tuple[int, ...], int]
+
+
+def weight_bytes(graph: Graph) -> int:
+    """Bytes of the values that are known ahead of time and that run-time nodes or outputs read, each once."""
+    known = graph.weights_only()
+    read = {i for _, i in graph.outputs}
+    read.update(j for i, node in enumerate(graph.nodes) if not known[i] for j in node.inputs)
+    return sum(t.nbytes for i in read if known[i] for t in graph.nodes[i].types)
+
+
+def _without_choices(graph: Graph) -> EGraph:
+    """The e-graph whose e-class i holds node i and nothing else."""
+    count = len(graph.nodes)
+    arities = [len(n.inputs) for n in graph.nodes]
+    return EGraph(
+        op=tuple(n.op for n in graph.nodes),
+        attrs=tuple(n.attrs for n in graph.nodes),
+        node_class=np.arange(count, dtype=np.int64),
+        class_start=np.arange(count + 1, dtype=np.int64),
+        offsets=np.concatenate([[0], np.cumsum(arities)]).astype(np.int64),
+        children=np.array([j for n in graph.nodes for j in n.inputs], dtype=np.int64),
+        types=tuple(n.types for n in graph.nodes),
+        weights_only=np.array(graph.weights_only(), dtype=np.bool_),
+        roots=tuple(i for _, i in graph.outputs),
+        source=np.arange(count, dtype=np.int64),
+        cost=np.full(count, np.nan),
+    )

@@ -1,0 +1,218 @@
+"""Profiles: measured costs by signature, in a plain JSON file per device.
+
+A file says what was measured, how and on what:
+
+    {"format": 1, "device": "h100", "protocol": 1, "hardware": {"gpu": "..."}, "versions": {"torch": "..."},
+     "entries": {"<signature>": {"median_ms": 0.0123, "spread_ms": 0.0004, "samples": 50}}}
+
+Numbers from different protocols, machines or library versions are never mixed in one file. Several processes
+may record into one file at a time: each takes a lock, reads the file again, adds its entries and renames the
+whole over the old one, so that nothing is lost and no reader ever sees half a file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib.resources import as_file
+from pathlib import Path
+from typing import Any
+
+from tensat_dl.cost.device import DEVICES, PROFILE_SUFFIX
+from tensat_dl.cost.signature import Signature
+
+#: The layout of profile files.
+FORMAT = 1
+#: How costs are measured. It goes up whenever a change of method makes old numbers incomparable with new.
+PROTOCOL = 1
+
+
+class ProfileError(ValueError):
+    """A profile that can't be used or recorded into. The message names the file and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The measured milliseconds of one application: the median and the spread (interquartile range)."""
+
+    median_ms: float
+    spread_ms: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Measurements on one device, by `Signature.text`. What it lacks is looked up in ``fallback``."""
+
+    device: str
+    hardware: Mapping[str, str]  #: what was measured on, such as {"gpu": "NVIDIA H100 80GB HBM3"}
+    versions: Mapping[str, str]  #: of the libraries whose kernels were measured
+    entries: Mapping[str, Measurement] = field(default_factory=dict)
+    protocol: int = PROTOCOL
+    fallback: Profile | None = None
+
+    def lookup(self, signature: Signature) -> Measurement | None:
+        """The measurement of this signature, or None."""
+        found = self.entries.get(signature.text)
+        if found is None and self.fallback is not None:
+            return self.fallback.lookup(signature)
+        return found
+
+
+def read_profile(path: Path, device: str) -> Profile:
+    """The profile in a file. Raises `ProfileError` if the file is damaged, of another device, or was recorded
+    with another measuring protocol; `FileNotFoundError` if there is none."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise _damaged(path, f"not JSON ({e})") from None
+    version = _field(path, data, "format", int)
+    if version != FORMAT:
+        raise ProfileError(
+            f"{path}: profile format {version}, but this version of tensat-dl reads format {FORMAT}; "
+            f"{'record it again' if version < FORMAT else 'update tensat-dl'}"
+        )
+    found = _field(path, data, "device", str)
+    if found != device:
+        raise ProfileError(f"{path}: a profile of device `{found}`, but costs on `{device}` are asked for")
+    protocol = _field(path, data, "protocol", int)
+    if protocol != PROTOCOL:
+        raise ProfileError(
+            f"{path}: recorded with measuring protocol {protocol}, which is not comparable with protocol "
+            f"{PROTOCOL} of this version; {'record it again' if protocol < PROTOCOL else 'update tensat-dl'}"
+        )
+    entries = {}
+    for key, entry in _field(path, data, "entries", dict).items():
+        if not key.endswith(f" @ {device}"):
+            raise _damaged(path, f"the signature `{key}` is not of device `{device}`")
+        measured = Measurement(
+            _number(path, entry, "median_ms", key),
+            _number(path, entry, "spread_ms", key),
+            _field(path, entry, "samples", int, key),
+        )
+        if measured.samples < 1:
+            raise _damaged(path, f"`{key}` was sampled {measured.samples} times")
+        entries[key] = measured
+    return Profile(device, _words(path, data, "hardware"), _words(path, data, "versions"), entries, protocol)
+
+
+def record(path: Path, profile: Profile) -> Profile:
+    """Adds a profile's entries to a file, which is made if needed; returns what the file then holds.
+
+    Newer entries replace older ones. Safe for any number of processes at a time. Raises `ProfileError` for a
+    file that `read_profile` refuses or whose hardware or versions differ: such numbers must not be mixed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(path):
+        if path.exists():
+            old = read_profile(path, profile.device)
+            for what in ("hardware", "versions"):
+                before, now = getattr(old, what), getattr(profile, what)
+                if before != now:
+                    raise ProfileError(
+                        f"{path}: recorded with {what} {_show(before)}, this is {_show(now)}; "
+                        "record into another file, or delete this one"
+                    )
+            profile = replace(profile, entries={**old.entries, **profile.entries}, fallback=None)
+        _write_atomically(path, _dumps(profile))
+    return profile
+
+
+def profile_path(device: str) -> Path:
+    """The user's profile of a device: in ``$TENSAT_DL_PROFILES``, or else in ``~/.local/share/tensat-dl``."""
+    folder = os.environ.get("TENSAT_DL_PROFILES")
+    base = Path(folder) if folder else Path.home() / ".local" / "share" / "tensat-dl"
+    return base / f"{device}{PROFILE_SUFFIX}"
+
+
+def find_profile(device: str) -> Profile | None:
+    """The device's profile: the user's own, which was measured in this environment, and after it the one that
+    is shipped; None if there is neither. Raises `ProfileError` if one of them can't be used."""
+    shipped = None
+    resource = DEVICES.joinpath(device + PROFILE_SUFFIX)
+    if resource.is_file():
+        with as_file(resource) as path:
+            shipped = read_profile(path, device)
+    try:
+        return replace(read_profile(profile_path(device), device), fallback=shipped)
+    except FileNotFoundError:
+        return shipped
+
+
+def _dumps(profile: Profile) -> str:
+    data = {
+        "format": FORMAT,
+        "device": profile.device,
+        "protocol": profile.protocol,
+        "hardware": dict(profile.hardware),
+        "versions": dict(profile.versions),
+        "entries": {
+            key: {"median_ms": m.median_ms, "spread_ms": m.spread_ms, "samples": m.samples}
+            for key, m in sorted(profile.entries.items())
+        },
+    }
+    return json.dumps(data, indent=1) + "\n"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Holds the lock of a profile file. It lies beside the file, which itself is replaced at every write."""
+    import fcntl  # POSIX only, and only needed to record: reading profiles works everywhere
+
+    with path.with_name(path.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also by a crash
+        yield
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        os.chmod(name, 0o644)  # mkstemp's files are private
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+# ---- reading what may be damaged ---------------------------------------------------------------------------
+
+
+def _damaged(path: Path, why: str) -> ProfileError:
+    return ProfileError(f"{path}: not a usable profile: {why}; delete it or record it again")
+
+
+def _field(path: Path, data: Any, name: str, kind: type[Any], where: str = "the file") -> Any:
+    if not isinstance(data, dict) or name not in data:
+        raise _damaged(path, f"{where} has no `{name}`")
+    value = data[name]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise _damaged(path, f"`{name}` of {where} is {json.dumps(value)[:40]}")
+    return value
+
+
+def _number(path: Path, data: Any, name: str, where: str) -> float:
+    value = float(_field(path, data, name, (int, float), where))  # type: ignore[arg-type]
+    if not math.isfinite(value) or value < 0:
+        raise _damaged(path, f"`{name}` of {where} is {value}")
+    return value
+
+
+def _words(path: Path, data: Any, name: str) -> dict[str, str]:
+    words: dict[str, str] = _field(path, data, name, dict)
+    if not all(isinstance(v, str) for v in words.values()):
+        raise _damaged(path, f"`{name}` has values that are not text")
+    return words
+
+
+def _show(words: Mapping[str, str]) -> str:
+    return ", ".join(f"{k} {v}" for k, v in sorted(words.items())) or "unknown"

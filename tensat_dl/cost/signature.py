@@ -1,0 +1,134 @@
+"""What decides the cost of one operator application, and its text form: the key of profile files."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from tensat_dl.ir.graph import Attrs, AttrValue
+from tensat_dl.ir.types import DTYPES, TensorType
+
+
+class SignatureError(ValueError):
+    """The text is not a signature."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One operator on inputs of known types, on one device. Equal signatures cost the same.
+
+    ``attrs`` are sorted by name. The signature of a view operator (slice, transpose) is that of its copy.
+    """
+
+    op: str
+    attrs: Attrs
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    device: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", tuple(sorted(self.attrs)))
+
+    @cached_property
+    def text(self) -> str:
+        """As in ``matmul(f32[64, 1024], f32[1024, 512]; act=none) -> f32[64, 512] @ h100``; see `parse`."""
+        attrs = ", ".join(f"{name}={_value(value)}" for name, value in self.attrs)
+        inputs = ", ".join(map(str, self.inputs))
+        outputs = ", ".join(map(str, self.outputs))
+        return f"{self.op}({inputs}{'; ' + attrs if attrs else ''}) -> {outputs} @ {self.device}"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+#: Words that JSON reads as something else than a string.
+_RESERVED = {"true", "false", "null", "NaN", "Infinity"}
+_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_OP = re.compile(r"[^\s()]+")
+_TYPE = re.compile(r"(\w+)\[((?:\d+(?:, \d+)*)?)\]", re.ASCII)
+_DECODER = json.JSONDecoder()
+
+
+def _value(value: AttrValue) -> str:
+    if isinstance(value, str) and _WORD.fullmatch(value) and value not in _RESERVED:
+        return value
+    return json.dumps(value)
+
+
+def parse(text: str) -> Signature:
+    """The signature whose text this is. Raises `SignatureError`."""
+    reader = _Reader(text.strip())
+    op = reader.match(_OP, "an operator").group()
+    reader.skip("(")
+    inputs = reader.types() if reader.peek() not in (";", ")") else ()
+    attrs: list[tuple[str, AttrValue]] = []
+    separator = "; "
+    while reader.peek() == separator[0]:
+        reader.skip(separator)
+        name = reader.match(_WORD, "an attribute").group()
+        reader.skip("=")
+        attrs.append((name, reader.value()))
+        separator = ", "
+    reader.skip(") -> ")
+    outputs = reader.types()
+    reader.skip(" @ ")
+    return Signature(op, tuple(attrs), inputs, outputs, reader.rest())
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def fail(self, wanted: str) -> SignatureError:
+        return SignatureError(f"expected {wanted} at column {self.at + 1} of the signature `{self.text}`")
+
+    def peek(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def skip(self, token: str) -> None:
+        if not self.text.startswith(token, self.at):
+            raise self.fail(f"`{token.strip()}`")
+        self.at += len(token)
+
+    def match(self, pattern: re.Pattern[str], wanted: str) -> re.Match[str]:
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            raise self.fail(wanted)
+        self.at = found.end()
+        return found
+
+    def types(self) -> tuple[TensorType, ...]:
+        found: list[TensorType] = []
+        while True:
+            start = self.at
+            dtype, dims = self.match(_TYPE, "a type such as f32[64, 1024]").groups()
+            if dtype not in DTYPES:
+                self.at = start
+                raise self.fail(f"an element type, one of {', '.join(DTYPES)},")
+            found.append(TensorType(dtype, tuple(int(d) for d in dims.split(", ") if d)))
+            if self.peek() != ",":
+                return tuple(found)
+            self.skip(", ")
+
+    def value(self) -> AttrValue:
+        word = _WORD.match(self.text, self.at)
+        if word and word.group() not in _RESERVED:
+            self.at = word.end()
+            return word.group()
+        start = self.at
+        try:
+            value, self.at = _DECODER.raw_decode(self.text, start)
+        except ValueError:
+            raise self.fail("a value") from None
+        if isinstance(value, list) and all(type(v) is int for v in value):
+            return tuple(value)
+        if not isinstance(value, int | float | str | bool):
+            self.at = start
+            raise self.fail("a number, a word, true, false or a list of integers")
+        return value
+
+    def rest(self) -> str:
+        return self.match(re.compile(r"\S+$"), "a device").group()
