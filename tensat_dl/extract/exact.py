@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensat_dl.extract.budget import Budget
+from tensat_dl.extract.contract import expand
 from tensat_dl.extract.formulation import Formulation, Row, formulate
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.loops import LoopSeparator
@@ -11,6 +12,13 @@ from tensat_dl.extract.problem import Problem, prune
 from tensat_dl.extract.reduce import Reduced, reduce
 from tensat_dl.extract.relaxation import Relaxation, Relaxed
 from tensat_dl.extract.types import TOLERANCE
+
+#: Work on the relaxation, as a share of what is left.
+_RELAXATION_SHARE = 0.3
+
+#: The relaxation is left when this many rounds of cuts close less than this share of the gap.
+_PATIENCE = 80
+_MIN_PROGRESS = 0.01
 
 
 def improve(problem: Problem, best: Incumbent, preferred: frozenset[int], budget: Budget) -> None:
@@ -38,20 +46,30 @@ def _relax(
     relaxation = Relaxation(form)
     relaxed = None
     cuts: list[Row] = []
-    stalled = 0
-    previous = 0.0
-    while (found := relaxation.solve(budget)) is not None:
+    share = budget.share(_RELAXATION_SHARE * budget.work)
+    given = share.work
+    history: list[float] = []
+    while (found := relaxation.solve(share)) is not None:
         relaxed = found
         best.prove(relaxed.bound)
-        best.offer(guided_greedy(form, relaxed.x))
-        stalled = stalled + 1 if relaxed.bound < previous + 1e-4 * best.cost else 0
-        previous = max(previous, relaxed.bound)
-        violated = [] if separator.acyclic or stalled > 5 else separator.separate(relaxed.x, 500)
-        if not violated or best.proven:
+        best.offer(expand(form.reduced.problem, guided_greedy(form, relaxed.x)))
+        history.append(best.bound)
+        if best.proven or separator.acyclic or _stalled(history, best.cost):
+            break
+        violated = separator.separate(relaxed.x, 500)
+        if not violated:
             break
         cuts.extend(violated)
         relaxation.add(violated)
+    budget.charge(given - share.work)
     return relaxed, cuts
+
+
+def _stalled(history: list[float], cost: float) -> bool:
+    """Whether the last rounds of cuts closed too little of the gap."""
+    if len(history) <= _PATIENCE:
+        return False
+    return history[-1] - history[-1 - _PATIENCE] < _MIN_PROGRESS * (cost - history[-1])
 
 
 def _fix(

@@ -21,7 +21,7 @@ class Incumbent:
     bound: float = 0.0
 
     def offer(self, choice: Choice) -> bool:
-        """Takes a complete acyclic choice if it is cheaper; e-nodes that the roots do not need are dropped."""
+        """Takes a complete acyclic choice if it is cheaper; what the roots do not need is dropped."""
         choice = needed(self.problem, choice.__getitem__)
         cost = self.problem.total(choice)
         if cost >= self.cost * (1 - TOLERANCE):

@@ -11,14 +11,19 @@ side for the classes of the cycle is at most the sum of its weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
+from tensat_dl.extract.flows import Branch, violated_sets
 from tensat_dl.extract.formulation import INFINITY, Formulation, Row, Vector
 from tensat_dl.extract.problem import strong_components
 
 #: A cut must be violated by this much to be worth adding.
 MIN_VIOLATION = 1e-4
+
+#: With fewer cuts than this from short cycles of a component, flows are looked at too.
+_FEW = 10
 
 #: Classes with less than this are not chosen at all.
 _NOTHING = 1e-6
@@ -31,61 +36,63 @@ class LoopSeparator:
         self.form = form
         problem = form.reduced.problem
         successors = problem.successors()
-        self.inside: dict[int, int] = {}  # class -> its component, for those on some cycle
+        self._component: dict[int, int] = {}  # of the classes that are on some cycle
         for i, component in enumerate(strong_components(problem.nodes, successors)):
             if len(component) > 1:
-                self.inside.update(dict.fromkeys(component, i))
-        self._arcs: dict[
-            int, list[tuple[int, list[int]]]
-        ] = {}  # class -> (child, columns of e-nodes needing it)
-        for c in self.inside:
-            arcs = []
-            for d in successors[c]:
-                if self.inside.get(d) == self.inside[c]:
-                    flag = 1 << form.reduced.marks.bit[d]
-                    users = [form.node_col[n] for n in problem.nodes[c] if form.below[n] & flag]
-                    arcs.append((d, users))
-            self._arcs[c] = arcs
+                self._component.update(dict.fromkeys(component, i))
+        self._round = 0
 
     @property
     def acyclic(self) -> bool:
-        return not self.inside
+        return not self._component
 
     def separate(self, x: Vector, limit: int) -> list[Row]:
-        """At most ``limit`` violated cuts, of disjoint cycles first come first served."""
+        """About ``limit`` violated cuts at most: from short cycles, and where these are few from flows."""
+        self._round += 1
         value = x.tolist()
-        class_col = self.form.class_col
-        live = [c for c in self.inside if value[class_col[c]] > _NOTHING]
-        graph: dict[int, list[tuple[int, float]]] = {}
-        for c in live:
-            y = value[class_col[c]]
-            graph[c] = [
-                (d, max(0.0, y - sum(value[i] for i in users)))
-                for d, users in self._arcs[c]
-                if value[class_col[d]] > _NOTHING
-            ]
-            # An arc that no chosen e-node uses cannot close a violated cycle.
-            graph[c] = [(d, w) for d, w in graph[c] if w < y - MIN_VIOLATION]
+        branches = self._branches(value)
+        graph = {c: {d for _, kids in out for d in kids} for c, out in branches.items()}
         cuts: list[Row] = []
-        used: set[int] = set()
-        for component in strong_components(live, {c: [d for d, _ in arcs] for c, arcs in graph.items()}):
-            if len(component) < 2:
+        for component in strong_components(branches, graph):
+            if len(component) < 2 or len(cuts) >= limit:
                 continue
             members = set(component)
-            for c in sorted(component, key=lambda c: (-value[class_col[c]], c)):
-                if len(cuts) >= limit:
-                    return cuts
-                if c in used:
-                    continue
-                cycle = _short_cycle(graph, members, c, value[class_col[c]] - MIN_VIOLATION)
-                if cycle:
-                    row = self.cut(max(cycle, key=lambda d: value[class_col[d]]), cycle)
-                    if sum(a * value[i] for i, a in row.entries) > MIN_VIOLATION:
-                        used.update(cycle)
-                        cuts.append(row)
+            inner = {
+                c: [(v, tuple(d for d in kids if d in members)) for v, kids in branches[c]] for c in component
+            }
+            order = sorted(component, key=lambda c: (-value[self.form.class_col[c]], c))
+            found = self._rows(_short_cycles(order, inner), value)
+            if len(found) < _FEW:
+                rng = random.Random(self._round)
+                found += self._rows(violated_sets(order, inner, MIN_VIOLATION, rng), value)
+            cuts += found
         return cuts
 
+    def _branches(self, value: list[float]) -> dict[int, list[Branch]]:
+        """The chosen e-nodes of the chosen classes on cycles, with their children on the same cycles."""
+        problem, component = self.form.reduced.problem, self._component
+        node_col, class_col = self.form.node_col, self.form.class_col
+        live = {c for c in component if value[class_col[c]] > _NOTHING}
+        return {
+            c: [
+                (value[node_col[n]], tuple(d for d in problem.kids[n] if d in live and component[d] == component[c]))
+                for n in problem.nodes[c]
+                if value[node_col[n]] > _NOTHING
+            ]
+            for c in sorted(live)
+        }
+
+    def _rows(self, loops: Iterable[Iterable[int]], value: list[float]) -> list[Row]:
+        rows = []
+        for loop in loops:
+            members = sorted(loop)
+            row = self.cut(max(members, key=lambda c: value[self.form.class_col[c]]), members)
+            if sum(a * value[i] for i, a in row.entries) > MIN_VIOLATION:
+                rows.append(row)
+        return rows
+
     def cut(self, c: int, loop: Iterable[int]) -> Row:
+        """The loop cut of a class of the loop."""
         form = self.form
         problem = form.reduced.problem
         members = list(loop)
@@ -99,26 +106,41 @@ class LoopSeparator:
         return Row([(i, a) for i, a in weights.items() if a], -INFINITY, 0.0)
 
 
-def _short_cycle(
-    graph: dict[int, list[tuple[int, float]]], members: set[int], start: int, limit: float
-) -> list[int] | None:
-    """The classes of a shortest cycle through ``start`` among ``members``, if shorter than ``limit``."""
+def _short_cycles(order: Sequence[int], branches: Mapping[int, Sequence[Branch]]) -> Iterator[list[int]]:
+    """Disjoint cycles, each shorter in the arc weights than y of the class that it starts from."""
+    total = {c: sum(value for value, _ in branches[c]) for c in order}
+    graph: dict[int, list[tuple[int, float]]] = {}
+    for c in order:
+        through: dict[int, float] = {}
+        for value, kids in branches[c]:
+            for d in kids:
+                through[d] = through.get(d, 0.0) + value
+        graph[c] = [(d, max(0.0, total[c] - v)) for d, v in through.items()]
+    used: set[int] = set()
+    for c in order:
+        if c not in used:
+            cycle = _short_cycle(graph, c, total[c] - MIN_VIOLATION)
+            if cycle:
+                used.update(cycle)
+                yield cycle
+
+
+def _short_cycle(graph: Mapping[int, Sequence[tuple[int, float]]], start: int, limit: float) -> list[int] | None:
+    """The classes of a shortest cycle through ``start``, if it is shorter than ``limit``."""
     previous: dict[int, int] = {}
-    settled: set[int] = set()
     heap: list[tuple[float, int, int]] = [(0.0, start, -1)]
     while heap:
         distance, c, before = heappop(heap)
-        if c in settled:
+        if c in previous:
             continue
-        if c == start and before >= 0:
-            cycle = [before]
-            while cycle[-1] != start:
-                cycle.append(previous[cycle[-1]])
-            return cycle
         if before >= 0:
             previous[c] = before
-            settled.add(c)
-        for d, w in graph[c]:
-            if d in members and d not in settled and distance + w < limit:
-                heappush(heap, (distance + w, d, c))
+            if c == start:
+                cycle = [before]
+                while cycle[-1] != start:
+                    cycle.append(previous[cycle[-1]])
+                return cycle
+        for d, weight in graph[c]:
+            if d not in previous and distance + weight < limit:
+                heappush(heap, (distance + weight, d, c))
     return None

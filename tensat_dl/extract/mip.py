@@ -9,6 +9,8 @@ import numpy as np
 from pyscipopt import SCIP_HEURTIMING, SCIP_RESULT, Conshdlr, Heur
 
 from tensat_dl.extract.budget import Budget
+from tensat_dl.extract.contract import expand
+from tensat_dl.extract.contract import expand
 from tensat_dl.extract.formulation import Formulation, Row, Vector
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
@@ -66,7 +68,7 @@ def solve_mip(
     if model.getNSols():
         solution = model.getBestSol()
         x = np.array([model.getSolVal(solution, v) for v in columns])
-        best.offer(needed(form.reduced.problem, form.choice(x).__getitem__))
+        best.offer(expand(form.reduced.problem, form.choice(x)))
     # Infeasible means that nothing beats the objective limit, which is the incumbent's cost.
     best.prove(best.cost if status in ("optimal", "infeasible") else model.getDualbound() / scale)
 
@@ -151,7 +153,7 @@ class _GreedyHeuristic(Heur):  # type: ignore[misc]
         if nodeinfeasible:
             return {"result": SCIP_RESULT.DIDNOTRUN}
         x = np.array([self.model.getSolVal(None, v) for v in self._columns])
-        if not self._best.offer(guided_greedy(self._form, x)):
+        if not self._best.offer(expand(self._form.reduced.problem, guided_greedy(self._form, x))):
             return {"result": SCIP_RESULT.DIDNOTFIND}
         self.model.setObjlimit(self._best.cost * self._scale * (1 - TOLERANCE))
         return {"result": SCIP_RESULT.FOUNDSOL}

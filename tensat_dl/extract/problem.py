@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import fsum
 
 import numpy as np
@@ -20,7 +20,7 @@ class Problem:
     """Candidates for each e-class. Classes and e-nodes keep the numbers they have in the `EGraph`.
 
     Weights-only classes are gone: they cost nothing and are there anyway. Reducing a problem makes another
-    one with fewer entries in ``nodes``; ``kids``, ``cost`` and ``home`` are shared between the two.
+    one with fewer entries in ``nodes``; the rest is shared between the two. Contraction moves children and costs.
     """
 
     roots: tuple[int, ...]  #: classes to derive, each once
@@ -28,6 +28,7 @@ class Problem:
     kids: Mapping[int, tuple[int, ...]]  #: distinct child classes of each e-node, in argument order
     cost: list[float]  #: of each e-node
     home: list[int]  #: e-class of each e-node
+    inlined: Mapping[int, int] = field(default_factory=dict)  #: e-node of each contracted class
 
     @property
     def num_nodes(self) -> int:

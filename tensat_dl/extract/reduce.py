@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tensat_dl.extract.contract import contract
 from tensat_dl.extract.landmarks import Landmarks, landmarks
 from tensat_dl.extract.problem import Problem, prune
 from tensat_dl.extract.types import TOLERANCE
@@ -45,13 +46,14 @@ def reduce(problem: Problem, upper: float, preferred: frozenset[int] = frozenset
             kept[c] = _undominated(problem, c, alive, below, marks, forced, preferred)
         _drop_expensive(problem, kept, below, marks, forced, minima, cutoff - base)
         smaller = prune(problem, kept)
-        if smaller is None:
+        if smaller is None or base >= cutoff:
             return None
         if smaller.num_nodes == problem.num_nodes:
-            if base >= cutoff:
-                return None
             classes = frozenset(c for c in smaller.nodes if forced >> marks.bit[c] & 1)
-            return Reduced(smaller, marks, classes, base)
+            contracted = contract(smaller, classes)
+            if len(contracted.nodes) == len(smaller.nodes):
+                return Reduced(smaller, marks, classes, base)
+            smaller = contracted
         problem = smaller
 
 
