@@ -12,26 +12,30 @@ from tensat_dl.extract.types import Limits
 class Budget:
     """Work and wall-clock time left. Work is counted, never timed, so that runs repeat.
 
-    The unit is about a microsecond of one core of a common x86-64 machine; what each solver step is charged
-    is calibrated where it is charged.
+    The unit is about a microsecond of one core of a common x86-64 machine; what a solver's step costs is a
+    constant beside the call that charges it.
     """
 
     work: float
-    deadline: float | None
-    start: float
+    deadline: float | None  #: on the clock of `time.perf_counter`
     interrupted: bool = field(default=False)  #: Ctrl-C was pressed: finish with what is there
 
     @classmethod
     def of(cls, limits: Limits) -> Budget:
-        now = time.perf_counter()
-        return cls(limits.work, None if limits.seconds is None else now + limits.seconds, now)
-
-    def share(self, work: float) -> Budget:
-        """A budget for one step: at most ``work``, and the same deadline. Charge what it used afterwards."""
-        return Budget(min(work, self.work), self.deadline, self.start, self.interrupted)
+        return cls(limits.work, None if limits.seconds is None else time.perf_counter() + limits.seconds)
 
     def charge(self, work: float) -> None:
         self.work -= work
+
+    def take(self, share: float) -> Budget:
+        """A budget of its own for one step, with this share of the work; `give_back` returns what is left."""
+        part = Budget(share * max(self.work, 0.0), self.deadline, self.interrupted)
+        self.work -= part.work
+        return part
+
+    def give_back(self, part: Budget) -> None:
+        self.work += part.work
+        self.interrupted |= part.interrupted
 
     @property
     def exhausted(self) -> bool:
@@ -40,7 +44,3 @@ class Budget:
     @property
     def seconds_left(self) -> float:
         return float("inf") if self.deadline is None else self.deadline - time.perf_counter()
-
-    @property
-    def elapsed(self) -> float:
-        return time.perf_counter() - self.start

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from math import fsum
+
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.contract import expand
-from tensat_dl.extract.formulation import Formulation, Row, formulate
+from tensat_dl.extract.decompose import pieces
+from tensat_dl.extract.formulation import Formulation, Row, Vector, formulate
+from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.loops import LoopSeparator
 from tensat_dl.extract.mip import guided_greedy, solve_mip
-from tensat_dl.extract.problem import Problem, prune
-from tensat_dl.extract.reduce import Reduced, reduce
+from tensat_dl.extract.problem import Choice, Problem, prune, topological
+from tensat_dl.extract.reduce import Reduced, forced_bound, reduce
 from tensat_dl.extract.relaxation import Relaxation, Relaxed
 from tensat_dl.extract.types import TOLERANCE
 
@@ -20,23 +24,71 @@ _RELAXATION_SHARE = 0.3
 _PATIENCE = 80
 _MIN_PROGRESS = 0.01
 
+#: Cuts with less slack than this in the last relaxation go into the integer program.
+_TIGHT = 1e-6
+
+#: The relaxation is solved again after a reduction to less than this share of the e-nodes.
+_SHRINK = 0.8
+
 
 def improve(problem: Problem, best: Incumbent, preferred: frozenset[int], budget: Budget) -> None:
     """Makes the incumbent as cheap, and its bound as high, as the budget allows."""
     reduced = reduce(problem, best.cost, preferred)
+    together = False
     while reduced is not None:
         best.prove(reduced.bound)
+        if budget.exhausted:
+            return
+        if not together:
+            parts, settled = pieces(reduced)
+            if len(parts) > 1:
+                if _solve_apart(reduced, parts, settled, best, preferred, budget):
+                    return
+                together = True
         form = formulate(reduced)
         separator = LoopSeparator(form)
         relaxed, cuts = _relax(form, separator, best, budget)
-        smaller = None if relaxed is None else _fix(reduced, form, relaxed, best, preferred)
-        if relaxed is not None and smaller is None:
-            break
-        if smaller is None or smaller.problem.num_nodes > 0.8 * reduced.problem.num_nodes:
+        if relaxed is None:
+            return
+        smaller = _fix(reduced, form, relaxed, best, preferred)
+        if smaller is not None and smaller.problem.num_nodes > _SHRINK * reduced.problem.num_nodes:
             solve_mip(form, separator, cuts, best, budget)
             return
         reduced = smaller
     best.prove(best.cost)
+
+
+def _solve_apart(
+    reduced: Reduced,
+    parts: list[Problem],
+    settled: Choice,
+    best: Incumbent,
+    preferred: frozenset[int],
+    budget: Budget,
+) -> bool:
+    """Solves the pieces one by one and offers their union; False if that is cyclic, which leaves the bound."""
+    problem = reduced.problem
+    fixed = [problem.cost[n] for n in settled.values()]
+    bounds = [forced_bound(part) for part in parts]
+    union = dict(settled)
+    left = sum(part.num_nodes for part in parts)
+    for i, part in enumerate(parts):
+        answer = Incumbent(part)
+        answer.offer(dag_greedy(part, preferred))
+        share = budget.take(part.num_nodes / left)
+        try:
+            improve(part, answer, preferred, share)
+        except KeyboardInterrupt:
+            share.interrupted = True
+        budget.give_back(share)
+        left -= part.num_nodes
+        union.update(answer.choice)
+        bounds[i] = max(bounds[i], answer.bound)
+        best.prove(fsum(fixed + bounds))
+    acyclic = topological(problem, union) is not None
+    if acyclic:
+        best.offer(expand(problem, union))
+    return acyclic
 
 
 def _relax(
@@ -46,8 +98,7 @@ def _relax(
     relaxation = Relaxation(form)
     relaxed = None
     cuts: list[Row] = []
-    share = budget.share(_RELAXATION_SHARE * budget.work)
-    given = share.work
+    share = budget.take(_RELAXATION_SHARE)
     history: list[float] = []
     while (found := relaxation.solve(share)) is not None:
         relaxed = found
@@ -61,8 +112,13 @@ def _relax(
             break
         cuts.extend(violated)
         relaxation.add(violated)
-    budget.charge(given - share.work)
-    return relaxed, cuts
+    budget.give_back(share)
+    tight = [] if relaxed is None else [cut for cut in cuts if _activity(cut, relaxed.x) > cut.upper - _TIGHT]
+    return relaxed, tight
+
+
+def _activity(row: Row, x: Vector) -> float:
+    return sum(a * float(x[i]) for i, a in row.entries)
 
 
 def _stalled(history: list[float], cost: float) -> bool:

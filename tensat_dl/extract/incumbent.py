@@ -9,6 +9,9 @@ from tensat_dl.extract.problem import Choice, Problem, needed
 from tensat_dl.extract.types import TOLERANCE, Progress
 from tensat_dl.ir.egraph import EGraph
 
+#: Progress is reported when the bound rises by this share of the cost.
+_REPORT = 0.005
+
 
 @dataclass(slots=True)
 class Incumbent:
@@ -19,6 +22,7 @@ class Incumbent:
     choice: Choice = field(default_factory=dict)
     cost: float = float("inf")
     bound: float = 0.0
+    _reported: float = -1.0
 
     def offer(self, choice: Choice) -> bool:
         """Takes a complete acyclic choice if it is cheaper; what the roots do not need is dropped."""
@@ -32,15 +36,18 @@ class Incumbent:
 
     def prove(self, bound: float) -> None:
         """Notes that no choice costs less than ``bound``."""
-        if min(bound, self.cost) > self.bound:
-            self.bound = min(bound, self.cost)
-            self._report()
+        bound = min(bound, self.cost)
+        if bound > self.bound:
+            self.bound = bound
+            if bound >= self._reported + _REPORT * self.cost or self.proven:
+                self._report()
 
     @property
     def proven(self) -> bool:
         return self.bound >= self.cost * (1 - TOLERANCE)
 
     def _report(self) -> None:
+        self._reported = self.bound
         if self.progress is not None:
             self.progress(self.cost, self.bound)
 
