@@ -315,13 +315,18 @@ def _number(expr: ast.Expr, like: str | None, context: _Context, each: str | Non
     base: ast.Expr = ast.Name(like, span=span)
     if like in context.members and each is not None:
         base = ast.Index(base, ast.Name(each, span=span), span=span)
-    attrs = (
-        ast.KeywordArg("value", expr, span=span),
-        ast.KeywordArg("dtype", ast.Call("dtype", (base,), (), span, span=span), span=span),
-        ast.KeywordArg("shape", ast.ListExpr((), span=span), span=span),
-    )
     result = f"fill.{'l' if context.is_source else 'r'}{context.fresh}"
     context.fresh += 1
+    if context.is_source:  # any element type: the consumer's own constraints tie it to its neighbour's
+        dtype: ast.Expr = ast.Name(f"{result}.dtype", span=span)
+        context.attr_variables.add(f"{result}.dtype")
+    else:
+        dtype = ast.Call("dtype", (base,), (), span, span=span)
+    attrs = (
+        ast.KeywordArg("value", expr, span=span),
+        ast.KeywordArg("dtype", dtype, span=span),
+        ast.KeywordArg("shape", ast.ListExpr((), span=span), span=span),
+    )
     context.nodes.append(PatternNode(result, "fill", (), attrs, None, span))
     return result
 

@@ -1,0 +1,98 @@
+"""The egglog engine: runs programs, loads tables, reads rows.
+
+An engine belongs to the thread that made it, and a running command cannot be interrupted; the explorer therefore
+keeps it in a process of its own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from egglog.bindings import EGraph as Bindings
+from egglog.bindings import RunScheduleOutput
+
+#: Tabs and line ends inside a string would break a table; they travel as these private-use characters.
+_ESCAPE = str.maketrans({"\t": "\ue000", "\n": "\ue001", "\r": "\ue002"})
+_UNESCAPE = str.maketrans({"\ue000": "\t", "\ue001": "\n", "\ue002": "\r"})
+
+
+class Engine:
+    """One egglog e-graph."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="tensat-dl-")
+        self._egraph = Bindings(fact_directory=self._folder.name)
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+    def run(self, program: str) -> list[Any]:
+        """Runs egglog text; its outputs."""
+        outputs: list[Any] = self._egraph.run_program(*self._egraph.parse_program(program))
+        return outputs
+
+    def matches(self, ruleset: str) -> tuple[dict[str, int], bool]:
+        """Runs a ruleset once: matches by egglog rule, and whether anything changed."""
+        counts: dict[str, int] = {}
+        updated = False
+        for output in self.run(f"(run {ruleset} 1)"):
+            if isinstance(output, RunScheduleOutput):
+                updated = updated or output.report.updated
+                for name, n in output.report.num_matches_per_rule.items():
+                    counts[name] = counts.get(name, 0) + n
+        return counts, updated
+
+    def load(self, relation: str, rows: Iterable[Sequence[int | float | str]]) -> None:
+        """Adds rows to a relation of primitive columns."""
+        text = "".join(
+            "\t".join(c.translate(_ESCAPE) if isinstance(c, str) else repr(c) for c in row) + "\n" for row in rows
+        )
+        if not text:
+            return
+        name = "table.tsv"
+        (Path(self._folder.name) / name).write_text(text, encoding="utf-8")
+        self.run(f'(input {relation} "{name}")')
+
+    def freeze(self) -> Frozen:
+        return Frozen(self._egraph)
+
+
+class Frozen:
+    """The rows of all functions at one moment. Values of sort T are hashable and equal if they are one e-class."""
+
+    def __init__(self, egraph: Bindings) -> None:
+        self._egraph = egraph
+        self._functions = egraph.freeze().functions
+        self._decoders = {
+            "i64": self._memo(egraph.value_to_i64),
+            "f64": self._memo(egraph.value_to_f64),
+            "String": self._memo(lambda v: egraph.value_to_string(v).translate(_UNESCAPE)),
+            "Ints": self._memo(lambda v: tuple(map(egraph.value_to_i64, egraph.value_to_vec(v)))),
+        }
+
+    @staticmethod
+    def _memo(decode: Any) -> Any:
+        known: dict[Any, Any] = {}
+
+        def look_up(value: Any) -> Any:
+            found = known.get(value)
+            if found is None:
+                found = known[value] = decode(value)
+            return found
+
+        return look_up
+
+    def decoder(self, sort: str) -> Any:
+        """A function from a value of a primitive sort to its Python value."""
+        return self._decoders[sort]
+
+    def rows(self, function: str) -> Sequence[Any]:
+        """Rows with ``inputs`` and ``output``; empty if the function does not exist."""
+        found = self._functions.get(function)
+        return found.rows if found is not None else ()
+
+    def size(self, function: str) -> int:
+        return len(self.rows(function))

@@ -1,0 +1,223 @@
+"""The egglog program of a run: what does not depend on the graph's facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tensat_dl.datalog import render
+from tensat_dl.datalog.compile import CompiledRule, compile_rule
+from tensat_dl.datalog.schema import Constructor, Schema
+from tensat_dl.datalog.variants import MAX_RANK, variants
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.rule import PatternNode, RewriteRule, Side
+from tensat_dl.lang import ast
+from tensat_dl.ops.evaluate import SymType
+from tensat_dl.ops.symbolic import EvaluationError
+from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import IllTyped, infer
+
+HEADER = """\
+; ---- sorts. A tensor's type is a vector: element type, then dimensions.
+(sort Ints (Vec i64))
+(sort IntsVec (Vec Ints))
+(sort IntsSet (Set Ints))
+(sort T)
+; ---- loading: tables name e-classes by integer handles
+(ruleset load)
+(function by_id (i64) T :merge old)
+(function id_of (T) i64 :merge (min old new))
+(function ints_of (String) Ints :merge old)
+(relation in_equal (i64 i64))
+(rule ((in_equal i j) (= x (by_id i)) (= y (by_id j))) ((union x y)) :ruleset load :name "load equalities")
+(relation merged (T))
+(relation in_merged (i64))
+(rule ((in_merged i) (= x (by_id i))) ((merged x)) :ruleset load :name "load merged")
+; ---- types. Two different types of one e-class become the vector (-1): an alarm.
+(ruleset types)
+(function type_of (T) Ints :merge (vec-get (vec-of old (vec-of -1)) (- (set-length (set-of old new)) 1)))
+(relation in_type (i64 String))
+(rule ((in_type i k) (= x (by_id i)) (= t (ints_of k))) ((set (type_of x) t)) :ruleset load :name "load types")
+; ---- computed from weights alone; the value of a constant
+(relation weights_only (T))
+(function value_of (T) f64 :merge old)
+"""
+
+#: What a type vector says of a node with several outputs.
+TUPLE = -2
+
+
+def list_loader(length: int) -> str:
+    """The table of integer lists of a length: (key, elements)."""
+    items = " ".join(f"a{i}" for i in range(length))
+    vector = f"(vec-of {items})" if length else "(vec-empty)"
+    return (
+        f"(relation in_Ints{length} (String{' i64' * length}))\n"
+        f"(rule ((in_Ints{length} k {items})) ((set (ints_of k) {vector})) "
+        f':ruleset load :name "load Ints{length}")'
+    )
+
+
+def constructor_text(c: Constructor, ops: OpTable, ranks: Sequence[int]) -> str:
+    """Declaration, loader, type rules and weights-only rule of a constructor."""
+    lines = [c.declaration, c.loader]
+    if c.op == "proj":
+        lines.append(
+            '(rule ((= e (Proj i x)) (weights_only x)) ((weights_only e)) :ruleset types :name "weights Proj")'
+        )
+        return "\n".join(lines)
+    decl = ops[c.op]
+    lines += _type_rules(c, ops, ranks)
+    columns = [f"a{i}" for i in range(len(c.columns))]
+    xs = [f"x{i}" for i in range(c.arity)]
+    if c.op != "input" and not decl.opaque:
+        body = "".join(f" (weights_only {x})" for x in xs)
+        term = " ".join([c.name, *columns, *xs])
+        lines.append(
+            f'(rule ((= e ({term})){body}) ((weights_only e)) :ruleset types :name "weights {c.name}")'
+        )
+    if c.op == "fill":
+        lines.append(
+            f"(rule ((= e ({c.name} {' '.join(columns)}))) ((set (value_of e) a0)) "
+            ':ruleset types :name "value")'
+        )
+    return "\n".join(lines)
+
+
+def _pattern(c: Constructor, ops: OpTable) -> RewriteRule:
+    """A rule whose source is one application of the constructor, every attribute a variable."""
+    decl = ops[c.op]
+    span = decl.span
+    attrs = tuple(ast.KeywordArg(a.name, ast.Name(f"{a.name}.a", span=span), span=span) for a in decl.attrs)
+    node = PatternNode("e", c.op, tuple(f"x{i}" for i in range(c.arity)), attrs, None, span)
+    return RewriteRule(f"type {c.name}", Side((node,), ()), Side((), ()), (), frozenset(), None, "", span)
+
+
+def _type_rules(c: Constructor, ops: OpTable, ranks: Sequence[int]) -> list[str]:
+    """Rules that compute the type of a node from the types of its inputs, one for each assignment of ranks.
+
+    Nodes are only built where they type-check, so constraints need no checking here.
+    """
+    decl = ops[c.op]
+    xs = [f"x{i}" for i in range(c.arity)]
+    found = variants(_pattern(c, ops), ops, ranks)
+    out: list[str] = []
+    same = [x for x in xs if found and all(v.types["e"] == v.types[x] for v in found)]
+    if same and not decl.outputs:
+        term = " ".join([c.name, *(f"a{i}" for i in range(len(c.columns))), *xs])
+        return [
+            f"(rule ((= e ({term})) (= t (type_of {same[0]}))) ((set (type_of e) t)) "
+            f':ruleset types :name "type {c.name}")'
+        ]
+    seen: set[str] = set()
+    for i, v in enumerate(found):
+        columns, extra = [], []
+        for k, column in enumerate(c.columns):
+            value = v.source_attrs[0][column.attr.name]
+            if column.element is not None:
+                value = value[column.element]
+            columns.append(render.value(value))
+            if column.sort == "Ints":
+                extra.append(f"(= (vec-length {columns[k]}) {len(value)})")
+        body = [f"(= e ({' '.join([c.name, *columns, *xs])}))"]
+        for x in xs:
+            body.append(f"(= {render.type_variable(x)} (type_of {x}))")
+            body.append(f"(= (vec-length {render.type_variable(x)}) {len(v.types[x].shape) + 1})")
+        if decl.outputs:
+            out += _tuple_rules(c, ops, v.types, v.source_attrs[0], [*body, *extra], i)
+            continue
+        shape = v.types["e"]
+        body.append(f"(= t {_type_vector(shape)})")
+        text = " ".join([*body, *extra])
+        if text not in seen:
+            seen.add(text)
+            out.append(f'(rule ({text}) ((set (type_of e) t)) :ruleset types :name "type {c.name} #{i}")')
+    return out
+
+
+def _type_vector(t: SymType) -> str:
+    dims = " ".join(map(render.integer, t.shape))
+    return f"(vec-of {render.value(t.dtype)}{' ' + dims if dims else ''})"
+
+
+def _tuple_rules(
+    c: Constructor, ops: OpTable, types: dict[str, SymType], attrs: dict[str, object], body: list[str], i: int
+) -> list[str]:
+    """Types of a node with several outputs: a mark for the node, and the type of each ``Proj`` of it."""
+    inputs = [types[f"x{k}"] for k in range(c.arity)]
+    try:
+        outputs = infer(ops, c.op, inputs, attrs).types
+    except (IllTyped, EvaluationError):
+        return []
+    text = " ".join(body)
+    rules = [f'(rule ({text}) ((set (type_of e) (vec-of {TUPLE}))) :ruleset types :name "type {c.name} #{i}")']
+    for k, t in enumerate(outputs):
+        rules.append(
+            f"(rule ({text} (= p (Proj {k} e)) (= t {_type_vector(t)})) ((set (type_of p) t)) "
+            f':ruleset types :name "type {c.name}.{k} #{i}")'
+        )
+    return rules
+
+
+def ranks_of(graph: Graph) -> list[int]:
+    """The ranks of a graph's tensors, those above the limit left out."""
+    return sorted({len(t.shape) for n in graph.nodes for t in n.types if len(t.shape) <= MAX_RANK})
+
+
+def usable(rules: Iterable[RewriteRule], graph: Graph) -> list[RewriteRule]:
+    """The rules that can ever fire: every operator of their source is in the graph or built by such a rule."""
+    present = {n.op for n in graph.nodes}
+    waiting = list(rules)
+    chosen: list[RewriteRule] = []
+    while True:
+        ready = [r for r in waiting if all(n.op in present for n in r.source.nodes)]
+        if not ready:
+            break
+        waiting = [r for r in waiting if r not in ready]
+        chosen += ready
+        for r in ready:
+            present |= {n.op for n in r.target.nodes}
+    names = {r.name for r in chosen}
+    return [r for r in rules if r.name in names]
+
+
+class Program:
+    """Declares constructors as they are needed, and compiles rules."""
+
+    def __init__(self, ops: OpTable, rules: Sequence[RewriteRule], graph: Graph) -> None:
+        self.schema = Schema(ops)
+        self.ranks = ranks_of(graph)
+        for node in graph.nodes:
+            if node.op != "proj":
+                self.schema.constructor(node.op, len(node.inputs))
+        self.rules: list[CompiledRule] = []
+        for rule in usable(list(rules), graph):
+            compiled = compile_rule(rule, self.schema, self.ranks)
+            if compiled is not None:
+                self.rules.append(compiled)
+        self._declared: set[str] = set()
+        self._lengths: set[int] = set()
+
+    def text(self) -> str:
+        """The whole program: header, operators, rules."""
+        parts = [HEADER, self.new_constructors()]
+        for r in self.rules:
+            comment = "\n".join(f"; {line}" for line in r.rule.doc.splitlines())
+            parts.append(f"; ---- rule {r.name}\n{comment}\n{r.text}" if comment else r.text)
+        return "\n".join(parts)
+
+    def new_constructors(self) -> str:
+        """Declarations of constructors that were made since the last call."""
+        out = []
+        for c in self.schema.constructors():
+            if c.name not in self._declared:
+                self._declared.add(c.name)
+                doc = "" if c.op == "proj" else f"; ---- {self.schema.ops[c.op].signature}\n"
+                out.append(doc + constructor_text(c, self.schema.ops, self.ranks))
+        return "\n".join(out)
+
+    def new_list_length(self, length: int) -> str:
+        """The loader of lists of a length, if it is not declared yet."""
+        if length in self._lengths:
+            return ""
+        self._lengths.add(length)
+        return list_loader(length)

@@ -1,0 +1,167 @@
+"""Symbolic integers and conditions as egglog text."""
+
+from __future__ import annotations
+
+from tensat_dl.ir.types import DTYPES
+from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym
+
+
+def type_variable(tensor: str) -> str:
+    """The egglog variable that holds the type of a tensor variable."""
+    return f"{variable(tensor)}.type"
+
+
+def variable(name: str) -> str:
+    """A pattern's name as an egglog variable. (Those made here contain a ".", which names in rules don't.)"""
+    return name.replace(".", "_")
+
+
+def value_variable(tensor: str) -> str:
+    """The egglog variable that holds the value of a constant tensor variable."""
+    return f"{variable(tensor)}.value"
+
+
+def integer(p: Int) -> str:
+    if isinstance(p, int):
+        return str(p)
+    positive = [(m, k) for m, k in p.terms if k > 0]
+    negative = [(m, -k) for m, k in p.terms if k < 0]
+    total = _sum([_product(m, k) for m, k in positive]) if positive else "0"
+    return f"(- {total} {_sum([_product(m, k) for m, k in negative])})" if negative else total
+
+
+def _sum(terms: list[str]) -> str:
+    total = terms[0]
+    for t in terms[1:]:
+        total = f"(+ {total} {t})"
+    return total
+
+
+def _product(monomial: tuple[Atom, ...], k: int) -> str:
+    factors = [str(k)] if k != 1 or not monomial else []
+    factors += [atom(a) for a in monomial]
+    total = factors[0]
+    for f in factors[1:]:
+        total = f"(* {total} {f})"
+    return total
+
+
+def atom(a: Atom) -> str:
+    match a:
+        case ("dim", tensor, i):
+            return f"(vec-get {type_variable(tensor)} {i + 1})"
+        case ("attr", name):
+            return variable(name)
+        case ("attr", name, i):
+            return f"{variable(name)}.{i}"
+        case ("elem", name, i):
+            return f"(vec-get {variable(name)} {i})"
+        case ("div", p, q):
+            return f"(/ {integer(p)} {integer(q)})"
+        case ("mod", p, q):
+            return f"(% {integer(p)} {integer(q)})"
+        case ("max" | "min", p, q):
+            return f"({a[0]} {integer(p)} {integer(q)})"
+        case ("select", items, index):
+            return f"(vec-get (vec-of {' '.join(map(integer, items))}) {integer(index)})"
+    raise AssertionError(a)
+
+
+def ints(items: tuple[Int, ...]) -> str:
+    """A list as a value of the sort Ints."""
+    if not items:
+        return "(vec-empty)"
+    names = {a[1] for i in items if isinstance(i, Sym) for a in i.atoms() if a[0] == "elem"}
+    if len(names) == 1 and (name := names.pop()) is not None:
+        whole = tuple(Sym((((("elem", name, i),), 1),)) for i in range(len(items)))
+        if items == whole:
+            return variable(name)  # the list itself; its length was matched
+    return f"(vec-of {' '.join(map(integer, items))})"
+
+
+def value(x: object) -> str:
+    """Any attribute value: integer, float, text, list or an unknown."""
+    match x:
+        case bool():
+            return str(int(x))
+        case int() | Sym():
+            return integer(x)
+        case float():
+            return repr(x)
+        case str() if x in DTYPES:
+            return str(DTYPES.index(x))
+        case str():
+            return '"' + x.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case tuple():
+            return ints(x)
+        case Opaque(("dtype", tensor)):
+            return f"(vec-get {type_variable(tensor)} 0)"
+        case Opaque(("value", tensor)):
+            return value_variable(tensor)
+        case Opaque(("attr", name)):
+            return variable(name)
+    raise AssertionError(x)
+
+
+def guard(c: Condition) -> str:
+    """A condition as a fact of a rule body."""
+    match c.kind, c.args:
+        case "eq", (p,):
+            left, right = _sides(p)
+            return f"(= {left} {right})"
+        case "ne", (p,):
+            left, right = _sides(p)
+            return f"(!= {left} {right})"
+        case "le", (p,):
+            left, right = _sides(p)
+            return f"(<= {left} {right})"
+        case "same", (a, b):
+            return f"(= {value(a)} {value(b)})"
+        case "distinct", items:
+            return f"(= {len(items)} (set-length (set-of {' '.join(map(integer, items))})))"
+        case "weight", (tensor,):
+            return f"(weights_only {variable(tensor)})"
+    return f"(guard {boolean(c)})"
+
+
+def boolean(c: Condition | bool) -> str:
+    """A condition as a truth value, for use inside and / or / not."""
+    if isinstance(c, bool):
+        return str(c).lower()
+    match c.kind, c.args:
+        case "eq", (p,):
+            left, right = _sides(p)
+            return f"(bool-= {left} {right})"
+        case "ne", (p,):
+            left, right = _sides(p)
+            return f"(not (bool-= {left} {right}))"
+        case "le", (p,):
+            left, right = _sides(p)
+            return f"(bool-<= {left} {right})"
+        case ("and" | "or"), args:
+            text = boolean(args[0])
+            for a in args[1:]:
+                text = f"({c.kind} {text} {boolean(a)})"
+            return text
+        case "not", (inner,):
+            return f"(not {boolean(inner)})"
+        case "same", (a, b) if any(isinstance(x, Opaque) and x.atom[0] == "dtype" for x in (a, b)):
+            return f"(bool-= {value(a)} {value(b)})"
+    raise NotInsideBoolean(c.kind)
+
+
+class NotInsideBoolean(Exception):
+    """A condition that can only stand alone was used inside and / or / not."""
+
+
+def _sides(p: Int) -> tuple[str, str]:
+    """p compared with 0 as two sides without subtraction where that reads better."""
+    if isinstance(p, int):
+        return str(p), "0"
+    positive = [(m, k) for m, k in p.terms if k > 0]
+    negative = [(m, -k) for m, k in p.terms if k < 0]
+
+    def total(terms: list[tuple[tuple[Atom, ...], int]]) -> str:
+        return _sum([_product(m, k) for m, k in terms]) if terms else "0"
+
+    return total(positive), total(negative)

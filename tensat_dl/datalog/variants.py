@@ -1,0 +1,356 @@
+"""The rank-specialised variants of a rule: what is known, what must be checked, what the target's attributes are.
+
+egglog has no loops over lists, so a rule about tensors of any rank is compiled once for each assignment of ranks
+(and of axes) under which both sides type-check. The operators' own declarations decide: the source's constraints
+become facts, the target's constraints become guards unless they follow from the facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+from tensat_dl.datalog.facts import Facts
+from tensat_dl.ir.types import TensorType
+from tensat_dl.ir.rule import PatternNode, RewriteRule
+from tensat_dl.lang import ast
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.evaluate import SymType, evaluate
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
+from tensat_dl.ops.table import AttrDecl, OpTable
+from tensat_dl.ops.typing import IllTyped, attributes, defaults, infer
+
+#: Tensors of more dimensions than this take no part in rules.
+MAX_RANK = 6
+
+
+@dataclass
+class Variant:
+    """One assignment of ranks and axes. ``guards`` are what the compiled rule has to check, ``facts`` those of
+    them that only an e-graph knows (weights-only, constant values)."""
+
+    types: dict[str, SymType]
+    env: dict[str, Any]
+    chosen: dict[str, int]  #: ranks of tensor variables, values of axis variables, lengths of list variables
+    source_attrs: list[dict[str, Any]] = field(default_factory=list)
+    target_attrs: list[dict[str, Any]] = field(default_factory=list)
+    guards: list[Condition] = field(default_factory=list)
+    facts: list[Condition] = field(default_factory=list)
+    ill_typed: str = ""  #: why the target never type-checks under this assignment; empty if it may
+
+    def copy(self) -> Variant:
+        return Variant(dict(self.types), dict(self.env), dict(self.chosen), list(self.source_attrs))
+
+
+def variants(rule: RewriteRule, ops: OpTable, ranks: Sequence[int]) -> list[Variant]:
+    """Every assignment under which the source may type-check, those with an impossible target marked."""
+    out = []
+    for variant, conditions in _source(rule, ops, ranks):
+        facts = Facts()
+        facts.add(conditions)
+        try:
+            if not _where(rule, variant, facts):
+                continue
+            _target(rule, ops, variant, facts)
+        except IllTyped as e:
+            variant.ill_typed = e.message
+        except EvaluationError as e:
+            variant.ill_typed = str(e)
+        out.append(variant)
+    return out
+
+
+# ---- source ---------------------------------------------------------------------------------------------
+
+
+def _source(
+    rule: RewriteRule, ops: OpTable, ranks: Sequence[int]
+) -> Iterator[tuple[Variant, list[Condition]]]:
+    def visit(i: int, variant: Variant, known: list[Condition]) -> Iterator[tuple[Variant, list[Condition]]]:
+        if i == len(rule.source.nodes):
+            yield variant, known
+            return
+        node = rule.source.nodes[i]
+        for choice in _choices(node, ops, ranks, variant):
+            attempt = variant.copy()
+            for name, (kind, value) in choice.items():
+                attempt.chosen[name] = value
+                if kind == "tensor":
+                    attempt.types[name] = unknown = _unknown_tensor(name, value)
+                    attempt.env[name] = (unknown,) if name in rule.members else unknown
+                elif kind == "axis":
+                    attempt.env[name] = value
+                else:
+                    attempt.env[name] = tuple(sym.atom("elem", name, k) for k in range(value))
+            try:
+                attrs, equalities = _pattern_attrs(node, ops, attempt)
+                inputs = [attempt.types[a] for a in node.args]
+                typing = infer(ops, node.op, inputs, attrs)
+            except (IllTyped, EvaluationError):
+                continue
+            attempt.source_attrs.append(attrs)
+            attempt.types[node.result] = result = typing.types[0]
+            attempt.env[node.result] = (result,) if node.result in rule.members else result
+            attempt.guards = variant.guards + equalities
+            yield from visit(i + 1, attempt, known + equalities + list(typing.conditions))
+
+    # The source of a group rule is matched for one member at a time: lists of one element, index 0.
+    yield from visit(0, Variant({}, {rule.index: 0} if rule.index else {}, {}), [])
+
+
+def _unknown_tensor(name: str, rank: int) -> SymType:
+    return SymType(Opaque(("dtype", name)), tuple(sym.atom("dim", name, i) for i in range(rank)))
+
+
+def _choices(
+    node: PatternNode, ops: OpTable, ranks: Sequence[int], variant: Variant
+) -> Iterator[dict[str, tuple[str, int]]]:
+    """Assignments of the tensor, axis and list variables that this node is the first to mention."""
+    decl = ops[node.op]
+    names: list[tuple[str, str]] = []
+    options: list[Sequence[int]] = []
+    variadic: list[str] = []
+    for position, arg in enumerate(node.args):
+        if arg in variant.types or arg in [n for n, _ in names] or arg in variadic:
+            continue
+        many = decl.inputs[-1].kind == "many" if decl.inputs else False
+        if many and position >= len(decl.inputs):
+            variadic.append(arg)  # operands of a variadic operator have one rank
+            continue
+        names.append((arg, "tensor"))
+        options.append(ranks)
+    for keyword in node.attrs:
+        a = decl.attr(keyword.name)
+        assert a is not None
+        if not isinstance(keyword.value, ast.Name) or keyword.value.id in variant.env:
+            continue
+        if a.type == "axis":
+            names.append((keyword.value.id, "axis"))
+            options.append(range(MAX_RANK))
+        elif a.type == "ints":
+            names.append((keyword.value.id, "ints"))
+            options.append(ranks)
+    for values in product(*options):
+        choice = {n: (kind, v) for (n, kind), v in zip(names, values, strict=True)}
+        if variadic:
+            first = node.args[len(decl.inputs) - 1]
+            rank = choice[first][1] if first in choice else len(variant.types[first].shape)
+            choice |= {v: ("tensor", rank) for v in variadic}
+        yield choice
+
+
+def _pattern_attrs(
+    node: PatternNode, ops: OpTable, variant: Variant
+) -> tuple[dict[str, Any], list[Condition]]:
+    """Values of a source node's attributes, binding variables; and equalities that the pattern demands.
+
+    An attribute given by an expression is an unknown that must equal the expression.
+    """
+    decl = ops[node.op]
+    values = defaults(decl)
+    equalities: list[Condition] = []
+    computed: list[ast.KeywordArg] = []
+    for keyword in node.attrs:
+        a = decl.attr(keyword.name)
+        assert a is not None
+        expr = keyword.value
+        if isinstance(expr, ast.Name):
+            if expr.id in a.choices and expr.id not in variant.env:
+                values[a.name] = expr.id
+                continue
+            if decl.preset(a.name, expr.id) is None:
+                if expr.id not in variant.env:
+                    variant.env[expr.id] = _unknown_attr(a, expr.id)
+                values[a.name] = variant.env[expr.id]
+                continue
+        if isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple) and a.length == len(expr.items):
+            elements = []
+            for k, item in enumerate(expr.items):
+                if isinstance(item, ast.Name) and item.id not in variant.env:
+                    variant.env[item.id] = sym.atom("attr", item.id)
+                value = evaluate(item, variant.env)
+                if isinstance(item, ast.Name | ast.Const):
+                    elements.append(value)
+                else:
+                    unknown = sym.atom("attr", f"{node.result}_{a.name}", k)
+                    elements.append(unknown)
+                    equalities += _conjuncts(sym.equal(unknown, value))
+            values[a.name] = tuple(elements)
+            continue
+        computed.append(keyword)
+    inputs = [variant.types[a] for a in node.args]
+    for keyword in computed:
+        a = decl.attr(keyword.name)
+        assert a is not None
+        value = attributes(decl, [*computed], {**values, **variant.env}, inputs)[a.name]
+        if isinstance(keyword.value, ast.Const | ast.Unary) or value == () or _is_constant(value):
+            values[a.name] = value
+            continue
+        if isinstance(value, Opaque):  # such as dtype = dtype(x)
+            values[a.name] = value
+            continue
+        unknown = _unknown_attr(a, f"{node.result}_{a.name}")
+        equalities += _conjuncts(sym.equal(unknown, value))
+        values[a.name] = unknown
+    return values, equalities
+
+
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(_is_constant(v) for v in value)
+    return isinstance(value, int | float | str | bool)
+
+
+def _unknown_attr(a: AttrDecl, name: str) -> Any:
+    if a.length is not None:
+        return tuple(sym.atom("attr", name, i) for i in range(a.length))
+    return sym.atom("attr", name) if a.type in ("int", "axis") else Opaque(("attr", name))
+
+
+def _conjuncts(c: sym.Bool) -> list[Condition]:
+    if c is False:
+        raise EvaluationError("an attribute can't have this value")
+    if c is True:
+        return []
+    assert isinstance(c, Condition)
+    return list(c.args) if c.kind == "and" else [c]
+
+
+# ---- conditions and target ------------------------------------------------------------------------------
+
+
+def _where(rule: RewriteRule, variant: Variant, facts: Facts) -> bool:
+    """Adds the rule's own conditions to the guards; False if they can't hold."""
+    for expr in rule.conditions:
+        env = dict(variant.env)
+        try:
+            condition = evaluate(_with_facts(expr, env), env)
+        except EvaluationError:
+            return False
+        if condition is False:
+            return False
+        for c in _conjuncts(condition):
+            if c.kind == "weight" or _has_value(c):
+                variant.facts.append(c)
+                continue
+            rest = facts.unproven(c)
+            if rest is False:
+                return False
+            if rest is not True:
+                variant.guards.append(c)
+                facts.add([c])
+    return True
+
+
+def _has_value(c: Condition) -> bool:
+    return c.kind == "same" and any(isinstance(x, Opaque) and x.atom[0] == "value" for x in c.args)
+
+
+def _with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any] | None = None) -> Any:
+    """``weight(x)`` and ``value(x)`` replaced by names that stand for what the e-graph knows about x: unknowns,
+    or what ``known(function, x)`` says."""
+    if isinstance(expr, ast.Call) and expr.fn in ("weight", "value") and isinstance(expr.args, tuple):
+        (arg,) = expr.args
+        tensor = None
+        if isinstance(arg, ast.Name):
+            tensor = arg.id
+        elif isinstance(arg, ast.Index) and isinstance(arg.base, ast.Name) and isinstance(arg.index, ast.Const):
+            tensor = f"{arg.base.id}[{arg.index.value}]"
+        if tensor is not None:
+            name = f"{expr.fn} of {tensor}"
+            if known is not None:
+                env[name] = known(expr.fn, tensor)
+            elif expr.fn == "weight":
+                env[name] = Condition("weight", (tensor,))
+            else:
+                env[name] = Opaque(("value", tensor))
+            return ast.Name(name, span=expr.span)
+    if isinstance(expr, ast.Binary):
+        left, right = (_with_facts(e, env, known) for e in (expr.left, expr.right))
+        return replace(expr, left=left, right=right)
+    if isinstance(expr, ast.Unary):
+        return replace(expr, operand=_with_facts(expr.operand, env, known))
+    return expr
+
+
+def _target(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> None:
+    """Types the target; what it needs beyond the facts becomes guards. Raises `IllTyped`."""
+    scope = dict(variant.env)
+    matched = [variant.types[o] for o in rule.source.outputs]
+    pending = list(rule.target.lets)
+
+    def need(c: sym.Bool, message: str) -> None:
+        rest = facts.unproven(c)
+        if rest is False:
+            raise IllTyped(message)
+        if isinstance(rest, Condition):
+            parts = rest.args if rest.kind == "and" else (rest,)
+            variant.guards.extend(parts)
+            facts.add(parts)
+
+    for node in rule.target.nodes:
+        pending = _bind_lets(pending, scope)
+        decl = ops[node.op]
+        inputs = [variant.types[a] for a in node.args]
+        attrs = attributes(decl, node.attrs, scope, inputs)
+        typing = infer(ops, node.op, inputs, attrs)
+        for condition in typing.conditions:
+            need(condition, f"{node.op}: a constraint of the target fails")
+        variant.target_attrs.append(attrs)
+        variant.types[node.result] = typing.types[0]
+        member, _, index = node.result.partition("[")
+        if index and not isinstance(variant.env.get(member), tuple):
+            scope[member] = (*scope.get(member, ()), typing.types[0])
+        scope.setdefault(node.result, typing.types[0])
+    for source, a, target in zip(rule.source.outputs, matched, rule.target.outputs, strict=True):
+        b = variant.types[target]
+        need(sym.equal(a.dtype, b.dtype), "an output changes its element type")
+        need(sym.equal(a.shape, b.shape), f"output `{source}` changes its shape")
+
+
+def _bind_lets(
+    pending: list[tuple[str, ast.Expr]], scope: dict[str, Any]
+) -> list[tuple[str, ast.Expr]]:
+    """Evaluates the lets whose names are all known by now; the others wait for the nodes that they measure."""
+    from tensat_dl.lang.rules import names_of
+
+    later = []
+    waiting = {name for name, _ in pending}
+    for name, expr in pending:
+        if all(n.id in scope or n.id not in waiting for n in names_of(expr)):
+            try:
+                scope[name] = evaluate(expr, scope)
+                waiting.discard(name)
+                continue
+            except EvaluationError:
+                pass
+        later.append((name, expr))
+    return later
+
+
+def concrete(
+    rule: RewriteRule,
+    ops: OpTable,
+    types: Mapping[str, TensorType],
+    env: Mapping[str, Any],
+    known: Callable[[str, str], Any],
+) -> Variant | None:
+    """A concrete match checked: the target's attributes and types, or None if the rule does not apply to it.
+
+    ``types`` are those of the source's tensors, ``env`` what expressions may name besides them, ``known`` answers
+    ``weight(x)`` and ``value(x)``. Used for groups, whose matches are put together outside of the engine.
+    """
+    symbolic = {name: SymType(t.dtype, t.shape) for name, t in types.items()}
+    variant = Variant(dict(symbolic), {**symbolic, **env}, {})
+    try:
+        for expr in rule.conditions:
+            scope = dict(variant.env)
+            held = evaluate(_with_facts(expr, scope, known), scope)
+            if held is not True:
+                return None
+        _target(rule, ops, variant, Facts())
+    except (IllTyped, EvaluationError):
+        return None
+    return variant
