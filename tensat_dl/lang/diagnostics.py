@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -39,12 +40,28 @@ class Diagnostic:
 
 def _excerpt(text: str, number: int, column: int, length: int) -> list[str]:
     start = 0 if column <= WIDTH - 20 else column - WIDTH // 2
-    shown = text[start : start + WIDTH].replace("\t", " ")
-    shown = "".join(c if c.isprintable() else "�" for c in shown)
+    shown = _printable(text[start : start + WIDTH])
     at = column - 1 - start
-    carets = "^" * max(1, min(length, len(shown) - at))
+    indent = " " * _columns(shown[:at])
+    carets = "^" * max(1, _columns(shown[at : at + length]))
+    if start:
+        shown, indent = "…" + shown, " " + indent
+    if start + WIDTH < len(text):
+        shown += "…"
     gutter = str(number)
-    return [f"  {gutter} | {shown}", f"  {' ' * len(gutter)} | {' ' * at}{carets}"]
+    return [f"  {gutter} | {shown}".rstrip(), f"  {' ' * len(gutter)} | {indent}{carets}"]
+
+
+def _printable(text: str) -> str:
+    text = text.replace("\t", " ")
+    return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else "�" for c in text)
+
+
+def _columns(text: str) -> int:
+    """How many terminal columns a text takes: wide characters two, combining ones none."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )
 
 
 class TsrError(Exception):
@@ -65,5 +82,7 @@ def error(span: Span, message: str, hint: str = "") -> TsrError:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``did you mean `relu`?`` if a known name is near, else an empty string."""
+    if len(name) > 60:  # nobody's typing error, and slow to compare
+        return ""
     near = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"did you mean `{near[0]}`?" if near else ""

@@ -1,39 +1,108 @@
-"""Text to syntax tree, with Lark. After a syntax error the next item is tried, so one run reports several."""
+"""Text to syntax tree, with Lark. After a mistake the other items are tried: one run reports several."""
 
 from __future__ import annotations
 
-import re
 from functools import cache
-from typing import Any
 
-from lark import Lark, Token
-from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken, VisitError
+from lark import Lark
+from lark.exceptions import UnexpectedInput, UnexpectedToken
+from lark.lexer import PatternRE, PatternStr, TerminalDef
 
 from tensat_dl import resources
 from tensat_dl.lang import ast
 from tensat_dl.lang.build import BuildTree
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
-from tensat_dl.lang.layout import layout
+from tensat_dl.lang.diagnostics import Diagnostic, TsrError, error
+from tensat_dl.lang.explain import explain
+from tensat_dl.lang.layout import blanked, layout
+from tensat_dl.lang.nesting import nesting_errors
+from tensat_dl.lang.place import Place
+from tensat_dl.lang.recovery import pieces
 from tensat_dl.lang.source import Source, Span
+from tensat_dl.lang.tokens import Tok, scan, token_errors
 
 #: A line longer than this is not something that a person or our printer wrote.
 MAX_LINE = 100_000
 MAX_ERRORS = 20
-KEYWORDS = ("import", "opaque", "op", "rule", "block", "graph", "test")
-_STATEMENTS = ("input", "weight", "output", "return", "for", "each", "where", "require", "let", "shape")
-_ITEM = re.compile(r"^(?:///|(?:" + "|".join(KEYWORDS) + r")\b)", re.MULTILINE)
 
-#: How tokens are named in messages.
-_NAMES = {
-    "NAME": "a name",
-    "DASHED": "a name",
-    "INT": "a number",
-    "FLOAT": "a number",
-    "STRING": "a string",
-    "DOC": "a doc comment",
-    "_SEP": "the end of the line",
-    "$END": "the end of the file",
-}
+
+def parse(source: Source) -> ast.File:
+    """The syntax tree of a source. Raises `TsrError` with the mistakes of every item that does not parse."""
+    _refuse_long_lines(source)
+    tokens = list(scan(source))
+    found = _piece(source, tokens, 0, len(source.text))
+    if isinstance(found, tuple):
+        comments = tuple(
+            ast.Comment(t.text.rstrip(), span=Span(source, t.start, t.end))
+            for t in tokens
+            if t.kind == "comment"
+        )
+        return ast.File(found, comments, span=Span(source, 0, len(source.text)))
+    raise TsrError(_errors_by_item(source, tokens) or found)
+
+
+def _piece(
+    source: Source, tokens: list[Tok], start: int, stop: int
+) -> tuple[ast.Item, ...] | list[Diagnostic]:
+    """The items of a part of a source, or what is wrong with it.
+
+    Each stage is asked only if the one before is content: an open string, say, spoils the brackets too.
+    """
+    if found := token_errors(source, tokens):
+        return found
+    significant = layout(tokens)
+    if found := nesting_errors(source, significant):
+        return found
+    text = blanked(significant, start, stop)
+    try:
+        tree = _lark().parse(text)
+    except UnexpectedInput as e:
+        return [_explain(e, text, source, significant, start, stop)]
+    items: tuple[ast.Item, ...] = BuildTree(source).transform(tree)
+    return items
+
+
+def _explain(
+    e: UnexpectedInput, text: str, source: Source, tokens: list[Tok], start: int, stop: int
+) -> Diagnostic:
+    offset = e.pos_in_stream
+    if isinstance(e, UnexpectedToken):
+        offset = None if e.token.type == "$END" else e.token.start_pos
+    offset = len(text) if offset is None else offset
+    at = next((i for i, t in enumerate(tokens) if t.end > start + offset), len(tokens))
+    # The error's own list of what was expected lacks what the parser gave up on seeing the unexpected token.
+    parser = _lark().parse_interactive(text[:offset])
+    parser.exhaust_lexer()
+    accepts = frozenset(parser.accepts())  # type: ignore[no-untyped-call]
+    return explain(Place(source, tokens, at, accepts, last_piece=stop >= len(source.text.rstrip())))
+
+
+def _errors_by_item(source: Source, tokens: list[Tok]) -> list[Diagnostic]:
+    found: list[Diagnostic] = []
+    first = 0
+    for start, stop in pieces(tokens, len(source.text)):
+        last = first
+        while last < len(tokens) and tokens[last].start < stop:
+            last += 1
+        result = _piece(source, tokens[first:last], start, stop)
+        first = last
+        if isinstance(result, list):
+            found += result
+        if len(found) > MAX_ERRORS:
+            more = f"more than {MAX_ERRORS} errors; the others are not shown"
+            return [*found[:MAX_ERRORS], Diagnostic(more, None, path=source.path)]
+    return found
+
+
+def _refuse_long_lines(source: Source) -> None:
+    start, number = 0, 1
+    while start <= len(source.text):
+        end = source.text.find("\n", start)
+        end = len(source.text) if end < 0 else end
+        if end - start > MAX_LINE:
+            message = f"line {number} has {end - start:,} characters; at most {MAX_LINE:,} are allowed"
+            hint = "break the line inside brackets or after an operator"
+            raise error(Span(source, start, start + 1), message, hint)
+        start, number = end + 1, number + 1
 
 
 @cache
@@ -44,130 +113,20 @@ def _lark() -> Lark:
         parser="lalr",
         propagate_positions=True,
         maybe_placeholders=True,
+        edit_terminals=_whole_words,
     )
 
 
-def _tree(source: Source, text: str) -> tuple[ast.Item, ...]:
-    try:
-        items: tuple[ast.Item, ...] = BuildTree(source).transform(_lark().parse(text))
-    except VisitError as e:
-        raise e.orig_exc from None
-    return items
+def _whole_words(terminal: TerminalDef) -> None:
+    """Makes a keyword match whole words only: where no name may stand, Lark would read ``andy`` as ``and y``.
 
-
-def parse(source: Source) -> ast.File:
-    """The syntax tree of a source. Raises `TsrError` with one diagnostic per item that does not parse."""
-    for number, line in enumerate(source.text.split("\n"), 1):
-        if len(line) > MAX_LINE:
-            start = sum(len(x) + 1 for x in source.text.split("\n")[: number - 1])
-            raise TsrError(
-                [
-                    Diagnostic(
-                        f"line {number} has {len(line):,} characters; at most {MAX_LINE:,} are allowed",
-                        Span(source, start, start + 1),
-                        "break the line",
-                    )
-                ]
-            )
-    text, comments = layout(source)
-    found: list[Diagnostic] = []
-    while len(found) < MAX_ERRORS:
-        try:
-            items = _tree(source, text)
-        except TsrError as e:
-            found += e.diagnostics
-        except UnexpectedInput as e:
-            found.append(_explain(e, source))
-        else:
-            if found:
-                break
-            return ast.File(items, comments, span=Span(source, 0, len(source.text)))
-        at = min(d.span.start for d in found[-1:] if d.span is not None)
-        remaining = _without_item(text, at)
-        if remaining is None:
-            break
-        text = remaining
-    raise TsrError(found)
-
-
-def _without_item(text: str, at: int) -> str | None:
-    """The text with the item around ``at`` blanked out, offsets unchanged; None if nothing follows it."""
-    starts = [m.start() for m in _ITEM.finditer(text)]
-    begin = max((s for s in starts if s <= at), default=0)
-    # An item keyword at the very position of the error may be what ended a broken item: keep that one.
-    if begin == at and any(s < at for s in starts):
-        begin = max(s for s in starts if s < at)
-    end = min((s for s in starts if s > begin and s >= at), default=None)
-    if end is None or end <= begin:
-        return None
-    return text[:begin] + re.sub(r"[^\n]", " ", text[begin:end]) + text[end:]
-
-
-def _explain(e: UnexpectedInput, source: Source) -> Diagnostic:
-    if isinstance(e, UnexpectedCharacters):
-        start = e.pos_in_stream or 0
-        char = source.text[start]
-        span = Span(source, start, start + 1)
-        if char == '"':
-            return Diagnostic("the string is not closed", span, 'strings end with `"` on the same line')
-        number = re.compile(r"[0-9][0-9A-Za-z_.]*").match(source.text, start)
-        if number and len(number[0]) > 1:
-            return Diagnostic(f"`{number[0]}` is not a number", Span(source, start, number.end()))
-        name = re.compile(r"[A-Za-z_]\w*").match(source.text, start)
-        word = name[0] if name else char
-        if char in "'`":
-            return Diagnostic(f"unexpected {char}", span, 'strings are written "like this"')
-        expected = _expected(e.allowed or set())
-        return Diagnostic(f"unexpected `{word}`{expected}", Span(source, start, start + len(word)))
-    if isinstance(e, UnexpectedToken):
-        token: Token = e.token
-        expected = _expected(e.accepts or e.expected)
-        if token.type == "$END" or isinstance(e, UnexpectedEOF):
-            end = len(source.text.rstrip())
-            return Diagnostic(f"unexpected end of file{expected}", Span(source, max(0, end - 1), end))
-        start, end = token.start_pos or 0, token.end_pos or 0
-        what = "end of line" if str(token) == "\n" else f"`{token}`"
-        if str(token) == "\n":
-            end = start + 1
-        if token.type == "DOC":
-            return Diagnostic(
-                "a doc comment must stand before an op, rule, block, graph or test",
-                Span(source, start, end),
-                "write `//` for an ordinary comment",
-            )
-        hint = ""
-        if token.type in ("NAME", "DASHED"):
-            hint = did_you_mean(str(token), (*KEYWORDS, *_STATEMENTS))
-        else:
-            hint = _previous_word_hint(source, start)
-        return Diagnostic(f"unexpected {what}{expected}", Span(source, start, end), hint)
-    start = getattr(e, "pos_in_stream", 0) or 0
-    return Diagnostic("syntax error", Span(source, start, start + 1))
-
-
-def _previous_word_hint(source: Source, at: int) -> str:
-    """A misspelt keyword is read as a name; the error shows only at the token after it."""
-    word = re.compile(r"([A-Za-z_]+)\s*\Z").search(source.text[max(0, at - 40) : at])
-    if word is None or word[1] in (*KEYWORDS, *_STATEMENTS):
-        return ""
-    return did_you_mean(word[1], (*KEYWORDS, *_STATEMENTS))
-
-
-def _expected(terminals: set[str]) -> str:
-    names: list[str] = []
-    for t in sorted(terminals):
-        name = _NAMES.get(t) or _literal(t)
-        if name and name not in names:
-            names.append(name)
-    if "a name" in names and "a number" in names:
-        return "; expected an expression"
-    if not names or len(names) > 8:
-        return ""
-    return f"; expected {' or '.join([', '.join(names[:-1]), names[-1]] if len(names) > 1 else names)}"
-
-
-def _literal(terminal: str) -> str:
-    definition: Any = next((t for t in _lark().terminals if t.name == terminal), None)
-    if definition is None or definition.pattern.type != "str":
-        return ""
-    return f"`{definition.pattern.value}`"
+    And ``=`` a whole sign: where only ``=`` may stand, ``==`` would be read as two of them.
+    """
+    if not isinstance(terminal.pattern, PatternStr):
+        return
+    value = terminal.pattern.value
+    if value.isalpha():
+        terminal.pattern = PatternRE(value + r"(?![A-Za-z0-9_])")
+        terminal.priority = 1  # before NAME, which matches the same words
+    elif value == "=":
+        terminal.pattern = PatternRE(r"=(?![=>])")

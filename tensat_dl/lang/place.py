@@ -1,0 +1,104 @@
+"""The token that does not fit, and what surrounds it: what messages about syntax errors are decided on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tensat_dl.lang.source import Source, Span
+from tensat_dl.lang.tokens import ITEMS, Tok, words
+
+COMPARISONS = words("== != <= >= < >")
+
+
+@dataclass(frozen=True)
+class Place:
+    """``tokens[at]`` is unexpected; at the end of the text ``at`` is one past the last token."""
+
+    source: Source
+    tokens: list[Tok]
+    at: int
+    accepts: frozenset[str]  # the terminals that the parser would take here
+    last_piece: bool  # whether the end of the tokens is the end of the file
+
+    @property
+    def token(self) -> Tok | None:
+        return self.tokens[self.at] if self.at < len(self.tokens) else None
+
+    @property
+    def text(self) -> str:
+        """The unexpected token's text; empty at the end."""
+        return self.token.text if self.token else ""
+
+    @property
+    def kind(self) -> str:
+        return self.token.kind if self.token else ""
+
+    def near(self, distance: int) -> str:
+        """The text of the token so many places after (or, negative, before) the unexpected one."""
+        i = self.at + distance
+        return self.tokens[i].text if 0 <= i < len(self.tokens) else ""
+
+    @property
+    def operand_expected(self) -> bool:
+        return {"NAME", "INT"} <= self.accepts
+
+    @property
+    def operator_expected(self) -> bool:
+        return {"PLUS", "TIMES"} <= self.accepts
+
+    @cached_property
+    def item(self) -> str:
+        """The keyword of the item."""
+        for token in self.tokens[: self.at]:
+            word = token.text.split()[0] if token.kind in ("word", "dashed") else ""
+            if word in ITEMS and word != "opaque":
+                return word
+        return ""
+
+    @cached_property
+    def opener(self) -> int | None:
+        """The index of the innermost bracket that is open here."""
+        depth = 0
+        for i in range(min(self.at, len(self.tokens)) - 1, -1, -1):
+            if self.tokens[i].text in (")", "]", "}"):
+                depth += 1
+            elif self.tokens[i].text in ("(", "[", "{"):
+                if depth == 0:
+                    return i
+                depth -= 1
+        return None
+
+    @property
+    def in_parens(self) -> bool:
+        return self.opener is not None and self.tokens[self.opener].text != "{"
+
+    @property
+    def in_call(self) -> bool:
+        """Directly inside the parentheses of ``f(...)``. The parameters of an ``op f(...)`` are not meant."""
+        i = self.opener
+        if not i or self.tokens[i].text != "(" or self.tokens[i - 1].kind != "word":
+            return False
+        return i < 2 or self.tokens[i - 2].text not in ITEMS
+
+    @property
+    def after_semicolon(self) -> bool:
+        """Whether the bracket that is open here has had its ``;``."""
+        return self.opener is not None and any(t.text == ";" for t in self.tokens[self.opener : self.at])
+
+    def starts_statement(self, distance: int) -> bool:
+        """Whether the token so many places before the unexpected one is the first of a body's statement."""
+        i = self.at - distance
+        if i < 1 or self.opener is None or self.in_parens:
+            return False
+        previous = self.tokens[i - 1]
+        return previous.kind == "line" or previous.text in ("{", ";", "=>", "<=>")
+
+    def span(self, distance: int = 0) -> Span:
+        """The place of the token so many places before the unexpected one; at the end, of the last one."""
+        i = min(self.at - distance, len(self.tokens) - 1)
+        if i < 0:
+            return Span(self.source, 0, 0)
+        token = self.tokens[i]
+        end = token.start + len(token.text.rstrip()) if token.kind == "doc" else token.end
+        return Span(self.source, token.start, end)
