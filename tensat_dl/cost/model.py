@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from tensat_dl.ir.egraph import BoolArray, EGraph
 from tensat_dl.ir.graph import Attrs, Graph
 from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.table import OpTable
-from tensat_dl.result import PricedGraph
+
+if TYPE_CHECKING:
+    from tensat_dl.result import PricedGraph
 
 #: Operators that run no kernel: the caller's tensors, and one of the outputs of a node, which has the cost.
 FREE = frozenset({"input", "proj"})
@@ -76,8 +79,14 @@ class CostModel:
         """The graph with the cost of each node by `price`, a graph being an e-graph without choices.
 
         A node costs at most what its e-node costs in an e-graph that contains the graph, because a view's
-        consumers in the graph are among its consumers in the e-graph.
+        consumers in the graph are among its consumers in the e-graph. How much less differs from graph to
+        graph: of two graphs out of one e-graph, the one with the smaller sum there need not have the smaller
+        total here.
         """
+        # Imported here because results also hold extractions, which need the solver, and a machine that
+        # measures has none: importing this package must not ask for it.
+        from tensat_dl.result import PricedGraph
+
         priced, measured = self.price(_without_choices(graph))
         return PricedGraph(graph, tuple(priced.cost.tolist()), tuple(measured.tolist()), weight_bytes(graph))
 
@@ -86,6 +95,8 @@ class CostModel:
         unknown = set(egraph.op) - set(self.table) - FREE
         if unknown:
             raise UnpricedError(f"no operator `{min(unknown)}` is declared, so its cost can't be known")
+        if () in egraph.types:
+            raise UnpricedError(f"e-class {egraph.types.index(())} has no type, so its cost can't be known")
         # Types are compared as small integers: hashing them for every e-node would take longer than the rest.
         numbers: dict[tuple[TensorType, ...], int] = {}
         representative: list[int] = []  # by number: a class of these types
@@ -103,8 +114,6 @@ class CostModel:
             c = node_class[n]
             if free[n] or dead[c] or op in FREE:
                 continue
-            if not egraph.types[c]:
-                raise UnpricedError(f"e-class {c} has no type, so the cost of `{op}` can't be known")
             yield n, (op, egraph.attrs[n], tuple(child_types[offsets[n] : offsets[n + 1]]), type_of[c])
 
     def _signature(self, egraph: EGraph, key: _Key) -> Signature:

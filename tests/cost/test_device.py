@@ -1,0 +1,39 @@
+"""The device files."""
+
+import pytest
+
+from tensat_dl.cost import UnknownDeviceError, device_names, load_device
+from tensat_dl.ir.types import DTYPES
+
+
+def test_the_devices_there_are() -> None:
+    assert device_names() == ("a100", "cpu", "h100", "h200", "t4")
+
+
+@pytest.mark.parametrize("name", device_names())
+def test_a_device_file_is_complete(name: str) -> None:
+    device = load_device(name)
+    assert device.name == name
+    assert device.title
+    assert device.sources
+    assert set(device.flops) == set(DTYPES)
+    assert all(peak > 0 for peak in device.flops.values())
+    assert device.bandwidth > 0
+    assert device.launch_ms > 0
+    assert device.strided_views == (name != "cpu")
+
+
+def test_f32_is_plain_single_precision() -> None:
+    # With TF32 the peak would be 156 and 494 TFLOP/s.
+    assert load_device("a100").flops["f32"] == 19.5e12
+    assert load_device("h100").flops["f32"] == 67e12
+
+
+def test_an_unknown_device_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownDeviceError) as caught:
+        load_device("h10")
+    assert str(caught.value) == (
+        "unknown device `h10`: did you mean `h100`? devices are a100, cpu, h100, h200, t4"
+    )
+    with pytest.raises(UnknownDeviceError, match=r"unknown device `\.\./h100`: "):
+        load_device("../h100")

@@ -1,0 +1,171 @@
+"""Prices of e-graphs and graphs."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensat_dl.cost import CostModel, Device, Measurement, Profile, Signature, UnpricedError, load_device
+from tensat_dl.cost.roofline import roofline
+from tensat_dl.ops.table import OpTable
+
+from .builders import Builder, patient, table, toy
+from .test_layout import views
+
+
+def test_each_node_by_hand() -> None:
+    b = Builder()
+    x = b.input(2, 4)
+    w = b.op("transpose", b.weight(6, 4), perm=(1, 0))
+    y = b.op("matmul", x, w)  # 2 * 12 * 4 = 96 operations; 4 * (8 + 24 + 12) = 176 bytes
+    cut = b.op("slice", y, axis=1, start=0, stop=3)  # a copy moves 2 * 24 bytes
+    z = b.op("relu", cut)  # 2 * 24 bytes
+    costs = CostModel(table(), toy()).price_graph(b.graph(z)).cost
+    assert costs == (0, 0, 0, 177, 0, 49)
+    costs = CostModel(table(), toy()).price_graph(b.graph(z, cut)).cost
+    assert costs == (0, 0, 0, 177, 49, 49)
+
+
+def test_several_outputs() -> None:
+    b = Builder()
+    x = b.input(10)
+    both = b.op("pair", x)  # 40 bytes in, 80 out
+    a, c = (b.op("proj", both, index=i) for i in (0, 1))
+    y = b.op("ewadd", a, c)
+    costs = CostModel(table(), toy()).price_graph(b.graph(y)).cost
+    assert costs == (0, 121, 0, 0, 121)
+
+
+def test_weights_only_classes_cost_nothing() -> None:
+    b = Builder()
+    x = b.input(2, 4)
+    w = b.op("concat", b.weight(4, 3), b.weight(4, 3), axis=1)
+    y = b.op("matmul", x, w)
+    priced, measured = CostModel(table(), toy()).price(b.egraph(y))
+    assert priced.cost.tolist() == [0, 0, 0, 0, 177]
+    assert not measured.any()
+
+
+def test_resident_weights_are_counted_once_where_they_are_read() -> None:
+    b = Builder()
+    x = b.input(2, 4)
+    v, w = b.weight(4, 3), b.weight(4, 3)
+    both = b.op("concat", v, w, axis=1)  # 96 bytes; its parts are not needed at run time, except v
+    one = b.op("matmul", x, both)
+    two = b.op("matmul", x, v)
+    three = b.op("matmul", b.op("relu", x), v)
+    shown = b.op("relu", w)  # 48 bytes, an output
+    assert CostModel(table(), toy()).price_graph(b.graph(one, two, three, shown)).weight_bytes == 96 + 48 + 48
+
+
+def test_a_measurement_goes_before_the_estimate() -> None:
+    b = Builder()
+    x = b.input(10)
+    y = b.op("relu", x)
+    z = b.op("tanh", y)
+    shape = b.types[0]
+    profile = Profile(
+        "toy", {}, {}, {Signature("relu", (), shape, shape, "toy").text: Measurement(7.0, 0.1, 9)}
+    )
+    priced, measured = CostModel(table(), toy(), profile).price(b.egraph(z))
+    assert priced.cost.tolist() == [0, 7, 81]
+    assert measured.tolist() == [False, True, False]
+    graph = CostModel(table(), toy(), profile).price_graph(b.graph(z))
+    assert graph.cost == (0, 7, 81)
+    assert graph.measured == (False, True, False)
+
+
+def test_a_copied_view_can_be_measured_and_a_free_one_needs_not_be() -> None:
+    b = Builder()
+    t = b.op("transpose", b.input(4, 6), perm=(1, 0))
+    y = b.op("relu", t)
+    estimate = CostModel(table(), toy())
+    assert [s.op for s in estimate.signatures(b.egraph(y))] == ["relu"]
+    both = estimate.signatures(b.egraph(y, t))
+    assert [s.op for s in both] == ["relu", "transpose"]
+    profile = Profile("toy", {}, {}, {s.text: Measurement(3.0, 0.0, 1) for s in both})
+    priced, measured = CostModel(table(), toy(), profile).price(b.egraph(y, t))
+    assert priced.cost.tolist() == [0, 3, 3]
+    assert measured.tolist() == [False, True, True]
+
+
+def test_each_signature_is_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = Builder()
+    c = b.input(4, 4)
+    for _ in range(200):
+        c = b.op("relu", b.op("matmul", c, b.weight(4, 4)))
+    calls: list[Signature] = []
+
+    def counted(table: OpTable, device: Device, signature: Signature) -> float:
+        calls.append(signature)
+        return roofline(table, device, signature)
+
+    monkeypatch.setattr("tensat_dl.cost.model.roofline", counted)
+    priced, _ = CostModel(table(), toy()).price(b.egraph(c))
+    assert len(calls) == 2
+    assert np.count_nonzero(priced.cost) == 400
+
+
+def test_pricing_changes_only_the_costs() -> None:
+    b = Builder()
+    e = b.egraph(b.op("relu", b.input(4)))
+    priced, _ = CostModel(table(), load_device("cpu")).price(e)
+    assert dataclasses.replace(priced, cost=e.cost) == e
+    assert np.isnan(e.cost).all()
+
+
+def test_an_operator_that_nobody_declared() -> None:
+    b = Builder()
+    y = b.op("relu", b.input(4))
+    e = dataclasses.replace(b.egraph(y), op=("input", "foreign"))
+    with pytest.raises(UnpricedError, match="no operator `foreign` is declared"):
+        CostModel(table(), toy()).price(e)
+    e = dataclasses.replace(b.egraph(y), types=(b.types[0], ()))
+    with pytest.raises(UnpricedError, match="e-class 1 has no type"):
+        CostModel(table(), toy()).price(e)
+
+
+def test_costs_need_neither_solver_nor_engine() -> None:
+    """Machines with a GPU often have neither."""
+    code = "import sys, tensat_dl.cost; print({'pyscipopt', 'egglog'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+@patient
+@given(st.data())
+def test_a_graph_costs_at_most_what_its_nodes_cost_in_an_egraph(data: st.DataObject) -> None:
+    """Whatever an e-graph adds to a graph, alternatives and consumers, no node of the graph gets cheaper."""
+    b = Builder()
+    first = b.op("relu", b.input(2, 6, 4))
+    made = [first]
+
+    def grow(count: int) -> None:
+        for _ in range(count):
+            c = data.draw(st.sampled_from(made))
+            op, attrs, _ = data.draw(views(b.types[c][0].shape))
+            ops = st.sampled_from([op, op, op, "relu", "blackbox"])
+            kind = data.draw(ops)
+            made.append(b.op(kind, c, **dict(attrs if kind == op else ())))
+
+    grow(data.draw(st.integers(1, 6)))
+    outputs = data.draw(st.lists(st.sampled_from(made), min_size=1, max_size=3))
+    costs = CostModel(table(), toy())
+    alone = costs.price_graph(b.graph(*outputs))
+    own = len(b.types)
+    grow(data.draw(st.integers(0, 4)))
+    for _ in range(data.draw(st.integers(0, 3))):
+        c, d = data.draw(st.sampled_from(made)), data.draw(st.sampled_from(made))
+        if b.types[c] == b.types[d]:
+            b.also(c, "relu", d)
+        b.also(c, "dropout", c)
+    egraph, _ = costs.price(b.egraph(*outputs))
+    within = egraph.cost[egraph.source[:own]]
+    assert (np.array(alone.cost) <= within).all()
+    assert alone.total <= within.sum()
