@@ -20,7 +20,7 @@ from tensat_dl.datalog.schema import Column, Constructor, Schema
 from tensat_dl.datalog.variants import Variant, variants
 from tensat_dl.ir.rule import PatternNode, RewriteRule, Side
 from tensat_dl.lang import ast
-from tensat_dl.ops.symbolic import Condition
+from tensat_dl.lang.diagnostics import error
 from tensat_dl.ops.table import OpTable
 
 
@@ -45,23 +45,16 @@ def compile_rule(rule: RewriteRule, schema: Schema, ranks: Sequence[int]) -> Com
 
     Raises `TsrError` if a condition can't be compiled.
     """
-    if rule.kind == "group":
-        return _group(rule, schema, ranks)
-    found = variants(rule, schema.ops, ranks)
-    usable = [v for v in found if not v.ill_typed]
-    if not usable:
-        return None
-    writer = _Writer(rule, schema, found)
-    if rule.kind == "single":
-        bodies = writer.bodies()
-        text = "\n".join(
-            f"(rule ({body})\n      ({' '.join(action)})\n"
-            f'      :ruleset {ruleset("rule", rule.name)} :name "{rule.name}{suffix}")'
-            for suffix, body, action in bodies
-        )
-        text = f"(ruleset {ruleset('rule', rule.name)})\n{text}"
-        return CompiledRule(rule, text, (), (), len(rule.target.nodes))
-    return writer.multi()
+    try:
+        if rule.kind == "group":
+            return _group(rule, schema, ranks)
+        found = variants(rule, schema.ops, ranks)
+        if all(v.ill_typed for v in found):
+            return None
+        writer = _Writer(rule, schema, found)
+        return writer.single() if rule.kind == "single" else writer.multi()
+    except render.NotCompilable as e:
+        raise error(rule.span, f"rule `{rule.name}` can't be compiled: {e}") from None
 
 
 def ruleset(phase: str, rule: str) -> str:
@@ -155,7 +148,7 @@ class _Writer:
                 atom = getattr(x, "atom", ())
                 if atom and atom[0] == "value":
                     out.append(f"(= {value_variable(atom[1])} (value_of {variable(atom[1])}))")
-        return out + [_guard(c, self.rule) for c in (*variant.facts, *variant.guards)]
+        return out + [render.guard(c) for c in (*variant.facts, *variant.guards)]
 
     def premises(self, variant: Variant, rest: Sequence[str]) -> list[str]:
         """Type look-ups for the tensors that ``rest`` mentions, and rank checks where ranks vary."""
@@ -173,6 +166,16 @@ class _Writer:
             if not self.generic and isinstance(value, tuple) and name not in variant.types:
                 out.append(f"(= (vec-length {variable(name)}) {length})")
         return out
+
+    def single(self) -> CompiledRule:
+        name = self.rule.name
+        rules = [
+            f"(rule ({body})\n      ({' '.join(action)})\n"
+            f'      :ruleset {ruleset("rule", name)} :name "{name}{suffix}")'
+            for suffix, body, action in self.bodies()
+        ]
+        text = "\n".join([f"(ruleset {ruleset('rule', name)})", *rules])
+        return CompiledRule(self.rule, text, (), (), len(self.rule.target.nodes))
 
     def bodies(self) -> list[tuple[str, str, list[str]]]:
         """(suffix of the rule's name, body, actions) of a single-pattern rule, one for each variant."""
@@ -214,6 +217,7 @@ class _Writer:
             constructor = self.schema.constructor(node.op, len(node.args))
             args = [*row, *(new.get(a, variable(a)) for a in node.args)]
             out.append(f"(let {result} ({' '.join([constructor.name, *args])}))")
+            out.append(f"(set ({' '.join([constructor.origin, *args])}) \"{rule.name}\")")
             if rule.kind == "multi" and node.op in source_ops and node.result not in rule.target.outputs:
                 out.append(f"(merged {result})")
         for s, t in zip(rule.source.outputs, rule.target.outputs, strict=True):
@@ -364,17 +368,6 @@ def _column_value(column: Column, value: Any) -> str:
 
 def _is_literal(text: str) -> bool:
     return bool(re.fullmatch(r'-?\d+(\.\d+)?(e[+-]?\d+)?|"[^"]*"', text))
-
-
-def _guard(c: Condition, rule: RewriteRule) -> str:
-    from tensat_dl.lang.diagnostics import error
-
-    try:
-        return render.guard(c)
-    except render.NotInsideBoolean:
-        raise error(
-            rule.span, f"a condition of rule `{rule.name}` can't be compiled", "weight(x) and value(x) stand alone"
-        ) from None
 
 
 # ---- group rules ----------------------------------------------------------------------------------------

@@ -88,8 +88,6 @@ class Facts:
                 return sym.any_of(self.simplify(x) for x in c.args)
             case "not":
                 return sym.negate(self.simplify(c.args[0]))
-            case "distinct":
-                return Condition("distinct", tuple(sym.substitute(x, self.known) for x in c.args))
         return c
 
     def unproven(self, c: Bool) -> Bool:

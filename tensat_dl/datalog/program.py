@@ -19,8 +19,8 @@ from tensat_dl.ops.typing import IllTyped, infer
 HEADER = """\
 ; ---- sorts. A tensor's type is a vector: element type, then dimensions.
 (sort Ints (Vec i64))
-(sort IntsVec (Vec Ints))
 (sort IntsSet (Set Ints))
+(sort IntsMap (Map i64 Ints))
 (sort T)
 ; ---- loading: tables name e-classes by integer handles
 (ruleset load)
@@ -32,9 +32,10 @@ HEADER = """\
 (relation merged (T))
 (relation in_merged (i64))
 (rule ((in_merged i) (= x (by_id i))) ((merged x)) :ruleset load :name "load merged")
-; ---- types. Two different types of one e-class become the vector (-1): an alarm.
+; ---- types. One type twice stays; two different types of one e-class become the vector (-1): an alarm.
 (ruleset types)
-(function type_of (T) Ints :merge (vec-get (vec-of old (vec-of -1)) (- (set-length (set-of old new)) 1)))
+(function type_of (T) Ints
+  :merge (map-get (map-insert (map-insert (map-empty) 1 old) 2 (vec-of -1)) (set-length (set-of old new))))
 (relation in_type (i64 String))
 (rule ((in_type i k) (= x (by_id i)) (= t (ints_of k))) ((set (type_of x) t)) :ruleset load :name "load types")
 ; ---- computed from weights alone; the value of a constant

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensat_dl.ir.types import DTYPES
-from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym
+from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, add
 
 
 def type_variable(tensor: str) -> str:
@@ -63,8 +63,20 @@ def atom(a: Atom) -> str:
         case ("max" | "min", p, q):
             return f"({a[0]} {integer(p)} {integer(q)})"
         case ("select", items, index):
-            return f"(vec-get (vec-of {' '.join(map(integer, items))}) {integer(index)})"
+            return _select(items, index)
     raise AssertionError(a)
+
+
+def _select(items: tuple[Int, ...], index: Int) -> str:
+    """``items[index]`` ; a whole list variable or a whole shape is indexed directly."""
+    atoms = [next(iter(i.atoms())) if isinstance(i, Sym) and len(i.terms) == 1 else None for i in items]
+    first = atoms[0] if atoms else None
+    if first is not None and all(a == (*first[:2], i) for i, a in enumerate(atoms)):
+        if first[0] == "elem":
+            return f"(vec-get {variable(first[1])} {integer(index)})"
+        if first[0] == "dim":
+            return f"(vec-get {type_variable(first[1])} {integer(add(index, 1))})"
+    return f"(vec-get (vec-of {' '.join(map(integer, items))}) {integer(index)})"
 
 
 def ints(items: tuple[Int, ...]) -> str:
@@ -117,8 +129,6 @@ def guard(c: Condition) -> str:
             return f"(<= {left} {right})"
         case "same", (a, b):
             return f"(= {value(a)} {value(b)})"
-        case "distinct", items:
-            return f"(= {len(items)} (set-length (set-of {' '.join(map(integer, items))})))"
         case "weight", (tensor,):
             return f"(weights_only {variable(tensor)})"
     return f"(guard {boolean(c)})"
@@ -147,11 +157,11 @@ def boolean(c: Condition | bool) -> str:
             return f"(not {boolean(inner)})"
         case "same", (a, b) if any(isinstance(x, Opaque) and x.atom[0] == "dtype" for x in (a, b)):
             return f"(bool-= {value(a)} {value(b)})"
-    raise NotInsideBoolean(c.kind)
+    raise NotCompilable("weight(x) and value(x) stand alone, not inside `or` or `not`")
 
 
-class NotInsideBoolean(Exception):
-    """A condition that can only stand alone was used inside and / or / not."""
+class NotCompilable(Exception):
+    """An expression that egglog can't compute; the message says what to avoid."""
 
 
 def _sides(p: Int) -> tuple[str, str]:

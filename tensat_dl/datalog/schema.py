@@ -14,7 +14,7 @@ from tensat_dl.ir.types import DTYPES
 from tensat_dl.ops.table import AttrDecl, OpDecl, OpTable
 
 #: Names that the generated program uses itself; an operator of that name gets a "_".
-_TAKEN = frozenset(("T", "Ints", "IntsVec", "IntsSet", "String", "Proj", "Vec", "Set", "Map", "Unit"))
+_TAKEN = frozenset(("T", "Ints", "IntsMap", "IntsSet", "String", "Proj", "Vec", "Set", "Map", "Unit"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,20 @@ class Constructor:
     @property
     def declaration(self) -> str:
         sorts = [c.sort for c in self.columns] + ["T"] * self.arity
-        return f"(constructor {self.name} ({' '.join(sorts)}) T)"
+        columns = " ".join(sorts)
+        return (
+            f"(constructor {self.name} ({columns}) T)\n(function {self.origin} ({columns}) String :merge old)"
+        )
 
     @property
     def table(self) -> str:
         """The relation that facts of this constructor are loaded into: (id, attributes, input ids)."""
         return f"in_{self.name}"
+
+    @property
+    def origin(self) -> str:
+        """The function that says which rule first built a node."""
+        return f"by_{self.name}"
 
     @property
     def loader(self) -> str:

@@ -35,6 +35,7 @@ class EGraph:
     roots: tuple[int, ...]  #: the e-class of each graph output, in output order
     source: IntArray  #: e-nodes of the input program, one per source node, -1 if the node was not kept
     cost: FloatArray  #: [N] milliseconds; NaN until priced
+    origin: tuple[str, ...] = ()  #: [N] the rule that first built each e-node, "" for the input program's
 
     @property
     def num_nodes(self) -> int:

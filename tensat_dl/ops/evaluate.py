@@ -326,9 +326,7 @@ def _extreme(fold: Callable[[Int, Int], Int]) -> Callable[..., Int]:
 
 
 def _distinct(items: tuple[Int, ...]) -> sym.Bool:
-    if any(isinstance(i, Sym) for i in items):
-        return Condition("distinct", items)
-    return len(set(items)) == len(items)
+    return sym.all_of(sym.negate(sym.equal(a, b)) for i, a in enumerate(items) for b in items[:i])
 
 
 #: name -> (fewest arguments, most arguments, implementation)

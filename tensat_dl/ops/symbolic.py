@@ -50,7 +50,7 @@ class Opaque:
 @dataclass(frozen=True, slots=True)
 class Condition:
     """What must hold. ``eq``/``ne``/``le``: args = (p,), meaning p = 0, p != 0, p <= 0. ``same``: two values that
-    are not integers are equal. ``and``/``or``/``not`` combine conditions; ``distinct``: args = integers.
+    are not integers are equal. ``and``/``or``/``not`` combine conditions.
     ``weight``/``value``: facts about a tensor variable that only an e-graph knows."""
 
     kind: str
@@ -169,7 +169,22 @@ def select(items: tuple[Int, ...], index: Int) -> Int:
         if not -len(items) <= index < len(items):
             raise EvaluationError(f"index {index} is outside a list of {len(items)}")
         return items[index]
+    inner = [_only_atom(i) for i in items]
+    first = inner[0] if inner else None
+    if first is not None and all(a is not None and a[:2] == first[:2] and a[0] == "select" for a in inner):
+        # A list that picks from one other list: pick the position first, so that compositions have one form.
+        return select(first[1], select(tuple(a[2] for a in inner if a is not None), index))
+    if first is not None and first[0] in ("max", "min") and all(a is not None and a[0] == first[0] for a in inner):
+        fold = maximum if first[0] == "max" else minimum
+        sides = [tuple(a[k] for a in inner if a is not None) for k in (1, 2)]
+        return fold(select(sides[0], index), select(sides[1], index))
     return atom("select", items, index)
+
+
+def _only_atom(x: Int) -> Atom | None:
+    if isinstance(x, Sym) and len(x.terms) == 1 and x.terms[0][1] == 1 and len(x.terms[0][0]) == 1:
+        return x.terms[0][0][0]
+    return None
 
 
 # ---- conditions -----------------------------------------------------------------------------------------

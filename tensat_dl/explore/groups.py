@@ -1,0 +1,267 @@
+"""Group rules: all operators that share an operand, merged at once.
+
+The engine lists the possible members, one row each. Here they are put into groups: members agree on what they
+share, type-check together, do not depend on one another, and are not themselves products of a merge. Applying a
+group means loading its target as facts: one application adds O(n) e-nodes, where pairs of pairs would add a
+doubly exponential number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensat_dl.datalog.compile import CompiledRule, member_relation
+from tensat_dl.datalog.engine import Frozen
+from tensat_dl.datalog.groups import instantiate, member
+from tensat_dl.datalog.render import variable
+from tensat_dl.datalog.variants import Variant, concrete
+from tensat_dl.explore.naming import Row, Store
+from tensat_dl.ir.graph import Attrs, AttrValue
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ir.types import DTYPES, TensorType
+from tensat_dl.lang import ast
+from tensat_dl.ops.evaluate import SymType
+from tensat_dl.ops.table import OpTable, coerce
+
+#: Operators of more inputs than this are nested: the engine plans a join over all inputs of a node.
+MAX_ARITY = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Handles of what varies by member, by name; outputs included."""
+
+    tensors: tuple[tuple[str, int], ...]
+
+    def __getitem__(self, name: str) -> int:
+        return dict(self.tensors)[name]
+
+
+@dataclass
+class Group:
+    """Members that share ``shared`` (handles by name) and ``attrs`` (values by variable)."""
+
+    shared: dict[str, int]
+    attrs: dict[str, Any]
+    members: list[Member] = field(default_factory=list)
+
+
+class View:
+    """What group matching needs to know of the e-graph, by handle."""
+
+    def __init__(self, store: Store, frozen: Frozen, rows: Sequence[Row], handles: Mapping[Any, int]) -> None:
+        decode = frozen.decoder("Ints")
+        self.handles = handles
+        self.types: dict[int, TensorType] = {}
+        for row in frozen.rows("type_of"):
+            vector = decode(row.output)
+            if vector[0] >= 0 and row.inputs[0] in handles:
+                self.types[handles[row.inputs[0]]] = TensorType(DTYPES[vector[0]], vector[1:])
+        self.weights = {handles[r.inputs[0]] for r in frozen.rows("weights_only") if r.inputs[0] in handles}
+        self.merged = {handles[r.inputs[0]] for r in frozen.rows("merged") if r.inputs[0] in handles}
+        number = frozen.decoder("f64")
+        self.values = {handles[r.inputs[0]]: number(r.output) for r in frozen.rows("value_of") if r.inputs[0] in handles}
+        # One well-founded derivation of each e-class: the first node whose children are all older.
+        self.derivation: dict[int, tuple[int, ...]] = {}
+        for r in rows:
+            own = handles.get(r.output)
+            if own is None or any(c not in handles for c in r.children):
+                continue
+            children = tuple(handles[c] for c in r.children)
+            if all(c < own for c in children) and own not in self.derivation:
+                self.derivation[own] = children
+
+    def reaches(self, start: Iterable[int], goals: set[int]) -> bool:
+        """Whether the derivations of ``start`` use one of ``goals``."""
+        seen = set(start)
+        stack = list(seen)
+        while stack:
+            h = stack.pop()
+            if h in goals:
+                return True
+            if h in self.weights:
+                continue
+            for c in self.derivation.get(h, ()):
+                if c not in seen:
+                    seen.add(c)
+                    stack.append(c)
+        return False
+
+
+def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable) -> list[Group]:
+    """The maximal groups of a rule, in the order of their handles."""
+    rule = compiled.rule
+    shared_names = [t for t in compiled.tensors if t not in rule.members]
+    varying = [t for t in compiled.tensors if t in rule.members]
+    decoders = [frozen.decoder(sort) for sort, _ in compiled.attrs]
+    outputs = set(rule.source.outputs)
+    groups: dict[tuple[Any, ...], Group] = {}
+    for row in frozen.rows(member_relation(rule.name)):
+        inputs = list(row.inputs)
+        tensors = inputs[: len(compiled.tensors)]
+        if any(t not in view.handles for t in tensors):
+            continue
+        handle = {n: view.handles[t] for n, t in zip(compiled.tensors, tensors, strict=True)}
+        if any(h not in view.types for h in handle.values()):
+            continue
+        if any(handle[o] in view.merged for o in outputs if o in rule.members):
+            continue
+        values = [d(v) for d, v in zip(decoders, inputs[len(tensors) :], strict=True)]
+        key = (tuple(handle[n] for n in shared_names), tuple(map(repr, values)))
+        group = groups.get(key)
+        if group is None:
+            attrs = {name: v for (_, name), v in zip(compiled.attrs, values, strict=True)}
+            group = groups[key] = Group({n: handle[n] for n in shared_names}, attrs)
+        group.members.append(Member(tuple((n, handle[n]) for n in varying)))
+    found: list[Group] = []
+    for key in sorted(groups):
+        found += _compatible(compiled, groups[key], view, ops)
+    return found
+
+
+def _compatible(compiled: CompiledRule, group: Group, view: View, ops: OpTable) -> Iterator[Group]:
+    """Parts of a group whose members type-check together and do not depend on one another."""
+    rule = compiled.rule
+    pair = instantiate(rule, 2)
+    known: dict[tuple[Any, ...], bool] = {}
+
+    def fits(a: Member, b: Member) -> bool:
+        key = tuple(view.types[h] for m in (a, b) for _, h in m.tensors)
+        key += tuple(h in view.weights for m in (a, b) for _, h in m.tensors)
+        if key not in known:
+            known[key] = check(pair, rule, Group(group.shared, group.attrs, [a, b]), view, ops) is not None
+        return known[key]
+
+    outputs = [o for o in rule.source.outputs if o in rule.members]
+    operands = [n for n, _ in group.members[0].tensors if n not in outputs]
+    buckets: list[list[Member]] = []
+    taken: set[tuple[int, ...]] = set()
+    for m in sorted(group.members, key=lambda m: [m[n] for n in (*operands, *outputs)]):
+        result = tuple(m[o] for o in outputs)
+        if result in taken:
+            continue  # another operand with the same result; the older one was taken
+        taken.add(result)
+        bucket = next((b for b in buckets if fits(b[0], m)), None)
+        if bucket is None:
+            buckets.append([m])
+        else:
+            bucket.append(m)
+    for bucket in buckets:
+        for layer in _independent(bucket, operands, outputs, view):
+            if len(layer) > 1:
+                yield Group(group.shared, group.attrs, layer)
+
+
+def _independent(
+    members: list[Member], operands: list[str], outputs: list[str], view: View
+) -> list[list[Member]]:
+    """Layers of members none of whose operands is computed from another's output in the same layer."""
+    if all(m[n] in view.weights for m in members for n in operands):
+        return [members]
+    layers: list[tuple[list[Member], set[int]]] = []
+    for m in members:
+        own = {m[o] for o in outputs}
+        placed = False
+        for layer, results in layers:
+            if view.reaches([m[n] for n in operands], results):
+                continue
+            if any(view.reaches([other[n] for n in operands], own) for other in layer):
+                continue
+            layer.append(m)
+            results |= own
+            placed = True
+            break
+        if not placed:
+            layers.append(([m], set(own)))
+    return [layer for layer, _ in layers]
+
+
+def check(rule: RewriteRule, group_rule: RewriteRule, group: Group, view: View, ops: OpTable) -> Variant | None:
+    """The typed target for a group's members (``rule`` is the group rule for that many), or None."""
+    names: dict[str, int] = dict(group.shared)
+    lists: dict[str, tuple[SymType, ...]] = {}
+    for k, m in enumerate(group.members):
+        for name, handle in m.tensors:
+            names[member(name, k)] = handle
+            t = view.types[handle]
+            lists[name] = (*lists.get(name, ()), SymType(t.dtype, t.shape))
+
+    def fact(function: str, tensor: str) -> Any:
+        handle = names[tensor]
+        return handle in view.weights if function == "weight" else view.values.get(handle)
+
+    env: dict[str, Any] = {**lists, **attribute_values(group_rule, group.attrs, ops)}
+    return concrete(rule, ops, {n: view.types[h] for n, h in names.items()}, env, fact)
+
+
+def attribute_values(rule: RewriteRule, columns: Mapping[str, Any], ops: OpTable) -> dict[str, Any]:
+    """Values of attribute variables from the columns of the member relation."""
+    out: dict[str, Any] = {}
+    for node in rule.source.nodes:
+        for keyword in node.attrs:
+            a = ops[node.op].attr(keyword.name)
+            assert a is not None
+            expr = keyword.value
+            items: Sequence[ast.Expr] = ()
+            if isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple):
+                items = expr.items
+            for item in items:
+                if isinstance(item, ast.Name) and variable(item.id) in columns:
+                    out[item.id] = columns[variable(item.id)]
+            if not isinstance(expr, ast.Name):
+                continue
+            name = variable(expr.id)
+            if a.length is not None and f"{name}.0" in columns:
+                out[expr.id] = tuple(columns[f"{name}.{i}"] for i in range(a.length))
+            elif name in columns:
+                value = columns[name]
+                value = DTYPES[value] if a.type == "dtype" else bool(value) if a.type == "bool" else value
+                out[expr.id] = value
+    return out
+
+
+@dataclass
+class Facts:
+    """What applying groups adds: nodes, equal handles, merged classes."""
+
+    nodes: list[tuple[int, str, Attrs, tuple[int, ...]]] = field(default_factory=list)
+    equal: list[tuple[int, int]] = field(default_factory=list)
+    merged: list[int] = field(default_factory=list)
+    origins: list[tuple[int, str]] = field(default_factory=list)
+
+
+def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts: Facts) -> bool:
+    """Adds a group's target to ``facts``; False if the rule does not apply to the whole group."""
+    group_rule, ops = compiled.rule, store.program.schema.ops
+    rule = instantiate(group_rule, len(group.members))
+    variant = check(rule, group_rule, group, view, ops)
+    if variant is None:
+        return False
+    names: dict[str, int] = dict(group.shared)
+    for k, m in enumerate(group.members):
+        names |= {member(n, k): h for n, h in m.tensors}
+    local: dict[str, int] = {}
+    source_ops = {n.op for n in group_rule.source.nodes}
+    outputs = set(rule.target.outputs)
+    for node, values in zip(rule.target.nodes, variant.target_attrs, strict=True):
+        decl = ops[node.op]
+        children = tuple(local.get(a, names.get(a, -1)) for a in node.args)
+        attrs: list[tuple[str, AttrValue]] = []
+        for a in decl.attrs:
+            value = coerce(a, values[a.name])
+            assert value is not None, (node.op, a.name, values[a.name])
+            attrs.append((a.name, value))
+        while len(children) > MAX_ARITY:  # a wide concat, nested
+            part = store.fresh()
+            facts.nodes.append((part, node.op, tuple(attrs), children[:MAX_ARITY]))
+            children = (part, *children[MAX_ARITY:])
+        handle = store.fresh()
+        facts.nodes.append((handle, node.op, tuple(attrs), children))
+        local[node.result] = handle
+        if node.op in source_ops and node.result not in outputs:
+            facts.merged.append(handle)
+    for source, target in zip(rule.source.outputs, rule.target.outputs, strict=True):
+        facts.equal.append((names[source], local.get(target, names.get(target, -1))))
+    return True

@@ -1,0 +1,250 @@
+"""The exploration loop: find, filter, apply, types to fixpoint; iteration by iteration until a limit.
+
+An iteration runs every single-pattern rule once. When these have nothing left to do, or at the latest after
+`PATIENCE` iterations in a row, group rules and (in at most k_multi iterations) multi-pattern rules run as well: on
+an e-graph where the single-pattern rules have finished, what can be merged is visible, and less is merged twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensat_dl.datalog.compile import CompiledRule, match_relation, ok_relation, ruleset
+from tensat_dl.datalog.engine import Engine, Frozen
+from tensat_dl.datalog.program import Program
+from tensat_dl.explore.groups import Facts, Group, View, build, find_groups
+from tensat_dl.explore.naming import Row, Store
+from tensat_dl.explore.snapshot import TypeConflict, snapshot
+from tensat_dl.explore.types import Limits
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ops.table import OpTable
+from tensat_dl.result import Iteration, RuleStats, Stop
+
+#: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
+PATIENCE = 3
+#: A rule that adds more e-nodes than this in one iteration sits out the next ones, longer each time.
+RULE_BUDGET = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A complete iteration and the e-graph after it; ``stop`` is set on the last one."""
+
+    iteration: Iteration
+    egraph: EGraph
+    stop: Stop | None
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Ban:
+    """The growth brake of one rule."""
+
+    until: int = 0
+    times: int = 0
+
+
+@dataclass
+class Explorer:
+    """One exploration. `run` yields a step for every iteration, the first of which is the input program."""
+
+    graph: Graph
+    ops: OpTable
+    rules: tuple[RewriteRule, ...]
+    limits: Limits
+    bans: dict[str, _Ban] = field(default_factory=dict)
+    applied: set[tuple[str, tuple[int, ...]]] = field(default_factory=set)
+    notes: dict[str, None] = field(default_factory=dict)
+    multi_done: int = 0
+    quiet: int = 0  #: iterations since group and multi-pattern rules last ran
+    last: tuple[Frozen, list[Row], dict[Any, int]] | None = None
+
+    def run(self) -> Iterator[Step]:
+        started = time.perf_counter()
+        self.program = Program(self.ops, self.rules, self.graph)
+        self.store = Store(Engine(), self.program)
+        self.store.load_graph(self.graph)
+        self.by_kind = {k: [r for r in self.program.rules if r.rule.kind == k] for k in ("single", "multi", "group")}
+        yield self._step(started, [], None if self.program.rules else "saturated")
+        if not self.program.rules:
+            return
+        for number in range(1, self.limits.iterations + 1):
+            started_iteration = time.perf_counter()
+            stats: list[RuleStats] = []
+            changed, stop = self._singles(number, stats)
+            banned = any(b.until > number for b in self.bans.values())
+            self.quiet += 1
+            if stop is None and (not changed or self.quiet >= PATIENCE):
+                self._freeze()
+                more, stop = self._merges(stats)
+                changed = changed or more
+                self.quiet = 0
+            self.store.engine.run("(run-schedule (saturate types))")
+            if stop is None and not changed and not banned:
+                stop = "saturated"
+            elif stop is None and number == self.limits.iterations:
+                stop = "iterations"
+            seconds = self.limits.seconds
+            if stop is None and seconds is not None and time.perf_counter() - started > seconds:
+                stop = "time"
+            yield self._step(started_iteration, stats, stop)
+            if stop is not None:
+                return
+
+    # ---- one iteration -----------------------------------------------------------------------------------
+
+    def nodes(self) -> int:
+        """E-nodes in the engine."""
+        (sizes,) = self.store.engine.run("(print-size)")
+        names = {c.name for c in self.program.schema.constructors()}
+        return sum(n for name, n in sizes.sizes if name in names)
+
+    def _singles(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
+        changed = False
+        nodes = self.nodes()
+        for rule in self.by_kind["single"]:
+            ban = self.bans.setdefault(rule.name, _Ban())
+            if ban.until > number:
+                stats.append(RuleStats(rule.name, 0, 0, 0, 0.0, f"sits out until iteration {ban.until}"))
+                continue
+            started = time.perf_counter()
+            counts, updated = self.store.engine.matches(ruleset("rule", rule.name))
+            matches = sum(counts.values())
+            if not matches:
+                continue
+            changed = changed or updated
+            now = self.nodes()
+            note = ""
+            if now - nodes > RULE_BUDGET << ban.times:
+                ban.times += 1
+                ban.until = number + 1 + ban.times
+                note = f"added {now - nodes} e-nodes and sits out until iteration {ban.until}"
+                self.notes[f"rule {rule.name} grew fast and was held back at times"] = None
+            stats.append(RuleStats(rule.name, matches, matches, now - nodes, time.perf_counter() - started, note))
+            nodes = now
+            if nodes >= self.limits.nodes:
+                return True, "nodes"
+        self.store.engine.run("(run-schedule (saturate types))")
+        return changed, None
+
+    def _merges(self, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
+        """Group rules, and multi-pattern rules while k_multi allows, all on the e-graph as it is now."""
+        with_pairs = self.multi_done < self.limits.k_multi and bool(self.by_kind["multi"])
+        active = [*self.by_kind["group"], *(self.by_kind["multi"] if with_pairs else ())]
+        if not active:
+            return False, None
+        for rule in active:
+            self.store.engine.matches(ruleset("find", rule.name))
+        frozen, rows, handles = self._freeze()
+        before = self.nodes()
+        changed = False
+        view = View(self.store, frozen, rows, handles)
+        facts = Facts()
+        group_stats = []
+        for rule in self.by_kind["group"]:
+            started = time.perf_counter()
+            done = self._group(rule, frozen, view, facts)
+            if done:
+                group_stats.append((rule.name, done, len(facts.nodes), time.perf_counter() - started))
+        changed = bool(group_stats)
+        budget = self.limits.nodes - before - len(facts.nodes)
+        selected: list[tuple[CompiledRule, int, int]] = []
+        if with_pairs:
+            self.multi_done += 1
+            for rule in self.by_kind["multi"]:
+                total, chosen = self._select(rule, frozen, handles, budget)
+                budget -= chosen * rule.new_nodes
+                if total:
+                    selected.append((rule, total, chosen))
+        self._load(facts)
+        now = self.nodes()
+        previous = 0
+        for name, done, upto, seconds in group_stats:
+            stats.append(RuleStats(name, done, done, upto - previous, seconds))
+            previous = upto
+        for rule, total, chosen in selected:
+            started = time.perf_counter()
+            if chosen:
+                _, updated = self.store.engine.matches(ruleset("apply", rule.name))
+                changed = changed or updated
+            after = self.nodes()
+            note = ""
+            if chosen < total:
+                note = f"{total - chosen} of {total} matches skipped: no room below {self.limits.nodes} e-nodes"
+                self.notes[f"rule {rule.name}: {note}"] = None
+            stats.append(RuleStats(rule.name, total, chosen, after - now, time.perf_counter() - started, note))
+            now = after
+        return changed, "nodes" if now >= self.limits.nodes else None
+
+    def _select(self, rule: CompiledRule, frozen: Frozen, handles: dict[Any, int], budget: int) -> tuple[int, int]:
+        """Marks the matches of a multi-pattern rule that are applied, oldest operands first, within the budget."""
+        keys: set[tuple[int, ...]] = set()
+        for row in frozen.rows(match_relation(rule.name)):
+            tensors = row.inputs[: len(rule.tensors)]
+            if all(t in handles for t in tensors):
+                key = tuple(handles[t] for t in tensors)
+                if (rule.name, key) not in self.applied:
+                    keys.add(key)
+        room = max(0, budget // max(1, rule.new_nodes))
+        chosen = sorted(keys, key=lambda k: (max(k), k))[:room]
+        self.applied.update((rule.name, k) for k in chosen)
+        self.store.engine.load(ok_relation(rule.name), chosen)
+        return len(keys), len(chosen)
+
+    def _group(self, rule: CompiledRule, frozen: Frozen, view: View, facts: Facts) -> int:
+        """Applies a group rule to its maximal groups, and to those of the input program alone."""
+        done = 0
+        original = len(self.graph.nodes)
+        for group in find_groups(rule, frozen, view, self.ops):
+            first = [m for m in group.members if all(h < original for _, h in m.tensors)]
+            options = [group.members] + ([first] if 1 < len(first) < len(group.members) else [])
+            for members in options:
+                operands = [h for m in members for _, h in m.tensors]
+                key = (rule.name, (*group.shared.values(), *operands, *map(hash, map(repr, group.attrs.values()))))
+                if key in self.applied:
+                    continue
+                self.applied.add(key)
+                done += build(rule, Group(group.shared, group.attrs, members), view, self.store, facts)
+        return done
+
+    def _load(self, facts: Facts) -> None:
+        if not facts.nodes:
+            return
+        self.store.load_nodes(facts.nodes, run=False)
+        self.store.engine.load("in_equal", facts.equal)
+        self.store.engine.load("in_merged", [(h,) for h in facts.merged])
+        self.store.engine.run("(run-schedule (saturate load))\n(run-schedule (saturate types))")
+
+    # ---- snapshots ---------------------------------------------------------------------------------------
+
+    def _freeze(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
+        """The rows and handles now, new e-classes named."""
+        frozen = self.store.engine.freeze()
+        rows = list(self.store.rows(frozen))
+        known = len(self.store.handles(frozen))
+        handles = self.store.name_classes(frozen, rows)
+        if len(handles) != known:
+            frozen = self.store.engine.freeze()
+        return frozen, rows, handles
+
+    def _step(self, started: float, stats: list[RuleStats], stop: Stop | None) -> Step:
+        frozen, rows, handles = self._freeze()
+        try:
+            egraph = snapshot(self.store, frozen, rows, handles, self.graph)
+        except TypeConflict:
+            names = ", ".join(sorted({s.rule for s in stats if s.applied})) or "none"
+            raise RuleAlarm(f"an e-class received two different types; rules that ran in this iteration: {names}") from None
+        iteration = Iteration(egraph.num_nodes, egraph.num_classes, time.perf_counter() - started, tuple(stats))
+        return Step(iteration, egraph, stop, tuple(self.notes))
+
+
+class RuleAlarm(Exception):
+    """A rule is unsound: it made two tensors of different types equal."""
+
+
+Progress = Callable[[int, int, int], None]

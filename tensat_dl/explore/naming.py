@@ -1,0 +1,151 @@
+"""Stable handles: every e-class gets an integer that does not depend on the engine's internal ids.
+
+The input program's nodes are handles 0, 1, ... New e-classes get the next ones in an order that depends only on
+operators, attributes and the handles of children, so that whatever is sorted by handle is the same in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tensat_dl.datalog.engine import Engine, Frozen
+from tensat_dl.datalog.program import Program
+from tensat_dl.datalog.schema import Constructor, decode, encode
+from tensat_dl.ir.graph import Attrs, Graph
+from tensat_dl.ir.types import DTYPES, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One e-node read back: its constructor, attributes, child e-classes and own e-class (engine values)."""
+
+    constructor: Constructor
+    attrs: Attrs
+    children: tuple[Any, ...]
+    output: Any
+    inputs: tuple[Any, ...]  #: all columns as engine values: the key of the origin function
+
+
+class Store:
+    """The engine with its program, and the handles of its e-classes."""
+
+    def __init__(self, engine: Engine, program: Program) -> None:
+        self.engine = engine
+        self.program = program
+        self.next_handle = 0
+        self._list_keys: set[tuple[int, ...]] = set()
+        engine.run(program.text())
+
+    # ---- writing -----------------------------------------------------------------------------------------
+
+    def fresh(self) -> int:
+        self.next_handle += 1
+        return self.next_handle - 1
+
+    def list_key(self, items: tuple[int, ...], pending: dict[int, list[tuple[Any, ...]]]) -> str:
+        """The key of an integer list in tables; lists not seen before are added to ``pending`` by length."""
+        key = "_".join(map(str, items)) or "-"
+        if items not in self._list_keys:
+            self._list_keys.add(items)
+            pending.setdefault(len(items), []).append((key, *items))
+        return key
+
+    def load_nodes(self, nodes: list[tuple[int, str, Attrs, tuple[int, ...]]], run: bool = True) -> None:
+        """Adds e-nodes (handle, operator, attributes, child handles), or names those that exist."""
+        tables: dict[str, list[tuple[Any, ...]]] = {}
+        lists: dict[int, list[tuple[Any, ...]]] = {}
+        for handle, op, attrs, children in nodes:
+            constructor = self.program.schema.constructor(op, len(children))
+            values = dict(attrs)
+            columns: list[Any] = []
+            for column in constructor.columns:
+                value = encode(column, values[column.attr.name])
+                columns.append(self.list_key(value, lists) if isinstance(value, tuple) else value)
+            tables.setdefault(constructor.table, []).append((handle, *columns, *children))
+        declarations = self.program.new_constructors()
+        if declarations:
+            self.engine.run(declarations)
+        self._load_lists(lists)
+        for table, rows in tables.items():
+            self.engine.load(table, rows)
+        if run:
+            self.engine.run("(run-schedule (saturate load))")
+
+    def _load_lists(self, lists: dict[int, list[tuple[Any, ...]]]) -> None:
+        for length, rows in lists.items():
+            declaration = self.program.new_list_length(length)
+            if declaration:
+                self.engine.run(declaration)
+            self.engine.load(f"in_Ints{length}", rows)
+
+    def load_types(self, types: list[tuple[int, TensorType]]) -> None:
+        lists: dict[int, list[tuple[Any, ...]]] = {}
+        rows = [(h, self.list_key((DTYPES.index(t.dtype), *t.shape), lists)) for h, t in types]
+        self._load_lists(lists)
+        self.engine.load("in_type", rows)
+
+    def load_graph(self, graph: Graph) -> None:
+        """The input program: node i gets handle i."""
+        self.next_handle = len(graph.nodes)
+        self.load_types([(i, n.type) for i, n in enumerate(graph.nodes) if len(n.types) == 1])
+        self.load_nodes([(i, n.op, n.attrs, n.inputs) for i, n in enumerate(graph.nodes)])
+        self.engine.run("(run-schedule (saturate types))")
+
+    # ---- reading -----------------------------------------------------------------------------------------
+
+    def rows(self, frozen: Frozen) -> Iterator[Row]:
+        """Every e-node."""
+        for constructor in self.program.schema.constructors():
+            width = len(constructor.columns)
+            decoders = [frozen.decoder(c.sort) for c in constructor.columns]
+            memo: dict[tuple[Any, ...], Attrs] = {}
+            for row in frozen.rows(constructor.name):
+                inputs = tuple(row.inputs)
+                key = inputs[:width]
+                attrs = memo.get(key)
+                if attrs is None:
+                    values = [d(v) for d, v in zip(decoders, key, strict=True)]
+                    attrs = memo[key] = decode(constructor, values)
+                yield Row(constructor, attrs, inputs[width:], row.output, inputs)
+
+    def handles(self, frozen: Frozen) -> dict[Any, int]:
+        """The handle of each e-class that has one."""
+        number = frozen.decoder("i64")
+        return {row.inputs[0]: number(row.output) for row in frozen.rows("id_of")}
+
+    def name_classes(self, frozen: Frozen, rows: list[Row]) -> dict[Any, int]:
+        """Gives handles to new e-classes; the handles of all."""
+        handles = self.handles(frozen)
+        waiting = [r for r in rows if r.output not in handles]
+        named: list[tuple[int, str, Attrs, tuple[int, ...]]] = []
+        while waiting:
+            ready, later = [], []
+            for r in waiting:
+                if r.output in handles:
+                    continue
+                if all(c in handles for c in r.children):
+                    ready.append(r)
+                else:
+                    later.append(r)
+            if not ready:
+                break  # e-classes without a well-founded node: nothing can be computed from them
+            keyed = sorted(
+                ((r.constructor.name, _sortable(r.attrs), tuple(handles[c] for c in r.children)), i)
+                for i, r in enumerate(ready)
+            )
+            for (_, _, children), i in keyed:
+                r = ready[i]
+                if r.output in handles:
+                    continue
+                handle = handles[r.output] = self.fresh()
+                named.append((handle, r.constructor.op, r.attrs, children))
+            waiting = later
+        if named:
+            self.load_nodes(named)
+        return handles
+
+
+def _sortable(attrs: Attrs) -> str:
+    return repr(attrs)

@@ -1,0 +1,111 @@
+"""The engine's rows as an `EGraph`: plain arrays whose order does not depend on the engine's internal ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensat_dl.datalog.engine import Frozen
+from tensat_dl.datalog.program import TUPLE
+from tensat_dl.explore.naming import Row, Store
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.types import DTYPES, TensorType
+
+
+class TypeConflict(Exception):
+    """An e-class received two different types: some rule is wrong."""
+
+
+def class_types(frozen: Frozen) -> dict[Any, tuple[int, ...]]:
+    """The encoded type of each e-class that has one. Raises `TypeConflict`."""
+    decode = frozen.decoder("Ints")
+    types: dict[Any, tuple[int, ...]] = {row.inputs[0]: decode(row.output) for row in frozen.rows("type_of")}
+    if (-1,) in types.values():
+        raise TypeConflict
+    return types
+
+
+def snapshot(store: Store, frozen: Frozen, rows: list[Row], handles: dict[Any, int], graph: Graph) -> EGraph:
+    """The e-graph's arrays. E-classes without a type (never for well-typed rules) and their uses are left out."""
+    types = class_types(frozen)
+    usable = {c for c in handles if c in types}
+    classes = sorted(usable, key=handles.__getitem__)
+    number = {c: i for i, c in enumerate(classes)}
+    keep = [r for r in rows if r.output in usable and all(c in usable for c in r.children)]
+    keyed = []
+    for i, r in enumerate(keep):
+        children = tuple(number[c] for c in r.children)
+        keyed.append((number[r.output], r.constructor.op, repr(r.attrs), children, i))
+    keyed.sort()
+    order = [keep[k[-1]] for k in keyed]
+    node_class = np.array([k[0] for k in keyed], dtype=np.int64)
+    arity = np.array([len(k[3]) for k in keyed], dtype=np.int64)
+    offsets = np.concatenate(([0], np.cumsum(arity))).astype(np.int64)
+    children = np.array([c for k in keyed for c in k[3]], dtype=np.int64)
+    class_start = np.searchsorted(node_class, np.arange(len(classes) + 1)).astype(np.int64)
+    weights = {row.inputs[0] for row in frozen.rows("weights_only")}
+    by_handle = {handles[c]: i for c, i in number.items()}
+    canonical = _canonical(store, frozen, number)
+    position = {(k[0], k[1], k[2], k[3]): i for i, k in enumerate(keyed)}
+    source = []
+    for i, node in enumerate(graph.nodes):
+        kids = tuple(canonical.get(j, -1) for j in node.inputs)
+        own = canonical.get(i, by_handle.get(i, -1))
+        source.append(position.get((own, node.op, repr(node.attrs), kids), -1))
+    several = {canonical[i]: n.types for i, n in enumerate(graph.nodes) if len(n.types) > 1 and i in canonical}
+    origin = _origins(store, frozen, order)
+    for i in source:
+        if i >= 0:
+            origin[i] = ""
+    return EGraph(
+        op=tuple(r.constructor.op for r in order),
+        attrs=tuple(r.attrs for r in order),
+        node_class=node_class,
+        class_start=class_start,
+        offsets=offsets,
+        children=children,
+        types=_types(classes, types, several),
+        weights_only=np.array([c in weights for c in classes], dtype=np.bool_),
+        roots=tuple(canonical[i] for _, i in graph.outputs),
+        source=np.array(source, dtype=np.int64),
+        cost=np.full(len(order), np.nan),
+        origin=tuple(origin),
+    )
+
+
+def _canonical(store: Store, frozen: Frozen, number: dict[Any, int]) -> dict[int, int]:
+    """The e-class number of every handle, also of handles whose e-classes have been merged."""
+    decode = frozen.decoder("i64")
+    return {decode(row.inputs[0]): number[row.output] for row in frozen.rows("by_id") if row.output in number}
+
+
+def _types(
+    classes: list[Any], types: dict[Any, tuple[int, ...]], several: dict[int, tuple[TensorType, ...]]
+) -> tuple[tuple[TensorType, ...], ...]:
+    """Types by class number. ``several``: those of the input program's nodes with several outputs."""
+    known: dict[tuple[int, ...], tuple[TensorType, ...]] = {}
+    out = []
+    for i, c in enumerate(classes):
+        vector = types[c]
+        if vector == (TUPLE,):
+            out.append(several[i])
+            continue
+        if vector not in known:
+            known[vector] = (TensorType(DTYPES[vector[0]], vector[1:]),)
+        out.append(known[vector])
+    return tuple(out)
+
+
+def _origins(store: Store, frozen: Frozen, order: list[Row]) -> list[str]:
+    text = frozen.decoder("String")
+    tables = {
+        c.name: {tuple(row.inputs): row.output for row in frozen.rows(c.origin)}
+        for c in store.program.schema.constructors()
+    }
+    out = []
+    for r in order:
+        value = tables[r.constructor.name].get(r.inputs)
+        out.append("" if value is None else text(value))
+    return out

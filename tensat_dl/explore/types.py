@@ -1,0 +1,30 @@
+"""What exploration is given and what it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.result import Iteration, Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When to stop. ``k_multi`` is the number of iterations in which multi-pattern rules are applied
+    (paper, section 4). Seconds count wall-clock time of the exploration; bytes the worker's resident memory."""
+
+    nodes: int = 50_000
+    iterations: int = 15
+    k_multi: int = 1
+    seconds: float | None = None
+    memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """The e-graph after the last complete iteration, and why exploration stopped there."""
+
+    egraph: EGraph
+    iterations: tuple[Iteration, ...]
+    stop: Stop
+    notes: tuple[str, ...]
