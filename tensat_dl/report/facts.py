@@ -1,0 +1,159 @@
+"""The numbers that every report shows, and how they are written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from math import isfinite
+
+from tensat_dl.ir.graph import Graph
+from tensat_dl.result import PricedGraph, Result
+
+#: Nodes that are no work at run time.
+LEAVES = frozenset({"input", "weight", "fill", "eye", "conv_identity", "conv_average", "proj"})
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRow:
+    """One operator in both graphs: how often it runs, what that costs, what share of the cost is measured."""
+
+    op: str
+    count: tuple[int, int]
+    cost: tuple[float, float]
+    measured: tuple[float, float]
+
+    @property
+    def source(self) -> str:
+        """Where the operator's costs come from, in a word or two."""
+        shares = {m for m, n in zip(self.measured, self.count, strict=True) if n}
+        return provenance(shares.pop()) if len(shares) == 1 else "partly measured"
+
+
+def running(graph: Graph) -> list[int]:
+    """The nodes that run each time: neither leaves nor computed from weights alone."""
+    constant = graph.weights_only()
+    return [i for i, n in enumerate(graph.nodes) if not constant[i] and n.op not in LEAVES]
+
+
+def operators(graph: Graph) -> dict[str, int]:
+    """How often each operator runs, by name."""
+    counts: dict[str, int] = defaultdict(int)
+    for i in running(graph):
+        counts[graph.nodes[i].op] += 1
+    return dict(sorted(counts.items()))
+
+
+def by_operator(before: PricedGraph, after: PricedGraph) -> list[OperatorRow]:
+    """The operators of both graphs, the costliest first. Together the rows are the whole cost."""
+    sides = [_costs(priced) for priced in (before, after)]
+    rows = []
+    for op in {op for side in sides for op in side}:
+        count, cost, known = zip(*(side.get(op, (0, 0.0, 0.0)) for side in sides), strict=True)
+        shares = tuple(k / c if c > 0 else 0.0 for k, c in zip(known, cost, strict=True))
+        rows.append(OperatorRow(op, (count[0], count[1]), (cost[0], cost[1]), (shares[0], shares[1])))
+    return sorted(rows, key=lambda r: (-max(r.cost), r.op))
+
+
+def _costs(priced: PricedGraph) -> dict[str, tuple[int, float, float]]:
+    totals: dict[str, tuple[int, float, float]] = {}
+    runs = set(running(priced.graph))
+    for i, node in enumerate(priced.graph.nodes):
+        if i in runs or priced.cost[i] > 0:
+            n, cost, known = totals.get(node.op, (0, 0.0, 0.0))
+            totals[node.op] = n + 1, cost + priced.cost[i], known + priced.cost[i] * priced.measured[i]
+    return totals
+
+
+def measured_share(priced: PricedGraph) -> float:
+    """The share of a graph's cost that was measured, 0 to 1."""
+    total = priced.total
+    known = sum(c for c, m in zip(priced.cost, priced.measured, strict=True) if m)
+    return known / total if total > 0 else 0.0
+
+
+def provenance(share: float) -> str:
+    """Where a cost comes from, given the share of it that was measured. Never rounds to all or nothing."""
+    if share >= 1.0 - 1e-12:
+        return "measured"
+    if share <= 0.0:
+        return "estimated"
+    percent = f"{share:.0%}"
+    percent = {"0%": "<1%", "100%": ">99%"}.get(percent, percent)
+    return f"{percent} measured"
+
+
+def costs_come_from(result: Result) -> str:
+    """Where the costs of a run come from: "estimated for h100", or "87% measured on h100, rest estimated"."""
+    sides = [provenance(measured_share(p)) for p in (result.before, result.after)]
+    rest = ", rest estimated" if any("%" in side for side in sides) else ""
+    if sides[0] != sides[1]:
+        return f"before {sides[0]}, after {sides[1]} on {result.device}{rest}"
+    return f"{sides[0]} {'for' if sides[0] == 'estimated' else 'on'} {result.device}{rest}"
+
+
+def speedup(result: Result) -> float | None:
+    """Cost before over cost after; None if that is not a number."""
+    before, after = result.before.total, result.after.total
+    return before / after if after > 0 and isfinite(before) and isfinite(after) else None
+
+
+def times_faster(result: Result) -> str:
+    """The speed-up in words."""
+    factor = speedup(result)
+    if factor is None:
+        return "unchanged" if result.before.total == result.after.total else "free"
+    text = f"{factor:.3g}" if factor >= 10 else f"{factor:.2f}"
+    return "unchanged" if text == "1.00" else f"{text}x {'faster' if factor > 1 else 'slower'}"
+
+
+def milliseconds(cost: float) -> str:
+    """A cost with four significant digits."""
+    if not isfinite(cost):
+        return "unknown"
+    return "0 ms" if cost == 0 else f"{_digits(cost)} ms"
+
+
+def _digits(value: float) -> str:
+    text = f"{value:#.4g}"
+    return f"{value:.0f}" if "e" in text and value >= 1 else text.rstrip(".")
+
+
+def seconds(value: float) -> str:
+    """A duration: the longer, the coarser."""
+    if value < 0.0995:
+        return f"{value * 1000:.0f} ms"
+    return f"{value:.1f} s" if value < 60 else f"{int(value) // 60} min {int(value) % 60} s"
+
+
+def size(nbytes: int) -> str:
+    """A number of bytes in binary units."""
+    value, unit = float(nbytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{nbytes} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def gap(result: Result) -> str:
+    """How far the extracted cost may be from the best one, as in "optimal" or "at most 3.1% from optimal"."""
+    extraction = result.extraction
+    if extraction.status == "optimal":
+        return "optimal"
+    if not isfinite(extraction.gap) or extraction.gap >= 1:
+        return "feasible, no bound known"
+    percent = 100 * extraction.gap
+    return f"feasible, gap {'<0.1' if percent < 0.1 else f'{percent:.1f}'}%"
+
+
+def verified(result: Result) -> str:
+    """What the comparison of both graphs showed, in one line."""
+    found = result.equivalence
+    if found is None:
+        return "skipped"
+    parts: list[str] = [found.status]
+    if found.max_rel_error is not None and found.max_abs_error is not None:
+        parts.append(f"largest error {found.max_rel_error:.1e} relative, {found.max_abs_error:.1e} absolute")
+    if found.inputs:
+        parts.append(f"on {found.inputs}")
+    return ", ".join(parts)

@@ -1,0 +1,87 @@
+"""The ``--json`` report of a run. The names of its keys are a contract; extras may be added."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import isfinite
+from typing import Any
+
+from tensat_dl.report.facts import measured_share, operators, speedup
+from tensat_dl.result import Iteration, Result
+
+
+def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
+    """The report as plain data. Costs are milliseconds, times are seconds; what is not finite is null."""
+    extraction, found = result.extraction, result.equivalence
+    return {
+        "graph": result.before.graph.name,
+        "device": result.device,
+        "cost": {
+            "before": number(result.before.total),
+            "after": number(result.after.total),
+            "measured_share": number(result.measured_share),
+            "measured_share_before": number(measured_share(result.before)),
+            "speedup": number(speedup(result)),
+            "unit": "ms",
+        },
+        "operators": {"before": operators(result.before.graph), "after": operators(result.after.graph)},
+        "weight_bytes": {"before": result.before.weight_bytes, "after": result.after.weight_bytes},
+        "egraph": {"nodes": result.nodes, "classes": result.classes},
+        "stop": result.stop,
+        "iterations": [_iteration(it) for it in result.iterations],
+        "rules_used": dict(result.rules_used),
+        "time": {
+            "parse": number(result.times.parse),
+            "explore": number(result.times.explore),
+            "cost": number(result.times.cost),
+            "extract": number(result.times.extract),
+            "verify": number(result.times.verify),
+            "total": number(result.times.total),
+        },
+        "extract": {
+            "method": extraction.method,
+            "status": extraction.status,
+            "cost": number(extraction.cost),
+            "bound": number(extraction.bound),
+            "gap": number(extraction.gap),
+            "seconds": number(extraction.seconds),
+        },
+        "verify": {
+            "status": "skipped" if found is None else found.status,
+            "max_abs_error": None if found is None else number(found.max_abs_error),
+            "max_rel_error": None if found is None else number(found.max_rel_error),
+            "inputs": None if found is None else found.inputs,
+            "surrogates": [] if found is None else list(found.surrogates),
+            "message": "" if found is None else found.message,
+        },
+        "notes": list(result.notes),
+        "output": output_path,
+    }
+
+
+def _iteration(iteration: Iteration) -> dict[str, Any]:
+    matches: dict[str, int] = defaultdict(int)
+    for rule in iteration.rules:
+        matches[rule.rule] += rule.matches
+    return {
+        "nodes": iteration.nodes,
+        "classes": iteration.classes,
+        "seconds": number(iteration.seconds),
+        "matches": dict(matches),
+        "rules": [
+            {
+                "rule": r.rule,
+                "matches": r.matches,
+                "applied": r.applied,
+                "new_nodes": r.new_nodes,
+                "seconds": number(r.seconds),
+                "note": r.note,
+            }
+            for r in iteration.rules
+        ],
+    }
+
+
+def number(value: float | None) -> float | None:
+    """A float that JSON can express, also where the value is an integer or a NumPy scalar."""
+    return float(value) if value is not None and isfinite(value) else None

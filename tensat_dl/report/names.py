@@ -1,0 +1,123 @@
+"""Names for the nodes of a graph: unique identifiers that the language reads back, the same in every run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tensat_dl.ir.graph import Graph, Node
+from tensat_dl.ir.types import DTYPES
+from tensat_dl.ops.evaluate import FUNCTIONS
+from tensat_dl.ops.table import OpTable
+
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+#: Words that no name may be, wherever it stands.
+RESERVED = frozenset({"and", "else", "false", "for", "if", "in", "not", "or", "then", "true", "where"})
+#: Words that start an item or a statement, or have a meaning inside one: legal as names, but hard to read.
+KEYWORDS = frozenset(
+    {"block", "dtype", "each", "flops", "graph", "import", "input", "let", "op", "opaque", "output", "preset"}
+    | {"require", "return", "rule", "shape", "split", "test", "unchanged", "view", "weight"}
+)
+
+#: A derived name that would get longer than this gives way to one that is numbered.
+LONGEST = 40
+
+_VERBS = {
+    "transpose": "transposed",
+    "reshape": "reshaped",
+    "enlarge": "enlarged",
+    "merge": "merged",
+    "slice": "part",
+}
+
+
+def forbidden(ops: OpTable) -> frozenset[str]:
+    """What a tensor may not be called: a tensor named ``relu`` would hide the choice in ``act = relu``."""
+    decls = ops.values()
+    choices = {c for d in decls for a in d.attrs for c in a.choices}
+    presets = {p for d in decls for _, p, _ in d.presets}
+    return RESERVED | KEYWORDS | choices | presets | set(ops) | set(FUNCTIONS) | set(DTYPES)
+
+
+def identifier(text: str) -> str:
+    """The text as an identifier: every other character becomes ``_``."""
+    name = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_]", "_", text)).rstrip("_") or "t"
+    return name if name[0].isalpha() or name[0] == "_" else f"t{name}"
+
+
+class Names:
+    """Hands out identifiers, each once, none of them a forbidden word."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def free(self, name: str) -> bool:
+        return name not in self._taken and IDENTIFIER.fullmatch(name) is not None
+
+    def claim(self, name: str) -> str:
+        """This identifier, which is free."""
+        self._taken.add(name)
+        return name
+
+    def unique(self, wish: str, numbered: bool = False) -> str:
+        """The wish as an identifier; with a number if it is taken, or if ``numbered``."""
+        base = identifier(wish)
+        name, i = base, self._next.get(base, 0)
+        while numbered or not self.free(name):
+            i += 1
+            name, numbered = f"{base}_{i}", False
+        self._next[base] = i
+        return self.claim(name)
+
+
+def node_names(graph: Graph, ops: OpTable) -> list[str]:
+    """A name for each node.
+
+    Inputs and weights keep their own names as far as the language allows. Then come the names of outputs,
+    names from the source, and names made from the operator and what it is applied to.
+    """
+    names = Names(forbidden(ops))
+    chosen = [""] * len(graph.nodes)
+    for i, node in enumerate(graph.nodes):
+        if node.op in ("input", "weight") and names.free(str(node.attr("name"))):
+            chosen[i] = names.claim(str(node.attr("name")))
+    for i, node in enumerate(graph.nodes):
+        if node.op in ("input", "weight") and not chosen[i]:
+            chosen[i] = names.unique(str(node.attr("name")))
+    for name, i in graph.outputs:
+        if not chosen[i]:
+            chosen[i] = names.unique(name)
+    for i, node in enumerate(graph.nodes):
+        if not chosen[i] and node.name:
+            chosen[i] = names.unique(node.name)
+    constant = graph.weights_only()
+    for i, node in enumerate(graph.nodes):
+        if not chosen[i]:
+            derived = _derived(node, [chosen[j] for j in node.inputs], constant[i], ops)
+            chosen[i] = names.unique(derived or node.op, numbered=not derived)
+    return chosen
+
+
+def _derived(node: Node, inputs: list[str], constant: bool, ops: OpTable) -> str:
+    """A telling name, or "" if the operator's name with a number is all there is to say."""
+    name = ""
+    if node.op == "proj":
+        name = f"{inputs[0]}_{node.attr('index')}"
+    elif node.op == "fill":
+        name = {0.0: "zeros", 1.0: "ones"}.get(float(node.attr("value")), "constant")  # type: ignore[arg-type]
+    elif constant and node.op == "concat":
+        name = _joined(inputs)
+    elif constant and len(inputs) == 1:
+        name = f"{inputs[0]}_{_VERBS.get(node.op, node.op)}"
+    return name if len(name) <= LONGEST else ""
+
+
+def _joined(parts: list[str]) -> str:
+    """``layer_3_wq`` and ``layer_3_wk`` become ``layer_3_wq_wk``."""
+    words = [p.split("_") for p in parts]
+    common = 0
+    while all(len(w) > common + 1 and w[common] == words[0][common] for w in words):
+        common += 1
+    return "_".join(words[0][:common] + [word for w in words for word in w[common:]])

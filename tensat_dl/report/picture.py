@@ -1,0 +1,162 @@
+"""A graph as inline SVG: weights folded into the nodes that use them, changed nodes highlighted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from html import escape
+
+from tensat_dl.ir.graph import Graph
+from tensat_dl.report.facts import milliseconds
+from tensat_dl.report.labels import attributes, family, shape, shown_attrs
+from tensat_dl.report.layout import Drawing, Point, draw
+from tensat_dl.result import PricedGraph
+
+#: Graphs with more boxes are not drawn: neither people nor browsers make sense of them.
+MAX_BOXES = 1500
+
+_CHARACTER = 6.0
+_LINE = 13.0
+_LONGEST = 30
+_MARGIN = 12.0
+
+
+@dataclass(slots=True)
+class Box:
+    """One drawn node: lines of text, and what is shown on pointing at it."""
+
+    lines: list[str]
+    kind: str
+    changed: bool = False
+    details: list[str] = field(default_factory=list)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        longest = max(len(line) for line in self.lines)
+        return max(56.0, longest * _CHARACTER + 18), len(self.lines) * _LINE + 9
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The SVG of a graph, or None if it is too large; ``boxes`` counts what is (or would be) drawn."""
+
+    svg: str | None
+    boxes: int
+    changed: int
+
+
+def picture(priced: PricedGraph, changed: Collection[int], label: str) -> Picture:
+    """Draws a graph. ``label`` says what the picture is of, for those who cannot see it."""
+    boxes, edges = _boxes(priced, changed)
+    count = sum(b.changed for b in boxes)
+    if len(boxes) > MAX_BOXES:
+        return Picture(None, len(boxes), count)
+    return Picture(_svg(boxes, edges, draw([b.size for b in boxes], edges), label), len(boxes), count)
+
+
+def _boxes(priced: PricedGraph, changed: Collection[int]) -> tuple[list[Box], list[tuple[int, int]]]:
+    """What is drawn: the nodes that depend on inputs, and the outputs."""
+    graph = priced.graph
+    constant = graph.weights_only()
+    texts = _expressions(graph)
+    outputs = {i for _, i in graph.outputs}
+    boxes: list[Box] = []
+    edges: dict[tuple[int, int], None] = {}
+    place: dict[int, int] = {}
+    for i, node in enumerate(graph.nodes):
+        if constant[i] and i not in outputs:
+            continue
+        if node.op == "proj":  # an edge from the node with several outputs
+            place[i] = place[node.inputs[0]]
+            continue
+        place[i] = len(boxes)
+        if node.op == "input":
+            lines = [_short(str(node.attr("name"))), shape(node.type)]
+        elif constant[i]:
+            lines = [_short(texts[i]), shape(node.type)]
+        else:
+            lines = [_short(" ".join([node.op, *shown_attrs(node)])), ", ".join(map(shape, node.types[:2]))]
+        weights = [texts[j] for j in dict.fromkeys(node.inputs) if constant[j]]
+        if weights and not constant[i]:
+            lines.append(_short(", ".join(weights)))
+        boxes.append(Box(lines, family(node.op), i in changed, _details(priced, i, weights)))
+        edges.update({(place[j], place[i]): None for j in node.inputs if not constant[j] or j in outputs})
+    for name, i in graph.outputs:
+        edges[(place[i], len(boxes))] = None
+        boxes.append(Box([_short(name)], "output", details=[f"output {name}"]))
+    return boxes, list(edges)
+
+
+def _details(priced: PricedGraph, i: int, weights: list[str]) -> list[str]:
+    node = priced.graph.nodes[i]
+    lines = [node.op + (f"  {node.name}" if node.name else "")]
+    if node.inputs:
+        lines.append("takes " + ", ".join(str(t) for j in node.inputs for t in priced.graph.nodes[j].types))
+    lines.append("gives " + ", ".join(map(str, node.types)))
+    lines += [f"{name} = {value}" for name, value in attributes(node) if name not in ("dtype", "shape")]
+    lines += [f"weight {text}" for text in weights]
+    if node.op != "input":
+        lines.append(
+            f"costs {milliseconds(priced.cost[i])} ({'measured' if priced.measured[i] else 'estimated'})"
+        )
+    return lines
+
+
+def _expressions(graph: Graph) -> list[str]:
+    """For nodes computed from weights alone how they are computed, in a limited number of characters."""
+    texts: list[str] = []
+    constant = graph.weights_only()
+    for i, node in enumerate(graph.nodes):
+        if not constant[i]:
+            texts.append("")
+        elif node.op == "weight":
+            texts.append(str(node.attr("name")))
+        elif node.op == "fill":
+            texts.append(f"{node.attr('value'):g}")
+        else:
+            text = f"{node.op}({', '.join(texts[j] for j in node.inputs)})"
+            texts.append(text if len(text) <= 200 else text[:199] + "…")
+    return texts
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _svg(boxes: list[Box], edges: list[tuple[int, int]], drawing: Drawing, label: str) -> str:
+    width, height = drawing.width + 2 * _MARGIN, drawing.height + 2 * _MARGIN
+    out = [
+        f'<svg class="graph" role="img" aria-label="{escape(label)}" width="{width:.0f}" '
+        f'height="{height:.0f}" viewBox="{-_MARGIN:.0f} {-_MARGIN:.0f} {width:.0f} {height:.0f}">'
+    ]
+    for (a, b), route in zip(edges, drawing.routes, strict=True):
+        out.append(f'<path class="e" data-a="{a}" data-b="{b}" d="{_curve(route)}"/>')
+    for k, (box, (x, y)) in enumerate(zip(boxes, drawing.centres, strict=True)):
+        w, h = box.size
+        mark = " new" if box.changed else ""
+        out.append(f'<g class="n {box.kind}{mark}" data-k="{k}" transform="translate({x:.1f} {y:.1f})">')
+        tip = "\n".join(box.details)
+        out.append(f"<title>{escape(tip)}</title>")
+        radius = h / 2 if box.kind in ("leaf", "output") else 5
+        out.append(
+            f'<rect x="{-w / 2:.1f}" y="{-h / 2:.1f}" width="{w:.1f}" height="{h:.1f}" rx="{radius:.1f}"/>'
+        )
+        for i, line in enumerate(box.lines):
+            top = -h / 2 + 4 + _LINE * (i + 0.78)
+            out.append(f'<text class="l{i}" y="{top:.1f}">{escape(line)}</text>')
+        out.append("</g>")
+    return "\n".join([*out, "</svg>"])
+
+
+def _curve(route: tuple[Point, ...]) -> str:
+    """A smooth line that leaves and arrives vertically."""
+    (x, y), *rest = route
+    parts = [f"M{x:.1f} {y:.1f}"]
+    for nx, ny in rest:
+        if abs(nx - x) < 0.5:
+            parts.append(f"L{nx:.1f} {ny:.1f}")
+        else:
+            middle = (y + ny) / 2
+            parts.append(f"C{x:.1f} {middle:.1f} {nx:.1f} {middle:.1f} {nx:.1f} {ny:.1f}")
+        x, y = nx, ny
+    return "".join(parts)

@@ -1,0 +1,65 @@
+"""A live line for each phase of a run, on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+from math import isfinite
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import Progress as Display
+from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+
+class Progress:
+    """Shows what a run is doing. Used as a context manager; silent if ``quiet`` or not on a terminal."""
+
+    def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
+        console = console or Console(file=sys.stderr)
+        self._display: Display | None = None
+        if not quiet and console.is_terminal:
+            self._display = Display(
+                SpinnerColumn(finished_text="·"),
+                TextColumn("{task.description:<8}", markup=False),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[detail]}", style="dim", markup=False),
+                console=console,
+                transient=True,
+            )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Progress:
+        if self._display is not None:
+            self._display.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._display is not None:
+            self._display.stop()
+
+    def phase(self, name: str) -> None:
+        """The next phase has started: parse, explore, cost, extract or verify."""
+        if self._display is not None:
+            if self._task is not None:
+                self._display.update(self._task, total=1, completed=1)
+            self._task = self._display.add_task(name, total=None, detail="")
+
+    def exploring(self, iteration: int, nodes: int, classes: int) -> None:
+        """An iteration is complete, and the e-graph has these sizes."""
+        self._detail(f"iteration {iteration}, {nodes:,} e-nodes, {classes:,} e-classes")
+
+    def extracting(self, incumbent: float, bound: float) -> None:
+        """The best cost so far and the proven lower bound, in milliseconds."""
+        if not isfinite(incumbent):
+            self._detail(f"bound {bound:.4g} ms")
+        elif not isfinite(bound) or bound <= 0 or incumbent <= 0:
+            self._detail(f"best {incumbent:.4g} ms")
+        else:
+            gap = max(0.0, (incumbent - bound) / incumbent)
+            self._detail(f"best {incumbent:.4g} ms, bound {bound:.4g} ms, gap {gap:.1%}")
+
+    def _detail(self, text: str) -> None:
+        if self._display is not None and self._task is not None:
+            self._display.update(self._task, detail=text)

@@ -1,0 +1,119 @@
+"""The summary that a run prints: at most a screen, the numbers that matter first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from tensat_dl.report.facts import (
+    costs_come_from,
+    gap,
+    milliseconds,
+    operators,
+    running,
+    seconds,
+    size,
+    times_faster,
+    verified,
+)
+from tensat_dl.result import Result
+
+#: How many items lists show, so that the summary fits on a screen.
+MAX_ITEMS = 6
+MAX_NOTES = 4
+
+#: Columns that labels take.
+LABEL = 14
+
+STOPS = {
+    "saturated": "saturated: no rule adds anything",
+    "nodes": "stopped at the limit of e-nodes",
+    "iterations": "stopped at the limit of iterations",
+    "time": "stopped at the time limit",
+    "memory": "stopped at the memory limit",
+    "interrupted": "interrupted",
+}
+
+
+def print_summary(result: Result, console: Console) -> None:
+    """Prints the summary. A console that is no terminal gets plain text."""
+    console.print(Text(result.before.graph.name, style="bold"))
+    for label, value in _rows(result):
+        for i, line in enumerate(value.wrap(console, max(20, console.width - LABEL))):
+            line.rstrip()
+            console.print(Text.assemble(((label if i == 0 else "").ljust(LABEL), "dim"), line))
+
+
+def _rows(result: Result) -> Iterator[tuple[str, Text]]:
+    before, after = result.before, result.after
+    faster = times_faster(result)
+    yield (
+        "cost",
+        Text.assemble(
+            f"{milliseconds(before.total)} -> ",
+            (milliseconds(after.total), "bold"),
+            "  ",
+            (faster, "bold green" if "faster" in faster else ""),
+            f"  ({costs_come_from(result)})",
+        ),
+    )
+    yield "operators", Text(_operators(result))
+    yield "weights", Text(f"{_change(size(before.weight_bytes), size(after.weight_bytes))} resident")
+    count = len(result.iterations)
+    yield (
+        "e-graph",
+        Text(
+            f"{result.nodes:,} e-nodes in {result.classes:,} e-classes after {count} "
+            f"iteration{'' if count == 1 else 's'}; {STOPS[result.stop]}"
+        ),
+    )
+    extraction = result.extraction
+    yield "extraction", Text(f"{extraction.method}: {gap(result)}, {seconds(extraction.seconds)}")
+    yield "verification", _verification(result)
+    used = sorted(result.rules_used, key=lambda r: (-r[1], r[0]))
+    yield "rules used", Text(_list([f"{name} ×{count}" for name, count in used]) or "none")
+    times = result.times
+    phases = {
+        "parse": times.parse,
+        "explore": times.explore,
+        "cost": times.cost,
+        "extract": times.extract,
+        "verify": times.verify,
+    }
+    shown = ", ".join(f"{name} {seconds(value)}" for name, value in phases.items())
+    yield "time", Text(f"{seconds(times.total)}: {shown}")
+    for i, note in enumerate(result.notes[:MAX_NOTES]):
+        yield ("notes" if i == 0 else ""), Text(note)
+    if len(result.notes) > MAX_NOTES:
+        yield "", Text(f"and {len(result.notes) - MAX_NOTES} more notes, which --json and --html list")
+
+
+def _operators(result: Result) -> str:
+    total = [len(running(p.graph)) for p in (result.before, result.after)]
+    counts = [operators(p.graph) for p in (result.before, result.after)]
+    pairs = [(op, counts[0].get(op, 0), counts[1].get(op, 0)) for op in sorted({*counts[0], *counts[1]})]
+    changed = sorted((p for p in pairs if p[1] != p[2]), key=lambda p: (-abs(p[1] - p[2]), p[0]))
+    listed = _list([f"{op} {old} -> {new}" for op, old, new in changed])
+    return _change(str(total[0]), str(total[1])) + (f": {listed}" if listed else "")
+
+
+def _verification(result: Result) -> Text:
+    found = result.equivalence
+    style = ""
+    if found is not None:
+        style = {"equivalent": "green", "inconclusive": "yellow", "different": "bold red"}[found.status]
+    text = Text(verified(result), style=style)
+    if found is not None and found.message:
+        text.append(f"; {found.message}")
+    return text
+
+
+def _change(before: str, after: str) -> str:
+    return before if before == after else f"{before} -> {after}"
+
+
+def _list(items: list[str]) -> str:
+    more = len(items) - MAX_ITEMS
+    return ", ".join(items[:MAX_ITEMS]) + (f", and {more} more" if more > 0 else "")

@@ -1,0 +1,82 @@
+"""The summary on the terminal, and the live progress."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tensat_dl.report.progress import Progress
+from tensat_dl.report.text import print_summary
+from tensat_dl.result import Result
+
+from .results import AFTER, BEFORE, read_text, result
+
+
+def printed(run: Result, width: int = 80) -> str:
+    out = io.StringIO()
+    print_summary(run, Console(file=out, width=width))
+    return out.getvalue()
+
+
+def test_summary(tmp_path: Path) -> None:
+    before, after = (read_text(t, tmp_path)[0] for t in (BEFORE, AFTER))
+    assert printed(result(before, after, measured="tanh")) == (
+        """shared
+cost          0.3200 ms -> 0.3200 ms  unchanged  (40% measured on h100, rest
+              estimated)
+operators     3 -> 4: slice 0 -> 2, matmul 2 -> 1
+weights       1.5 KiB resident
+e-graph       1,234 e-nodes in 700 e-classes after 2 iterations; saturated: no
+              rule adds anything
+extraction    exact: feasible, gap 10.0%, 1.5 s
+verification  equivalent, largest error 1.0e-16 relative, 3.0e-16 absolute, on
+              seed 0, float64
+rules used    merge-matmul-rhs ×4
+time          3.9 s: parse 50 ms, explore 2.0 s, cost 0.1 s, extract 1.5 s,
+              verify 0.2 s
+notes         a note
+"""
+    )
+
+
+def test_fits_a_screen(tmp_path: Path) -> None:
+    """However much there is to say."""
+    graph, _ = read_text(BEFORE, tmp_path)
+    run = result(graph, graph, notes=tuple(f"note {i} " + "and more " * 12 for i in range(40)))
+    run = replace(run, rules_used=tuple((f"rule-with-a-long-name-{i}", i) for i in range(100)))
+    lines = printed(run).splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in printed(run)
+
+
+@pytest.mark.parametrize("name", ["[red]x[/red]", "[/]"])
+def test_markup_is_text(name: str, tmp_path: Path) -> None:
+    graph, _ = read_text(BEFORE, tmp_path)
+    assert name in printed(result(replace(graph, name=name), graph, notes=(name,)))
+
+
+def run_phases(progress: Progress) -> None:
+    with progress as p:
+        p.phase("explore")
+        p.exploring(3, 12345, 678)
+        p.phase("extract")
+        for cost, bound in [(float("inf"), 0.5), (2.0, float("-inf")), (2.0, 1.5), (0.0, 0.0)]:
+            p.extracting(cost, bound)
+
+
+def test_progress_is_silent_off_a_terminal() -> None:
+    out = io.StringIO()
+    run_phases(Progress(console=Console(file=out)))
+    run_phases(Progress(quiet=True, console=Console(file=out, force_terminal=True)))
+    assert out.getvalue() == ""
+
+
+def test_progress_on_a_terminal() -> None:
+    out = io.StringIO()
+    run_phases(Progress(console=Console(file=out, force_terminal=True, width=100)))
+    assert "iteration 3, 12,345 e-nodes, 678 e-classes" in out.getvalue()
