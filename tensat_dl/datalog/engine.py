@@ -6,6 +6,7 @@ keeps it in a process of its own.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -30,8 +31,12 @@ class Engine:
         self._folder.cleanup()
 
     def run(self, program: str) -> list[Any]:
-        """Runs egglog text; its outputs."""
-        outputs: list[Any] = self._egraph.run_program(*self._egraph.parse_program(program))
+        """Runs egglog text; its outputs. A command starts at the beginning of a line."""
+        outputs: list[Any] = []
+        # One command at a time: the parser of egglog 13 takes time quadratic in the length of its text.
+        for command in re.split(r"^(?=\()", program, flags=re.MULTILINE):
+            if command.strip():
+                outputs += self._egraph.run_program(*self._egraph.parse_program(command))
         return outputs
 
     def matches(self, ruleset: str) -> tuple[dict[str, int], bool]:

@@ -217,6 +217,8 @@ def _split(stmt: ast.RuleStmt, call: ast.Call, context: _Context) -> None:
         name, index = stmt.targets[0].name, context.index or "i"
         context.members.add(name)
         i = ast.Name(index, span=span)
+        context.lets.append((f"{name}.sizes", sizes))  # evaluated once, not once for each member
+        sizes = ast.Name(f"{name}.sizes", span=span)
         before = ast.Section(sizes, None, i, span=span)
         cut(name, ast.Call("sum", (before,), (), span, span=span), ast.Index(sizes, i, span=span), index)
         context.bound[name] = stmt.targets[0].span

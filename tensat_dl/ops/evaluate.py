@@ -43,64 +43,70 @@ def evaluate(expr: ast.Expr, env: Env) -> Any:
 
     Raises `TsrError` for an unknown name or a misuse, `EvaluationError` if there is no value.
     """
-    match expr:
-        case ast.Const(value):
-            return value
-        case ast.Name(id):
-            return _lookup(id, expr, env)
-        case ast.ListExpr(items):
-            if isinstance(items, ast.EachIn):
-                return tuple(_each(items, env))
-            return tuple(evaluate(i, env) for i in items)
-        case ast.If(condition, then, otherwise):
-            c = evaluate(condition, env)
-            if not isinstance(c, bool):
-                raise error(condition.span, "this condition is not known when rules are compiled")
-            return evaluate(then if c else otherwise, env)
-        case ast.Unary("-", operand):
-            value = evaluate(operand, env)
-            return -value if isinstance(value, float) else sym.neg(_int(value, operand))
-        case ast.Unary("not", operand):
-            return sym.negate(_bool(evaluate(operand, env), operand))
-        case ast.Binary():
-            return _binary(expr, env)
-        case ast.Index(base, index):
-            items = _list(evaluate(base, env), base)
-            i = _int(evaluate(index, env), index)
-            if isinstance(i, int) and not -len(items) <= i < len(items):
-                raise EvaluationError(f"index {i} is outside a list of {len(items)}")
-            return items[i] if isinstance(i, int) else sym.select(items, i)
-        case ast.Section(base, start, stop):
-            items = _list(evaluate(base, env), base)
-            low = None if start is None else _known_int(evaluate(start, env), start)
-            high = None if stop is None else _known_int(evaluate(stop, env), stop)
-            return items[low:high]
-        case ast.Call(fn, args, attrs):
-            function = FUNCTIONS.get(fn)
-            if function is None:
-                hint = did_you_mean(fn, FUNCTIONS)
-                raise error(expr.fn_span, f"unknown function `{fn}`", hint)
-            if attrs:
-                raise error(attrs[0].span, f"`{fn}` takes no attributes")
-            if isinstance(args, ast.EachIn):
-                values = [tuple(_each(args, env))]
-            else:
-                values = [evaluate(a, env) for a in args]
-            low_arity, high_arity, implementation = function
-            if not low_arity <= len(values) <= high_arity:
-                raise error(expr.span, f"`{fn}` takes {_count(low_arity, high_arity)}, not {len(values)}")
-            try:
-                return implementation(*values)
-            except TypeError as e:
-                raise error(expr.span, f"`{fn}` can't be applied to this: {e}") from None
-    raise AssertionError(expr)
+    return _EVALUATE[type(expr)](expr, env)
+
+
+def _list_expr(expr: ast.ListExpr, env: Env) -> tuple[Any, ...]:
+    if isinstance(expr.items, ast.EachIn):
+        return tuple(_each(expr.items, env))
+    return tuple(evaluate(i, env) for i in expr.items)
+
+
+def _if(expr: ast.If, env: Env) -> Any:
+    condition = evaluate(expr.condition, env)
+    if not isinstance(condition, bool):
+        raise error(expr.condition.span, "this condition is not known when rules are compiled")
+    return evaluate(expr.then if condition else expr.otherwise, env)
+
+
+def _unary(expr: ast.Unary, env: Env) -> Any:
+    value = evaluate(expr.operand, env)
+    if expr.op == "not":
+        return sym.negate(_bool(value, expr.operand))
+    return -value if isinstance(value, float) else sym.neg(_int(value, expr.operand))
+
+
+def _index(expr: ast.Index, env: Env) -> Any:
+    items = _list(evaluate(expr.base, env), expr.base)
+    i = _int(evaluate(expr.index, env), expr.index)
+    if isinstance(i, int) and not -len(items) <= i < len(items):
+        raise EvaluationError(f"index {i} is outside a list of {len(items)}")
+    return items[i] if isinstance(i, int) else sym.select(items, i)
+
+
+def _section(expr: ast.Section, env: Env) -> tuple[Any, ...]:
+    items = _list(evaluate(expr.base, env), expr.base)
+    low = None if expr.start is None else _known_int(evaluate(expr.start, env), expr.start)
+    high = None if expr.stop is None else _known_int(evaluate(expr.stop, env), expr.stop)
+    return items[low:high]
+
+
+def _call(expr: ast.Call, env: Env) -> Any:
+    fn = expr.fn
+    function = FUNCTIONS.get(fn)
+    if function is None:
+        raise error(expr.fn_span, f"unknown function `{fn}`", did_you_mean(fn, FUNCTIONS))
+    if expr.attrs:
+        raise error(expr.attrs[0].span, f"`{fn}` takes no attributes")
+    if isinstance(expr.args, ast.EachIn):
+        values = [tuple(_each(expr.args, env))]
+    else:
+        values = [evaluate(a, env) for a in expr.args]
+    low, high, implementation = function
+    if not low <= len(values) <= high:
+        raise error(expr.span, f"`{fn}` takes {_count(low, high)}, not {len(values)}")
+    try:
+        return implementation(*values)
+    except TypeError as e:
+        raise error(expr.span, f"`{fn}` can't be applied to this: {e}") from None
 
 
 def _count(low: int, high: int) -> str:
     return f"{low} argument{'s' if low != 1 else ''}" if low == high else f"{low} or more arguments"
 
 
-def _lookup(name: str, expr: ast.Name, env: Env) -> Any:
+def _lookup(expr: ast.Name, env: Env) -> Any:
+    name = expr.id
     if name not in env:
         if name in DTYPES:
             return name
@@ -238,6 +244,19 @@ def _list(value: Any, at: ast.Expr) -> tuple[Any, ...]:
     if not isinstance(value, tuple):
         raise error(at.span, f"expected a list, found {describe(value)}")
     return value
+
+
+_EVALUATE: Mapping[type, Callable[[Any, Env], Any]] = {
+    ast.Const: lambda expr, env: expr.value,
+    ast.Name: _lookup,
+    ast.ListExpr: _list_expr,
+    ast.If: _if,
+    ast.Unary: _unary,
+    ast.Binary: _binary,
+    ast.Index: _index,
+    ast.Section: _section,
+    ast.Call: _call,
+}
 
 
 # ---- functions ------------------------------------------------------------------------------------------

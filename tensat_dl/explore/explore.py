@@ -1,0 +1,159 @@
+"""`explore`: runs the worker and keeps its last complete snapshot, whatever happens to it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tensat_dl.explore.loop import RuleAlarm, Step
+from tensat_dl.explore.types import Exploration, Limits
+from tensat_dl.explore.worker import Job
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ops.table import OpTable
+from tensat_dl.result import Stop
+
+#: Seconds that the worker may go on after the time limit before it is ended.
+GRACE = 1.0
+#: How often the worker's memory is looked at, in seconds.
+TICK = 0.1
+
+#: Called after every iteration with its number, e-nodes and e-classes.
+Progress = Callable[[int, int, int], None]
+
+
+class ExplorationError(Exception):
+    """The worker ended before it had a single snapshot."""
+
+
+def explore(
+    graph: Graph,
+    ops: OpTable,
+    rules: Sequence[RewriteRule],
+    limits: Limits,
+    progress: Progress | None = None,
+) -> Exploration:
+    """Grows the e-graph of a graph with rules until saturation or a limit.
+
+    Ctrl-C, the time and memory limits and the worker's death all give the last complete iteration, with the
+    reason in ``stop`` and ``notes``. Raises `TsrError` for a rule that can't be compiled, `RuleAlarm` for an
+    unsound one, `ExplorationError` if not even the input program could be loaded.
+    """
+    steps: list[Step] = []
+    notes: list[str] = []
+    stop: Stop | None = None
+    with _worker(Job(graph, tuple(ops.values()), tuple(rules), limits)) as (process, errors):
+        messages = _Messages(process, limits)
+        try:
+            for message in messages:
+                if isinstance(message, Exception):
+                    raise message
+                steps.append(message)
+                if progress is not None:
+                    progress(len(steps) - 1, message.iteration.nodes, message.iteration.classes)
+        except KeyboardInterrupt:
+            stop = "interrupted"
+            notes.append("interrupted: the last complete iteration is used")
+        if messages.ended is not None:
+            stop = messages.ended
+            notes.append(f"the {stop} limit bound: the last complete iteration is used")
+        if not steps:
+            errors.seek(0)
+            detail = errors.read().decode(errors="replace").strip().splitlines()
+            raise ExplorationError(f"the e-graph engine failed: {detail[-1] if detail else 'no message'}")
+        last = steps[-1]
+        stop = stop or last.stop
+        if stop is None:  # the engine gave up by itself; on Linux that is nearly always memory
+            stop = "memory"
+            notes.append("the engine died, most likely out of memory: the last complete iteration is used")
+    iterations = tuple(s.iteration for s in steps[1:])
+    return Exploration(last.egraph, iterations, stop, (*last.notes, *notes))
+
+
+@contextmanager
+def _worker(job: Job) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
+    """A worker that has its job; it is gone when the context ends."""
+    errors = tempfile.TemporaryFile()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tensat_dl.explore.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        start_new_session=True,  # Ctrl-C is for this process; it decides what becomes of the worker
+        env={**os.environ, "RUST_BACKTRACE": "0"},
+    )
+    try:
+        assert process.stdin is not None
+        try:
+            pickle.dump(job, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
+            process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it died already; its messages say why
+        yield process, errors
+    finally:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                try:
+                    stream.close()
+                except BrokenPipeError:
+                    pass
+        errors.close()
+
+
+class _Messages:
+    """The worker's messages as they come. ``ended`` is the limit for which the worker was ended, if any."""
+
+    def __init__(self, process: subprocess.Popen[bytes], limits: Limits) -> None:
+        self.process = process
+        self.limits = limits
+        self.ended: Stop | None = None
+
+    def __iter__(self) -> Iterator[Step | Exception]:
+        assert self.process.stdout is not None
+        pipe = self.process.stdout.fileno()
+        deadline = None
+        buffer = bytearray()
+        with selectors.DefaultSelector() as selector:
+            selector.register(pipe, selectors.EVENT_READ)
+            while True:
+                if selector.select(TICK):
+                    data = os.read(pipe, 1 << 20)
+                    if not data:
+                        return
+                    buffer += data
+                    while len(buffer) >= 8 and len(buffer) >= 8 + int.from_bytes(buffer[:8], "little"):
+                        size = int.from_bytes(buffer[:8], "little")
+                        message: Step | Exception = pickle.loads(bytes(buffer[8 : 8 + size]))
+                        del buffer[: 8 + size]
+                        yield message
+                        if deadline is None and self.limits.seconds is not None:
+                            # Time counts from the loaded input program on, not from the start of Python.
+                            deadline = time.monotonic() + self.limits.seconds + GRACE
+                if deadline is not None and time.monotonic() > deadline:
+                    self.ended = "time"
+                    return
+                if self.limits.memory is not None and _resident(self.process.pid) > self.limits.memory:
+                    self.ended = "memory"
+                    return
+
+
+def _resident(pid: int) -> int:
+    """Resident memory of a process in bytes; 0 where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+__all__ = ["Exploration", "ExplorationError", "Limits", "RuleAlarm", "explore"]

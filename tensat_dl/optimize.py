@@ -1,0 +1,95 @@
+"""The pipeline: explore, price, extract, rebuild, verify. The CLI and the Python API both come through here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tensat_dl.cost import CostModel, find_profile, load_device
+from tensat_dl.explore.explore import explore
+from tensat_dl.explore.types import Limits
+from tensat_dl.extract.api import extract
+from tensat_dl.extract.rebuild import rebuild
+from tensat_dl.extract.types import Limits as ExtractLimits
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ops.compose import semantics_of
+from tensat_dl.ops.table import OpTable
+from tensat_dl.report.progress import Progress
+from tensat_dl.result import Result, Times
+from tensat_dl.verify.equivalence import compare
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to optimize. Defaults are the command line's."""
+
+    device: str = "h100"
+    limits: Limits = field(default_factory=Limits)
+    method: str = "exact"
+    extract_limits: ExtractLimits = field(default_factory=ExtractLimits)
+    verify: bool = True
+    seed: int = 0
+
+
+def optimize(
+    graph: Graph,
+    ops: OpTable,
+    rules: Sequence[RewriteRule],
+    options: Options | None = None,
+    progress: Progress | None = None,
+    parse_seconds: float = 0.0,
+) -> tuple[Result, EGraph]:
+    """The cheapest graph found that computes the same as ``graph``, and the priced e-graph that it is from.
+
+    The answer is never costlier than the input under the device's cost model. What the run found out, the
+    comparison of the two graphs included, is in the result; a mismatch does not raise.
+    """
+    options = options or Options()
+    progress = progress or Progress(quiet=True)
+    clock = [time.perf_counter()]
+
+    def lap() -> float:
+        clock.append(time.perf_counter())
+        return clock[-1] - clock[-2]
+
+    model = CostModel(ops, load_device(options.device), find_profile(options.device))
+    progress.phase("explore")
+    exploration = explore(graph, ops, rules, options.limits, progress.exploring)
+    explored = lap()
+    progress.phase("cost")
+    egraph, _ = model.price(exploration.egraph)
+    priced = lap()
+    progress.phase("extract")
+    extraction = extract(egraph, options.method, options.extract_limits, progress.extracting)
+    optimized, used = rebuild(egraph, extraction, graph)
+    before, after = model.price_graph(graph), model.price_graph(optimized)
+    notes = list(exploration.notes)
+    if after.total >= before.total and optimized != graph:
+        # A view can cost less in one graph than among all alternatives; a tie is not worth a change either.
+        optimized, used, after = graph, {}, before
+        notes.append("no graph was found that is cheaper than the input")
+    extracted = lap()
+    equivalence = None
+    if options.verify:
+        progress.phase("verify")
+        equivalence = compare(graph, optimized, semantics_of(ops), options.seed)
+    verified = lap()
+    total = parse_seconds + clock[-1] - clock[0]
+    result = Result(
+        device=options.device,
+        before=before,
+        after=after,
+        stop=exploration.stop,
+        iterations=exploration.iterations,
+        nodes=egraph.num_nodes,
+        classes=egraph.num_classes,
+        extraction=extraction,
+        equivalence=equivalence,
+        times=Times(parse_seconds, explored, priced, extracted, verified, total),
+        notes=tuple(notes),
+        rules_used=tuple(used.items()),
+    )
+    return result, egraph
