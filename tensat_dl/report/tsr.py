@@ -1,4 +1,4 @@
-"""A graph as .tsr text that reads back as the same graph."""
+"""A graph as .tsr text that reads back as the same graph, laid out as ``tensat-dl fmt`` would."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from math import inf, isfinite, isnan
 
 from tensat_dl.ir.graph import AttrValue, Graph, Node
+from tensat_dl.lang.print_doc import INDENT, Break, Doc, Fill, Group, Nest, join, render
+from tensat_dl.lang.print_expr import bracketed, listed, quoted
 from tensat_dl.ops.table import INFIX, AttrDecl, OpTable
 from tensat_dl.report.names import IDENTIFIER, RESERVED, Names, forbidden, node_names
 
-WIDTH = 100
-INDENT = "  "
 _SYMBOLS = {op: symbol for symbol, op in INFIX.items()}
 
 
@@ -35,6 +35,10 @@ class _Printer:
         self.spare = Names(forbidden(ops).union(self.names))
         self.inline = _inline(graph)
         self.splits = _splits(graph)
+        #: For a node with several outputs and the number of one of them the ``proj`` that reads it.
+        self.read = {
+            (n.inputs[0], _int(n.attr("index"))): j for j, n in enumerate(graph.nodes) if n.op == "proj"
+        }
 
     def lines(self) -> list[str]:
         nodes = self.graph.nodes
@@ -51,12 +55,10 @@ class _Printer:
             else:
                 (ahead if constant[i] else rest).append(i)
         once = self._statements(ahead)
-        if once:
-            once.insert(0, "// computed once, ahead of time")
         sections = [
             self._statements(inputs),
             self._statements(weights),
-            once,
+            ["// computed once, ahead of time", *once] if once else [],
             self._statements(rest),
             [self._outputs()],
         ]
@@ -64,11 +66,11 @@ class _Printer:
         for section in sections:
             if section and len(lines) > 1:
                 lines.append("")
-            lines += [INDENT + line for statement in section for line in statement.split("\n")]
+            lines += [" " * INDENT + render(statement, INDENT) for statement in section]
         return [*lines, "}"]
 
-    def _statements(self, indices: Iterable[int]) -> list[str]:
-        out = []
+    def _statements(self, indices: Iterable[int]) -> list[Doc]:
+        out: list[Doc] = []
         for i in indices:
             node, name = self.graph.nodes[i], self.names[i]
             if i in self.inline or node.op == "proj":
@@ -78,7 +80,7 @@ class _Printer:
                 if i == min(self.splits[i]):
                     out.append(self._split(self.splits[i]))
             elif node.op == "fill":
-                out.append(f"weight {name} : {node.type} = {_value(node.attr('value'))}")
+                out.append(f"weight {name} : {node.type} = {_scalar(node.attr('value'))}")
             elif node.op in ("input", "weight") and node.attr("name") == name:
                 out.append(f"{node.op} {name} : {node.type}")
             elif len(node.types) > 1:
@@ -87,50 +89,48 @@ class _Printer:
                 out.append(self._application(name, node))
         return out
 
-    def _application(self, target: str, node: Node) -> str:
+    def _application(self, target: Doc, node: Node) -> Doc:
         args = [self._operand(j) for j in node.inputs]
         attrs = self._attrs(node)
         if node.op in _SYMBOLS and len(args) == 2 and not attrs:
-            return f"{target} = {args[0]} {_SYMBOLS[node.op]} {args[1]}"
-        return _call(target, node.op, args, attrs)
+            infix = (args[0], Nest((Break(), f"{_SYMBOLS[node.op]} {args[1]}")))
+            return (target, " = ", Group(infix))
+        return (target, " = ", _call(node.op, args, attrs))
 
     def _operand(self, i: int) -> str:
-        return _value(self.graph.nodes[i].attr("value")) if i in self.inline else self.names[i]
+        return _scalar(self.graph.nodes[i].attr("value")) if i in self.inline else self.names[i]
 
-    def _attrs(self, node: Node) -> list[str]:
+    def _attrs(self, node: Node) -> list[Doc]:
         """Attributes that differ from their defaults."""
         given = dict(node.attrs)
         declared = [a for a in self.ops[node.op].attrs if a.name in given]
-        return [f"{a.name} = {_attr(a, given[a.name])}" for a in declared if given[a.name] != a.default]
+        return [(a.name, " = ", _attr(a, given[a.name])) for a in declared if given[a.name] != a.default]
 
-    def _several(self, i: int) -> str:
+    def _several(self, i: int) -> Doc:
         """A node with several outputs. All of them must be bound, also those that nobody reads."""
         node = self.graph.nodes[i]
-        read = {
-            p.attr("index"): j for j, p in enumerate(self.graph.nodes) if p.op == "proj" and p.inputs == (i,)
-        }
-        targets = [
-            self.names[read[k]] if k in read else self.spare.unique(f"{self.names[i]}_unused_{k}")
-            for k in range(len(node.types))
-        ]
-        return self._application(f"({', '.join(targets)})", node)
+        targets = []
+        for k in range(len(node.types)):
+            spare = f"{self.names[i]}_unused_{k}"
+            targets.append(self.names[self.read[i, k]] if (i, k) in self.read else self.spare.unique(spare))
+        return self._application(_targets(targets), node)
 
-    def _split(self, parts: Sequence[int]) -> str:
+    def _split(self, parts: Sequence[int]) -> Doc:
         first = self.graph.nodes[parts[0]]
         axis = _int(first.attr("axis"))
-        sizes = ", ".join(str(self.graph.nodes[i].type.shape[axis]) for i in parts)
-        targets = ", ".join(self.names[i] for i in parts)
-        attrs = [f"axis = {axis}", f"sizes = [{sizes}]"]
-        return _call(f"({targets})", "split", [self.names[first.inputs[0]]], attrs)
+        sizes = tuple(self.graph.nodes[i].type.shape[axis] for i in parts)
+        attrs: list[Doc] = [f"axis = {axis}", ("sizes = ", _list(sizes))]
+        call = _call("split", [self.names[first.inputs[0]]], attrs)
+        return (_targets([self.names[i] for i in parts]), " = ", call)
 
-    def _outputs(self) -> str:
+    def _outputs(self) -> Doc:
         """Outputs that are called like their value come without it."""
         taken = Names(RESERVED)
-        items = []
+        items: list[Doc] = []
         for name, i in self.graph.outputs:
             shown = taken.claim(name) if taken.free(name) else taken.unique(name)
             items.append(shown if shown == self.names[i] else f"{shown} = {self.names[i]}")
-        return _wrapped("output ", items, "")
+        return listed("output", items)
 
 
 def _inline(graph: Graph) -> set[int]:
@@ -187,45 +187,39 @@ def _graph_name(name: str) -> str:
     return name if usable else Names(RESERVED).unique(name or "graph")
 
 
-def _call(target: str, op: str, args: Sequence[str], attrs: Sequence[str]) -> str:
-    pieces = list(args)
-    if attrs:
-        # The first attribute follows a semicolon, which stays with the last argument when lines are broken.
-        pieces = [*pieces[:-1], f"{pieces[-1]}; {attrs[0]}" if pieces else f"; {attrs[0]}", *attrs[1:]]
-    return _wrapped(f"{target} = {op}(", pieces, ")")
+def _call(op: str, args: Sequence[Doc], attrs: Sequence[Doc]) -> Doc:
+    """``op(args; attrs)``. If it is broken into lines, arguments and attributes have lines of their own."""
+    if not args and not attrs:
+        return f"{op}()"
+    if not attrs:
+        inside: Doc = Group(join(list(args)))
+    elif not args:
+        inside = ("; ", Group(join(list(attrs))))
+    else:
+        inside = (Group(join(list(args))), ";", Break(), Group(join(list(attrs))))
+    return (op, bracketed("(", inside, ")"))
 
 
-def _wrapped(start: str, pieces: Sequence[str], end: str) -> str:
-    """A comma-separated list, broken after commas if it is too long for one line."""
-    lines, line = [], start
-    for k, piece in enumerate(pieces):
-        last = k == len(pieces) - 1
-        item = piece + (end if last else ",")
-        space = "" if k == 0 else " "
-        if k > 0 and len(line) + len(space) + len(item) > WIDTH - len(INDENT):
-            lines.append(line)
-            line, space = INDENT * 2, ""
-        line += space + item
-    return "\n".join([*lines, line if pieces else start + end])
+def _targets(names: Sequence[str]) -> Doc:
+    return bracketed("(", join(list(names)), ")") if len(names) > 1 else names[0]
 
 
-def _attr(decl: AttrDecl, value: AttrValue) -> str:
+def _attr(decl: AttrDecl, value: AttrValue) -> Doc:
     """The value of an attribute as it is written."""
-    if decl.length is not None and isinstance(value, tuple) and len(set(value)) == 1:
-        return str(value[0])
-    if decl.type == "string":
-        return _string(str(value))
-    return _value(value)
+    if isinstance(value, tuple):
+        same = decl.length is not None and len(set(value)) == 1
+        return str(value[0]) if same else _list(value)
+    return quoted(value) if decl.type == "string" and isinstance(value, str) else _scalar(value)
 
 
-def _value(value: AttrValue) -> str:
+def _list(values: Sequence[int]) -> Doc:
+    return bracketed("[", Fill(tuple(map(str, values))), "]") if values else "[]"
+
+
+def _scalar(value: AttrValue) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(str, value))}]"
-    if isinstance(value, float):
-        return _float(value)
-    return str(value)
+    return _float(value) if isinstance(value, float) else str(value)
 
 
 def _float(value: float) -> str:
@@ -235,12 +229,6 @@ def _float(value: float) -> str:
     if value in (inf, -inf):
         return f"{'-' if value < 0 else ''}1e308 * 10.0"
     return repr(value)
-
-
-def _string(text: str) -> str:
-    for char, escape in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
-        text = text.replace(char, escape)
-    return f'"{text}"'
 
 
 def _int(value: AttrValue) -> int:
