@@ -203,14 +203,13 @@ class _Writer:
     def actions(self, rows: Sequence[Sequence[str]]) -> list[str]:
         """Builds the target with these attribute columns and unites each output with its counterpart.
 
-        Intermediate results of an operator of the source pattern are tagged as merged: group rules don't take
-        them as members again.
+        Intermediate results of a multi-pattern rule are tagged as merged: group rules don't take them as
+        members again.
         """
         rule = self.rule
         built = {n.result for n in rule.target.nodes}
         # Targets of matched outputs carry the outputs' own names; here they need others.
         new = {o: f"new.{o}" for o in rule.target.outputs if o in rule.source.outputs and o in built}
-        source_ops = {n.op for n in rule.source.nodes}
         out = []
         for node, row in zip(rule.target.nodes, rows, strict=True):
             result = variable(node.result) if node.result not in new else new[node.result]
@@ -218,7 +217,7 @@ class _Writer:
             args = [*row, *(new.get(a, variable(a)) for a in node.args)]
             out.append(f"(let {result} ({' '.join([constructor.name, *args])}))")
             out.append(f"(set ({' '.join([constructor.origin, *args])}) \"{rule.name}\")")
-            if rule.kind == "multi" and node.op in source_ops and node.result not in rule.target.outputs:
+            if rule.kind == "multi" and node.result not in rule.target.outputs:
                 out.append(f"(merged {result})")
         for s, t in zip(rule.source.outputs, rule.target.outputs, strict=True):
             out.append(f"(union {variable(s)} {new.get(t, variable(t))})")

@@ -45,7 +45,7 @@ class Constructor:
 
     @property
     def table(self) -> str:
-        """The relation that facts of this constructor are loaded into: (id, attributes, input ids)."""
+        """The relation that facts of this constructor are loaded into: (rule, id, attributes, input ids)."""
         return f"in_{self.name}"
 
     @property
@@ -69,11 +69,12 @@ class Constructor:
         for i in range(self.arity):
             body.append(f"(= x{i} (by_id i{i}))")
             args.append(f"x{i}")
-        row = " ".join(["n", *a, *(f"i{i}" for i in range(self.arity))])
+        row = " ".join(["rule", "n", *a, *(f"i{i}" for i in range(self.arity))])
         return (
-            f"(relation {self.table} ({' '.join(['i64', *sorts])}))\n"
+            f"(relation {self.table} ({' '.join(['String', 'i64', *sorts])}))\n"
             f"(rule (({self.table} {row}) {' '.join(body)})\n"
-            f"      ((let e ({' '.join([self.name, *args])})) (set (by_id n) e) (set (id_of e) n))"
+            f"      ((let e ({' '.join([self.name, *args])})) (set (by_id n) e) (set (id_of e) n)\n"
+            f"       (set ({' '.join([self.origin, *args])}) rule))"
             f' :ruleset load :name "load {self.name}")'
         )
 

@@ -17,8 +17,8 @@ from tensat_dl.datalog.engine import Frozen
 from tensat_dl.datalog.groups import instantiate, member
 from tensat_dl.datalog.render import variable
 from tensat_dl.datalog.variants import Variant, concrete
-from tensat_dl.explore.naming import Row, Store
-from tensat_dl.ir.graph import Attrs, AttrValue
+from tensat_dl.explore.naming import NewNode, Row, Store
+from tensat_dl.ir.graph import AttrValue
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import DTYPES, TensorType
 from tensat_dl.lang import ast
@@ -96,7 +96,6 @@ def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable
     shared_names = [t for t in compiled.tensors if t not in rule.members]
     varying = [t for t in compiled.tensors if t in rule.members]
     decoders = [frozen.decoder(sort) for sort, _ in compiled.attrs]
-    outputs = set(rule.source.outputs)
     groups: dict[tuple[Any, ...], Group] = {}
     for row in frozen.rows(member_relation(rule.name)):
         inputs = list(row.inputs)
@@ -106,7 +105,7 @@ def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable
         handle = {n: view.handles[t] for n, t in zip(compiled.tensors, tensors, strict=True)}
         if any(h not in view.types for h in handle.values()):
             continue
-        if any(handle[o] in view.merged for o in outputs if o in rule.members):
+        if any(handle[n] in view.merged for n in varying):
             continue
         values = [d(v) for d, v in zip(decoders, inputs[len(tensors) :], strict=True)]
         key = (tuple(handle[n] for n in shared_names), tuple(map(repr, values)))
@@ -226,10 +225,9 @@ def attribute_values(rule: RewriteRule, columns: Mapping[str, Any], ops: OpTable
 class Facts:
     """What applying groups adds: nodes, equal handles, merged classes."""
 
-    nodes: list[tuple[int, str, Attrs, tuple[int, ...]]] = field(default_factory=list)
+    nodes: list[NewNode] = field(default_factory=list)
     equal: list[tuple[int, int]] = field(default_factory=list)
     merged: list[int] = field(default_factory=list)
-    origins: list[tuple[int, str]] = field(default_factory=list)
 
 
 def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts: Facts) -> bool:
@@ -243,7 +241,6 @@ def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts:
     for k, m in enumerate(group.members):
         names |= {member(n, k): h for n, h in m.tensors}
     local: dict[str, int] = {}
-    source_ops = {n.op for n in group_rule.source.nodes}
     outputs = set(rule.target.outputs)
     for node, values in zip(rule.target.nodes, variant.target_attrs, strict=True):
         decl = ops[node.op]
@@ -255,12 +252,12 @@ def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts:
             attrs.append((a.name, value))
         while len(children) > MAX_ARITY:  # a wide concat, nested
             part = store.fresh()
-            facts.nodes.append((part, node.op, tuple(attrs), children[:MAX_ARITY]))
+            facts.nodes.append((part, node.op, tuple(attrs), children[:MAX_ARITY], rule.name))
             children = (part, *children[MAX_ARITY:])
         handle = store.fresh()
-        facts.nodes.append((handle, node.op, tuple(attrs), children))
+        facts.nodes.append((handle, node.op, tuple(attrs), children, rule.name))
         local[node.result] = handle
-        if node.op in source_ops and node.result not in outputs:
+        if node.result not in outputs:
             facts.merged.append(handle)
     for source, target in zip(rule.source.outputs, rule.target.outputs, strict=True):
         facts.equal.append((names[source], local.get(target, names.get(target, -1))))

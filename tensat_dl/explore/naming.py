@@ -28,6 +28,10 @@ class Row:
     inputs: tuple[Any, ...]  #: all columns as engine values: the key of the origin function
 
 
+#: Handle, operator, attributes, child handles, and the rule that builds it ("" for none).
+NewNode = tuple[int, str, Attrs, tuple[int, ...], str]
+
+
 class Store:
     """The engine with its program, and the handles of its e-classes."""
 
@@ -52,18 +56,18 @@ class Store:
             pending.setdefault(len(items), []).append((key, *items))
         return key
 
-    def load_nodes(self, nodes: list[tuple[int, str, Attrs, tuple[int, ...]]], run: bool = True) -> None:
-        """Adds e-nodes (handle, operator, attributes, child handles), or names those that exist."""
+    def load_nodes(self, nodes: list[NewNode], run: bool = True) -> None:
+        """Adds e-nodes, or names those that exist."""
         tables: dict[str, list[tuple[Any, ...]]] = {}
         lists: dict[int, list[tuple[Any, ...]]] = {}
-        for handle, op, attrs, children in nodes:
+        for handle, op, attrs, children, rule in nodes:
             constructor = self.program.schema.constructor(op, len(children))
             values = dict(attrs)
             columns: list[Any] = []
             for column in constructor.columns:
                 value = encode(column, values[column.attr.name])
                 columns.append(self.list_key(value, lists) if isinstance(value, tuple) else value)
-            tables.setdefault(constructor.table, []).append((handle, *columns, *children))
+            tables.setdefault(constructor.table, []).append((rule, handle, *columns, *children))
         declarations = self.program.new_constructors()
         if declarations:
             self.engine.run(declarations)
@@ -90,7 +94,7 @@ class Store:
         """The input program: node i gets handle i."""
         self.next_handle = len(graph.nodes)
         self.load_types([(i, n.type) for i, n in enumerate(graph.nodes) if len(n.types) == 1])
-        self.load_nodes([(i, n.op, n.attrs, n.inputs) for i, n in enumerate(graph.nodes)])
+        self.load_nodes([(i, n.op, n.attrs, n.inputs, "") for i, n in enumerate(graph.nodes)])
         self.engine.run("(run-schedule (saturate types))")
 
     # ---- reading -----------------------------------------------------------------------------------------
@@ -119,7 +123,7 @@ class Store:
         """Gives handles to new e-classes; the handles of all."""
         handles = self.handles(frozen)
         waiting = [r for r in rows if r.output not in handles]
-        named: list[tuple[int, str, Attrs, tuple[int, ...]]] = []
+        named: list[NewNode] = []
         while waiting:
             ready, later = [], []
             for r in waiting:
@@ -140,7 +144,7 @@ class Store:
                 if r.output in handles:
                     continue
                 handle = handles[r.output] = self.fresh()
-                named.append((handle, r.constructor.op, r.attrs, children))
+                named.append((handle, r.constructor.op, r.attrs, children, ""))
             waiting = later
         if named:
             self.load_nodes(named)
