@@ -237,11 +237,14 @@ class BuildTree(Transformer_NonRecursive[Any, Any]):
         return ast.Unary(op, parts[1], span=self._at(meta))
 
     def index(self, meta: Meta, parts: Parts) -> ast.Expr:
-        return ast.Index(parts[0], parts[1], span=self._at(meta))
+        return ast.Index(self._base(parts[0]), parts[1], span=self._at(meta))
 
     def section(self, meta: Meta, parts: Parts) -> ast.Expr:
         base, start, _dots, stop = parts
-        return ast.Section(base, start, stop, span=self._at(meta))
+        return ast.Section(self._base(base), start, stop, span=self._at(meta))
+
+    def _base(self, base: Token | ast.Expr) -> ast.Expr:
+        return ast.Name(str(base), span=self._token(base)) if isinstance(base, Token) else base
 
     def int(self, meta: Meta, parts: Parts) -> ast.Expr:
         return ast.Const(int(parts[0]), "int", str(parts[0]), span=self._at(meta))
@@ -279,6 +282,9 @@ class BuildTree(Transformer_NonRecursive[Any, Any]):
         return inner
 
     def args(self, meta: Meta, parts: Parts) -> tuple[ast.Expr, ...]:
+        return tuple(parts)
+
+    def elements(self, meta: Meta, parts: Parts) -> tuple[ast.Expr, ...]:
         return tuple(parts)
 
     def kwargs(self, meta: Meta, parts: Parts) -> tuple[ast.KeywordArg, ...]:

@@ -130,23 +130,16 @@ def _test(item: ast.Test, at: Positions, start: int) -> list[Leaf | Body]:
 def _sides(
     left: Sequence[Leaf | Body], arrow: Leaf, right: Sequence[Leaf | Body], at: Positions
 ) -> list[Leaf | Body]:
-    """Both sides of an arrow. Single statements may stand on its line: ``pattern => replacement``, ``=> result``."""
-    if (
-        len(right) == 1
-        and isinstance(right[0], Leaf)
-        and at.on_one_line(arrow.start, right[0].start) is not False
-    ):
-        last = right[0]
-        if (
-            len(left) == 1
-            and isinstance(left[0], Leaf)
-            and at.on_one_line(left[0].start, arrow.start) is not False
-        ):
-            whole: Doc = (left[0].doc, " ", arrow.doc, " ", last.doc)
-            if len(flat(whole)) <= WIDTH - INDENT:
-                return [Leaf(whole, left[0].start, last.end)]
-        elif at.on_one_line(arrow.start, last.start):
-            return [*left, Leaf((arrow.doc, " ", last.doc), arrow.start, last.end, "arrow", before=" ")]
+    """Both sides of an arrow. Single statements may share its line: ``before => after``, ``=> after``."""
+    if len(right) != 1 or not isinstance(right[0], Leaf):
+        return [*left, arrow, *right]
+    first, last = left[0] if len(left) == 1 else None, right[0]
+    if isinstance(first, Leaf) and at.on_one_line(first.start, last.start) is not False:
+        whole: Doc = (first.doc, " ", arrow.doc, " ", last.doc)
+        if len(flat(whole)) <= WIDTH - INDENT:
+            return [Leaf(whole, first.start, last.end)]
+    elif at.on_one_line(arrow.start, last.start):
+        return [*left, Leaf((arrow.doc, " ", last.doc), arrow.start, last.end, "arrow", before=" ")]
     return [*left, arrow, *right]
 
 
