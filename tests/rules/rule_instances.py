@@ -1,8 +1,8 @@
 """Random instances of rewrite rules: concrete types, attributes and values under which a rule applies.
 
-An instance is grown along the source pattern: the operands of one operator are redrawn until it is well-typed, then
-the next operator follows. Dimensions come from a small pool that holds 1, so that broadcasting, grouped and
-depth-wise convolutions and windows that just fit all come up.
+An instance is grown along the source pattern: the operands of one operator are redrawn until it is well-typed,
+then the next operator follows. Dimensions come from a small pool that holds 1, so that broadcasting, grouped
+and depth-wise convolutions and windows that just fit all come up.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ from tensat_dl.ops.typing import IllTyped, attributes, infer
 
 #: Operators that are exact on integers. A rule of these alone is compared exactly.
 EXACT = frozenset(
-    "matmul conv2d ewadd ewsub ewmul smul relu poolmax transpose reshape concat slice enlarge merge dropout eye"
-    " conv_identity".split()
+    ("matmul", "conv2d", "ewadd", "ewsub", "ewmul", "smul", "relu", "poolmax", "eye", "conv_identity")
+    + ("transpose", "reshape", "concat", "slice", "enlarge", "merge", "dropout")
 )
 #: Operators that are defined on integers, but round. A rule may be true of floats and false of integers.
-ROUNDING = frozenset("poolavg ewdiv fill conv_average reduce_mean".split())
+ROUNDING = frozenset(("poolavg", "ewdiv", "fill", "conv_average", "reduce_mean"))
 #: Operators that need positive operands.
-POSITIVE = frozenset("sqrt rsqrt ewdiv batchnorm".split())
+POSITIVE = frozenset(("sqrt", "rsqrt", "ewdiv", "batchnorm"))
+
+#: What attributes that are pairs or quadruples are drawn from.
+_SMALL = {"stride": (1, 1, 2, 3), "dilation": (1, 1, 2), "kernel": (1, 2, 3, 3, 5), "pads": (0, 0, 1, 1, 2)}
 
 Env = dict[str, Any]
 Attrs = Mapping[str, Any]
@@ -48,8 +51,9 @@ class NoInstance(Exception):
 @cache
 def library() -> Program:
     """Every rule of every pack."""
-    packs = tuple(sorted(p.stem for p in resources.rules().glob("*.tsr") if p.stem not in ("ops", "standard")))
-    return load_program(str(resources.rules() / "standard.tsr"), packs)
+    packs = sorted(p.stem for p in resources.rules().glob("*.tsr"))
+    packs = [p for p in packs if p not in ("ops", "standard")]
+    return load_program(str(resources.rules() / "standard.tsr"), tuple(packs))
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ class Instance:
     """A rule on concrete types. ``constants`` are variables of which the rule knows the value."""
 
     variables: Mapping[str, TensorType]
+    types: Mapping[str, TensorType]  #: of the variables and of every result of the source
     constants: Mapping[str, float]
     source: tuple[Application, ...]
     target: tuple[Application, ...]
@@ -118,15 +123,22 @@ def agree(instance: Instance, seed: int) -> bool:
 
 
 def instances(
-    rule: RewriteRule, ops: OpTable, seed: int, count: int, tries: int, *, without: int | None = None
+    rule: RewriteRule,
+    ops: OpTable,
+    seed: int,
+    count: int,
+    tries: int,
+    *,
+    without: int | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> list[Instance]:
     """Up to ``count`` instances of a rule, found in at most ``tries`` draws; ``without`` is the number of a
-    condition to ignore."""
+    condition to ignore, ``shapes`` are those of variables that are not drawn."""
     rng = random.Random(f"{rule.name} {seed}")
     found: list[Instance] = []
     for _ in range(tries):
         try:
-            found.append(_Draw(rule, ops, rng, without).instance())
+            found.append(_Draw(rule, ops, rng, without, shapes or {}).instance())
         except (NoInstance, IllTyped, EvaluationError):
             continue
         if len(found) == count:
@@ -137,8 +149,15 @@ def instances(
 class _Draw:
     """One attempt at an instance."""
 
-    def __init__(self, rule: RewriteRule, ops: OpTable, rng: random.Random, without: int | None) -> None:
-        self.rule, self.ops, self.rng = rule, ops, rng
+    def __init__(
+        self,
+        rule: RewriteRule,
+        ops: OpTable,
+        rng: random.Random,
+        without: int | None,
+        shapes: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        self.rule, self.ops, self.rng, self.shapes = rule, ops, rng, shapes
         self.conditions = [c for i, c in enumerate(rule.conditions) if i != without]
         self.members = rng.choice((2, 2, 3))
         self.pool = rng.choice(((1, 2, 4), (1, 2, 3), (2, 4), (1, 3, 4), (2, 3), (1, 2, 3, 4, 6), (2, 4, 6)))
@@ -153,13 +172,16 @@ class _Draw:
         source = self._side(self.rule.source, draw=True)
         for condition in self.conditions:
             self._require(condition)
-        types = {name: self.env[name] for name in self.rule.source.outputs}
+        outputs_before = {name: self.env[name] for name in self.rule.source.outputs}
+        types = dict(self.variables)
+        for node in self.rule.source.nodes:
+            types |= zip(self._names(node.result), _flat(self.env[node.result]), strict=True)
         target = self._side(self.rule.target, draw=False)
         outputs = []
         for left, right in zip(self.rule.source.outputs, self.rule.target.outputs, strict=True):
             for a, b in zip(self._names(left), self._names(right), strict=True):
                 outputs.append((a, b))
-            if _flat(self.made.get(right, self.env.get(right))) != _flat(types[left]):
+            if _flat(self.made.get(right, self.env.get(right))) != _flat(outputs_before[left]):
                 raise NoInstance
         ops = {a.op for a in (*source, *target)}
         acts = {v for a in (*source, *target) for k, v in a.attrs if k == "act"}
@@ -168,6 +190,7 @@ class _Draw:
             raise NoInstance
         return Instance(
             self.variables,
+            types,
             self.constants,
             source,
             target,
@@ -277,6 +300,8 @@ class _Draw:
 
     def _type(self, node: PatternNode, name: str) -> TensorType:
         rng = self.rng
+        if name in self.shapes:
+            return TensorType(self.dtype, self.shapes[name])
         known = list(self.variables.values())
         if known and rng.random() < 0.4:
             same = rng.choice(known)
@@ -345,8 +370,7 @@ class _Draw:
         if a.name == "shape":
             return _factors(types[0].size, rng) if types else tuple(rng.choice(self.pool) for _ in range(2))
         if a.length is not None:
-            small = {"stride": (1, 1, 2, 3), "dilation": (1, 1, 2), "kernel": (1, 2, 3, 3, 5)}.get(a.name, (0, 0, 1, 1, 2))
-            return tuple(rng.choice(small) for _ in range(a.length))
+            return tuple(rng.choice(_SMALL[a.name]) for _ in range(a.length))
         return draws[a.type]()
 
 
