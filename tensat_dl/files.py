@@ -34,3 +34,18 @@ def write(path: str, text: str) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def check_writable(paths: list[str]) -> None:
+    """Raises OSError now for outputs that could not be written at the end of a long run."""
+    for path in paths:
+        if path == "-":
+            continue
+        target = Path(path)
+        if target.is_dir():
+            raise IsADirectoryError(21, "Is a directory", path)
+        folder = target.resolve().parent
+        if not folder.is_dir():
+            raise FileNotFoundError(2, "No such folder to write to", path)
+        if not os.access(folder, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
+            raise PermissionError(13, "Permission denied", path)

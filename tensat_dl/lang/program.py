@@ -29,6 +29,7 @@ class Program:
     graphs: dict[str, ast.GraphItem]
     tests: tuple[ast.Test, ...]
     own_rules: tuple[str, ...]  #: names of the rules that the file itself declares
+    declared: dict[str, ast.Op]  #: operators that are not the library's
     warnings: tuple[Diagnostic, ...] = ()
 
 
@@ -162,6 +163,7 @@ def load_program(path: str, packs: tuple[str, ...] = ()) -> Program:
         loader.graphs,
         tuple(loader.tests),
         tuple(loader.own_rules),
+        {name: op for name, op in loader.ops.items() if not _in_library(ops[name])},
         tuple(warnings),
     )
 
@@ -186,7 +188,7 @@ def _check_names(loader: _Loader, ops: OpTable) -> list[Diagnostic]:
         if block.name in loader.ops:
             found.append(Diagnostic(f"`{block.name}` is already an operator", block.name_span))
     for decl in ops.values():
-        if decl.composition is None and not decl.opaque and not _has_semantics(decl):
+        if decl.composition is None and not decl.opaque and not _in_library(decl):
             found.append(
                 Diagnostic(
                     f"nothing says what `{decl.name}` computes",
@@ -197,6 +199,6 @@ def _check_names(loader: _Loader, ops: OpTable) -> list[Diagnostic]:
     return found
 
 
-def _has_semantics(decl: OpDecl) -> bool:
+def _in_library(decl: OpDecl) -> bool:
     library = (resources.rules() / "ops.tsr").resolve()
     return Path(decl.span.source.path).resolve() == library

@@ -1,0 +1,120 @@
+"""The command line. Commands live in modules of their own and are imported when they are called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+#: command -> module that defines it as a click command of the same name
+COMMANDS = {
+    "run": "tensat_dl.cli.run",
+    "check": "tensat_dl.cli.check",
+    "fmt": "tensat_dl.cli.fmt",
+    "show": "tensat_dl.cli.show",
+    "extract": "tensat_dl.cli.extract",
+}
+SUMMARIES = {
+    "run": "Optimize a graph.",
+    "check": "Type-check files, and run the tests of their rules.",
+    "fmt": "Format files.",
+    "show": "Print graphs, rules, operators, or the egglog program.",
+    "extract": "Extract the cheapest term of an e-graph in egraph-serialize JSON.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module only when the command is used, so that start-up is fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(COMMANDS[name]), "command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as e:
+            from tensat_dl.lang.diagnostics import did_you_mean
+
+            hint = did_you_mean(args[0], COMMANDS)
+            raise click.UsageError(f"{e.message}{f' ({hint})' if hint else ''}", ctx) from None
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tensat-dl")
+def cli() -> None:
+    """tensat-dl: a superoptimizer for tensor graphs.
+
+    Reads a .tsr file (a graph and the rewrite rules it may use), finds the cheapest equivalent graph by equality
+    saturation and integer programming, checks that it computes the same, and writes it.
+    """
+
+
+def main() -> NoReturn:
+    """The entry point. Exit codes: 0 done, 1 a check failed, 2 bad input, 3 no answer, 130 interrupted."""
+    try:
+        result = cli.main(standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+    except click.exceptions.Exit as e:
+        code = e.exit_code
+    except click.Abort:
+        code = 130
+    except click.ClickException as e:
+        e.show()
+        code = 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:  # whoever read our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as e:
+        code = _report(e)
+    sys.exit(code)
+
+
+def _report(e: Exception) -> int:
+    """Known failures as a message; the exit code for them."""
+    from tensat_dl.lang.diagnostics import TsrError
+
+    if isinstance(e, TsrError):
+        print(e.render(), file=sys.stderr)
+        return 2
+    if isinstance(e, OSError):
+        print(f"error: {e.filename or 'file'}: {(e.strerror or str(e)).lower()}", file=sys.stderr)
+        return 2
+    from tensat_dl.cost.device import UnknownDeviceError
+    from tensat_dl.cost.profile import ProfileError
+
+    if isinstance(e, UnknownDeviceError | ProfileError):
+        print(f"error: {e}", file=sys.stderr)
+        return 2
+    from tensat_dl.explore.explore import ExplorationError, RuleAlarm
+    from tensat_dl.extract.types import ExtractionError
+
+    if isinstance(e, ExtractionError):
+        print(f"error: {e}", file=sys.stderr)
+        return 2
+    if isinstance(e, RuleAlarm):
+        print(f"error: {e}", file=sys.stderr)
+        return 1
+    if isinstance(e, ExplorationError):
+        print(f"error: {e}", file=sys.stderr)
+        return 3
+    raise e
+
+
+if __name__ == "__main__":
+    main()

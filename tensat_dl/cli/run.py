@@ -1,0 +1,135 @@
+"""``tensat-dl run``: optimize a graph."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+
+METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
+
+
+@click.command("run")
+@click.argument("file")
+@click.option("-o", "--output", metavar="OUT", help='Write the optimized graph as .tsr ("-": standard output).')
+@click.option("--graph", "graph_name", metavar="NAME", help="Which graph, if the file has several.")
+@click.option("--rules", multiple=True, metavar="PACK", help="Also use a rule pack or .tsr file; may be repeated.")
+@click.option("--device", default="h100", show_default=True, metavar="NAME", help="Minimise latency on this device.")
+@click.option("--k-multi", default=1, show_default=True, type=click.IntRange(0), metavar="N",
+              help="Iterations in which multi-pattern rules are applied.")
+@click.option("--max-nodes", default=50_000, show_default=True, type=click.IntRange(1), metavar="N",
+              help="Stop growing the e-graph at this many e-nodes.")
+@click.option("--max-iters", default=15, show_default=True, type=click.IntRange(0), metavar="N",
+              help="Stop exploring after this many iterations.")
+@click.option("--time-limit", type=click.FloatRange(0), metavar="S", help="Stop exploring after S seconds.")
+@click.option("--max-memory", type=click.IntRange(1), metavar="MB", help="Stop exploring at this resident memory.")
+@click.option("--extract", "method", default="exact", show_default=True, type=click.Choice(METHODS),
+              help="Extraction method.")
+@click.option("--extract-time-limit", type=click.FloatRange(0), metavar="S", help="Stop extracting after S seconds.")
+@click.option("--json", "json_path", metavar="FILE", help="Write a report as JSON.")
+@click.option("--html", "html_path", metavar="FILE", help="Write a report as one HTML page.")
+@click.option("--dot", "dot_path", metavar="FILE", help="Write the optimized graph for Graphviz.")
+@click.option("--signatures", "signatures_path", metavar="FILE", help="Write the operator signatures to be priced.")
+@click.option("--save-egraph", "egraph_path", metavar="FILE", help="Write the priced e-graph (egraph-serialize).")
+@click.option("--no-verify", is_flag=True, help="Do not execute the two graphs against each other.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), metavar="N", help="Seed of verification.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+def command(
+    file: str,
+    output: str | None,
+    graph_name: str | None,
+    rules: tuple[str, ...],
+    device: str,
+    k_multi: int,
+    max_nodes: int,
+    max_iters: int,
+    time_limit: float | None,
+    max_memory: int | None,
+    method: str,
+    extract_time_limit: float | None,
+    json_path: str | None,
+    html_path: str | None,
+    dot_path: str | None,
+    signatures_path: str | None,
+    egraph_path: str | None,
+    no_verify: bool,
+    seed: int,
+    quiet: bool,
+) -> int:
+    """Optimize the graph of FILE (.tsr, or "-" for standard input) and verify the result."""
+    started = time.perf_counter()
+    from rich.console import Console
+
+    from tensat_dl.cli.common import choose_graph, warn
+    from tensat_dl.files import check_writable, write
+    from tensat_dl.lang.program import load_program
+    from tensat_dl.report.progress import Progress
+
+    paths = [output, json_path, html_path, dot_path, signatures_path, egraph_path]
+    check_writable([p for p in paths if p is not None])
+    with Progress(quiet) as progress:
+        progress.phase("parse")
+        program = load_program(file, rules)
+        for w in program.warnings:
+            warn(w)
+        graph = choose_graph(program, graph_name)
+
+        from tensat_dl.explore.types import Limits
+        from tensat_dl.extract.types import Limits as ExtractLimits
+        from tensat_dl.optimize import Options, optimize
+
+        memory = None if max_memory is None else max_memory * 1024 * 1024
+        options = Options(
+            device,
+            Limits(max_nodes, max_iters, k_multi, time_limit, memory),
+            method,
+            ExtractLimits() if extract_time_limit is None else ExtractLimits(seconds=extract_time_limit),
+            not no_verify,
+            seed,
+        )
+        parsed = time.perf_counter() - started
+        result, egraph = optimize(graph, program.ops, program.rules, options, progress, parsed)
+    # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
+    failed = result.equivalence is not None and result.equivalence.status == "different"
+    if json_path is not None:
+        from tensat_dl.report.json import result_to_json
+
+        report = result_to_json(result, None if failed else output)
+        write(json_path, json.dumps(report, indent=2, allow_nan=False) + "\n")
+    if html_path is not None:
+        from tensat_dl.report.html import result_to_html
+
+        write(html_path, result_to_html(result))
+    if signatures_path is not None:
+        from tensat_dl.cost import CostModel, load_device
+
+        found = CostModel(program.ops, load_device(device)).signatures(egraph)
+        write(signatures_path, json.dumps([s.text for s in found], indent=1) + "\n")
+    if egraph_path is not None:
+        from tensat_dl.ir.egraph_json import dumps
+
+        write(egraph_path, dumps(egraph))
+    if not quiet:
+        from tensat_dl.report.text import print_summary
+
+        print_summary(result, Console(file=sys.stderr if "-" in paths else sys.stdout))
+    if failed:
+        assert result.equivalence is not None
+        print(f"error: the optimized graph computes something else: {result.equivalence.message}", file=sys.stderr)
+        return 1
+    if dot_path is not None:
+        from tensat_dl.report.diff import changed_nodes
+        from tensat_dl.report.dot import graph_to_dot
+
+        write(dot_path, graph_to_dot(result.after.graph, changed_nodes(graph, result.after.graph)[1]))
+    if output is not None:
+        from tensat_dl.cli.declarations import header
+        from tensat_dl.report.tsr import graph_to_tsr
+
+        write(output, graph_to_tsr(result.after.graph, program.ops, header(program, result.after.graph)))
+        if not quiet and output != "-":
+            print(f"written to {Path(output)}", file=sys.stderr if "-" in paths else sys.stdout)
+    return 130 if result.stop == "interrupted" else 0

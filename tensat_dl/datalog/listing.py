@@ -1,0 +1,86 @@
+"""The whole program of a run as one text that a person can read and egglog can run: ``show --egglog``."""
+
+from __future__ import annotations
+
+import json
+
+from tensat_dl.datalog.compile import CompiledRule, match_relation, ok_relation, ruleset
+from tensat_dl.datalog.program import Program
+from tensat_dl.datalog.render import variable
+from tensat_dl.datalog.schema import encode
+from tensat_dl.ir.graph import Graph
+
+
+#: The rule that built a node of the input program: none.
+EMPTY = '""'
+
+
+def listing(program: Program, graph: Graph) -> str:
+    """Header, operators, rules, the graph as facts, and a schedule with one round of multi-pattern rules.
+
+    What the explorer does between find and apply (limits, budgets) is here a rule that selects every match whose
+    tensors have handles. Group rules only list their members: the explorer puts groups together.
+    """
+    lists: dict[tuple[int, ...], str] = {}
+    facts = []
+    for i, node in enumerate(graph.nodes):
+        constructor = program.schema.constructor(node.op, len(node.inputs))
+        values = dict(node.attrs)
+        columns: list[str] = []
+        for column in constructor.columns:
+            value = encode(column, values[column.attr.name])
+            if isinstance(value, tuple):
+                key = lists.setdefault(value, "_".join(map(str, value)) or "-")
+                columns.append(json.dumps(key))
+            else:
+                columns.append(json.dumps(value) if isinstance(value, str) else repr(value))
+        children = [str(j) for j in node.inputs]
+        facts.append(f"({' '.join([constructor.table, EMPTY, str(i), *columns, *children])})")
+    loaders = [program.new_list_length(n) for n in sorted({len(v) for v in lists})]
+    keys = [
+        f"(in_Ints{len(v)} {' '.join([json.dumps(key), *map(str, v)])})" for v, key in sorted(lists.items())
+    ]
+    singles = [r for r in program.rules if r.rule.kind == "single"]
+    multis = [r for r in program.rules if r.rule.kind == "multi"]
+    parts = [
+        program.text(),
+        program.new_constructors(),
+        "; ---- lists of integers: element types, shapes, permutations",
+        *loaders,
+        *keys,
+        f"; ---- the graph {graph.name}: rule that built it (none), handle, attributes, inputs",
+        *facts,
+        "; ---- selection: here every match",
+        *(_select(r) for r in multis),
+        "; ---- schedule",
+        "(run-schedule (saturate load) (saturate types))",
+        _round(singles),
+        *(f"(run-schedule {_step(r)})" for r in multis),
+        "(run-schedule (saturate types))",
+        _round(singles),
+        "(print-size)",
+    ]
+    return "\n".join(p for p in parts if p) + "\n"
+
+
+def _round(rules: list[CompiledRule]) -> str:
+    runs = " ".join(f"(run {ruleset('rule', r.name)})" for r in rules)
+    return f"(run-schedule (repeat 3 (seq {runs} (saturate types))))" if rules else ""
+
+
+def _step(rule: CompiledRule) -> str:
+    names = [ruleset(phase, rule.name) for phase in ("find", "select", "apply")]
+    return f"(seq {' '.join(f'(run {n})' for n in names)})"
+
+
+def _select(rule: CompiledRule) -> str:
+    tensors = [variable(t) for t in rule.tensors]
+    columns = [name for _, name in rule.attrs]
+    handles = [f"i{k}" for k in range(len(tensors))]
+    body = [f"({' '.join([match_relation(rule.name), *tensors, *columns])})"]
+    body += [f"(= {h} (id_of {t}))" for h, t in zip(handles, tensors, strict=True)]
+    name = ruleset("select", rule.name)
+    return (
+        f"(ruleset {name})\n(rule ({' '.join(body)}) (({' '.join([ok_relation(rule.name), *handles])})) "
+        f':ruleset {name} :name "select {rule.name}")'
+    )

@@ -1,0 +1,65 @@
+"""Runs the tests that stand beside rules in .tsr files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensat_dl.explore.explore import explore
+from tensat_dl.explore.types import Limits
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.graph import Graph
+from tensat_dl.lang import ast
+from tensat_dl.lang.elaborate import elaborate_body
+from tensat_dl.lang.program import Program
+
+LIMITS = Limits(nodes=10_000, iterations=30, k_multi=10)
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """``failure`` is empty if the test passed, else what was expected and what was found."""
+
+    test: ast.Test
+    failure: str
+
+
+def run_test(test: ast.Test, program: Program) -> TestResult:
+    """Applies the named rule, and nothing else, to the test's first graph.
+
+    ``unchanged`` asks that nothing is added; a second graph asks that each of its outputs is found equal to the
+    output of the first at its place. Raises `TsrError` if a graph of the test is wrong.
+    """
+    before = elaborate_body(test, test.before, program.ops, program.blocks, f"{test.rule}_before")
+    rules = [r for r in program.rules if r.name in (test.rule, f"{test.rule}-back")]
+    egraph = explore(before, program.ops, rules, LIMITS).egraph
+    if test.after is None:
+        added = egraph.num_nodes - len(before.nodes)
+        if added > 0 or egraph.num_classes < len(before.nodes):
+            return TestResult(test, f"the rule fired ({added} new e-nodes), but the graph should stay unchanged")
+        return TestResult(test, "")
+    after = elaborate_body(test, test.after, program.ops, program.blocks, f"{test.rule}_after")
+    if len(after.outputs) != len(before.outputs):
+        return TestResult(test, f"{len(before.outputs)} outputs before the arrow, {len(after.outputs)} after it")
+    found = find(after, egraph)
+    for i, ((name, node), root) in enumerate(zip(after.outputs, egraph.roots, strict=True)):
+        if found[node] is None:
+            missing = next(k for k in range(node + 1) if found[k] is None)
+            n = after.nodes[missing]
+            what = f"{n.op} ({n.name})" if n.name else n.op
+            return TestResult(test, f"output {i} ({name}) was not found: the rule did not build its {what}")
+        if found[node] != root:
+            return TestResult(test, f"output {i} ({name}) was built, but not found equal to output {i} before")
+    return TestResult(test, "")
+
+
+def find(graph: Graph, egraph: EGraph) -> list[int | None]:
+    """For each node of a graph the e-class that represents it, or None. Inputs and weights match by name."""
+    index: dict[tuple[object, ...], int] = {}
+    for n in range(egraph.num_nodes):
+        key = (egraph.op[n], egraph.attrs[n], tuple(egraph.children_of(n)))
+        index[key] = int(egraph.node_class[n])
+    out: list[int | None] = []
+    for node in graph.nodes:
+        children = tuple(out[j] for j in node.inputs)
+        out.append(index.get((node.op, node.attrs, children)))
+    return out
