@@ -28,8 +28,11 @@ class Budget:
         self.work -= work
 
     def take(self, share: float) -> Budget:
-        """A budget of its own for one step, with this share of the work; `give_back` returns what is left."""
-        part = Budget(share * max(self.work, 0.0), self.deadline, self.interrupted)
+        """A budget for one step, with this share of work and time; `give_back` returns what is left."""
+        deadline = None
+        if self.deadline is not None:
+            deadline = self.deadline - (1 - share) * max(self.seconds_left, 0.0)
+        part = Budget(share * max(self.work, 0.0), deadline, self.interrupted)
         self.work -= part.work
         return part
 

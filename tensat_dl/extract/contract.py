@@ -15,6 +15,7 @@ def contract(problem: Problem, keep: frozenset[int]) -> Problem:
     """The problem without classes that have one candidate and either no cost or a single user.
 
     The users take over the children and the cost. The classes of ``keep`` and the roots stay.
+    The problem must have no classes without a derivation (see `prune`).
     """
     kids = dict(problem.kids)
     cost = list(problem.cost)
@@ -39,6 +40,8 @@ def contract(problem: Problem, keep: frozenset[int]) -> Problem:
             cost[user] += cost[n]
             for d in below:
                 users[d].add(user)
+    # An e-node that took over its own class as a child needs itself; another candidate remains.
+    nodes = {c: tuple(n for n in ns if c not in kids[n]) for c, ns in nodes.items()}
     return replace(problem, nodes=nodes, kids=kids, cost=cost, inlined=inlined)
 
 

@@ -1,4 +1,4 @@
-"""Decomposition: classes in every derivation are there anyway, so what hangs together only through them is apart."""
+"""Decomposition: what hangs together only through classes of every derivation can be solved apart."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tensat_dl.extract.reduce import Reduced
 def pieces(reduced: Reduced) -> tuple[list[Problem], Choice]:
     """Problems that are independent but for cycles through forced classes, and what is left to no choice.
 
-    The roots of a piece are its forced classes, and arcs into forced classes are ignored. So the costs of best
-    answers for the pieces add up to a lower bound for the whole, and to its optimum if their union is acyclic.
-    Pieces come smallest first.
+    The roots of a piece are its forced classes, and arcs into forced classes are ignored. So the costs of
+    best answers for the pieces add up to a lower bound for the whole, and to its optimum if their union is
+    acyclic. Pieces come smallest first.
     """
     problem, forced = reduced.problem, reduced.forced
     leader = {c: c for c in problem.nodes}

@@ -15,6 +15,7 @@ from tensat_dl.extract.mip import guided_greedy, solve_mip
 from tensat_dl.extract.problem import Choice, Problem, prune, topological
 from tensat_dl.extract.reduce import Reduced, forced_bound, reduce
 from tensat_dl.extract.relaxation import Relaxation, Relaxed
+from tensat_dl.extract.search import search
 from tensat_dl.extract.types import TOLERANCE
 
 #: Work on the relaxation, as a share of what is left.
@@ -24,6 +25,12 @@ _RELAXATION_SHARE = 0.3
 _PATIENCE = 80
 _MIN_PROGRESS = 0.01
 
+#: For problems of more e-nodes the integer program is first only tried, with this share of what is left, and
+#: then there is a search, with that share.
+_LARGE = 300
+_ATTEMPT_SHARE = 0.15
+_SEARCH_SHARE = 0.6
+
 #: Cuts with less slack than this in the last relaxation go into the integer program.
 _TIGHT = 1e-6
 
@@ -31,31 +38,66 @@ _TIGHT = 1e-6
 _SHRINK = 0.8
 
 
-def improve(problem: Problem, best: Incumbent, preferred: frozenset[int], budget: Budget) -> None:
-    """Makes the incumbent as cheap, and its bound as high, as the budget allows."""
+def improve(
+    problem: Problem, best: Incumbent, preferred: frozenset[int], budget: Budget, searching: bool = True
+) -> None:
+    """Makes the incumbent as cheap, and its bound as high, as the budget allows.
+
+    With ``searching`` a large problem that the relaxation leaves open is searched by neighbourhoods first,
+    each a small problem for this same function.
+    """
+
+    def solve(part: Problem, answer: Incumbent, share: Budget) -> bool:
+        improve(part, answer, preferred, share, searching=False)
+        return answer.proven
+
     reduced = reduce(problem, best.cost, preferred)
+    base = reduced
     together = False
-    while reduced is not None:
+    while base is not None and reduced is not None:
         best.prove(reduced.bound)
         if budget.exhausted:
             return
         if not together:
             parts, settled = pieces(reduced)
             if len(parts) > 1:
-                if _solve_apart(reduced, parts, settled, best, preferred, budget):
+                if _solve_apart(reduced, parts, settled, best, preferred, budget, searching):
                     return
                 together = True
         form = formulate(reduced)
         separator = LoopSeparator(form)
         relaxed, cuts = _relax(form, separator, best, budget)
-        if relaxed is None:
-            return
-        smaller = _fix(reduced, form, relaxed, best, preferred)
-        if smaller is not None and smaller.problem.num_nodes > _SHRINK * reduced.problem.num_nodes:
+        smaller = reduced if relaxed is None else _fix(reduced, form, relaxed, best, preferred)
+        if smaller is None:
+            break
+        if smaller.problem.num_nodes < _SHRINK * reduced.problem.num_nodes:
+            reduced = smaller
+            continue
+        if searching and smaller.problem.num_nodes > _LARGE:
+            searching = False
+            if relaxed is not None and _attempt(form, separator, cuts, best, budget):
+                return
+            cost = best.cost
+            share = budget.take(1.0 if relaxed is None else _SEARCH_SHARE)
+            search(base.problem, best, share, solve)
+            budget.give_back(share)
+            if relaxed is not None and best.cost < cost:
+                reduced = _fix(reduced, form, relaxed, best, preferred)
+                continue
+        if relaxed is not None:
             solve_mip(form, separator, cuts, best, budget)
-            return
-        reduced = smaller
+        return
     best.prove(best.cost)
+
+
+def _attempt(
+    form: Formulation, separator: LoopSeparator, cuts: list[Row], best: Incumbent, budget: Budget
+) -> bool:
+    """Tries the integer program for a while: many are easy once the cuts are in."""
+    share = budget.take(_ATTEMPT_SHARE)
+    solve_mip(form, separator, cuts, best, share)
+    budget.give_back(share)
+    return best.proven
 
 
 def _solve_apart(
@@ -65,8 +107,9 @@ def _solve_apart(
     best: Incumbent,
     preferred: frozenset[int],
     budget: Budget,
+    searching: bool,
 ) -> bool:
-    """Solves the pieces one by one and offers their union; False if that is cyclic, which leaves the bound."""
+    """Solves the pieces one by one and offers their union; False if it is cyclic, which leaves the bound."""
     problem = reduced.problem
     fixed = [problem.cost[n] for n in settled.values()]
     bounds = [forced_bound(part) for part in parts]
@@ -77,7 +120,7 @@ def _solve_apart(
         answer.offer(dag_greedy(part, preferred))
         share = budget.take(part.num_nodes / left)
         try:
-            improve(part, answer, preferred, share)
+            improve(part, answer, preferred, share, searching)
         except KeyboardInterrupt:
             share.interrupted = True
         budget.give_back(share)

@@ -1,9 +1,10 @@
 """Loop cuts from minimum cuts, where no short cycle gives one.
 
-A chosen class must send one unit of "derivation" through chosen e-nodes to e-nodes without children in its strong
-component. With x as capacities, a class c whose maximum flow is less than y_c has a minimum cut whose near side U
-violates the loop cut of U. An e-node with several children in the component needs all of them; the flow takes one
-of them, drawn at random, so it sees too much of the right side. A local search over U then counts it properly.
+A chosen class must send one unit of "derivation" through chosen e-nodes to e-nodes without children in its
+strong component. With x as capacities, a class c whose maximum flow is less than y_c has a minimum cut whose
+near side U violates the loop cut of U. An e-node with several children in the component needs all of them;
+the flow takes one of them, drawn at random, so it sees too much of the right side. A local search over U then
+counts it properly.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def violated_sets(
 
 
 def _near_side(network: Mapping[int, Mapping[int, float]], start: int, demand: float) -> set[int] | None:
-    """The near side of a minimum cut that separates ``start`` from the exit; None if it carries the demand."""
+    """The near side of a minimum cut between ``start`` and the exit; None if it carries the demand."""
     flow = 0.0
     left = {a: dict(out) for a, out in network.items()}
     while flow < demand:
@@ -74,7 +75,7 @@ def _near_side(network: Mapping[int, Mapping[int, float]], start: int, demand: f
 
 
 class _LocalSearch:
-    """Moves single classes in or out of U while less leaves it, counting e-nodes with several children once."""
+    """Moves single classes in or out of U while less leaves it; each e-node counts once, as in the cut."""
 
     _ROUNDS = 5
 

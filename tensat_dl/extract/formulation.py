@@ -1,7 +1,7 @@
 """The integer program of the exact method, as plain rows for a linear or an integer solver.
 
-Columns: ``x_n`` is 1 if e-node n is chosen, ``y_c`` if e-class c is. A class with one candidate has one column
-for both. Rows:
+Columns: ``x_n`` is 1 if e-node n is chosen, ``y_c`` if e-class c is. A class with one candidate has one
+column for both. Rows:
 
     y_c = sum of x_n over the candidates n of c
     y_c = 1                                                     c forced (as bounds)
@@ -52,15 +52,6 @@ class Formulation:
             for c, ns in self.reduced.problem.nodes.items()
             if x[self.class_col[c]] > 0.5
         }
-
-    def point(self, choice: Choice) -> Vector | None:
-        """The point of a choice; None if it has an e-node that is no candidate any more."""
-        x = np.zeros(len(self.cost))
-        for c, n in choice.items():
-            if n not in self.node_col:
-                return None
-            x[self.node_col[n]] = x[self.class_col[c]] = 1.0
-        return x
 
 
 def formulate(reduced: Reduced) -> Formulation:

@@ -1,8 +1,8 @@
 """Greedy extraction: by tree cost, as in the paper, and by DAG cost.
 
-Both settle classes in order of cost, as in Knuth's generalisation of Dijkstra's algorithm: an e-node is priced
-once its last child is settled, and a settled class keeps its e-node for good. So the choice is acyclic whatever
-the e-graph and whether or not costs are zero.
+Both settle classes in order of cost, as in Knuth's generalisation of Dijkstra's algorithm: an e-node is
+priced once its last child is settled, and a settled class keeps its e-node for good. So the choice is acyclic
+whatever the e-graph and whether or not costs are zero.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The integer programs of the paper (section "Extraction phase", equations 1-5), solved by SCIP as they stand.
+"""The integer programs of the paper (section "Extraction phase", equations 1-5), solved by SCIP as is.
 
-``ilp-real`` orders the classes by real variables in [0, 1], ``ilp-int`` by integers in 0..M-1, and ``ilp-none``
-does not order them and is for acyclic e-graphs.
+``ilp-real`` orders the classes by real variables in [0, 1], ``ilp-int`` by integers in 0..M-1, and
+``ilp-none`` does not order them and is for acyclic e-graphs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyscipopt import quicksum
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.problem import Choice, Problem, needed, strong_components, topological
-from tensat_dl.extract.scip import new_model, run
+from tensat_dl.extract.scip import Watch, new_model, run
 from tensat_dl.extract.types import CyclicEGraphError
 
 Cycles = Literal["real", "int", "none"]
@@ -35,7 +35,7 @@ def solve_ilp(problem: Problem, cycles: Cycles, best: Incumbent, budget: Budget)
             model.addCons(x <= quicksum(chosen[m] for m in problem.nodes[d]))
     if cycles != "none":
         _add_order(model, problem, chosen, cycles)
-    status = run(model, budget)
+    status = run(model, Watch(budget))
     if model.getNSols():
         solution = model.getBestSol()
         taken = {n for n, x in chosen.items() if model.getSolVal(solution, x) > 0.5}
@@ -77,7 +77,7 @@ def _refuse_cycles(problem: Problem) -> None:
     for component in strong_components(problem.nodes, problem.successors()):
         if len(component) > 1:
             raise CyclicEGraphError(
-                f"ilp-none has no constraints against cycles, and this e-graph has some: e-class {min(component)} "
-                f"and {len(component) - 1} others can depend on one another. Explore with cycle filtering, or "
-                "extract with exact, ilp-real or ilp-int"
+                "ilp-none has no constraints against cycles, and this e-graph has some: e-class "
+                f"{min(component)} and {len(component) - 1} others can depend on one another. Explore with "
+                "cycle filtering, or extract with exact, ilp-real or ilp-int"
             )

@@ -2,8 +2,8 @@
 
     D(c) = {c} + intersection over e-nodes n of c of D(n),    D(n) = union over children d of n of D(d)
 
-taken as the greatest fixpoint. (The name is from planning, where the same recursion finds the facts that every
-plan for a goal goes through.)
+taken as the greatest fixpoint. (The name is from planning, where the same recursion finds the facts that
+every plan for a goal goes through.)
 """
 
 from __future__ import annotations

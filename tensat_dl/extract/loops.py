@@ -4,9 +4,9 @@ For any set U of e-classes and any c in U
 
     y_c <= sum of x_n over e-nodes n of classes in U with no landmark in U
 
-since the first class of U to be derived is derived by such an e-node. To find a violated one, look for a cycle
-through c that is short in the arc weights w(a, b) = y_a - (x_n of the e-nodes of a with landmark b): the right
-side for the classes of the cycle is at most the sum of its weights.
+since the first class of U to be derived is derived by such an e-node. To find a violated one, look for a
+cycle through c that is short in the arc weights w(a, b) = y_a - (x_n of the e-nodes of a with child b): the
+right side for the classes of the cycle is at most the sum of its weights.
 """
 
 from __future__ import annotations
@@ -75,7 +75,10 @@ class LoopSeparator:
         live = {c for c in component if value[class_col[c]] > _NOTHING}
         return {
             c: [
-                (value[node_col[n]], tuple(d for d in problem.kids[n] if d in live and component[d] == component[c]))
+                (
+                    value[node_col[n]],
+                    tuple(d for d in problem.kids[n] if d in live and component[d] == component[c]),
+                )
                 for n in problem.nodes[c]
                 if value[node_col[n]] > _NOTHING
             ]
@@ -125,7 +128,9 @@ def _short_cycles(order: Sequence[int], branches: Mapping[int, Sequence[Branch]]
                 yield cycle
 
 
-def _short_cycle(graph: Mapping[int, Sequence[tuple[int, float]]], start: int, limit: float) -> list[int] | None:
+def _short_cycle(
+    graph: Mapping[int, Sequence[tuple[int, float]]], start: int, limit: float
+) -> list[int] | None:
     """The classes of a shortest cycle through ``start``, if it is shorter than ``limit``."""
     previous: dict[int, int] = {}
     heap: list[tuple[float, int, int]] = [(0.0, start, -1)]

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from pyscipopt import SCIP_HEURTIMING, SCIP_RESULT, Conshdlr, Heur
+from pyscipopt import Conshdlr, Heur
+from pyscipopt.scip import PY_SCIP_HEURTIMING as SCIP_HEURTIMING
+from pyscipopt.scip import PY_SCIP_RESULT as SCIP_RESULT
 
 from tensat_dl.extract.budget import Budget
-from tensat_dl.extract.contract import expand
 from tensat_dl.extract.contract import expand
 from tensat_dl.extract.formulation import Formulation, Row, Vector
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.loops import LoopSeparator
 from tensat_dl.extract.problem import Choice, needed, topological
-from tensat_dl.extract.scip import constraint, new_model, run
+from tensat_dl.extract.scip import Watch, constraint, new_model, run
 from tensat_dl.extract.types import TOLERANCE
 
 #: The objective is scaled so that the cutoff is this: SCIP's tolerances are absolute, 1e-9 at best.
@@ -29,8 +30,11 @@ _CUTS_PER_ROUND = 200
 def solve_mip(
     form: Formulation, separator: LoopSeparator, cuts: Sequence[Row], best: Incumbent, budget: Budget
 ) -> None:
-    """Looks for a choice cheaper than the incumbent, and offers it, until none is left or the budget is used up."""
+    """Offers ever cheaper choices to the incumbent, until none is left or the budget is used up."""
+    if budget.exhausted:
+        return
     model = new_model()
+    watch = Watch(budget)
     scale = _SCALE / best.cost
     columns = [
         model.addVar(vtype="B", obj=scale * cost, lb=floor)
@@ -39,9 +43,10 @@ def solve_mip(
     for row in [*form.rows, *cuts]:
         model.addCons(constraint(columns, row))
     model.setObjlimit(_SCALE * (1 - TOLERANCE))
+    model.setParam("separating/gomory/freq", -1)  # dense rows, which make each later iteration slower
     model.setParam("misc/usesymmetry", 0)  # it does not see the loop handler
     model.includeHeur(
-        _GreedyHeuristic(form, columns, best, scale),
+        _GreedyHeuristic(form, columns, best, scale, watch),
         "greedydag",
         "greedy extraction at the prices of the relaxation",
         "G",
@@ -50,7 +55,7 @@ def solve_mip(
         usessubscip=False,
     )
     if not separator.acyclic:
-        handler = _LoopHandler(form, separator, columns)
+        handler = _LoopHandler(form, separator, columns, watch)
         model.includeConshdlr(
             handler,
             "loops",
@@ -64,7 +69,7 @@ def solve_mip(
             maxprerounds=0,
             needscons=False,
         )
-    status = run(model, budget)
+    status = run(model, watch)
     if model.getNSols():
         solution = model.getBestSol()
         x = np.array([model.getSolVal(solution, v) for v in columns])
@@ -73,13 +78,14 @@ def solve_mip(
     best.prove(best.cost if status in ("optimal", "infeasible") else model.getDualbound() / scale)
 
 
-class _LoopHandler(Conshdlr):  # type: ignore[misc]
+class _LoopHandler(Conshdlr):
     """Acyclicity: separates relaxations, rejects and cuts off integral points with a cycle."""
 
-    def __init__(self, form: Formulation, separator: LoopSeparator, columns: list[Any]) -> None:
+    def __init__(self, form: Formulation, separator: LoopSeparator, columns: list[Any], watch: Watch) -> None:
         self._form = form
         self._separator = separator
         self._columns = columns
+        self._watch = watch
 
     def _values(self, solution: Any) -> Vector:
         return np.array([self.model.getSolVal(solution, v) for v in self._columns])
@@ -100,6 +106,7 @@ class _LoopHandler(Conshdlr):  # type: ignore[misc]
         return {"result": SCIP_RESULT.FEASIBLE if fine else SCIP_RESULT.INFEASIBLE}
 
     def conssepalp(self, constraints: Any, nusefulconss: int) -> dict[str, Any]:
+        self._watch.look()
         cuts = self._separator.separate(self._values(None), _CUTS_PER_ROUND)
         model = self.model
         for cut in cuts:
@@ -136,22 +143,26 @@ class _LoopHandler(Conshdlr):  # type: ignore[misc]
             self.model.addVarLocksType(v, locktype, both, both)
 
 
-class _GreedyHeuristic(Heur):  # type: ignore[misc]
+class _GreedyHeuristic(Heur):
     """Greedy extraction guided by the relaxation of the node at hand.
 
-    A better choice goes to the incumbent, and SCIP only learns that it now has to be better than that: presolving
-    may have fixed the very variables that it would set.
+    A better choice goes to the incumbent, and SCIP only learns that it now has to be better than that:
+    presolving may have fixed the very variables that it would set.
     """
 
-    def __init__(self, form: Formulation, columns: list[Any], best: Incumbent, scale: float) -> None:
+    def __init__(
+        self, form: Formulation, columns: list[Any], best: Incumbent, scale: float, watch: Watch
+    ) -> None:
         self._form = form
         self._columns = columns
+        self._watch = watch
         self._best = best
         self._scale = scale
 
     def heurexec(self, heurtiming: Any, nodeinfeasible: bool) -> dict[str, Any]:
         if nodeinfeasible:
             return {"result": SCIP_RESULT.DIDNOTRUN}
+        self._watch.look()
         x = np.array([self.model.getSolVal(None, v) for v in self._columns])
         if not self._best.offer(expand(self._form.reduced.problem, guided_greedy(self._form, x))):
             return {"result": SCIP_RESULT.DIDNOTFIND}

@@ -20,7 +20,8 @@ class Problem:
     """Candidates for each e-class. Classes and e-nodes keep the numbers they have in the `EGraph`.
 
     Weights-only classes are gone: they cost nothing and are there anyway. Reducing a problem makes another
-    one with fewer entries in ``nodes``; the rest is shared between the two. Contraction moves children and costs.
+    one with fewer entries in ``nodes``; the rest is shared between the two. Contraction moves children and
+    costs.
     """
 
     roots: tuple[int, ...]  #: classes to derive, each once

@@ -12,10 +12,14 @@ from tensat_dl.extract.types import TOLERANCE
 #: Comparisons of one e-node with cheaper ones of its class.
 MAX_COMPARISONS = 200
 
+#: With this many e-nodes a round must leave less than this share of them for another one to follow.
+_LARGE = 3000
+_LEAST_GAIN = 0.98
+
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """A problem that needs no further reduction, with what is known about it."""
+    """A problem that further reduction would change little, with what is known about it."""
 
     problem: Problem
     marks: Landmarks
@@ -30,6 +34,7 @@ def reduce(problem: Problem, upper: float, preferred: frozenset[int] = frozenset
     difference, ``preferred`` e-nodes and then those with the lowest number stay.
     """
     cutoff = upper * (1 - TOLERANCE)
+    problem = contract(problem, frozenset())
     while True:
         marks = landmarks(problem)
         forced = marks.of_kids(problem.roots)
@@ -48,10 +53,11 @@ def reduce(problem: Problem, upper: float, preferred: frozenset[int] = frozenset
         smaller = prune(problem, kept)
         if smaller is None or base >= cutoff:
             return None
-        if smaller.num_nodes == problem.num_nodes:
+        enough = 1.0 if smaller.num_nodes < _LARGE else _LEAST_GAIN
+        if smaller.num_nodes >= enough * problem.num_nodes:
             classes = frozenset(c for c in smaller.nodes if forced >> marks.bit[c] & 1)
             contracted = contract(smaller, classes)
-            if len(contracted.nodes) == len(smaller.nodes):
+            if len(contracted.nodes) >= enough * len(smaller.nodes):
                 return Reduced(smaller, marks, classes, base)
             smaller = contracted
         problem = smaller

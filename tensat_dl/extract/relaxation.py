@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ from tensat_dl.extract.formulation import INFINITY, Formulation, Row, Vector
 
 #: SCIP_LPPAR_LPITLIM of SCIP's LP interface: simplex iterations of one call.
 _ITERATION_LIMIT = 10
+
+#: SCIP_LPPAR_LPTILIM: seconds of one call.
+_TIME_LIMIT = 11
 
 #: Iterations between looks at the clock.
 _SLICE = 1000
@@ -39,7 +43,6 @@ class Relaxation:
         count = len(form.cost)
         self._lp.addCols([[]] * count, form.cost.tolist(), form.floor.tolist(), [1.0] * count)
         self._rows: list[Row] = []
-        self._columns: list[np.ndarray] = []
         self.add(form.rows)
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -57,6 +60,8 @@ class Relaxation:
         unit = _WORK_PER_ITERATION_AND_ROW * len(self._rows)
         self._lp.setIntParam(_ITERATION_LIMIT, _SLICE)
         while not budget.exhausted:
+            if math.isfinite(budget.seconds_left):
+                self._lp.setRealParam(_TIME_LIMIT, max(budget.seconds_left, 0.01))
             self._lp.solve()
             budget.charge(unit * max(1, self._lp.getNIterations()))
             if self._lp.isOptimal():

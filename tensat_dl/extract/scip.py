@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pyscipopt import SCIP_EVENTTYPE, Eventhdlr, Model, quicksum
+from pyscipopt import Eventhdlr, Model, quicksum
+from pyscipopt.scip import PY_SCIP_EVENTTYPE as SCIP_EVENTTYPE
 
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.formulation import INFINITY, Row
 
 #: Work units of one simplex iteration for each row, and of one node of the search. SCIP does more around an
 #: iteration than the bare simplex. Measured on e-graphs of 200 to 20,000 e-nodes.
-_WORK_PER_ITERATION_AND_ROW = 0.03
+_WORK_PER_ITERATION_AND_ROW = 0.05
 _WORK_PER_NODE = 300.0
 
 
@@ -33,14 +34,14 @@ def constraint(columns: list[Any], row: Row) -> Any:
     return total <= row.upper if row.lower == -INFINITY else total >= row.lower
 
 
-def run(model: Any, budget: Budget) -> str:
-    """Solves within the budget, charges it, and returns SCIP's status.
+def run(model: Any, watch: Watch) -> str:
+    """Solves within the budget of the watch and returns SCIP's status.
 
     Only ``optimal`` and ``infeasible`` prove anything. Ctrl-C, which SCIP catches, is noted in the budget.
     """
+    budget = watch.budget
     if math.isfinite(budget.seconds_left):
         model.setParam("limits/time", max(budget.seconds_left, 0.0))
-    watch = _Watch(budget)
     model.includeEventhdlr(watch, "watch", "stops the search when the work is used up")
     model.optimize()
     status: str = model.getStatus()
@@ -49,28 +50,30 @@ def run(model: Any, budget: Budget) -> str:
     return status
 
 
-class _Watch(Eventhdlr):  # type: ignore[misc]
+class Watch(Eventhdlr):
     """Charges the budget for simplex iterations and nodes, and interrupts the search when it is used up."""
 
     def __init__(self, budget: Budget) -> None:
-        self._budget = budget
-        self._charged = 0.0
+        self.budget = budget
         self.stopped = False
+        self._charged = 0.0
 
     def eventinit(self) -> None:
         self.model.catchEvent(SCIP_EVENTTYPE.LPSOLVED, self)
         self.model.catchEvent(SCIP_EVENTTYPE.NODESOLVED, self)
 
     def eventexec(self, event: Any) -> None:
+        self.look()
+
+    def look(self) -> None:
+        """Charges what was done since the last look. Other callbacks look too: a root node can take long."""
         model = self.model
-        rows = model.getNLPRows()
-        done = (
-            _WORK_PER_ITERATION_AND_ROW * rows * model.getNLPIterations()
-            + _WORK_PER_NODE * model.getNTotalNodes()
-        )
+        iterations = model.getNLPIterations() + model.getNStrongbranchLPIterations()
+        done = _WORK_PER_ITERATION_AND_ROW * model.getNLPRows() * iterations
+        done += _WORK_PER_NODE * model.getNTotalNodes()
         if done > self._charged:
-            self._budget.charge(done - self._charged)
+            self.budget.charge(done - self._charged)
             self._charged = done
-        if self._budget.exhausted:
+        if self.budget.exhausted:
             self.stopped = True
             model.interruptSolve()

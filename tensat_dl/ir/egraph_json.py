@@ -1,9 +1,9 @@
 """E-graphs in the JSON format of the egraph-serialize project.
 
-The format names e-nodes: ``{"nodes": {id: {"op", "children": [id], "eclass", "cost"}}, "root_eclasses": [class],
-"class_data": {class: {"type"}}}``. A child names an e-node and stands for the e-class of that e-node. Without
-"children" an e-node has none, without "cost" it costs 1. Costs are milliseconds in the files written here; in
-foreign files they are whatever their author meant.
+The format names e-nodes: ``{"nodes": {id: {"op", "children": [id], "eclass", "cost"}}, "root_eclasses":
+[class], "class_data": {class: {"type"}}}``. A child names an e-node and stands for the e-class of that
+e-node. Without "children" an e-node has none, without "cost" it costs 1. Costs are milliseconds in the files
+written here; in foreign files they are whatever their author meant.
 """
 
 from __future__ import annotations

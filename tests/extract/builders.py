@@ -67,6 +67,26 @@ def random_egraph(
     return egraph(specs, roots, starts[:classes], leaves)
 
 
+def layered_egraph(seed: int, classes: int, max_nodes: int = 4, back: float = 0.1, width: int = 6) -> EGraph:
+    """A random e-graph whose derivations are long: only the lowest ``width`` classes have no children."""
+    rng = random.Random(seed)
+    specs: list[list[Spec]] = []
+    for c in range(classes):
+        nodes: list[Spec] = []
+        for i in range(rng.randint(1, max_nodes) if c >= width else 1):
+            kids = []
+            for _ in range(rng.choice((1, 2, 2, 3)) if c >= width else 0):
+                if i and rng.random() < back:
+                    kids.append(rng.randrange(c, min(classes, c + width)))
+                else:
+                    kids.append(rng.randrange(max(0, c - 2 * width), c))
+            free = c < width or rng.random() < 0.3
+            nodes.append((0.0 if free else round(rng.uniform(0.1, 5.0), 3), kids))
+        specs.append(nodes)
+    starts = np.concatenate([[0], np.cumsum([len(nodes) for nodes in specs])]).tolist()
+    return egraph(specs, [classes - 1, classes - 2], starts[:classes])
+
+
 def brute_force(graph: EGraph) -> float | None:
     """The least cost of an acyclic derivation of the roots, by trying every choice; None if there is none."""
     best: float | None = None

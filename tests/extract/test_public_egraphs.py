@@ -27,7 +27,9 @@ def test_acyclic(name: str, optimum: float, method: str) -> None:
     assert found.cost == pytest.approx(optimum, abs=1e-6)
 
 
-@pytest.mark.parametrize(("name", "optimum"), [("resnet50", 4.385795), ("rover_mcm_8it", 1050.0)])
+@pytest.mark.parametrize(
+    ("name", "optimum"), [("resnet50", 4.385795), ("bert", 0.704720), ("rover_mcm_8it", 1050.0)]
+)
 def test_cyclic(name: str, optimum: float) -> None:
     found = extract(load(name))
     assert found.status == "optimal"
