@@ -23,7 +23,9 @@ def choose_graph(program: Program, name: str | None) -> Graph:
         hint = "write `graph name { ... }`" if not graphs else "choose one with --graph NAME"
         raise TsrError([Diagnostic(message, None, hint, path=program.path)])
     if name is not None and name not in graphs:
-        hint = did_you_mean(name, graphs) or (f"the file has {', '.join(graphs)}" if graphs else "it has none")
+        hint = did_you_mean(name, graphs) or (
+            f"the file has {', '.join(graphs)}" if graphs else "it has none"
+        )
         raise TsrError([Diagnostic(f"no graph `{name}`", None, hint, path=program.path)])
     item = graphs[name] if name is not None else next(iter(graphs.values()))
     return elaborate(item, program.ops, program.blocks, warn)

@@ -13,8 +13,14 @@ METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
 
 @click.command("extract")
 @click.argument("file")
-@click.option("--extract", "method", default="exact", show_default=True, type=click.Choice(METHODS),
-              help="Extraction method.")
+@click.option(
+    "--extract",
+    "method",
+    default="exact",
+    show_default=True,
+    type=click.Choice(METHODS),
+    help="Extraction method.",
+)
 @click.option("--time-limit", type=click.FloatRange(0), metavar="S", help="Stop after S seconds.")
 @click.option("--json", "json_path", metavar="FILE", help="Write cost, bound and the chosen nodes as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
@@ -54,6 +60,8 @@ def command(file: str, method: str, time_limit: float | None, json_path: str | N
     if not quiet:
         size = f"{egraph.num_nodes:,} e-nodes in {egraph.num_classes:,} e-classes"
         gap = "" if found.status == "optimal" else f", bound {found.bound:.6g}, gap {found.gap:.2%}"
-        line = f"cost {found.cost:.6g} ({found.status}{gap}) by {found.method} in {found.seconds:.2f} s; {size}"
+        line = (
+            f"cost {found.cost:.6g} ({found.status}{gap}) by {found.method} in {found.seconds:.2f} s; {size}"
+        )
         print(line, file=sys.stderr if json_path == "-" else sys.stdout)
     return 0

@@ -14,28 +14,68 @@ METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
 
 @click.command("run")
 @click.argument("file")
-@click.option("-o", "--output", metavar="OUT", help='Write the optimized graph as .tsr ("-": standard output).')
+@click.option(
+    "-o", "--output", metavar="OUT", help='Write the optimized graph as .tsr ("-": standard output).'
+)
 @click.option("--graph", "graph_name", metavar="NAME", help="Which graph, if the file has several.")
-@click.option("--rules", multiple=True, metavar="PACK", help="Also use a rule pack or .tsr file; may be repeated.")
-@click.option("--device", default="h100", show_default=True, metavar="NAME", help="Minimise latency on this device.")
-@click.option("--k-multi", default=1, show_default=True, type=click.IntRange(0), metavar="N",
-              help="Iterations in which multi-pattern rules are applied.")
-@click.option("--max-nodes", default=50_000, show_default=True, type=click.IntRange(1), metavar="N",
-              help="Stop growing the e-graph at this many e-nodes.")
-@click.option("--max-iters", default=15, show_default=True, type=click.IntRange(0), metavar="N",
-              help="Stop exploring after this many iterations.")
+@click.option(
+    "--rules", multiple=True, metavar="PACK", help="Also use a rule pack or .tsr file; may be repeated."
+)
+@click.option(
+    "--device", default="h100", show_default=True, metavar="NAME", help="Minimise latency on this device."
+)
+@click.option(
+    "--k-multi",
+    default=1,
+    show_default=True,
+    type=click.IntRange(0),
+    metavar="N",
+    help="Iterations in which multi-pattern rules are applied.",
+)
+@click.option(
+    "--max-nodes",
+    default=50_000,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Stop growing the e-graph at this many e-nodes.",
+)
+@click.option(
+    "--max-iters",
+    default=15,
+    show_default=True,
+    type=click.IntRange(0),
+    metavar="N",
+    help="Stop exploring after this many iterations.",
+)
 @click.option("--time-limit", type=click.FloatRange(0), metavar="S", help="Stop exploring after S seconds.")
-@click.option("--max-memory", type=click.IntRange(1), metavar="MB", help="Stop exploring at this resident memory.")
-@click.option("--extract", "method", default="exact", show_default=True, type=click.Choice(METHODS),
-              help="Extraction method.")
-@click.option("--extract-time-limit", type=click.FloatRange(0), metavar="S", help="Stop extracting after S seconds.")
+@click.option(
+    "--max-memory", type=click.IntRange(1), metavar="MB", help="Stop exploring at this resident memory."
+)
+@click.option(
+    "--extract",
+    "method",
+    default="exact",
+    show_default=True,
+    type=click.Choice(METHODS),
+    help="Extraction method.",
+)
+@click.option(
+    "--extract-time-limit", type=click.FloatRange(0), metavar="S", help="Stop extracting after S seconds."
+)
 @click.option("--json", "json_path", metavar="FILE", help="Write a report as JSON.")
 @click.option("--html", "html_path", metavar="FILE", help="Write a report as one HTML page.")
 @click.option("--dot", "dot_path", metavar="FILE", help="Write the optimized graph for Graphviz.")
-@click.option("--signatures", "signatures_path", metavar="FILE", help="Write the operator signatures to be priced.")
-@click.option("--save-egraph", "egraph_path", metavar="FILE", help="Write the priced e-graph (egraph-serialize).")
+@click.option(
+    "--signatures", "signatures_path", metavar="FILE", help="Write the operator signatures to be priced."
+)
+@click.option(
+    "--save-egraph", "egraph_path", metavar="FILE", help="Write the priced e-graph (egraph-serialize)."
+)
 @click.option("--no-verify", is_flag=True, help="Do not execute the two graphs against each other.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), metavar="N", help="Seed of verification.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), metavar="N", help="Seed of verification."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def command(
     file: str,
@@ -118,7 +158,10 @@ def command(
         print_summary(result, Console(file=sys.stderr if "-" in paths else sys.stdout))
     if failed:
         assert result.equivalence is not None
-        print(f"error: the optimized graph computes something else: {result.equivalence.message}", file=sys.stderr)
+        print(
+            f"error: the optimized graph computes something else: {result.equivalence.message}",
+            file=sys.stderr,
+        )
         return 1
     if dot_path is not None:
         from tensat_dl.report.diff import changed_nodes

@@ -8,7 +8,9 @@ import click
 @click.command("show")
 @click.argument("file")
 @click.option("--graph", "graph_name", metavar="NAME", help="Which graph, if the file has several.")
-@click.option("--rules", "rules", is_flag=True, help="The rules, imported ones included, with their equations.")
+@click.option(
+    "--rules", "rules", is_flag=True, help="The rules, imported ones included, with their equations."
+)
 @click.option("--ops", "ops", is_flag=True, help="The operators, with their forms.")
 @click.option("--dot", is_flag=True, help="The graph for Graphviz.")
 @click.option("--egglog", is_flag=True, help="The egglog program that `run` explores with.")

@@ -184,9 +184,7 @@ class _Writer:
             checks = self.checks(variant)
             computed: list[str] = []
             rows = []
-            for j, (node, attrs) in enumerate(
-                zip(self.rule.target.nodes, variant.target_attrs, strict=True)
-            ):
+            for j, (node, attrs) in enumerate(zip(self.rule.target.nodes, variant.target_attrs, strict=True)):
                 terms = []
                 for k, term in enumerate(self.columns(node, attrs, variant)):
                     if term.startswith("("):  # whatever can fail is computed in the body
@@ -195,7 +193,12 @@ class _Writer:
                         term = name
                     terms.append(term)
                 rows.append(terms)
-            body = [*self.source_atoms(variant), *self.premises(variant, checks + computed), *checks, *computed]
+            body = [
+                *self.source_atoms(variant),
+                *self.premises(variant, checks + computed),
+                *checks,
+                *computed,
+            ]
             suffix = f" #{i}" if len(self.usable) > 1 else ""
             out.append((suffix, "\n       ".join(body), self.actions(rows)))
         return out
@@ -216,7 +219,7 @@ class _Writer:
             constructor = self.schema.constructor(node.op, len(node.args))
             args = [*row, *(new.get(a, variable(a)) for a in node.args)]
             out.append(f"(let {result} ({' '.join([constructor.name, *args])}))")
-            out.append(f"(set ({' '.join([constructor.origin, *args])}) \"{rule.name}\")")
+            out.append(f'(set ({" ".join([constructor.origin, *args])}) "{rule.name}")')
             if rule.kind == "multi" and node.result not in rule.target.outputs:
                 out.append(f"(merged {result})")
         for s, t in zip(rule.source.outputs, rule.target.outputs, strict=True):
@@ -314,7 +317,11 @@ def automorphism(rule: RewriteRule) -> tuple[str, str] | None:
         x, y = nodes.get(a), nodes.get(b)
         if x is None or y is None:
             return x is y
-        if x.op != y.op or len(x.args) != len(y.args) or {k.name for k in x.attrs} != {k.name for k in y.attrs}:
+        if (
+            x.op != y.op
+            or len(x.args) != len(y.args)
+            or {k.name for k in x.attrs} != {k.name for k in y.attrs}
+        ):
             return False
         other = {k.name: k.value for k in y.attrs}
         return all(_same_attr(k.value, other[k.name], renaming) for k in x.attrs) and all(
@@ -413,7 +420,11 @@ def attribute_columns(rule: RewriteRule, ops: OpTable) -> list[tuple[str, str]]:
             a = decl.attr(keyword.name)
             assert a is not None
             expr = keyword.value
-            if isinstance(expr, ast.Name) and expr.id not in a.choices and decl.preset(a.name, expr.id) is None:
+            if (
+                isinstance(expr, ast.Name)
+                and expr.id not in a.choices
+                and decl.preset(a.name, expr.id) is None
+            ):
                 if a.length is None:
                     out.setdefault(variable(expr.id), sorts.get(a.type, "i64"))
                 else:

@@ -53,7 +53,8 @@ class Engine:
     def load(self, relation: str, rows: Iterable[Sequence[int | float | str]]) -> None:
         """Adds rows to a relation of primitive columns."""
         text = "".join(
-            "\t".join(c.translate(_ESCAPE) if isinstance(c, str) else repr(c) for c in row) + "\n" for row in rows
+            "\t".join(c.translate(_ESCAPE) if isinstance(c, str) else repr(c) for c in row) + "\n"
+            for row in rows
         )
         if not text:
             return

@@ -45,8 +45,8 @@ class Facts:
             constant = p.coefficients.get((), 0)
             rest = [(m, k) for m, k in p.terms if m]
             if len(rest) == 1 and rest[0][1] == -1 and len(rest[0][0]) == 1:
-                a = rest[0][0][0]
-                self.bounds[a] = max(constant, self.bounds.get(a, constant))
+                bounded = rest[0][0][0]
+                self.bounds[bounded] = max(constant, self.bounds.get(bounded, constant))
 
     def _solve(self, p: Sym) -> bool:
         """From p = 0 an equation for one atom with coefficient 1 or -1, if there is one."""
@@ -112,7 +112,7 @@ class Facts:
             low = 1
             for a in monomial:
                 low *= self.lower_bound(a)
-            if k > 0 and monomial or low < 0:
+            if (k > 0 and monomial) or low < 0:
                 break
             upper += k * low
         else:

@@ -10,7 +10,6 @@ from tensat_dl.datalog.render import variable
 from tensat_dl.datalog.schema import encode
 from tensat_dl.ir.graph import Graph
 
-
 #: The rule that built a node of the input program: none.
 EMPTY = '""'
 

@@ -150,7 +150,9 @@ def _tuple_rules(
     except (IllTyped, EvaluationError):
         return []
     text = " ".join(body)
-    rules = [f'(rule ({text}) ((set (type_of e) (vec-of {TUPLE}))) :ruleset types :name "type {c.name} #{i}")']
+    rules = [
+        f'(rule ({text}) ((set (type_of e) (vec-of {TUPLE}))) :ruleset types :name "type {c.name} #{i}")'
+    ]
     for k, t in enumerate(outputs):
         rules.append(
             f"(rule ({text} (= p (Proj {k} e)) (= t {_type_vector(t)})) ((set (type_of p) t)) "

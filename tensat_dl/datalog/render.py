@@ -148,7 +148,7 @@ def boolean(c: Condition | bool) -> str:
         case "le", (p,):
             left, right = _sides(p)
             return f"(bool-<= {left} {right})"
-        case ("and" | "or"), args:
+        case (("and" | "or"), args):
             text = boolean(args[0])
             for a in args[1:]:
                 text = f"({c.kind} {text} {boolean(a)})"

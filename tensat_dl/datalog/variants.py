@@ -13,8 +13,8 @@ from itertools import product
 from typing import Any
 
 from tensat_dl.datalog.facts import Facts
-from tensat_dl.ir.types import TensorType
 from tensat_dl.ir.rule import PatternNode, RewriteRule
+from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import SymType, evaluate
@@ -137,7 +137,7 @@ def _choices(
         if variadic:
             first = node.args[len(decl.inputs) - 1]
             rank = choice[first][1] if first in choice else len(variant.types[first].shape)
-            choice |= {v: ("tensor", rank) for v in variadic}
+            choice |= dict.fromkeys(variadic, ("tensor", rank))
         yield choice
 
 
@@ -256,7 +256,9 @@ def _with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any]
         tensor = None
         if isinstance(arg, ast.Name):
             tensor = arg.id
-        elif isinstance(arg, ast.Index) and isinstance(arg.base, ast.Name) and isinstance(arg.index, ast.Const):
+        elif (
+            isinstance(arg, ast.Index) and isinstance(arg.base, ast.Name) and isinstance(arg.index, ast.Const)
+        ):
             tensor = f"{arg.base.id}[{arg.index.value}]"
         if tensor is not None:
             name = f"{expr.fn} of {tensor}"
@@ -310,9 +312,7 @@ def _target(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> 
         need(sym.equal(a.shape, b.shape), f"output `{source}` changes its shape")
 
 
-def _bind_lets(
-    pending: list[tuple[str, ast.Expr]], scope: dict[str, Any]
-) -> list[tuple[str, ast.Expr]]:
+def _bind_lets(pending: list[tuple[str, ast.Expr]], scope: dict[str, Any]) -> list[tuple[str, ast.Expr]]:
     """Evaluates the lets whose names are all known by now; the others wait for the nodes that they measure."""
     from tensat_dl.lang.rules import names_of
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tensat_dl.explore.loop import RuleAlarm, Step
@@ -81,7 +81,7 @@ def explore(
 @contextmanager
 def _worker(job: Job) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
     """A worker that has its job; it is gone when the context ends."""
-    errors = tempfile.TemporaryFile()
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the worker)
     process = subprocess.Popen(
         [sys.executable, "-m", "tensat_dl.explore.worker"],
         stdin=subprocess.PIPE,
@@ -92,21 +92,17 @@ def _worker(job: Job) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
     )
     try:
         assert process.stdin is not None
-        try:
+        with suppress(BrokenPipeError):  # if it died already, its messages say why
             pickle.dump(job, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
             process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it died already; its messages say why
         yield process, errors
     finally:
         process.kill()
         process.wait()
         for stream in (process.stdin, process.stdout):
             if stream is not None:
-                try:
+                with suppress(BrokenPipeError):
                     stream.close()
-                except BrokenPipeError:
-                    pass
         errors.close()
 
 

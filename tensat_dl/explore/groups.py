@@ -62,7 +62,9 @@ class View:
         self.weights = {handles[r.inputs[0]] for r in frozen.rows("weights_only") if r.inputs[0] in handles}
         self.merged = {handles[r.inputs[0]] for r in frozen.rows("merged") if r.inputs[0] in handles}
         number = frozen.decoder("f64")
-        self.values = {handles[r.inputs[0]]: number(r.output) for r in frozen.rows("value_of") if r.inputs[0] in handles}
+        self.values = {
+            handles[r.inputs[0]]: number(r.output) for r in frozen.rows("value_of") if r.inputs[0] in handles
+        }
         # One well-founded derivation of each e-class: the first node whose children are all older.
         self.derivation: dict[int, tuple[int, ...]] = {}
         for r in rows:
@@ -127,8 +129,7 @@ def _compatible(compiled: CompiledRule, group: Group, view: View, ops: OpTable) 
     known: dict[tuple[Any, ...], bool] = {}
 
     def fits(a: Member, b: Member) -> bool:
-        key = tuple(view.types[h] for m in (a, b) for _, h in m.tensors)
-        key += tuple(h in view.weights for m in (a, b) for _, h in m.tensors)
+        key = tuple((view.types[h], h in view.weights) for m in (a, b) for _, h in m.tensors)
         if key not in known:
             known[key] = check(pair, rule, Group(group.shared, group.attrs, [a, b]), view, ops) is not None
         return known[key]
@@ -177,7 +178,9 @@ def _independent(
     return [layer for layer, _ in layers]
 
 
-def check(rule: RewriteRule, group_rule: RewriteRule, group: Group, view: View, ops: OpTable) -> Variant | None:
+def check(
+    rule: RewriteRule, group_rule: RewriteRule, group: Group, view: View, ops: OpTable
+) -> Variant | None:
     """The typed target for a group's members (``rule`` is the group rule for that many), or None."""
     names: dict[str, int] = dict(group.shared)
     lists: dict[str, tuple[SymType, ...]] = {}

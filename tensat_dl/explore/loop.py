@@ -69,7 +69,9 @@ class Explorer:
         self.program = Program(self.ops, self.rules, self.graph)
         self.store = Store(Engine(), self.program)
         self.store.load_graph(self.graph)
-        self.by_kind = {k: [r for r in self.program.rules if r.rule.kind == k] for k in ("single", "multi", "group")}
+        self.by_kind = {
+            k: [r for r in self.program.rules if r.rule.kind == k] for k in ("single", "multi", "group")
+        }
         yield self._step(started, [], None if self.program.rules else "saturated")
         if not self.program.rules:
             return
@@ -125,7 +127,9 @@ class Explorer:
                 ban.until = number + 1 + ban.times
                 note = f"added {now - nodes} e-nodes and sits out until iteration {ban.until}"
                 self.notes[f"rule {rule.name} grew fast and was held back at times"] = None
-            stats.append(RuleStats(rule.name, matches, matches, now - nodes, time.perf_counter() - started, note))
+            stats.append(
+                RuleStats(rule.name, matches, matches, now - nodes, time.perf_counter() - started, note)
+            )
             nodes = now
             if nodes >= self.limits.nodes:
                 return True, "nodes"
@@ -175,13 +179,19 @@ class Explorer:
             after = self.nodes()
             note = ""
             if chosen < total:
-                note = f"{total - chosen} of {total} matches skipped: no room below {self.limits.nodes} e-nodes"
+                note = (
+                    f"{total - chosen} of {total} matches skipped: no room below {self.limits.nodes} e-nodes"
+                )
                 self.notes[f"rule {rule.name}: {note}"] = None
-            stats.append(RuleStats(rule.name, total, chosen, after - now, time.perf_counter() - started, note))
+            stats.append(
+                RuleStats(rule.name, total, chosen, after - now, time.perf_counter() - started, note)
+            )
             now = after
         return changed, "nodes" if now >= self.limits.nodes else None
 
-    def _select(self, rule: CompiledRule, frozen: Frozen, handles: dict[Any, int], budget: int) -> tuple[int, int]:
+    def _select(
+        self, rule: CompiledRule, frozen: Frozen, handles: dict[Any, int], budget: int
+    ) -> tuple[int, int]:
         """Marks the matches of a multi-pattern rule that are applied, oldest operands first, within the budget."""
         keys: set[tuple[int, ...]] = set()
         for row in frozen.rows(match_relation(rule.name)):
@@ -205,7 +215,10 @@ class Explorer:
             options = [group.members] + ([first] if 1 < len(first) < len(group.members) else [])
             for members in options:
                 operands = [h for m in members for _, h in m.tensors]
-                key = (rule.name, (*group.shared.values(), *operands, *map(hash, map(repr, group.attrs.values()))))
+                key = (
+                    rule.name,
+                    (*group.shared.values(), *operands, *map(hash, map(repr, group.attrs.values()))),
+                )
                 if key in self.applied:
                     continue
                 self.applied.add(key)
@@ -238,8 +251,12 @@ class Explorer:
             egraph = snapshot(self.store, frozen, rows, handles, self.graph)
         except TypeConflict:
             names = ", ".join(sorted({s.rule for s in stats if s.applied})) or "none"
-            raise RuleAlarm(f"an e-class received two different types; rules that ran in this iteration: {names}") from None
-        iteration = Iteration(egraph.num_nodes, egraph.num_classes, time.perf_counter() - started, tuple(stats))
+            raise RuleAlarm(
+                f"an e-class received two different types; rules that ran in this iteration: {names}"
+            ) from None
+        iteration = Iteration(
+            egraph.num_nodes, egraph.num_classes, time.perf_counter() - started, tuple(stats)
+        )
         return Step(iteration, egraph, stop, tuple(self.notes))
 
 

@@ -36,8 +36,8 @@ def snapshot(store: Store, frozen: Frozen, rows: list[Row], handles: dict[Any, i
     keep = [r for r in rows if r.output in usable and all(c in usable for c in r.children)]
     keyed = []
     for i, r in enumerate(keep):
-        children = tuple(number[c] for c in r.children)
-        keyed.append((number[r.output], r.constructor.op, repr(r.attrs), children, i))
+        kids = tuple(number[c] for c in r.children)
+        keyed.append((number[r.output], r.constructor.op, repr(r.attrs), kids, i))
     keyed.sort()
     order = [keep[k[-1]] for k in keyed]
     node_class = np.array([k[0] for k in keyed], dtype=np.int64)
@@ -54,7 +54,9 @@ def snapshot(store: Store, frozen: Frozen, rows: list[Row], handles: dict[Any, i
         kids = tuple(canonical.get(j, -1) for j in node.inputs)
         own = canonical.get(i, by_handle.get(i, -1))
         source.append(position.get((own, node.op, repr(node.attrs), kids), -1))
-    several = {canonical[i]: n.types for i, n in enumerate(graph.nodes) if len(n.types) > 1 and i in canonical}
+    several = {
+        canonical[i]: n.types for i, n in enumerate(graph.nodes) if len(n.types) > 1 and i in canonical
+    }
     origin = _origins(store, frozen, order)
     for i in source:
         if i >= 0:

@@ -59,5 +59,5 @@ class RewriteRule:
         """Variables of the source that stand for tensors, in the order of their first use."""
         bound = {n.result for n in self.source.nodes}
         names = [a for n in self.source.nodes for a in n.args]
-        names += [o for o in self.source.outputs]
+        names += list(self.source.outputs)
         return tuple(dict.fromkeys(a for a in names if a not in bound))

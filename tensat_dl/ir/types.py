@@ -7,7 +7,18 @@ from math import prod
 
 #: Element types in a fixed order: the position is the code that stands first in an encoded type.
 DTYPES = ("f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64", "u8", "bool")
-ITEMSIZE = {"f32": 4, "f16": 2, "bf16": 2, "f64": 8, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "bool": 1}
+ITEMSIZE = {
+    "f32": 4,
+    "f16": 2,
+    "bf16": 2,
+    "f64": 8,
+    "i8": 1,
+    "i16": 2,
+    "i32": 4,
+    "i64": 8,
+    "u8": 1,
+    "bool": 1,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,9 @@ class Elaborator:
         scope = _Scope("")
         self.statements(body, scope)
         if not self.outputs and not self.failed_outputs:
-            self.report(Diagnostic(f"graph `{self.builder.name}` has no output", item.name_span, "add `output x`"))
+            self.report(
+                Diagnostic(f"graph `{self.builder.name}` has no output", item.name_span, "add `output x`")
+            )
         if self.problems:
             raise TsrError(self.problems.values())
         self._warn_unused(scope)
@@ -173,7 +175,9 @@ class Elaborator:
         if len(results) != len(targets):
             what = f"{len(results)} value{'s' if len(results) != 1 else ''}"
             raise error(
-                value.span, f"{what} for {len(targets)} name{'s' if len(targets) != 1 else ''}", self._count_hint(value)
+                value.span,
+                f"{what} for {len(targets)} name{'s' if len(targets) != 1 else ''}",
+                self._count_hint(value),
             )
         for target, result in zip(targets, results, strict=True):
             self.store(target, result, scope)
@@ -278,8 +282,8 @@ class Elaborator:
                     assert isinstance(base, ast.Name)
                     scope.used.add(base.id)
                     if i not in items:
-                        known = ", ".join(str(k) for k in sorted(items)[:8])
-                        raise error(expr.span, f"`{base.id}` has no element {i}", f"it has {known}")
+                        some = ", ".join(str(k) for k in sorted(items)[:8])
+                        raise error(expr.span, f"`{base.id}` has no element {i}", f"it has {some}")
                     return items[i]
         return evaluate(expr, scope.types)
 
@@ -345,7 +349,7 @@ class Elaborator:
                 if len(self.builder.nodes[v.node].types) > 1:
                     raise error(a.span, "this has several values; bind them to names: `(a, b) = ...`")
                 out.append(v.node)
-            elif v is None or isinstance(v, float | int) and not isinstance(v, bool):
+            elif v is None or (isinstance(v, float | int) and not isinstance(v, bool)):
                 number = evaluate(a, scope.types) if v is None else v
                 type = TensorType(dtypes[0] if dtypes else "f32", ())
                 attrs: Attrs = (("value", float(number)), ("dtype", type.dtype), ("shape", ()))
@@ -355,7 +359,12 @@ class Elaborator:
         return out
 
     def apply(
-        self, decl: OpDecl, args: Sequence[ast.Expr], attrs: Sequence[ast.KeywordArg], span: Span, scope: _Scope
+        self,
+        decl: OpDecl,
+        args: Sequence[ast.Expr],
+        attrs: Sequence[ast.KeywordArg],
+        span: Span,
+        scope: _Scope,
     ) -> int:
         """Adds one application; returns its node."""
         check_attrs(decl, attrs, span)
@@ -388,7 +397,9 @@ class Elaborator:
         types = self.builder.nodes[node].types
         if len(types) == 1:
             return [_Tensor(node)]
-        return [_Tensor(self.builder.add("proj", (node,), (("index", i),), (t,))) for i, t in enumerate(types)]
+        return [
+            _Tensor(self.builder.add("proj", (node,), (("index", i),), (t,))) for i, t in enumerate(types)
+        ]
 
     def split(self, expr: ast.Call, count: int | None, scope: _Scope) -> list[_Tensor]:
         """``split(x; axis = k, sizes = [..])``: neighbouring slices that cover x."""
@@ -408,7 +419,8 @@ class Elaborator:
             raise error(given["sizes"].span, "sizes is a list of positive integers")
         if sum(sizes) != type.shape[axis]:
             raise error(
-                given["sizes"].span, f"sizes add up to {sum(sizes)}, but dimension {axis} of {type} is {type.shape[axis]}"
+                given["sizes"].span,
+                f"sizes add up to {sum(sizes)}, but dimension {axis} of {type} is {type.shape[axis]}",
             )
         if count is not None and count > 1 and len(sizes) != count:
             raise error(given["sizes"].span, f"{len(sizes)} sizes for {count} names")
@@ -429,7 +441,10 @@ class Elaborator:
         check_attrs(decl, expr.attrs, expr.span)
         assert isinstance(expr.args, tuple)
         values = [v for a in expr.args for v in ([a] if is_number(a) else self.spread(a, scope))]
-        inputs = [_Tensor(self.operands([v], scope)[0]) if not isinstance(v, _Tensor | _Unknown) else v for v in values]
+        inputs = [
+            _Tensor(self.operands([v], scope)[0]) if not isinstance(v, _Tensor | _Unknown) else v
+            for v in values
+        ]
         if any(isinstance(v, _Unknown) for v in inputs):
             raise _Failed
         check_arity(decl, len(inputs), expr.span)
@@ -525,7 +540,17 @@ def block_signature(block: ast.Block) -> OpDecl:
     stub = ast.OpStmt("shape", ast.ListExpr((), span=block.span), span=block.span)
     dtype = ast.OpStmt("dtype", ast.Name("f32", span=block.span), span=block.span)
     return declare(
-        ast.Op(block.name, True, block.params, (), (stub, dtype), None, block.doc, block.name_span, span=block.span)
+        ast.Op(
+            block.name,
+            True,
+            block.params,
+            (),
+            (stub, dtype),
+            None,
+            block.doc,
+            block.name_span,
+            span=block.span,
+        )
     )
 
 
@@ -535,7 +560,9 @@ def check_arity(decl: OpDecl, count: int, span: Span) -> None:
     if count < low or (high is not None and count > high):
         want = f"{low}" if high == low else f"{low} or more" if high is None else f"{low} to {high}"
         plural = "s" if want != "1" else ""
-        raise error(span, f"`{decl.name}` takes {want} tensor{plural}, not {count}", f"its form is {decl.signature}")
+        raise error(
+            span, f"`{decl.name}` takes {want} tensor{plural}, not {count}", f"its form is {decl.signature}"
+        )
 
 
 def check_attrs(decl: OpDecl, given: Sequence[ast.KeywordArg], span: Span) -> None:
@@ -548,7 +575,9 @@ def check_attrs(decl: OpDecl, given: Sequence[ast.KeywordArg], span: Span) -> No
             hint = did_you_mean(keyword.name, names) or (
                 f"it has {', '.join(names)}" if names else "it has no attributes"
             )
-            problems.append(Diagnostic(f"`{decl.name}` has no attribute `{keyword.name}`", keyword.span, hint))
+            problems.append(
+                Diagnostic(f"`{decl.name}` has no attribute `{keyword.name}`", keyword.span, hint)
+            )
         elif keyword.name in seen:
             problems.append(Diagnostic(f"attribute `{keyword.name}` is given twice", keyword.span))
         seen.add(keyword.name)
@@ -568,7 +597,9 @@ def checked_attrs(decl: OpDecl, values: Mapping[str, Any], given: Sequence[ast.K
         value = coerce(a, values[a.name])
         if value is None:
             raise error(
-                spans.get(a.name, decl.span), f"`{a.name}` of {decl.name} can't be {_show(values[a.name])}", wanted(a)
+                spans.get(a.name, decl.span),
+                f"`{a.name}` of {decl.name} can't be {_show(values[a.name])}",
+                wanted(a),
             )
         out.append((a.name, value))
     return tuple(out)
@@ -601,7 +632,10 @@ def _explain_attr(e: TsrError, decl: OpDecl, given: Sequence[ast.KeywordArg]) ->
 
 
 def elaborate(
-    item: ast.GraphItem, ops: OpTable, blocks: Mapping[str, ast.Block], warn: Callable[[Diagnostic], None] | None = None
+    item: ast.GraphItem,
+    ops: OpTable,
+    blocks: Mapping[str, ast.Block],
+    warn: Callable[[Diagnostic], None] | None = None,
 ) -> Graph:
     """The typed graph of a graph item. Raises `TsrError` with every problem; warnings go to ``warn``."""
     elaborator = Elaborator(ops, blocks, item.name)

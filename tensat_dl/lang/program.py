@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -147,7 +147,9 @@ def load_program(path: str, packs: tuple[str, ...] = ()) -> Program:
     if loader.problems:
         raise TsrError(loader.problems)
     warnings: list[Diagnostic] = []
-    rules = [r for rs in _all(loader, loader.rules.values(), lambda r: resolve_rule(r, ops, warnings)) for r in rs]
+    rules: list[RewriteRule] = []
+    for directions in _all(loader, loader.rules.values(), lambda r: resolve_rule(r, ops, warnings)):
+        rules += directions
     for test in loader.tests:
         if test.rule not in loader.rules:
             near = did_you_mean(test.rule, loader.rules)
@@ -172,9 +174,9 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 
-def _all(loader: _Loader, items: object, make: Callable[[Item], Made]) -> list[Made]:
+def _all(loader: _Loader, items: Iterable[Item], make: Callable[[Item], Made]) -> list[Made]:
     made = []
-    for item in items:  # type: ignore[attr-defined]
+    for item in items:
         try:
             made.append(make(item))
         except TsrError as e:

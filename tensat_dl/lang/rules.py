@@ -26,7 +26,9 @@ def resolve_rule(rule: ast.Rule, ops: OpTable, warnings: list[Diagnostic]) -> li
         return [_direction(rule, rule.name, left, right, ops)]
     where = (*left.where, *right.where)
     forward = _direction(rule, rule.name, replace(left, where=where), replace(right, where=()), ops)
-    backward = _direction(rule, f"{rule.name}-back", replace(right, where=where), replace(left, where=()), ops)
+    backward = _direction(
+        rule, f"{rule.name}-back", replace(right, where=where), replace(left, where=()), ops
+    )
     return [forward, backward]
 
 
@@ -72,12 +74,16 @@ class _Context:
     fresh: int = 0
 
 
-def _direction(rule: ast.Rule, name: str, left: ast.RuleSide, right: ast.RuleSide, ops: OpTable) -> RewriteRule:
+def _direction(
+    rule: ast.Rule, name: str, left: ast.RuleSide, right: ast.RuleSide, ops: OpTable
+) -> RewriteRule:
     span = rule.name_span
     source = _Context(ops, set(), set(), set(), True)
     source_values = _side(left, source)
     if not source.nodes and not source.problems:
-        raise error(left.span, "the source pattern has no operator", "a lone variable would match every tensor")
+        raise error(
+            left.span, "the source pattern has no operator", "a lone variable would match every tensor"
+        )
     target = _Context(
         ops,
         source.variables | set(source.bound),
@@ -163,7 +169,9 @@ def _statement(stmt: ast.RuleStmt, context: _Context) -> list[str]:
         context.alias[name] = _tensor(value, None, context, stmt.each)
         return []
     if context.is_source and isinstance(value, ast.Name):
-        raise error(value.span, "the source pattern has no operator here", "a lone variable would match anything")
+        raise error(
+            value.span, "the source pattern has no operator here", "a lone variable would match anything"
+        )
     _tensor(value, name, context, stmt.each)
     context.bound[name] = target.span
     return []
@@ -263,7 +271,9 @@ def _tensor(expr: ast.Expr, result: str | None, context: _Context, each: str | N
         if is_number(a):
             numbers.append((len(names), a))
             names.append("")
-        elif isinstance(a, ast.Section) and isinstance(a.base, ast.Name) and a.start is None and a.stop is None:
+        elif (
+            isinstance(a, ast.Section) and isinstance(a.base, ast.Name) and a.start is None and a.stop is None
+        ):
             if context.is_source or a.base.id not in context.members:
                 raise error(a.span, f"`{a.base.id}[..]` is not a group of this rule")
             names.append(f"{context.alias.get(a.base.id, a.base.id)}[..]")
@@ -422,15 +432,15 @@ def _check(rule: RewriteRule, source: _Context, target: _Context, item: ast.Rule
     used = {a.removesuffix("[..]") for n in rule.target.nodes for a in n.args} | set(rule.target.outputs)
     used |= {n.id for node in rule.target.nodes for k in node.attrs for n in names_of(k.value)}
     used |= {n.id for _, e in rule.target.lets for n in names_of(e)}
-    for name, span in target.bound.items():
-        if name not in used and name not in source.bound:
-            yield Diagnostic(f"`{name}` is computed on the right and never used", span)
+    for bound, span in target.bound.items():
+        if bound not in used and bound not in source.bound:
+            yield Diagnostic(f"`{bound}` is computed on the right and never used", span)
     left_only = set(source.bound) - set(rule.source.outputs)
     read = {a for n in rule.source.nodes for a in n.args}
-    for name in left_only - read:
+    for bound in sorted(left_only - read):
         yield Diagnostic(
-            f"`{name}` is matched and has no counterpart on the right",
-            source.bound[name],
+            f"`{bound}` is matched and has no counterpart on the right",
+            source.bound[bound],
             "bind it on the right too, or use it in the pattern",
         )
 
@@ -438,7 +448,19 @@ def _check(rule: RewriteRule, source: _Context, target: _Context, item: ast.Rule
 def _calls(expr: Any) -> Iterator[ast.Call]:
     if isinstance(expr, ast.Call):
         yield expr
-    for name in ("args", "items", "body", "left", "right", "operand", "base", "index", "condition", "then", "otherwise"):
+    for name in (
+        "args",
+        "items",
+        "body",
+        "left",
+        "right",
+        "operand",
+        "base",
+        "index",
+        "condition",
+        "then",
+        "otherwise",
+    ):
         child = getattr(expr, name, None)
         for c in child if isinstance(child, tuple) else (child,):
             if c is not None and not isinstance(c, str | Span):

@@ -14,7 +14,7 @@ tuples whose first element tells their kind:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -174,7 +174,11 @@ def select(items: tuple[Int, ...], index: Int) -> Int:
     if first is not None and all(a is not None and a[:2] == first[:2] and a[0] == "select" for a in inner):
         # A list that picks from one other list: pick the position first, so that compositions have one form.
         return select(first[1], select(tuple(a[2] for a in inner if a is not None), index))
-    if first is not None and first[0] in ("max", "min") and all(a is not None and a[0] == first[0] for a in inner):
+    if (
+        first is not None
+        and first[0] in ("max", "min")
+        and all(a is not None and a[0] == first[0] for a in inner)
+    ):
         fold = maximum if first[0] == "max" else minimum
         sides = [tuple(a[k] for a in inner if a is not None) for k in (1, 2)]
         return fold(select(sides[0], index), select(sides[1], index))
@@ -273,7 +277,7 @@ def substitute(value: Any, known: Mapping[Atom, Int]) -> Any:
     return value
 
 
-_REBUILD = {"div": floordiv, "mod": mod, "max": maximum, "min": minimum, "select": select}
+_REBUILD: Mapping[str, Callable[..., Int]] = {"div": floordiv, "mod": mod, "max": maximum, "min": minimum, "select": select}
 
 
 def _substitute_atom(a: Atom, known: Mapping[Atom, Int]) -> Int:

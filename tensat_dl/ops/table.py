@@ -102,7 +102,8 @@ def declare(op: ast.Op) -> OpDecl:
         return [s for s in op.body if s.kind == kind]
 
     seen: dict[str, Span] = {}
-    for param in (*op.params.tensors, *op.params.attrs):
+    params: list[ast.TensorParam | ast.AttrParam] = [*op.params.tensors, *op.params.attrs]
+    for param in params:
         if param.name in seen:
             problems.append(Diagnostic(f"parameter `{param.name}` is declared twice", param.span))
         seen[param.name] = param.span
@@ -121,7 +122,9 @@ def declare(op: ast.Op) -> OpDecl:
             if out not in shapes:
                 what = f"output `{out}`" if out else "the result"
                 hint = "add a line `shape ...`, such as `shape shape(x)`"
-                problems.append(Diagnostic(f"`{op.name}` does not say the shape of {what}", op.name_span, hint))
+                problems.append(
+                    Diagnostic(f"`{op.name}` does not say the shape of {what}", op.name_span, hint)
+                )
             if out not in dtypes and not op.params.tensors:
                 problems.append(
                     Diagnostic(f"`{op.name}` has no inputs and does not say its element type", op.name_span)

@@ -35,11 +35,15 @@ def run_test(test: ast.Test, program: Program) -> TestResult:
     if test.after is None:
         added = egraph.num_nodes - len(before.nodes)
         if added > 0 or egraph.num_classes < len(before.nodes):
-            return TestResult(test, f"the rule fired ({added} new e-nodes), but the graph should stay unchanged")
+            return TestResult(
+                test, f"the rule fired ({added} new e-nodes), but the graph should stay unchanged"
+            )
         return TestResult(test, "")
     after = elaborate_body(test, test.after, program.ops, program.blocks, f"{test.rule}_after")
     if len(after.outputs) != len(before.outputs):
-        return TestResult(test, f"{len(before.outputs)} outputs before the arrow, {len(after.outputs)} after it")
+        return TestResult(
+            test, f"{len(before.outputs)} outputs before the arrow, {len(after.outputs)} after it"
+        )
     found = find(after, egraph)
     for i, ((name, node), root) in enumerate(zip(after.outputs, egraph.roots, strict=True)):
         if found[node] is None:
@@ -48,7 +52,9 @@ def run_test(test: ast.Test, program: Program) -> TestResult:
             what = f"{n.op} ({n.name})" if n.name else n.op
             return TestResult(test, f"output {i} ({name}) was not found: the rule did not build its {what}")
         if found[node] != root:
-            return TestResult(test, f"output {i} ({name}) was built, but not found equal to output {i} before")
+            return TestResult(
+                test, f"output {i} ({name}) was built, but not found equal to output {i} before"
+            )
     return TestResult(test, "")
 
 

@@ -1,0 +1,80 @@
+"""tensat-dl: a superoptimizer for tensor graphs.
+
+>>> import tensat_dl
+>>> model = tensat_dl.load("examples/tiny_share_input.tsr")
+>>> result = tensat_dl.optimize(model)
+>>> result.after.total <= result.before.total
+True
+
+Everything heavy is imported when it is first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tensat_dl.extract.types import Extraction
+    from tensat_dl.extract.types import Limits as ExtractLimits
+    from tensat_dl.ir.egraph import EGraph
+    from tensat_dl.ir.graph import Graph
+    from tensat_dl.ir.rule import RewriteRule
+    from tensat_dl.ops.table import OpTable
+    from tensat_dl.optimize import Options
+    from tensat_dl.result import Result
+
+__all__ = ["Model", "extract", "load", "optimize"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A typed graph, the operators it may use and the rewrite rules that may be applied to it."""
+
+    graph: Graph
+    ops: OpTable
+    rules: tuple[RewriteRule, ...]
+
+    def with_rules(self, rules: Sequence[RewriteRule]) -> Model:
+        """The same graph with other rules."""
+        return replace(self, rules=tuple(rules))
+
+
+def load(path: str, graph: str | None = None, packs: Sequence[str] = ()) -> Model:
+    """The graph of a .tsr file (``graph`` names it if there are several) with the rules that it imports, and
+    those of further ``packs``. Raises `tensat_dl.lang.diagnostics.TsrError`."""
+    from tensat_dl.lang.diagnostics import Diagnostic, TsrError
+    from tensat_dl.lang.elaborate import elaborate
+    from tensat_dl.lang.program import load_program
+
+    program = load_program(path, tuple(packs))
+    name = graph if graph is not None else next(iter(program.graphs), None)
+    if name not in program.graphs or (graph is None and len(program.graphs) > 1):
+        known = ", ".join(program.graphs) or "none"
+        message = f"no graph `{graph}`" if graph is not None else "name one graph of this file"
+        raise TsrError([Diagnostic(message, None, f"its graphs: {known}", path=path)])
+    typed = elaborate(program.graphs[name], program.ops, program.blocks)
+    return Model(typed, program.ops, program.rules)
+
+
+def optimize(model: Model, options: Options | None = None) -> Result:
+    """The cheapest equivalent graph found (``result.after.graph``) and how it was found."""
+    from tensat_dl.optimize import optimize as run
+
+    return run(model.graph, model.ops, model.rules, options)[0]
+
+
+def extract(egraph: EGraph, method: str = "exact", limits: ExtractLimits | None = None) -> Extraction:
+    """The cheapest acyclic choice of e-nodes of a priced e-graph. Raises `ExtractionError`."""
+    from tensat_dl.extract.api import extract as run
+
+    return run(egraph, method, limits)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("tensat-dl")
+    raise AttributeError(f"module 'tensat_dl' has no attribute {name!r}")
