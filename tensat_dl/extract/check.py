@@ -15,8 +15,8 @@ class ExtractionCheckError(AssertionError):
 def check(egraph: EGraph, extraction: Extraction) -> None:
     """Raises `ExtractionCheckError` unless the extraction is complete, acyclic, priced right and minimal.
 
-    Minimal: every chosen class is reached from a root. The bound must not exceed the cost, and must agree with
-    it if the status is optimal.
+    Minimal: every chosen class is reached from a root. The bound must not exceed the cost, and an optimal
+    cost must not exceed the bound.
     """
     choices = extraction.choices
     state: dict[int, int] = {}  # 1 while open, 2 when done

@@ -18,6 +18,9 @@ from tensat_dl.extract.relaxation import Relaxation, Relaxed
 from tensat_dl.extract.search import search
 from tensat_dl.extract.types import TOLERANCE
 
+#: Work units of rounding and separating one solution of the relaxation, for each column.
+_WORK_PER_ROUND_AND_COLUMN = 8.0
+
 #: Work on the relaxation, as a share of what is left.
 _RELAXATION_SHARE = 0.3
 
@@ -150,6 +153,7 @@ def _relax(
         history.append(best.bound)
         if best.proven or separator.acyclic or _stalled(history, best.cost):
             break
+        share.charge(_WORK_PER_ROUND_AND_COLUMN * len(form.cost))
         violated = separator.separate(relaxed.x, 500)
         if not violated:
             break

@@ -23,6 +23,9 @@ from tensat_dl.extract.types import TOLERANCE
 #: The objective is scaled so that the cutoff is this: SCIP's tolerances are absolute, 1e-9 at best.
 _SCALE = 1000.0
 
+#: Work units of a callback, for each column: reading a solution takes about half of it.
+_WORK_PER_CALL_AND_COLUMN = 3.0
+
 #: Loop cuts added in one round of separation.
 _CUTS_PER_ROUND = 200
 
@@ -106,7 +109,7 @@ class _LoopHandler(Conshdlr):
         return {"result": SCIP_RESULT.FEASIBLE if fine else SCIP_RESULT.INFEASIBLE}
 
     def conssepalp(self, constraints: Any, nusefulconss: int) -> dict[str, Any]:
-        self._watch.look()
+        self._watch.look(_WORK_PER_CALL_AND_COLUMN * len(self._columns))
         cuts = self._separator.separate(self._values(None), _CUTS_PER_ROUND)
         model = self.model
         for cut in cuts:
@@ -162,7 +165,7 @@ class _GreedyHeuristic(Heur):
     def heurexec(self, heurtiming: Any, nodeinfeasible: bool) -> dict[str, Any]:
         if nodeinfeasible:
             return {"result": SCIP_RESULT.DIDNOTRUN}
-        self._watch.look()
+        self._watch.look(_WORK_PER_CALL_AND_COLUMN * len(self._columns))
         x = np.array([self.model.getSolVal(None, v) for v in self._columns])
         if not self._best.offer(expand(self._form.reduced.problem, guided_greedy(self._form, x))):
             return {"result": SCIP_RESULT.DIDNOTFIND}

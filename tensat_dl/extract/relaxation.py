@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from pyscipopt import LP
 
 from tensat_dl.extract.budget import Budget
@@ -42,7 +43,12 @@ class Relaxation:
         self._lp = LP()
         count = len(form.cost)
         self._lp.addCols([[]] * count, form.cost.tolist(), form.floor.tolist(), [1.0] * count)
-        self._rows: list[Row] = []
+        self._lower: list[float] = []
+        self._upper: list[float] = []
+        self._sizes: list[int] = []
+        # Columns and coefficients of the rows one after the other, in one array for each call of `add`.
+        self._cols: list[npt.NDArray[np.int64]] = []
+        self._coefs: list[Vector] = []
         self.add(form.rows)
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -53,11 +59,15 @@ class Relaxation:
                 [max(row.lower, -big) for row in rows],
                 [min(row.upper, big) for row in rows],
             )
-            self._rows.extend(rows)
+            self._lower.extend(row.lower for row in rows)
+            self._upper.extend(row.upper for row in rows)
+            self._sizes.extend(len(row.entries) for row in rows)
+            self._cols.append(np.array([i for row in rows for i, _ in row.entries], dtype=np.int64))
+            self._coefs.append(np.array([a for row in rows for _, a in row.entries], dtype=np.float64))
 
     def solve(self, budget: Budget) -> Relaxed | None:
         """Solves within the budget; None if that did not suffice."""
-        unit = _WORK_PER_ITERATION_AND_ROW * len(self._rows)
+        unit = _WORK_PER_ITERATION_AND_ROW * len(self._sizes)
         self._lp.setIntParam(_ITERATION_LIMIT, _SLICE)
         while not budget.exhausted:
             if math.isfinite(budget.seconds_left):
@@ -76,14 +86,11 @@ class Relaxation:
         """
         x = np.clip(np.array(self._lp.getPrimal()), 0.0, 1.0)
         dual = np.array(self._lp.getDual())
-        lower = np.array([row.lower for row in self._rows])
-        upper = np.array([row.upper for row in self._rows])
+        lower, upper = np.array(self._lower), np.array(self._upper)
         dual[(dual > 0) & (lower == -INFINITY)] = 0.0
         dual[(dual < 0) & (upper == INFINITY)] = 0.0
-        sizes = [len(row.entries) for row in self._rows]
-        cols = np.fromiter((i for row in self._rows for i, _ in row.entries), np.int64, sum(sizes))
-        coefs = np.fromiter((a for row in self._rows for _, a in row.entries), np.float64, sum(sizes))
-        priced = np.bincount(cols, coefs * np.repeat(dual, sizes), len(self._form.cost))
+        cols, coefs = np.concatenate(self._cols), np.concatenate(self._coefs)
+        priced = np.bincount(cols, coefs * np.repeat(dual, self._sizes), len(self._form.cost))
         reduced_cost = self._form.cost - priced
         side = np.where(
             dual > 0, np.where(lower == -INFINITY, 0.0, lower), np.where(upper == INFINITY, 0.0, upper)

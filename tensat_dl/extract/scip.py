@@ -65,8 +65,12 @@ class Watch(Eventhdlr):
     def eventexec(self, event: Any) -> None:
         self.look()
 
-    def look(self) -> None:
-        """Charges what was done since the last look. Other callbacks look too: a root node can take long."""
+    def look(self, work: float = 0.0) -> None:
+        """Charges what was done since the last look, and some work of the caller's own.
+
+        Other callbacks look too: a root node can take long.
+        """
+        self.budget.charge(work)
         model = self.model
         iterations = model.getNLPIterations() + model.getNStrongbranchLPIterations()
         done = _WORK_PER_ITERATION_AND_ROW * model.getNLPRows() * iterations
