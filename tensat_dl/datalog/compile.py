@@ -34,6 +34,7 @@ class CompiledRule:
     tensors: tuple[str, ...]
     attrs: tuple[tuple[str, str], ...]  #: further columns of the match relation: (sort, name)
     new_nodes: int  #: e-nodes that one application adds at most
+    ranks: frozenset[int] = frozenset()  #: of the tensors that it builds (a group rule's come with their types)
 
     @property
     def name(self) -> str:
@@ -52,7 +53,9 @@ def compile_rule(rule: RewriteRule, schema: Schema, ranks: Sequence[int]) -> Com
         if all(v.ill_typed for v in found):
             return None
         writer = _Writer(rule, schema, found)
-        return writer.single() if rule.kind == "single" else writer.multi()
+        compiled = writer.single() if rule.kind == "single" else writer.multi()
+        built = [v.types[n.result] for v in found if not v.ill_typed for n in rule.target.nodes]
+        return replace(compiled, ranks=frozenset(len(t.shape) for t in built))
     except render.NotCompilable as e:
         raise error(rule.span, f"rule `{rule.name}` can't be compiled: {e}") from None
 

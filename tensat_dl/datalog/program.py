@@ -197,6 +197,9 @@ class Program:
             compiled = compile_rule(rule, self.schema, self.ranks)
             if compiled is not None:
                 self.rules.append(compiled)
+        # Rules match tensors of the graph's ranks; what they build on the way may have others and needs types too.
+        built = {rank for r in self.rules for rank in r.ranks if rank <= MAX_RANK}
+        self.typed_ranks = sorted({*self.ranks, *built})
         self._declared: set[str] = set()
         self._lengths: set[int] = set()
 
@@ -215,7 +218,7 @@ class Program:
             if c.name not in self._declared:
                 self._declared.add(c.name)
                 doc = "" if c.op == "proj" else f"; ---- {self.schema.ops[c.op].signature}\n"
-                out.append(doc + constructor_text(c, self.schema.ops, self.ranks))
+                out.append(doc + constructor_text(c, self.schema.ops, self.typed_ranks))
         return "\n".join(out)
 
     def new_list_length(self, length: int) -> str:

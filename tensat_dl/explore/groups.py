@@ -226,9 +226,10 @@ def attribute_values(rule: RewriteRule, columns: Mapping[str, Any], ops: OpTable
 
 @dataclass
 class Facts:
-    """What applying groups adds: nodes, equal handles, merged classes."""
+    """What applying groups adds: nodes, their types, equal handles, merged classes."""
 
     nodes: list[NewNode] = field(default_factory=list)
+    types: list[tuple[int, TensorType]] = field(default_factory=list)
     equal: list[tuple[int, int]] = field(default_factory=list)
     merged: list[int] = field(default_factory=list)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensat_dl.lang.diagnostics import Diagnostic
 from tensat_dl.lang.hints import STATEMENTS, hint, special_case
-from tensat_dl.lang.place import Place
+from tensat_dl.lang.place import Place, clipped
 from tensat_dl.lang.tokens import ITEMS, words
 
 #: How terminals are called. Those of keywords are not listed: theirs is the keyword in capitals.
@@ -44,18 +44,18 @@ def explain(here: Place) -> Diagnostic:
     case = special_case(here)
     if case is not None:
         return case
-    return Diagnostic(f"unexpected {_found(here)}{_expected(here)}", here.span(), hint(here))
+    where = here.after_previous() if here.is_cut_short else here.span()
+    return Diagnostic(f"unexpected {_found(here)}{_expected(here)}", where, hint(here))
 
 
 def _found(here: Place) -> str:
     if here.token is None:
         return "end of the file" if here.last_piece else f"end of the {here.item or 'item'}"
-    if here.kind == "line":
+    if here.kind == "line" or here.is_cut_short:
         return "end of the line"
     if here.kind == "string":
         return "string"
-    text = here.text.split()[0]
-    return f"`{text if len(text) <= 60 else text[:60] + '…'}`"
+    return clipped(here.text.split()[0])
 
 
 def _expected(here: Place) -> str:

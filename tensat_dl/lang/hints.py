@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensat_dl.lang.diagnostics import Diagnostic, did_you_mean
-from tensat_dl.lang.place import COMPARISONS, Place
+from tensat_dl.lang.place import COMPARISONS, Place, clipped
 from tensat_dl.lang.tokens import DOC_ERROR, DOC_HINT, RESERVED, words
 
 _GRAPH_WORDS = ("input", "weight", "output", "return", "for")
@@ -50,7 +50,7 @@ def _unknown_statement(here: Place) -> Diagnostic | None:
         return None  # a rule's statements are mostly expressions
     listed = ", ".join(f"`{k}`" for k in known)
     hint = near or f"a statement is `name = value` or starts with {listed}"
-    return Diagnostic(f"`{word}` does not start a statement", here.span(1), hint)
+    return Diagnostic(f"{clipped(word)} does not start a statement", here.span(1), hint)
 
 
 def hint(here: Place) -> str:
@@ -92,6 +92,13 @@ _HINTS: tuple[tuple[Callable[[Place], bool], str], ...] = (
         "a type is written with its shape: `f32[2, 3]`, or `f32[]` for a scalar",
     ),
     (lambda p: p.kind == "line" and p.near(1) == "{", "`{` stands on the line of what it belongs to"),
+    (lambda p: p.kind == "line" and "LBRACE" in p.accepts, "a body is written in braces, `{ ... }`"),
+    (
+        lambda p: p.near(-2) in ("input", "weight") and "COLON" in p.accepts,
+        "a tensor is declared by `input x : f32[2, 3]` or `weight w : f32[2, 3]`",
+    ),
+    (lambda p: p.near(-2) == "each" and "COLON" in p.accepts, "a group is written `each i: y[i] = f(x[i])`"),
+    (lambda p: p.near(-2) == "for" and "IN" in p.accepts, "a loop is written `for i in 0..8`"),
     (
         lambda p: p.text == "where" and p.item == "rule" and p.accepts == {"LBRACE"},
         "conditions follow a pattern: `rule name { pattern where condition => replacement }`",
@@ -109,7 +116,6 @@ _HINTS: tuple[tuple[Callable[[Place], bool], str], ...] = (
         "write `_`: only the names of rules and tests may contain `-`",
     ),
     (lambda p: p.near(-1) == "import", 'an import is written `import "name"`'),
-    (lambda p: p.text == "/" and p.near(1) == "*", "comments start with `//`"),
     (lambda p: p.text == "*" and p.near(-1) == "*", "there is no power operator; write a product"),
     (lambda p: p.text == "|" and p.operator_expected, "disjunction is written `or`"),
     (lambda p: p.text == "|" and p.near(-1) == "|", "disjunction is written `or`"),

@@ -65,13 +65,14 @@ def _decode(name: str, data: bytes) -> Source:
 
 
 def _not_utf8(name: str, data: bytes) -> TsrError:
-    data = data.removeprefix(b"\xef\xbb\xbf")
+    text = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        data.decode("utf-8")
+        text.decode("utf-8")
     except UnicodeDecodeError as e:
-        source = Source(name, _lines(data.decode("utf-8", "replace")))
-        at = len(_lines(data[: e.start].decode("utf-8")))
-        message = f"the file is not UTF-8: byte 0x{data[e.start]:02X} at offset {e.start:,}"
+        source = Source(name, _lines(text.decode("utf-8", "replace")))
+        at = len(_lines(text[: e.start].decode("utf-8")))
+        offset = len(data) - len(text) + e.start
+        message = f"the file is not UTF-8: byte 0x{data[offset]:02X} at offset {offset:,}"
         return error(Span(source, at, at + 1), message, "save it as UTF-8")
     raise AssertionError("the text was UTF-8 after all")
 

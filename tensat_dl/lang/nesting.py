@@ -41,7 +41,7 @@ def nesting_errors(source: Source, tokens: list[Tok]) -> list[Diagnostic]:
                 return [_at(source, token, f"nested more than {MAX_NESTING} levels deep")]
         elif text in _CLOSING:
             if not opened:
-                return [_at(source, token, f"`{text}` closes nothing", "remove it, or open it before")]
+                return [_nothing_to_close(source, token)]
             last = opened.pop()
             operators.pop()
             if last.text != _CLOSING[text]:
@@ -62,8 +62,14 @@ def nesting_errors(source: Source, tokens: list[Tok]) -> list[Diagnostic]:
     return [_at(source, opened[-1], f"`{opened[-1].text}` is never closed")]
 
 
+def _nothing_to_close(source: Source, closer: Tok) -> Diagnostic:
+    return _at(source, closer, f"`{closer.text}` closes nothing", "remove it, or open it before")
+
+
 def _mismatch(source: Source, last: Tok, closer: Tok) -> list[Diagnostic]:
     line, column = source.position(closer.start)
+    if last.text == "{":
+        return [_nothing_to_close(source, closer)]
     opened_line, opened_column = source.position(last.start)
     if closer.text == "}":  # a brace closes a whole body: what is missing is the inner bracket
         where = f"column {column}" if line == opened_line else f"line {line}"

@@ -11,6 +11,11 @@ from tensat_dl.lang.tokens import ITEMS, Tok, words
 COMPARISONS = words("== != <= >= < >")
 
 
+def clipped(text: str) -> str:
+    """A word of the source as a message shows it."""
+    return f"`{text if len(text) <= 60 else text[:60] + '…'}`"
+
+
 @dataclass(frozen=True)
 class Place:
     """``tokens[at]`` is unexpected; at the end of the text ``at`` is one past the last token."""
@@ -93,6 +98,21 @@ class Place:
             return False
         previous = self.tokens[i - 1]
         return previous.kind == "line" or previous.text in ("{", ";", "=>", "<=>")
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the line before the unexpected one ends in the middle of something, and then a body ends."""
+        if self.text != "}" or self.at == 0 or "_SEP" in self.accepts:
+            return False
+        before = self.tokens[self.at - 1]
+        return (
+            before.text not in ("{", "=>", "<=>") and "\n" in self.source.text[before.end : self.span().start]
+        )
+
+    def after_previous(self) -> Span:
+        """The place right after the token before the unexpected one."""
+        end = self.tokens[self.at - 1].end
+        return Span(self.source, end, end + 1)
 
     def span(self, distance: int = 0) -> Span:
         """The place of the token so many places before the unexpected one; at the end, of the last one."""

@@ -31,6 +31,7 @@ MAX_DIGITS = 18
 _TOKEN = re.compile(
     r"""(?P<doc>///(?!/)[^\n]*\n?)
       | (?P<comment>//[^\n]*)
+      | (?P<block>/\*)
       | (?P<line>\n)
       | (?P<blank>[ \t\r]+)
       | (?P<string>"(?:[^"\\\n]|\\.)*(?:"|\\?))
@@ -160,6 +161,8 @@ def _number_hint(text: str) -> str:
         return f"digits follow the point: {text}0"
     if text.count(".") > 1:
         return "a number has one decimal point; a range is written `start..stop`"
+    if re.fullmatch(r"[0-9.]{1,40}[eE]", text):
+        return f"digits follow the `{text[-1]}`: {text}6"
     name = re.fullmatch(r"([0-9]+)\.?([A-Za-z_][A-Za-z0-9_]{0,30})", text)
     if name:
         return f"a product is written `{name[1][:20]} * {name[2]}`, and a name does not start with a digit"
@@ -172,6 +175,11 @@ def _foreign(tokens: list[Tok], i: int) -> _Problem:
     start = token.start + at
     message = f"{_character(char)} cannot be part of a name"
     return message, "names are written with a-z, A-Z, 0-9 and `_`", start, start + 1
+
+
+def _block(tokens: list[Tok], i: int) -> _Problem:
+    token = tokens[i]
+    return "unexpected `/*`", "comments start with `//` and end with the line", token.start, token.end
 
 
 def _bad(tokens: list[Tok], i: int) -> _Problem:
@@ -194,9 +202,11 @@ def _bad(tokens: list[Tok], i: int) -> _Problem:
 
 def _doc(tokens: list[Tok], i: int) -> _Problem:
     token = tokens[i]
-    rest = (t for t in tokens[i + 1 :] if t.kind not in ("doc", "comment", "line", "blank"))
-    item = next(rest, None)
-    if item is not None and not (item.kind == "word" and item.text == "import"):
+    after = i + 1
+    while after < len(tokens) and tokens[after].kind in ("comment", "line", "blank"):
+        after += 1
+    item = tokens[after] if after < len(tokens) else None
+    if item is not None and (item.kind == "doc" or item.text != "import"):
         return None  # what else may follow is the grammar's business
     before = "" if item is None else ", not an import"
     return f"{DOC_ERROR}{before}", DOC_HINT, token.start, token.start + len(token.text.rstrip())
@@ -205,7 +215,14 @@ def _doc(tokens: list[Tok], i: int) -> _Problem:
 DOC_ERROR = "a doc comment must stand before an op, rule, block, graph or test"
 DOC_HINT = "write `//` for an ordinary comment"
 
-_PROBLEMS = {"string": _string, "number": _number, "foreign": _foreign, "bad": _bad, "doc": _doc}
+_PROBLEMS = {
+    "string": _string,
+    "number": _number,
+    "foreign": _foreign,
+    "block": _block,
+    "bad": _bad,
+    "doc": _doc,
+}
 
 
 def _shown(text: str) -> str:

@@ -57,7 +57,9 @@ def _ranges(exprs: SearchStrategy) -> SearchStrategy:
 def _composite(exprs: SearchStrategy) -> SearchStrategy:
     each = _made(ast.EachIn, exprs, names, _ranges(exprs))
     keywords = _made(ast.KeywordArg, names, exprs)
-    operators = st.sampled_from("or and == != <= >= < > + - ++ * / % @".split())
+    operators = st.sampled_from(
+        ["or", "and", "==", "!=", "<=", ">=", "<", ">", "+", "-", "++", "*", "/", "%", "@"]
+    )
     return st.one_of(
         _made(ast.ListExpr, _tuples(exprs, most=12) | each),
         _made(ast.Call, names, _tuples(exprs), _tuples(keywords), st.just(NOWHERE)),

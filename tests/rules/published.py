@@ -60,7 +60,7 @@ def published() -> tuple[Published, ...]:
     """All of them, single-pattern rules first; empty where the files are not at hand."""
     if not FOLDER.is_dir():
         return ()
-    found = []
+    found: list[Published] = []
     singles = (FOLDER / "converted.txt").read_text(encoding="utf-8").split("\n")
     multis = (FOLDER / "converted_multi.txt").read_text(encoding="utf-8").split("\n")
     for i, line in enumerate(x for x in singles if x.strip()):
@@ -123,7 +123,7 @@ def _expression(e: SExpr, ranks: set[int]) -> str:
             start, stop = f"dim(y0, {axis})", f"dim(y0, {axis}) + dim(y1, {axis})"
             return _call("slice", [x], [f"axis = {axis}", f"start = {start}", f"stop = {stop}"], ranks)
         case ("ewadd" | "ewmul" | "relu" as op, *args):
-            return _call(op, args, [], ranks)
+            return _call(str(op), args, [], ranks)
     raise ValueError(f"unknown operator in {e}")
 
 

@@ -1,8 +1,8 @@
 """Random instances of rewrite rules: concrete types, attributes and values under which a rule applies.
 
-An instance is grown along the source pattern: the operands of one operator are redrawn until it is well-typed,
-then the next operator follows. Dimensions come from a small pool that holds 1, so that broadcasting, grouped
-and depth-wise convolutions and windows that just fit all come up.
+An instance is grown along the source pattern: the operands of one operator are redrawn until it is
+well-typed, then the next operator follows. Dimensions come from a small pool that holds 1, so that
+broadcasting, grouped and depth-wise convolutions and windows that just fit all come up.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tensat_dl.ops.typing import IllTyped, attributes, infer
 
 #: Operators that are exact on integers. A rule of these alone is compared exactly.
 EXACT = frozenset(
-    ("matmul", "conv2d", "ewadd", "ewsub", "ewmul", "smul", "relu", "poolmax", "eye", "conv_identity")
-    + ("transpose", "reshape", "concat", "slice", "enlarge", "merge", "dropout")
+    {"matmul", "conv2d", "ewadd", "ewsub", "ewmul", "smul", "relu", "poolmax", "eye", "conv_identity"}
+    | {"transpose", "reshape", "concat", "slice", "enlarge", "merge", "dropout"}
 )
 #: Operators that are defined on integers, but round. A rule may be true of floats and false of integers.
 ROUNDING = frozenset(("poolavg", "ewdiv", "fill", "conv_average", "reduce_mean"))
@@ -293,7 +293,7 @@ class _Draw:
     def _types(self, name: str, i: int | None) -> list[TensorType]:
         if name.endswith("[..]"):
             name = name.removesuffix("[..]")
-            return list(self.made.get(name, self.env.get(name)))
+            return list(self.made.get(name) or self.env[name])
         return [self._lookup(name, i)]
 
     # ---- draws -------------------------------------------------------------------------------------------

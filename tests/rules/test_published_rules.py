@@ -1,4 +1,4 @@
-"""The pack "taso" finds the rules that TENSAT published from their sources alone; the false ones it does not."""
+"""The pack "taso" finds the rules that TENSAT published from their sources alone, and no false ones."""
 
 from __future__ import annotations
 
