@@ -24,6 +24,7 @@ from tensat_dl.ir.types import DTYPES, TensorType
 from tensat_dl.lang import ast
 from tensat_dl.ops.evaluate import SymType
 from tensat_dl.ops.table import OpTable, coerce
+from tensat_dl.ops.typing import infer
 
 #: Operators of more inputs than this are nested: the engine plans a join over all inputs of a node.
 MAX_ARITY = 12
@@ -245,7 +246,16 @@ def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts:
     for k, m in enumerate(group.members):
         names |= {member(n, k): h for n, h in m.tensors}
     local: dict[str, int] = {}
+    types = dict(view.types)
     outputs = set(rule.target.outputs)
+
+    def add(op: str, attrs: tuple[tuple[str, AttrValue], ...], children: tuple[int, ...]) -> int:
+        handle = store.fresh()
+        facts.nodes.append((handle, op, attrs, children, rule.name))
+        (types[handle],) = infer(ops, op, [types[c] for c in children], dict(attrs)).concrete()
+        facts.types.append((handle, types[handle]))
+        return handle
+
     for node, values in zip(rule.target.nodes, variant.target_attrs, strict=True):
         decl = ops[node.op]
         children = tuple(local.get(a, names.get(a, -1)) for a in node.args)
@@ -255,12 +265,8 @@ def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts:
             assert value is not None, (node.op, a.name, values[a.name])
             attrs.append((a.name, value))
         while len(children) > MAX_ARITY:  # a wide concat, nested
-            part = store.fresh()
-            facts.nodes.append((part, node.op, tuple(attrs), children[:MAX_ARITY], rule.name))
-            children = (part, *children[MAX_ARITY:])
-        handle = store.fresh()
-        facts.nodes.append((handle, node.op, tuple(attrs), children, rule.name))
-        local[node.result] = handle
+            children = (add(node.op, tuple(attrs), children[:MAX_ARITY]), *children[MAX_ARITY:])
+        handle = local[node.result] = add(node.op, tuple(attrs), children)
         if node.result not in outputs:
             facts.merged.append(handle)
     for source, target in zip(rule.source.outputs, rule.target.outputs, strict=True):

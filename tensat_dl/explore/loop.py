@@ -228,6 +228,7 @@ class Explorer:
     def _load(self, facts: Facts) -> None:
         if not facts.nodes:
             return
+        self.store.load_types(facts.types)
         self.store.load_nodes(facts.nodes, run=False)
         self.store.engine.load("in_equal", facts.equal)
         self.store.engine.load("in_merged", [(h,) for h in facts.merged])
