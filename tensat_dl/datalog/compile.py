@@ -34,7 +34,9 @@ class CompiledRule:
     tensors: tuple[str, ...]
     attrs: tuple[tuple[str, str], ...]  #: further columns of the match relation: (sort, name)
     new_nodes: int  #: e-nodes that one application adds at most
-    ranks: frozenset[int] = frozenset()  #: of the tensors that it builds (a group rule's come with their types)
+    ranks: frozenset[int] = (
+        frozenset()
+    )  #: of the tensors that it builds (a group rule's come with their types)
 
     @property
     def name(self) -> str:

@@ -277,7 +277,13 @@ def substitute(value: Any, known: Mapping[Atom, Int]) -> Any:
     return value
 
 
-_REBUILD: Mapping[str, Callable[..., Int]] = {"div": floordiv, "mod": mod, "max": maximum, "min": minimum, "select": select}
+_REBUILD: Mapping[str, Callable[..., Int]] = {
+    "div": floordiv,
+    "mod": mod,
+    "max": maximum,
+    "min": minimum,
+    "select": select,
+}
 
 
 def _substitute_atom(a: Atom, known: Mapping[Atom, Int]) -> Int:

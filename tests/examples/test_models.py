@@ -59,7 +59,9 @@ def test_is_a_documented_graph_of_its_own_name(path: Path) -> None:
     assert [graph.name for graph in graphs] == [path.stem]
     assert all(item.doc for item in items if isinstance(item, ast.GraphItem | ast.Block | ast.Rule | ast.Op))
     # There is something to rewrite with.
-    assert items[0] == ast.Import("standard", span=items[0].span) or any(isinstance(i, ast.Rule) for i in items)
+    assert items[0] == ast.Import("standard", span=items[0].span) or any(
+        isinstance(i, ast.Rule) for i in items
+    )
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
