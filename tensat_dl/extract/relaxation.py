@@ -89,7 +89,9 @@ class Relaxation:
         lower, upper = np.array(self._lower), np.array(self._upper)
         dual[(dual > 0) & (lower == -INFINITY)] = 0.0
         dual[(dual < 0) & (upper == INFINITY)] = 0.0
-        cols, coefs = np.concatenate(self._cols), np.concatenate(self._coefs)
+        # A problem whose rows were all reduced away has no arrays to join.
+        cols = np.concatenate([np.zeros(0, np.int64), *self._cols])
+        coefs = np.concatenate([np.zeros(0), *self._coefs])
         priced = np.bincount(cols, coefs * np.repeat(dual, self._sizes), len(self._form.cost))
         reduced_cost = self._form.cost - priced
         side = np.where(
