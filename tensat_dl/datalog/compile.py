@@ -87,9 +87,10 @@ class _Writer:
         self.schema = schema
         self.usable = [v for v in found if not v.ill_typed]
         self.varying = _varying(found)
-        self.generic = len(self.usable) == len(found) and all(
-            not v.guards and self._direct() for v in self.usable
-        )
+        #: Whether one egglog rule says what all variants do.
+        self.generic = len(self.usable) == len(found) and not any(v.guards for v in found) and self._direct()
+        if self.generic and len({tuple(self.source_atoms(v)) for v in found}) > 1:
+            self.generic = False
         if self.generic:
             self.usable = self.usable[:1]
 
@@ -126,7 +127,8 @@ class _Writer:
         out = []
         for column in constructor.columns:
             expr = given.get(column.attr.name)
-            if self.generic and isinstance(expr, ast.Name) and expr.id in variant.chosen:
+            open_ = self.generic or column.sort == "Ints"
+            if open_ and isinstance(expr, ast.Name) and expr.id in variant.chosen:
                 out.append(variable(expr.id))
                 continue
             value = attrs[column.attr.name]

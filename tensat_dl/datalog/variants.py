@@ -38,21 +38,21 @@ class Variant:
     target_attrs: list[dict[str, Any]] = field(default_factory=list)
     guards: list[Condition] = field(default_factory=list)
     facts: list[Condition] = field(default_factory=list)
-    ill_typed: str = ""  #: why the target never type-checks under this assignment; empty if it may
+    ill_typed: str = ""  #: why the rule never applies under this assignment; empty if it may
 
     def copy(self) -> Variant:
         return Variant(dict(self.types), dict(self.env), dict(self.chosen), list(self.source_attrs))
 
 
 def variants(rule: RewriteRule, ops: OpTable, ranks: Sequence[int]) -> list[Variant]:
-    """Every assignment under which the source may type-check, those with an impossible target marked."""
+    """Every assignment under which the source may type-check; marked are those for which the rule's conditions or
+    the target's types can't hold: whatever tells them apart from the others has to be checked."""
     out = []
     for variant, conditions in _source(rule, ops, ranks):
         facts = Facts()
         facts.add(conditions)
         try:
-            if not _where(rule, variant, facts):
-                continue
+            _where(rule, variant, facts)
             _target(rule, ops, variant, facts)
         except IllTyped as e:
             variant.ill_typed = e.message
@@ -174,9 +174,9 @@ def _pattern_attrs(
                 if isinstance(item, ast.Name | ast.Const):
                     elements.append(value)
                 else:
-                    unknown = sym.atom("attr", f"{node.result}_{a.name}", k)
-                    elements.append(unknown)
-                    equalities += _conjuncts(sym.equal(unknown, value))
+                    element = sym.atom("attr", f"{node.result}_{a.name}", k)
+                    elements.append(element)
+                    equalities += _conjuncts(sym.equal(element, value))
             values[a.name] = tuple(elements)
             continue
         computed.append(keyword)
@@ -191,7 +191,13 @@ def _pattern_attrs(
         if isinstance(value, Opaque):  # such as dtype = dtype(x)
             values[a.name] = value
             continue
-        unknown = _unknown_attr(a, f"{node.result}_{a.name}")
+        name = f"{node.result}_{a.name}"
+        unknown: Any
+        if a.type == "ints":  # the length is matched like a list variable's, the elements are compared
+            variant.chosen[name] = len(value)
+            variant.env[name] = unknown = tuple(sym.atom("elem", name, k) for k in range(len(value)))
+        else:
+            unknown = _unknown_attr(a, name)
         equalities += _conjuncts(sym.equal(unknown, value))
         values[a.name] = unknown
     return values, equalities
@@ -221,27 +227,23 @@ def _conjuncts(c: sym.Bool) -> list[Condition]:
 # ---- conditions and target ------------------------------------------------------------------------------
 
 
-def _where(rule: RewriteRule, variant: Variant, facts: Facts) -> bool:
-    """Adds the rule's own conditions to the guards; False if they can't hold."""
+def _where(rule: RewriteRule, variant: Variant, facts: Facts) -> None:
+    """Adds the rule's own conditions to the guards. Raises `IllTyped` if they can't hold."""
     for expr in rule.conditions:
         env = dict(variant.env)
-        try:
-            condition = evaluate(_with_facts(expr, env), env)
-        except EvaluationError:
-            return False
+        condition = evaluate(_with_facts(expr, env), env)
         if condition is False:
-            return False
+            raise IllTyped("a condition of the rule does not hold")
         for c in _conjuncts(condition):
             if c.kind == "weight" or _has_value(c):
                 variant.facts.append(c)
                 continue
             rest = facts.unproven(c)
             if rest is False:
-                return False
+                raise IllTyped("a condition of the rule does not hold")
             if rest is not True:
                 variant.guards.append(c)
                 facts.add([c])
-    return True
 
 
 def _has_value(c: Condition) -> bool:

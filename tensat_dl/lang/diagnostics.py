@@ -16,13 +16,15 @@ WIDTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One message. ``span`` is None for a file that could not be read at all."""
+    """One message. ``span`` is None for a file that could not be read at all; ``notes`` are facts that explain it,
+    ``hint`` is what to do."""
 
     message: str
     span: Span | None
     hint: str = ""
     severity: Literal["error", "warning"] = "error"
     path: str = ""
+    notes: tuple[str, ...] = ()
 
     def render(self) -> str:
         """``file:line:col: error: message``, the source line, a caret line, and the hint."""
@@ -33,6 +35,7 @@ class Diagnostic:
             number, column = source.position(self.span.start)
             lines = [f"{source.path}:{number}:{column}: {self.severity}: {self.message}"]
             lines += _excerpt(source.line(number), number, column, self.span.end - self.span.start)
+        lines += [f"  = note: {note}" for note in self.notes]
         if self.hint:
             lines.append(f"  = hint: {self.hint}")
         return "\n".join(lines)
@@ -75,9 +78,9 @@ class TsrError(Exception):
         return "\n\n".join(d.render() for d in self.diagnostics)
 
 
-def error(span: Span, message: str, hint: str = "") -> TsrError:
+def error(span: Span, message: str, hint: str = "", notes: Iterable[str] = ()) -> TsrError:
     """One located error, ready to raise."""
-    return TsrError([Diagnostic(message, span, hint)])
+    return TsrError([Diagnostic(message, span, hint, notes=tuple(notes))])
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

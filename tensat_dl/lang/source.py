@@ -45,3 +45,9 @@ class Span:
     @property
     def text(self) -> str:
         return self.source.text[self.start : self.end]
+
+    @property
+    def place(self) -> str:
+        """``file:line:column`` of its first character."""
+        line, column = self.source.position(self.start)
+        return f"{self.source.path}:{line}:{column}"

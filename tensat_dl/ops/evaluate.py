@@ -9,6 +9,7 @@ from typing import Any
 from tensat_dl.ir.types import DTYPES, TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.diagnostics import did_you_mean, error
+from tensat_dl.lang.source import Span
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
 
@@ -25,7 +26,15 @@ AnyType = TensorType | SymType
 
 
 class Absent(Exception):
-    """An optional tensor that is not there was used."""
+    """An optional tensor that is not there was used. Its argument is the name."""
+
+
+class Unknown:
+    """The value of a name whose statement failed. Whatever uses it fails too, and stays silent about it."""
+
+
+class Failed(Exception):
+    """Something failed for a reason that is reported already."""
 
 
 class Lazy:
@@ -43,7 +52,12 @@ def evaluate(expr: ast.Expr, env: Env) -> Any:
 
     Raises `TsrError` for an unknown name or a misuse, `EvaluationError` if there is no value.
     """
-    return _EVALUATE[type(expr)](expr, env)
+    try:
+        return _EVALUATE[type(expr)](expr, env)
+    except EvaluationError as e:
+        if e.span is None:  # the innermost expression that has no value
+            e.span = expr.span
+        raise
 
 
 def _list_expr(expr: ast.ListExpr, env: Env) -> tuple[Any, ...]:
@@ -67,11 +81,32 @@ def _unary(expr: ast.Unary, env: Env) -> Any:
 
 
 def _index(expr: ast.Index, env: Env) -> Any:
-    items = _list(evaluate(expr.base, env), expr.base)
+    items = evaluate(expr.base, env)
+    if isinstance(items, dict):
+        return member(expr, items, _known_int(evaluate(expr.index, env), expr.index))
+    items = _list(items, expr.base)
     i = _int(evaluate(expr.index, env), expr.index)
-    if isinstance(i, int) and not -len(items) <= i < len(items):
-        raise EvaluationError(f"index {i} is outside a list of {len(items)}")
-    return items[i] if isinstance(i, int) else sym.select(items, i)
+    if isinstance(i, Sym):
+        return sym.select(items, i)
+    if not -len(items) <= i < len(items):
+        raise EvaluationError(f"a list of {len(items)} has no element {i}")
+    return items[i]
+
+
+def member(expr: ast.Index, items: Mapping[int, Any], i: int) -> Any:
+    """Element i of a list of tensors."""
+    if i not in items:
+        keys = sorted(items)
+        if not keys:
+            hint = "it is empty"
+        elif keys == list(range(len(keys))):
+            hint = f"it has elements 0 to {len(keys) - 1}" if len(keys) > 1 else "it has one element, 0"
+        else:
+            hint = f"it has {', '.join(map(str, keys[:8]))}{', ..' if len(keys) > 8 else ''}"
+        raise error(expr.span, f"`{expr.base.span.text}` has no element {i}", hint)
+    if isinstance(items[i], Unknown):
+        raise Failed
+    return items[i]
 
 
 def _section(expr: ast.Section, env: Env) -> tuple[Any, ...]:
@@ -86,23 +121,29 @@ def _call(expr: ast.Call, env: Env) -> Any:
     function = FUNCTIONS.get(fn)
     if function is None:
         raise error(expr.fn_span, f"unknown function `{fn}`", did_you_mean(fn, FUNCTIONS))
-    if expr.attrs:
-        raise error(expr.attrs[0].span, f"`{fn}` takes no attributes")
+    check_call(expr)
     if isinstance(expr.args, ast.EachIn):
-        values = [tuple(_each(expr.args, env))]
-    else:
-        values = [evaluate(a, env) for a in expr.args]
-    low, high, implementation = function
-    if not low <= len(values) <= high:
-        raise error(expr.span, f"`{fn}` takes {_count(low, high)}, not {len(values)}")
-    try:
-        return implementation(*values)
-    except TypeError as e:
-        raise error(expr.span, f"`{fn}` can't be applied to this: {e}") from None
+        return function.apply(_argument(function.kind(0, 1), tuple(_each(expr.args, env)), expr.args.span))
+    n = len(expr.args)
+    return function.apply(
+        *(_argument(function.kind(i, n), evaluate(a, env), a.span) for i, a in enumerate(expr.args))
+    )
 
 
-def _count(low: int, high: int) -> str:
-    return f"{low} argument{'s' if low != 1 else ''}" if low == high else f"{low} or more arguments"
+def check_call(expr: ast.Call) -> None:
+    """Raises `TsrError` if a function is called with attributes or a wrong number of arguments."""
+    function = FUNCTIONS[expr.fn]
+    if expr.attrs:
+        raise error(expr.attrs[0].span, f"`{expr.fn}` takes no attributes", f"its form is {function.form}")
+    count = 1 if isinstance(expr.args, ast.EachIn) else len(expr.args)
+    if count != len(function.parameters) and not (function.many and count):
+        want = "1 or more" if function.many else str(len(function.parameters))
+        plural = "s" if want != "1" else ""
+        raise error(
+            expr.span,
+            f"`{expr.fn}` takes {want} argument{plural}, not {count}",
+            f"its form is {function.form}",
+        )
 
 
 def _lookup(expr: ast.Name, env: Env) -> Any:
@@ -113,7 +154,9 @@ def _lookup(expr: ast.Name, env: Env) -> Any:
         raise error(expr.span, f"unknown name `{name}`", did_you_mean(name, [*env, *DTYPES]))
     value = env[name]
     if value is None:
-        raise Absent
+        raise Absent(name)
+    if isinstance(value, Unknown):
+        raise Failed
     if isinstance(value, Lazy):
         env[name] = value = evaluate(value.expr, env)
     return value
@@ -135,7 +178,7 @@ def range_values(over: ast.Range, env: Env) -> list[Any]:
     start = _known_int(evaluate(over.start, env), over.start)
     stop = _known_int(evaluate(over.stop, env), over.stop)
     if stop - start > 100_000:
-        raise error(over.span, f"the range has {stop - start:,} elements; at most 100,000 are allowed")
+        raise error(over.span, f"the range has {stop - start:,} elements", "at most 100,000 are allowed")
     return list(range(start, stop))
 
 
@@ -207,6 +250,8 @@ def describe(value: Any) -> str:
     match value:
         case TensorType() | SymType():
             return "a tensor"
+        case dict():
+            return "a list of tensors"
         case tuple():
             return "a list"
         case bool() | Condition():
@@ -221,9 +266,9 @@ def describe(value: Any) -> str:
 
 
 def _int(value: Any, at: ast.Expr) -> Int:
-    if isinstance(value, bool) or not isinstance(value, int | Sym):
+    if not _is_int(value):
         raise error(at.span, f"expected an integer, found {describe(value)}")
-    return value
+    return value  # type: ignore[no-any-return]
 
 
 def _known_int(value: Any, at: ast.Expr) -> int:
@@ -262,18 +307,56 @@ _EVALUATE: Mapping[type, Callable[[Any, Env], Any]] = {
 # ---- functions ------------------------------------------------------------------------------------------
 
 
-def _tensor(value: Any) -> AnyType:
-    if not isinstance(value, TensorType | SymType):
-        raise TypeError(f"expected a tensor, found {describe(value)}")
+@dataclass(frozen=True, slots=True)
+class Function:
+    """``parameters`` are what its arguments must be, see `_argument`; with ``many`` it also takes integers in any
+    number in place of its list."""
+
+    form: str
+    parameters: tuple[str, ...]
+    apply: Callable[..., Any]
+    many: bool = False
+
+    def kind(self, i: int, count: int) -> str:
+        """What argument i of ``count`` must be."""
+        return "integer" if self.many and count > 1 else self.parameters[i]
+
+
+def _argument(kind: str, value: Any, at: Span) -> Any:
+    """The value if it is of the kind that a function takes."""
+    if isinstance(value, Opaque):
+        return value
+    items = value if isinstance(value, tuple) else ()
+    ok = False
+    match kind:
+        case "tensor":
+            ok = isinstance(value, TensorType | SymType)
+        case "integer":
+            ok = _is_int(value)
+        case "list":
+            ok = isinstance(value, tuple | dict)
+        case "list of integers":
+            ok = isinstance(value, tuple) and all(_is_int(i) for i in items)
+        case "list of conditions":
+            ok = isinstance(value, tuple) and all(isinstance(i, bool | Condition) for i in items)
+    if not ok:
+        article = "an" if kind[0] in "aeiou" else "a"
+        found = f"a list with {describe(_odd_one(kind, items))} in it" if items else describe(value)
+        raise error(at, f"expected {article} {kind}, found {found}")
     return value
 
 
-def _rank(x: Any) -> int:
-    return len(_tensor(x).shape)
+def _odd_one(kind: str, items: tuple[Any, ...]) -> Any:
+    wanted = bool | Condition if kind == "list of conditions" else int | Sym
+    return next((i for i in items if not isinstance(i, wanted) or isinstance(i, bool)), items[0])
 
 
-def _dim(x: Any, i: Int) -> Int:
-    shape = _tensor(x).shape
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int | Sym) and not isinstance(value, bool)
+
+
+def _dim(x: AnyType, i: Int) -> Int:
+    shape = x.shape
     if isinstance(i, int) and not -len(shape) <= i < len(shape):
         raise EvaluationError(f"a tensor of rank {len(shape)} has no dimension {i}")
     return sym.select(shape, i)
@@ -281,9 +364,9 @@ def _dim(x: Any, i: Int) -> Int:
 
 def _set(items: tuple[Int, ...], index: Int, value: Int) -> tuple[Int, ...]:
     if not isinstance(index, int):
-        raise TypeError("the position is not known when rules are compiled")
+        raise EvaluationError("the position is not known when rules are compiled")
     if not -len(items) <= index < len(items):
-        raise EvaluationError(f"index {index} is outside a list of {len(items)}")
+        raise EvaluationError(f"a list of {len(items)} has no element {index}")
     out = list(items)
     out[index] = value
     return tuple(out)
@@ -348,20 +431,20 @@ def _distinct(items: tuple[Int, ...]) -> sym.Bool:
     return sym.all_of(sym.negate(sym.equal(a, b)) for i, a in enumerate(items) for b in items[:i])
 
 
-#: name -> (fewest arguments, most arguments, implementation)
-FUNCTIONS: Mapping[str, tuple[int, int, Callable[..., Any]]] = {
-    "rank": (1, 1, _rank),
-    "dim": (2, 2, _dim),
-    "shape": (1, 1, lambda x: _tensor(x).shape),
-    "dtype": (1, 1, lambda x: _tensor(x).dtype),
-    "len": (1, 1, len),
-    "prod": (1, 1, _prod),
-    "sum": (1, 1, _sum),
-    "max": (1, 16, _extreme(sym.maximum)),
-    "min": (1, 16, _extreme(sym.minimum)),
-    "all": (1, 1, sym.all_of),
-    "any": (1, 1, sym.any_of),
-    "set": (3, 3, _set),
-    "broadcast": (2, 2, _broadcast),
-    "distinct": (1, 1, _distinct),
+_INTS, _CONDITIONS = "list of integers", "list of conditions"
+FUNCTIONS: Mapping[str, Function] = {
+    "rank": Function("rank(x)", ("tensor",), lambda x: len(x.shape)),
+    "dim": Function("dim(x, i)", ("tensor", "integer"), _dim),
+    "shape": Function("shape(x)", ("tensor",), lambda x: x.shape),
+    "dtype": Function("dtype(x)", ("tensor",), lambda x: x.dtype),
+    "len": Function("len(list)", ("list",), len),
+    "prod": Function("prod(list)", (_INTS,), _prod),
+    "sum": Function("sum(list)", (_INTS,), _sum),
+    "max": Function("max(a, b, ..) or max(list)", (_INTS,), _extreme(sym.maximum), many=True),
+    "min": Function("min(a, b, ..) or min(list)", (_INTS,), _extreme(sym.minimum), many=True),
+    "all": Function("all(condition for i in 0..n)", (_CONDITIONS,), sym.all_of),
+    "any": Function("any(condition for i in 0..n)", (_CONDITIONS,), sym.any_of),
+    "set": Function("set(list, position, value)", (_INTS, "integer", "integer"), _set),
+    "broadcast": Function("broadcast(shape(x), shape(y))", (_INTS, _INTS), _broadcast),
+    "distinct": Function("distinct(list)", (_INTS,), _distinct),
 }

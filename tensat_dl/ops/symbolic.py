@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tensat_dl.lang.source import Span
+
 Atom = tuple[Any, ...]
 Monomial = tuple[Atom, ...]
 
@@ -61,7 +63,11 @@ Bool = bool | Condition
 
 
 class EvaluationError(Exception):
-    """An expression has no value: division by zero, an index out of range, a list where a number is needed."""
+    """An expression has no value: division by zero, an index out of range, a list where a number is needed.
+
+    ``span`` is that expression's, once it is known."""
+
+    span: Span | None = None
 
 
 def atom(*parts: Any) -> Sym:

@@ -9,17 +9,20 @@ from typing import Any
 from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.evaluate import Absent, AnyType, Broadcast, Env, Lazy, SymType, evaluate
+from tensat_dl.ops.evaluate import Absent, AnyType, Broadcast, Env, Lazy, SymType, Unknown, evaluate
 from tensat_dl.ops.symbolic import Condition, EvaluationError
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable
 
 
 class IllTyped(Exception):
-    """An application violates a constraint. ``message`` is the constraint's own text."""
+    """An application violates a constraint. ``message`` is the constraint's own text, and continues a sentence
+    such as "matmul requires that ..". The constraint itself and what its names stand for explain more."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, condition: ast.Expr | None = None, env: Env | None = None) -> None:
         super().__init__(message)
         self.message = message
+        self.condition = condition
+        self.env: Env = env or {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +70,21 @@ def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str
     env = environment(decl, inputs, attrs)
     found: list[Condition] = []
 
-    def hold(condition: sym.Bool, message: str) -> None:
+    def hold(condition: sym.Bool, message: str, expr: ast.Expr | None = None) -> None:
         if condition is False:
-            raise IllTyped(message)
+            raise IllTyped(message, expr, env)
         if isinstance(condition, Condition):
             found.extend(condition.args if condition.kind == "and" else (condition,))
 
     for stmt in decl.requires:
         assert stmt.value is not None
-        message = stmt.message or stmt.value.span.text
+        message = stmt.message or f"`{' '.join(stmt.value.span.text.split())}`"
         try:
-            hold(evaluate(stmt.value, env), message)
+            hold(evaluate(stmt.value, env), message, stmt.value)
         except Absent:
             continue
         except EvaluationError as e:
-            raise IllTyped(f"{message} ({e})") from None
+            raise IllTyped(f"{message} ({e})", stmt.value, env) from None
     types = []
     try:
         for shape_expr, dtype_expr in zip(decl.shapes, decl.dtypes, strict=True):
@@ -94,7 +97,7 @@ def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str
                     raise IllTyped("every dimension of the result is positive")
             types.append(SymType(dtype, tuple(shape)))
     except EvaluationError as e:
-        raise IllTyped(str(e)) from None
+        raise IllTyped(f"its shape can be computed ({e})") from None
     return Typing(tuple(types), tuple(dict.fromkeys(found)))
 
 
@@ -141,14 +144,19 @@ def defaults(decl: OpDecl) -> dict[str, Any]:
     return {a.name: a.default for a in decl.attrs if a.default is not None}
 
 
+#: What a name may stand for and still be read as a word in attribute position.
+_NO_ATTRIBUTE = (TensorType, SymType, Unknown)
+
+
 def attributes(
     decl: OpDecl, given: Sequence[ast.KeywordArg], env: Env, inputs: Sequence[AnyType]
 ) -> dict[str, Any]:
     """The attributes of an application: those given, evaluated in ``env``, and defaults for the others.
 
-    A name that ``env`` does not know may be a choice (``act = relu``) or a preset (``pads = same``). int[n]
-    attributes become tuples; a float attribute given an integer becomes a float. Presets come last because they
-    use the other attributes.
+    A name that ``env`` does not know, or knows as a tensor, may be a choice (``act = relu``) or a preset (``pads =
+    same``); a value that is the word of a preset, such as a block's attribute, stands for it too. int[n] attributes
+    become tuples; a float attribute given an integer becomes a float. Presets come last because they use the other
+    attributes.
     """
     values = defaults(decl)
     presets: list[tuple[str, ast.Expr]] = []
@@ -156,7 +164,7 @@ def attributes(
         expr = keyword.value
         a = decl.attr(keyword.name)
         assert a is not None
-        if isinstance(expr, ast.Name) and expr.id not in env:
+        if isinstance(expr, ast.Name) and (expr.id not in env or isinstance(env[expr.id], _NO_ATTRIBUTE)):
             preset = decl.preset(a.name, expr.id)
             if preset is not None:
                 presets.append((a.name, preset))
@@ -165,6 +173,9 @@ def attributes(
                 values[a.name] = expr.id
                 continue
         value = evaluate(expr, env)
+        if isinstance(value, str) and (preset := decl.preset(a.name, value)) is not None:
+            presets.append((a.name, preset))
+            continue
         if a.length is not None and not isinstance(value, tuple):
             value = (value,) * a.length
         if a.type == "float" and isinstance(value, int) and not isinstance(value, bool):

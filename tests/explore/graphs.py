@@ -1,0 +1,69 @@
+"""Graphs, rules and explorations for tests, from text as a user writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tensat_dl import resources
+from tensat_dl.explore.loop import Explorer, Step
+from tensat_dl.explore.types import Limits
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.lang.elaborate import elaborate
+from tensat_dl.lang.program import Program, load_program
+from tensat_dl.ops.table import OpTable
+
+
+@cache
+def library() -> Program:
+    """Every rule of every pack, and every operator."""
+    packs = sorted(p.stem for p in resources.rules().glob("*.tsr"))
+    return load_program(str(resources.rules() / "ops.tsr"), tuple(p for p in packs if p != "ops"))
+
+
+@cache
+def pack(name: str) -> tuple[RewriteRule, ...]:
+    """The rules of a pack, compositions included."""
+    return load_program(str(resources.rules() / "ops.tsr"), (name,)).rules
+
+
+def rules_named(*names: str) -> tuple[RewriteRule, ...]:
+    """Rules of the library."""
+    return tuple(r for r in library().rules if r.name in names)
+
+
+def program_of(text: str) -> Program:
+    """The program that a text says, without the library's rules."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "test.tsr"
+        path.write_text(text)
+        return load_program(str(path))
+
+
+def graph_in(program: Program) -> Graph:
+    """The only graph of a program."""
+    (item,) = program.graphs.values()
+    return elaborate(item, program.ops, program.blocks)
+
+
+def graph_of(body: str) -> Graph:
+    """The graph with these statements, of the library's operators."""
+    return graph_in(program_of(f"graph g {{\n{body}\n}}"))
+
+
+def steps_of(
+    graph: Graph, rules: Sequence[RewriteRule], limits: Limits | None = None, ops: OpTable | None = None
+) -> list[Step]:
+    """All steps of an exploration in this process."""
+    return list(Explorer(graph, ops or library().ops, tuple(rules), limits or Limits()).run())
+
+
+def explored(
+    graph: Graph, rules: Sequence[RewriteRule], limits: Limits | None = None, ops: OpTable | None = None
+) -> EGraph:
+    """The e-graph after the last step."""
+    return steps_of(graph, rules, limits, ops)[-1].egraph

@@ -1,0 +1,227 @@
+"""An e-graph in plain Python to compare the engine with: slow, and simple enough to be believed.
+
+Rules are matched by trying every e-node for every node of the pattern. Whether a match is applied is decided by
+the concrete evaluator alone, once all types and attributes are known: no ranks, no guards, no symbols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.graph import Attrs, Graph
+from tensat_dl.ir.rule import PatternNode, RewriteRule
+from tensat_dl.ir.types import TensorType
+from tensat_dl.lang import ast
+from tensat_dl.lang.diagnostics import TsrError
+from tensat_dl.ops.evaluate import evaluate
+from tensat_dl.ops.symbolic import EvaluationError
+from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import IllTyped, attributes, defaults, infer
+
+Key = tuple[str, Attrs, tuple[int, ...]]
+
+#: A match: e-classes of the source's tensors, values of its attribute variables.
+Match = tuple[dict[str, int], dict[str, Any]]
+
+
+class Reference:
+    """E-classes are numbers; `nodes` says for every e-node in which e-class it is."""
+
+    def __init__(self, graph: Graph, ops: OpTable) -> None:
+        self.ops = ops
+        self.parent: list[int] = []
+        self.types: list[TensorType] = []
+        self.nodes: dict[Key, int] = {}
+        self.of_source: list[int] = []
+        for node in graph.nodes:
+            kids = tuple(self.of_source[i] for i in node.inputs)
+            self.of_source.append(self.add(node.op, node.attrs, kids, node.type))
+
+    def find(self, c: int) -> int:
+        while self.parent[c] != c:
+            c = self.parent[c]
+        return c
+
+    def add(self, op: str, attrs: Attrs, children: Sequence[int], type_: TensorType) -> int:
+        key = (op, attrs, tuple(map(self.find, children)))
+        if key not in self.nodes:
+            self.nodes[key] = len(self.parent)
+            self.parent.append(len(self.parent))
+            self.types.append(type_)
+        return self.find(self.nodes[key])
+
+    def union(self, a: int, b: int) -> None:
+        a, b = self.find(a), self.find(b)
+        assert self.types[a] == self.types[b], "two e-classes of different types are united"
+        self.parent[max(a, b)] = min(a, b)
+
+    def rebuild(self) -> None:
+        """Congruence: equal operators of equal operands are equal."""
+        while True:
+            known: dict[Key, int] = {}
+            for (op, attrs, children), c in self.nodes.items():
+                key = (op, attrs, tuple(map(self.find, children)))
+                self.union(c, known.setdefault(key, c))
+            if known.keys() == self.nodes.keys():
+                break
+            self.nodes = known
+        self.nodes = {k: self.find(c) for k, c in self.nodes.items()}
+
+    def weights(self) -> set[int]:
+        """E-classes that are computed from weights alone."""
+        known: set[int] = set()
+        while True:
+            more = {
+                c
+                for (op, _, children), c in self.nodes.items()
+                if op != "input" and not self.ops[op].opaque and known.issuperset(children)
+            }
+            if more <= known:
+                return known
+            known |= more
+
+    def values(self) -> dict[int, float]:
+        """The values of constants, by e-class."""
+        return {c: dict(attrs)["value"] for (op, attrs, _), c in self.nodes.items() if op == "fill"}  # type: ignore[misc]
+
+    # ---- matching ----------------------------------------------------------------------------------------
+
+    def matches(self, rule: RewriteRule) -> Iterator[Match]:
+        """Every match of a rule that may be applied."""
+        weights, values = self.weights(), self.values()
+        for tensors, variables in self._search(tuple(reversed(rule.source.nodes)), {}, {}):
+            env = {**{n: self.types[c] for n, c in tensors.items()}, **variables}
+
+            def holds(c: ast.Expr, tensors: Mapping[str, int] = tensors, env: dict[str, Any] = env) -> bool:
+                match c:
+                    case ast.Call("weight", (ast.Name(x),)):
+                        return tensors[x] in weights
+                    case ast.Binary("==", ast.Call("value", (ast.Name(x),)), number):
+                        return values.get(tensors[x]) == evaluate(number, env)
+                try:
+                    return evaluate(c, env) is True
+                except EvaluationError:
+                    return False
+
+            if all(self._demands(n, tensors, variables) for n in rule.source.nodes) and all(
+                map(holds, rule.conditions)
+            ):
+                yield tensors, variables
+
+    def _search(
+        self, pattern: Sequence[PatternNode], tensors: dict[str, int], variables: dict[str, Any]
+    ) -> Iterator[Match]:
+        if not pattern:
+            yield tensors, variables
+            return
+        node, rest = pattern[0], pattern[1:]
+        for (op, attrs, children), c in list(self.nodes.items()):
+            if op != node.op or len(children) != len(node.args):
+                continue
+            found = dict(tensors)
+            names = [(node.result, c), *zip(node.args, children, strict=True)]
+            if not all(found.setdefault(name, d) == d for name, d in names):
+                continue
+            bound = dict(variables)
+            if all(
+                bound.setdefault(name, value) == value for name, value in self._bindings(node, dict(attrs))
+            ):
+                yield from self._search(rest, found, {**bound, f"attributes of {node.result}": dict(attrs)})
+
+    def _bindings(self, node: PatternNode, actual: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Attribute variables of a pattern node, and the values that they get."""
+        decl = self.ops[node.op]
+        for keyword in node.attrs:
+            a = decl.attr(keyword.name)
+            assert a is not None
+            value, expr = actual[a.name], keyword.value
+            if isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple) and a.length:
+                pairs = list(zip(expr.items, value, strict=True))
+            else:
+                pairs = [(expr, value)]
+            for e, v in pairs:
+                if isinstance(e, ast.Name) and e.id not in a.choices and decl.preset(a.name, e.id) is None:
+                    yield e.id, v
+
+    def _demands(self, node: PatternNode, tensors: Mapping[str, int], variables: Mapping[str, Any]) -> bool:
+        """Whether a matched e-node has exactly the attributes that its pattern asks for."""
+        decl = self.ops[node.op]
+        inputs = [self.types[tensors[a]] for a in node.args]
+        env = {**{n: self.types[c] for n, c in tensors.items()}, **variables}
+        try:
+            wanted = {**defaults(decl), **attributes(decl, node.attrs, env, inputs)}
+        except EvaluationError:
+            return False
+        actual: dict[str, Any] = variables[f"attributes of {node.result}"]
+        return wanted == actual
+
+    # ---- applying ----------------------------------------------------------------------------------------
+
+    def apply(self, rule: RewriteRule, match: Match) -> bool:
+        """Builds the target of a match and unites the outputs; False if the target does not type-check."""
+        tensors, variables = match
+        env: dict[str, Any] = {**{n: self.types[c] for n, c in tensors.items()}, **variables}
+        local: dict[str, int] = {}
+        types: dict[str, TensorType] = {}
+        plan: list[tuple[str, str, Attrs, tuple[str, ...], TensorType]] = []
+        lets = list(rule.target.lets)
+        try:
+            for node in rule.target.nodes:
+                for name, expr in list(lets):
+                    try:
+                        env[name] = evaluate(expr, env)
+                    except TsrError:  # it names what is not built yet
+                        continue
+                    lets.remove((name, expr))
+                decl = self.ops[node.op]
+                inputs = [types.get(a) or self.types[tensors[a]] for a in node.args]
+                attrs = attributes(decl, node.attrs, env, inputs)
+                (type_,) = infer(self.ops, node.op, inputs, attrs).concrete()
+                types[node.result] = type_
+                env.setdefault(node.result, type_)
+                ordered = tuple((a.name, attrs[a.name]) for a in decl.attrs)
+                plan.append((node.result, node.op, ordered, node.args, type_))
+        except (IllTyped, EvaluationError):
+            return False
+        for source, target in zip(rule.source.outputs, rule.target.outputs, strict=True):
+            if (types.get(target) or self.types[tensors[target]]) != self.types[tensors[source]]:
+                return False
+        for result, op, attrs_, args, type_ in plan:
+            children = [local[a] if a in local else tensors[a] for a in args]
+            local[result] = self.add(op, attrs_, children, type_)
+        for source, target in zip(rule.source.outputs, rule.target.outputs, strict=True):
+            self.union(tensors[source], local[target] if target in local else tensors[target])
+        return True
+
+    def step(self, rule: RewriteRule) -> int:
+        """Applies a rule to every match there is now; the number of matches that were applied."""
+        applied = sum([self.apply(rule, m) for m in list(self.matches(rule))])
+        self.rebuild()
+        return applied
+
+
+def counterparts(egraph: EGraph, reference: Reference) -> tuple[list[str], dict[int, int]]:
+    """E-nodes of an e-graph that the reference does not have, as text; and the reference's e-class of each
+    e-class."""
+    found: dict[int, int] = {}
+    missing: list[str] = []
+    waiting = list(range(egraph.num_nodes))
+    while waiting:
+        later = []
+        for n in waiting:
+            children = egraph.children_of(n)
+            if any(c not in found for c in children):
+                later.append(n)
+                continue
+            c = int(egraph.node_class[n])
+            key = (egraph.op[n], egraph.attrs[n], tuple(found[k] for k in children))
+            its = reference.nodes.get(key)
+            if its is None or found.setdefault(c, its) != its:
+                what = "does not exist" if its is None else "is in another e-class"
+                missing.append(f"{key} of rule {egraph.origin[n]!r} {what}")
+        if len(later) == len(waiting):
+            break
+        waiting = later
+    return missing, found
