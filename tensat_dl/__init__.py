@@ -15,6 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+# The function `extract` below has the name of a package. Loading a package binds its name here, but only the first
+# time, so that happens before the function is defined.
+import tensat_dl.extract  # noqa: F401
+
 if TYPE_CHECKING:
     from tensat_dl.extract.types import Extraction
     from tensat_dl.extract.types import Limits as ExtractLimits
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
     from tensat_dl.ir.graph import Graph
     from tensat_dl.ir.rule import RewriteRule
     from tensat_dl.ops.table import OpTable
-    from tensat_dl.optimize import Options
+    from tensat_dl.pipeline import Options
     from tensat_dl.result import Result
 
 __all__ = ["Model", "extract", "load", "optimize"]
@@ -60,7 +64,7 @@ def load(path: str, graph: str | None = None, packs: Sequence[str] = ()) -> Mode
 
 def optimize(model: Model, options: Options | None = None) -> Result:
     """The cheapest equivalent graph found (``result.after.graph``) and how it was found."""
-    from tensat_dl.optimize import optimize as run
+    from tensat_dl.pipeline import optimize as run
 
     return run(model.graph, model.ops, model.rules, options)[0]
 

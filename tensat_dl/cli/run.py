@@ -119,7 +119,7 @@ def command(
 
         from tensat_dl.explore.types import Limits
         from tensat_dl.extract.types import Limits as ExtractLimits
-        from tensat_dl.optimize import Options, optimize
+        from tensat_dl.pipeline import Options, optimize
 
         memory = None if max_memory is None else max_memory * 1024 * 1024
         options = Options(

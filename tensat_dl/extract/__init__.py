@@ -1,17 +1,4 @@
-"""Extraction: the cheapest acyclic graph that a priced e-graph holds. Only this folder knows SCIP."""
+"""Extraction: the cheapest acyclic graph that a priced e-graph holds. Only this folder knows SCIP.
 
-from tensat_dl.extract.api import METHODS, extract
-from tensat_dl.extract.check import ExtractionCheckError, check
-from tensat_dl.extract.types import CyclicEGraphError, Extraction, ExtractionError, Limits, Progress
-
-__all__ = [
-    "METHODS",
-    "CyclicEGraphError",
-    "Extraction",
-    "ExtractionCheckError",
-    "ExtractionError",
-    "Limits",
-    "Progress",
-    "check",
-    "extract",
-]
+Nothing is imported here: `tensat_dl.extract` is also the name of a function (see there).
+"""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensat_dl.extract import extract
+from tensat_dl.extract.api import extract
 from tensat_dl.ir.egraph_json import EGraphFormatError, dumps, loads, loads_named
 from tensat_dl.ir.types import TensorType
 

@@ -5,14 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tensat_dl.extract import (
-    CyclicEGraphError,
-    Extraction,
-    ExtractionCheckError,
-    ExtractionError,
-    check,
-    extract,
-)
+from tensat_dl.extract.api import extract
+from tensat_dl.extract.check import ExtractionCheckError, check
+from tensat_dl.extract.types import CyclicEGraphError, Extraction, ExtractionError
 
 from .builders import egraph
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tensat_dl.extract import extract
+from tensat_dl.extract.api import extract
 
 from .builders import brute_force, egraph, random_egraph
 
