@@ -12,7 +12,7 @@ Everything heavy is imported when it is first needed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 # The function `extract` below has the name of a package. Loading a package binds its name here, but only the first
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tensat_dl.ir.graph import Graph
     from tensat_dl.ir.rule import RewriteRule
     from tensat_dl.ops.table import OpTable
-    from tensat_dl.pipeline import Options
     from tensat_dl.result import Result
 
 __all__ = ["Model", "extract", "load", "optimize"]
@@ -40,19 +39,15 @@ class Model:
     ops: OpTable
     rules: tuple[RewriteRule, ...]
 
-    def with_rules(self, rules: Sequence[RewriteRule]) -> Model:
-        """The same graph with other rules."""
-        return replace(self, rules=tuple(rules))
 
-
-def load(path: str, graph: str | None = None, packs: Sequence[str] = ()) -> Model:
+def load(path: str, graph: str | None = None, rules: Sequence[str] = ()) -> Model:
     """The graph of a .tsr file (``graph`` names it if there are several) with the rules that it imports, and
-    those of further ``packs``. Raises `tensat_dl.lang.diagnostics.TsrError`."""
+    those of further packs or files ``rules``. Raises `tensat_dl.lang.diagnostics.TsrError`."""
     from tensat_dl.lang.diagnostics import Diagnostic, TsrError
     from tensat_dl.lang.elaborate import elaborate
     from tensat_dl.lang.program import load_program
 
-    program = load_program(path, tuple(packs))
+    program = load_program(path, tuple(rules))
     name = graph if graph is not None else next(iter(program.graphs), None)
     if name not in program.graphs or (graph is None and len(program.graphs) > 1):
         known = ", ".join(program.graphs) or "none"
@@ -62,11 +57,42 @@ def load(path: str, graph: str | None = None, packs: Sequence[str] = ()) -> Mode
     return Model(typed, program.ops, program.rules)
 
 
-def optimize(model: Model, options: Options | None = None) -> Result:
-    """The cheapest equivalent graph found (``result.after.graph``) and how it was found."""
+def optimize(
+    graph: Model,
+    rules: Sequence[RewriteRule] | None = None,
+    *,
+    device: str = "h100",
+    k_multi: int = 1,
+    max_nodes: int = 50_000,
+    max_iters: int = 15,
+    time_limit: float | None = None,
+    max_memory: int | None = None,
+    extract: str = "exact",
+    extract_time_limit: float | None = None,
+    verify: bool = True,
+    seed: int = 0,
+) -> Result:
+    """The cheapest equivalent graph found (``result.after.graph``) and how it was found.
+
+    ``rules`` replace those that the model came with. The other options are those of ``tensat-dl run``: limits in
+    seconds and MiB. Compare ``result.equivalence.status`` with "equivalent" before you use the graph.
+    """
+    from tensat_dl.explore.types import Limits
+    from tensat_dl.extract.types import Limits as ExtractLimits
+    from tensat_dl.pipeline import Options
     from tensat_dl.pipeline import optimize as run
 
-    return run(model.graph, model.ops, model.rules, options)[0]
+    memory = None if max_memory is None else max_memory * 1024 * 1024
+    options = Options(
+        device,
+        Limits(max_nodes, max_iters, k_multi, time_limit, memory),
+        extract,
+        ExtractLimits(seconds=extract_time_limit),
+        verify,
+        seed,
+    )
+    chosen = graph.rules if rules is None else rules
+    return run(graph.graph, graph.ops, chosen, options)[0]
 
 
 def extract(egraph: EGraph, method: str = "exact", limits: ExtractLimits | None = None) -> Extraction:

@@ -126,7 +126,7 @@ def command(
             device,
             Limits(max_nodes, max_iters, k_multi, time_limit, memory),
             method,
-            ExtractLimits() if extract_time_limit is None else ExtractLimits(seconds=extract_time_limit),
+            ExtractLimits(seconds=extract_time_limit),
             not no_verify,
             seed,
         )
