@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
 def write(path: str, text: str) -> None:
     """Writes a text file atomically; "-" is standard output. Raises OSError with the old file intact."""
     if path == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        with _named("standard output"):
+            sys.stdout.flush()  # what was printed comes first
+            sys.stdout.buffer.write(text.encode("utf-8"))  # whatever the terminal's encoding is
+            sys.stdout.buffer.flush()
         return
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(21, "Is a directory", path)
-    if target.exists() and not target.is_file():  # a device or a pipe has nothing to keep
-        target.write_text(text, encoding="utf-8")
-        return
-    target = target.resolve()
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    with _named(path):
+        target = Path(path)
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "Is a directory")
+        if target.exists() and not target.is_file():  # a device or a pipe has nothing to keep
+            target.write_text(text, encoding="utf-8")
+        else:
+            _replace(target.resolve(), text)
+
+
+def _replace(target: Path, text: str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".tensat-dl-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as f:
             f.write(text)
@@ -36,16 +45,44 @@ def write(path: str, text: str) -> None:
         raise
 
 
-def check_writable(paths: list[str]) -> None:
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Errors name what the user named, not a temporary file or nothing."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as e:
+        raise OSError(e.errno, e.strerror or str(e), path) from None
+
+
+def check_writable(paths: Iterable[str]) -> None:
     """Raises OSError now for outputs that could not be written at the end of a long run."""
     for path in paths:
         if path == "-":
             continue
-        target = Path(path)
-        if target.is_dir():
-            raise IsADirectoryError(21, "Is a directory", path)
-        folder = target.resolve().parent
-        if not folder.is_dir():
-            raise FileNotFoundError(2, "No such folder to write to", path)
-        if not os.access(folder, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
-            raise PermissionError(13, "Permission denied", path)
+        with _named(path or "an output"):
+            _check(path)
+
+
+def _check(path: str) -> None:
+    if not path:
+        raise FileNotFoundError(errno.ENOENT, "The name of the file is empty")
+    if "\0" in path:
+        raise OSError(errno.EINVAL, "The name of the file has a NUL character")
+    target = Path(path)
+    if target.is_dir() or path.endswith(os.sep):
+        raise IsADirectoryError(errno.EISDIR, "Is a directory")
+    folder = target.resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "No such folder to write to")
+    if not os.access(folder, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+
+def same_file(a: str, b: str) -> bool:
+    """Whether writing one would overwrite the other. Devices and pipes can be written many times."""
+    if "-" in (a, b):
+        return a == b
+    first, second = Path(a).resolve(), Path(b).resolve()
+    return first == second and (first.is_file() or not first.exists())

@@ -45,7 +45,8 @@ def optimize(
     """The cheapest graph found that computes the same as ``graph``, and the priced e-graph that it is from.
 
     The answer is never costlier than the input under the device's cost model. What the run found out, the
-    comparison of the two graphs included, is in the result; a mismatch does not raise.
+    comparison of the two graphs included, is in the result; a mismatch does not raise. Ctrl-C ends the phase
+    that is running, and the best graph found until then is the result.
     """
     options = options or Options()
     progress = progress or Progress(quiet=True)
@@ -72,10 +73,18 @@ def optimize(
         optimized, used, after = graph, {}, before
         notes.append("no graph was found that is cheaper than the input")
     extracted = lap()
+    interrupted = exploration.stop == "interrupted"
+    if extraction.interrupted:
+        interrupted = True
+        notes.append("interrupted: the cheapest graph extracted until then is used")
     equivalence = None
     if options.verify:
         progress.phase("verify")
-        equivalence = compare(graph, optimized, semantics_of(ops), options.seed)
+        try:
+            equivalence = compare(graph, optimized, semantics_of(ops), options.seed)
+        except KeyboardInterrupt:
+            interrupted = True
+            notes.append("interrupted: the result is not verified")
     verified = lap()
     total = parse_seconds + clock[-1] - clock[0]
     result = Result(
@@ -91,5 +100,6 @@ def optimize(
         times=Times(parse_seconds, explored, priced, extracted, verified, total),
         notes=tuple(notes),
         rules_used=tuple(used.items()),
+        interrupted=interrupted,
     )
     return result, egraph

@@ -78,10 +78,11 @@ class Result:
     nodes: int
     classes: int
     extraction: Extraction
-    equivalence: Equivalence | None  #: None with --no-verify
+    equivalence: Equivalence | None  #: None if it was skipped
     times: Times
     notes: tuple[str, ...]  #: what bound, what was skipped, and why
     rules_used: tuple[tuple[str, int], ...] = ()
+    interrupted: bool = False  #: by Ctrl-C, in whatever phase
 
     @property
     def measured_share(self) -> float:

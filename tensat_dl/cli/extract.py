@@ -8,32 +8,28 @@ from typing import Any
 
 import click
 
-METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
+from tensat_dl.cli.options import Seconds, extract_method
 
 
 @click.command("extract")
 @click.argument("file")
-@click.option(
-    "--extract",
-    "method",
-    default="exact",
-    show_default=True,
-    type=click.Choice(METHODS),
-    help="Extraction method.",
-)
-@click.option("--time-limit", type=click.FloatRange(0), metavar="S", help="Stop after S seconds.")
+@extract_method
+@click.option("--time-limit", type=Seconds(), metavar="S", help="Stop after S seconds.")
 @click.option("--json", "json_path", metavar="FILE", help="Write cost, bound and the chosen nodes as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def command(file: str, method: str, time_limit: float | None, json_path: str | None, quiet: bool) -> int:
     """Extract the cheapest acyclic term for the roots of the e-graph in FILE ("-": standard input)."""
     from tensat_dl.extract.api import extract
     from tensat_dl.extract.types import Limits
-    from tensat_dl.files import check_writable, write
+    from tensat_dl.files import check_writable, same_file, write
     from tensat_dl.ir.egraph_json import loads_named
     from tensat_dl.lang.load import read_source
     from tensat_dl.report.progress import Progress
 
-    check_writable([json_path] if json_path is not None else [])
+    if json_path is not None:
+        if json_path != "-" and same_file(json_path, file):
+            raise click.UsageError(f"{json_path} is the input: choose another name")
+        check_writable([json_path])
     source = read_source(file)
     try:
         egraph, nodes, classes = loads_named(source.text)
@@ -64,4 +60,4 @@ def command(file: str, method: str, time_limit: float | None, json_path: str | N
             f"cost {found.cost:.6g} ({found.status}{gap}) by {found.method} in {found.seconds:.2f} s; {size}"
         )
         print(line, file=sys.stderr if json_path == "-" else sys.stdout)
-    return 0
+    return 130 if found.interrupted else 0

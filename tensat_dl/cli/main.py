@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from typing import Any, NoReturn
 
@@ -64,12 +65,17 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """The entry point. Exit codes: 0 done, 1 a check failed, 2 bad input, 3 no answer, 130 interrupted."""
+    _standard_streams()
+    # SCIP has its own handler of SIGINT while it runs, so SIGTERM is made the same thing.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         result = cli.main(standalone_mode=False)
+        sys.stdout.flush()
         code = result if isinstance(result, int) else 0
     except click.exceptions.Exit as e:
         code = e.exit_code
     except click.Abort:
+        print("interrupted", file=sys.stderr)
         code = 130
     except click.ClickException as e:
         e.show()
@@ -85,6 +91,19 @@ def main() -> NoReturn:
     sys.exit(code)
 
 
+def _standard_streams() -> None:
+    """Streams that the caller closed become empty, so that no file that is opened takes their place.
+
+    Messages never fail for a character that the terminal does not have.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (until the end)
+        elif mode == "w":
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _report(e: Exception) -> int:
     """Known failures as a message; the exit code for them."""
     from tensat_dl.lang.diagnostics import TsrError
@@ -93,7 +112,8 @@ def _report(e: Exception) -> int:
         print(e.render(), file=sys.stderr)
         return 2
     if isinstance(e, OSError):
-        print(f"error: {e.filename or 'file'}: {(e.strerror or str(e)).lower()}", file=sys.stderr)
+        reason = e.strerror or str(e)
+        print(f"error: {e.filename or 'standard output'}: {reason[:1].lower()}{reason[1:]}", file=sys.stderr)
         return 2
     from tensat_dl.cost.device import UnknownDeviceError
     from tensat_dl.cost.profile import ProfileError

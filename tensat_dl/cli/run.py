@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
+from tensat_dl.cli.options import Seconds, extract_method
 
 
 @click.command("run")
@@ -48,21 +48,12 @@ METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
     metavar="N",
     help="Stop exploring after this many iterations.",
 )
-@click.option("--time-limit", type=click.FloatRange(0), metavar="S", help="Stop exploring after S seconds.")
+@click.option("--time-limit", type=Seconds(), metavar="S", help="Stop exploring after S seconds.")
 @click.option(
     "--max-memory", type=click.IntRange(1), metavar="MB", help="Stop exploring at this resident memory."
 )
-@click.option(
-    "--extract",
-    "method",
-    default="exact",
-    show_default=True,
-    type=click.Choice(METHODS),
-    help="Extraction method.",
-)
-@click.option(
-    "--extract-time-limit", type=click.FloatRange(0), metavar="S", help="Stop extracting after S seconds."
-)
+@extract_method
+@click.option("--extract-time-limit", type=Seconds(), metavar="S", help="Stop extracting after S seconds.")
 @click.option("--json", "json_path", metavar="FILE", help="Write a report as JSON.")
 @click.option("--html", "html_path", metavar="FILE", help="Write a report as one HTML page.")
 @click.option("--dot", "dot_path", metavar="FILE", help="Write the optimized graph for Graphviz.")
@@ -108,8 +99,11 @@ def command(
     from tensat_dl.lang.program import load_program
     from tensat_dl.report.progress import Progress
 
-    paths = [output, json_path, html_path, dot_path, signatures_path, egraph_path]
-    check_writable([p for p in paths if p is not None])
+    paths = [
+        p for p in (output, json_path, html_path, dot_path, signatures_path, egraph_path) if p is not None
+    ]
+    check_writable(paths)
+    _check_paths(paths, (file, *rules))
     with Progress(quiet) as progress:
         progress.phase("parse")
         program = load_program(file, rules)
@@ -132,8 +126,26 @@ def command(
         )
         parsed = time.perf_counter() - started
         result, egraph = optimize(graph, program.ops, program.rules, options, progress, parsed)
+    messages = sys.stderr if "-" in paths else sys.stdout
+    if not quiet:
+        from tensat_dl.report.text import print_summary
+
+        print_summary(result, Console(file=messages))
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
-    failed = result.equivalence is not None and result.equivalence.status == "different"
+    found = result.equivalence
+    failed = found is not None and found.status == "different"
+    if output is not None and not failed:
+        from tensat_dl.cli.declarations import header
+        from tensat_dl.report.tsr import graph_to_tsr
+
+        write(output, graph_to_tsr(result.after.graph, program.ops, header(program, result.after.graph)))
+        if not quiet and output != "-":
+            print(f"written to {Path(output)}", file=messages)
+    if dot_path is not None and not failed:
+        from tensat_dl.report.diff import changed_nodes
+        from tensat_dl.report.dot import graph_to_dot
+
+        write(dot_path, graph_to_dot(result.after.graph, changed_nodes(graph, result.after.graph)[1]))
     if json_path is not None:
         from tensat_dl.report.json import result_to_json
 
@@ -146,33 +158,27 @@ def command(
     if signatures_path is not None:
         from tensat_dl.cost import CostModel, load_device
 
-        found = CostModel(program.ops, load_device(device)).signatures(egraph)
-        write(signatures_path, json.dumps([s.text for s in found], indent=1) + "\n")
+        signatures = CostModel(program.ops, load_device(device)).signatures(egraph)
+        write(signatures_path, json.dumps([s.text for s in signatures], indent=1) + "\n")
     if egraph_path is not None:
         from tensat_dl.ir.egraph_json import dumps
 
         write(egraph_path, dumps(egraph))
-    if not quiet:
-        from tensat_dl.report.text import print_summary
-
-        print_summary(result, Console(file=sys.stderr if "-" in paths else sys.stdout))
-    if failed:
-        assert result.equivalence is not None
-        print(
-            f"error: the optimized graph computes something else: {result.equivalence.message}",
-            file=sys.stderr,
-        )
+    if found is not None and failed:
+        print(f"error: the optimized graph computes something else: {found.message}", file=sys.stderr)
         return 1
-    if dot_path is not None:
-        from tensat_dl.report.diff import changed_nodes
-        from tensat_dl.report.dot import graph_to_dot
+    return 130 if result.interrupted else 0
 
-        write(dot_path, graph_to_dot(result.after.graph, changed_nodes(graph, result.after.graph)[1]))
-    if output is not None:
-        from tensat_dl.cli.declarations import header
-        from tensat_dl.report.tsr import graph_to_tsr
 
-        write(output, graph_to_tsr(result.after.graph, program.ops, header(program, result.after.graph)))
-        if not quiet and output != "-":
-            print(f"written to {Path(output)}", file=sys.stderr if "-" in paths else sys.stdout)
-    return 130 if result.stop == "interrupted" else 0
+def _check_paths(outputs: list[str], inputs: tuple[str, ...]) -> None:
+    """An output must not overwrite another one, nor an input: that would lose its rules and comments."""
+    from tensat_dl.files import same_file
+
+    for i, path in enumerate(outputs):
+        if any(same_file(path, other) for other in outputs[:i]):
+            what = "standard output" if path == "-" else path
+            raise click.UsageError(f"two outputs cannot both go to {what}")
+        if path != "-" and any(same_file(path, other) for other in inputs):
+            raise click.UsageError(
+                f"{path} is an input, whose rules and comments would be lost: choose another name"
+            )

@@ -17,10 +17,13 @@ import click
 def command(file: str, graph_name: str | None, rules: bool, ops: bool, dot: bool, egglog: bool) -> int:
     """Print the graph of FILE with blocks and loops unrolled, or what an option names."""
     from tensat_dl.cli.common import choose_graph
+    from tensat_dl.files import write
     from tensat_dl.lang.program import load_program
 
     if sum((rules, ops, dot, egglog)) > 1:
         raise click.UsageError("--rules, --ops, --dot and --egglog exclude one another")
+    if graph_name is not None and (rules or ops):
+        raise click.UsageError("--graph chooses a graph, and --rules and --ops show none")
     program = load_program(file)
     if rules:
         for rule in program.rules:
@@ -35,17 +38,17 @@ def command(file: str, graph_name: str | None, rules: bool, ops: bool, dot: bool
     elif dot:
         from tensat_dl.report.dot import graph_to_dot
 
-        click.echo(graph_to_dot(choose_graph(program, graph_name)), nl=False)
+        write("-", graph_to_dot(choose_graph(program, graph_name)))
     elif egglog:
         from tensat_dl.datalog.listing import listing
         from tensat_dl.datalog.program import Program as Datalog
 
         graph = choose_graph(program, graph_name)
-        click.echo(listing(Datalog(program.ops, program.rules, graph), graph), nl=False)
+        write("-", listing(Datalog(program.ops, program.rules, graph), graph))
     else:
         from tensat_dl.cli.declarations import header
         from tensat_dl.report.tsr import graph_to_tsr
 
         graph = choose_graph(program, graph_name)
-        click.echo(graph_to_tsr(graph, program.ops, header(program, graph)), nl=False)
+        write("-", graph_to_tsr(graph, program.ops, header(program, graph)))
     return 0

@@ -13,8 +13,10 @@ from tensat_dl.ir.graph import Attrs, AttrValue
 from tensat_dl.ir.types import DTYPES
 from tensat_dl.ops.table import AttrDecl, OpDecl, OpTable
 
-#: Names that the generated program uses itself; an operator of that name gets a "_".
-_TAKEN = frozenset(("T", "Ints", "IntsMap", "IntsSet", "String", "Proj", "Vec", "Set", "Map", "Unit"))
+#: Names that the generated program uses itself; an operator of that name, or of the next ones, gets a "_".
+_TAKEN = frozenset(("T", "Ints", "IntsMap", "IntsSet", "Proj"))
+#: The sorts of egglog.
+_SORTS = frozenset(("Vec", "Set", "Map", "String", "Unit", "Rational", "BigInt", "BigRat", "PyObject"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class Schema:
         name = "".join(part.capitalize() or "_" for part in op.split("_"))
         if decl.max_inputs != decl.min_inputs:
             name += str(arity)
-        while name in _TAKEN or name in self._names:
+        while name in _TAKEN or name in _SORTS or name in self._names:
             name += "_"
         return self._add(Constructor(name, op, tuple(_columns(decl)), arity))
 

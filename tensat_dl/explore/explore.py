@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,8 @@ from tensat_dl.result import Stop
 
 #: Seconds that the worker may go on after the time limit before it is ended.
 GRACE = 1.0
+#: Seconds that the worker may take, beyond the time limit, to start and to load the input program.
+START = 30.0
 #: How often the worker's memory is looked at, in seconds.
 TICK = 0.1
 
@@ -60,22 +63,41 @@ def explore(
                 if progress is not None:
                     progress(len(steps) - 1, message.iteration.nodes, message.iteration.classes)
         except KeyboardInterrupt:
+            if not steps:
+                raise
             stop = "interrupted"
             notes.append("interrupted: the last complete iteration is used")
+        if not steps:
+            raise ExplorationError(_nothing(messages.ended, process, errors))
         if messages.ended is not None:
             stop = messages.ended
             notes.append(f"the {stop} limit bound: the last complete iteration is used")
-        if not steps:
-            errors.seek(0)
-            detail = errors.read().decode(errors="replace").strip().splitlines()
-            raise ExplorationError(f"the e-graph engine failed: {detail[-1] if detail else 'no message'}")
         last = steps[-1]
         stop = stop or last.stop
         if stop is None:  # the engine gave up by itself; on Linux that is nearly always memory
             stop = "memory"
-            notes.append("the engine died, most likely out of memory: the last complete iteration is used")
+            why = _last_line(errors) or "most likely out of memory"
+            notes.append(f"the engine died, {why}: the last complete iteration is used")
     iterations = tuple(s.iteration for s in steps[1:])
     return Exploration(last.egraph, iterations, stop, (*last.notes, *notes))
+
+
+def _nothing(ended: Stop | None, process: subprocess.Popen[bytes], errors: Any) -> str:
+    """Why there is not even the e-graph of the input program."""
+    if ended is not None:
+        return f"the {ended} limit was reached before the input graph was loaded"
+    code = process.wait()
+    if code < 0:
+        name = signal.Signals(-code).name
+        return f"the e-graph engine was ended by {name} while it loaded the graph, most likely out of memory"
+    return f"the e-graph engine failed: {_last_line(errors) or 'no message'}"
+
+
+def _last_line(errors: Any) -> str:
+    """What the worker said last on standard error."""
+    errors.seek(0)
+    lines: list[str] = errors.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
 
 
 @contextmanager
@@ -117,7 +139,10 @@ class _Messages:
     def __iter__(self) -> Iterator[Step | Exception]:
         assert self.process.stdout is not None
         pipe = self.process.stdout.fileno()
-        deadline = None
+        # Time counts from the loaded input program on, not from the start of Python.
+        loaded = False
+        seconds = self.limits.seconds
+        deadline = None if seconds is None else time.monotonic() + seconds + START
         buffer = bytearray()
         with selectors.DefaultSelector() as selector:
             selector.register(pipe, selectors.EVENT_READ)
@@ -132,9 +157,9 @@ class _Messages:
                         message: Step | Exception = pickle.loads(bytes(buffer[8 : 8 + size]))
                         del buffer[: 8 + size]
                         yield message
-                        if deadline is None and self.limits.seconds is not None:
-                            # Time counts from the loaded input program on, not from the start of Python.
-                            deadline = time.monotonic() + self.limits.seconds + GRACE
+                        if not loaded and seconds is not None:
+                            deadline = time.monotonic() + seconds + GRACE
+                        loaded = True
                 if deadline is not None and time.monotonic() > deadline:
                     self.ended = "time"
                     return

@@ -72,8 +72,11 @@ class Explorer:
         self.by_kind = {
             k: [r for r in self.program.rules if r.rule.kind == k] for k in ("single", "multi", "group")
         }
-        yield self._step(started, [], None if self.program.rules else "saturated")
-        if not self.program.rules:
+        stop: Stop | None = None if self.program.rules else "saturated"
+        if stop is None and self.limits.iterations == 0:
+            stop = "iterations"
+        yield self._step(started, [], stop)
+        if stop is not None:
             return
         for number in range(1, self.limits.iterations + 1):
             started_iteration = time.perf_counter()

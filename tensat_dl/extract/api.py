@@ -46,7 +46,7 @@ def extract(
             else:
                 solve_ilp(problem, _ILP[method], best, budget)
         except KeyboardInterrupt:
-            pass  # the incumbent and its bound stand
+            budget.interrupted = True  # the incumbent and its bound stand
     extraction = Extraction(
         choices=best.choice,
         cost=best.cost,
@@ -54,6 +54,7 @@ def extract(
         status="optimal" if best.proven else "feasible",
         method=method,
         seconds=time.perf_counter() - start,
+        interrupted=budget.interrupted,
     )
     check(egraph, extraction)
     return extraction

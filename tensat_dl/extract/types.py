@@ -43,7 +43,7 @@ class Extraction:
 
     ``choices`` maps e-class to e-node. Classes computed from weights alone are leaves and are not in it.
     ``cost`` and ``bound`` are in milliseconds: no derivation of the roots costs less than ``bound``. A status
-    of ``optimal`` means that the two agree within a relative 1e-9.
+    of ``optimal`` means that the two agree within a relative 1e-9. ``interrupted`` tells of Ctrl-C.
     """
 
     choices: dict[int, int]
@@ -52,6 +52,7 @@ class Extraction:
     status: Status
     method: str
     seconds: float
+    interrupted: bool = False
 
     @property
     def gap(self) -> float:

@@ -28,6 +28,7 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
         "weight_bytes": {"before": result.before.weight_bytes, "after": result.after.weight_bytes},
         "egraph": {"nodes": result.nodes, "classes": result.classes},
         "stop": result.stop,
+        "interrupted": result.interrupted,
         "iterations": [_iteration(it) for it in result.iterations],
         "rules_used": dict(result.rules_used),
         "time": {

@@ -102,10 +102,12 @@ def _compare(
         try:
             values = draw_values((before, after), seed, known)
             expected = execute(before, values, semantics)
-        except ValueError as error:
-            return "inconclusive", (), f"the first graph cannot be run: {error}"
+        except (ValueError, MemoryError) as error:
+            return "inconclusive", (), f"the first graph cannot be run: {error or 'out of memory'}"
         try:
             actual = execute(after, values, semantics)
+        except MemoryError as error:
+            return "inconclusive", (), f"the second graph cannot be run: {error or 'out of memory'}"
         except ExecutionError as error:
             return "different", (), f"the second graph cannot be run: {error}"
         outputs = [

@@ -1,0 +1,35 @@
+"""Options that several commands have. Imports nothing heavy: ``--help`` comes through here."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
+
+
+class Seconds(click.FloatRange):
+    """A duration: a number that is not negative, nor NaN."""
+
+    name = "seconds"
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):
+            self.fail(f"{value} is not a number of seconds", param, ctx)
+        return seconds
+
+
+extract_method = click.option(
+    "--extract",
+    "method",
+    default="exact",
+    show_default=True,
+    type=click.Choice(METHODS),
+    help="Extraction method.",
+)
