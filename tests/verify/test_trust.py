@@ -1,0 +1,52 @@
+"""Rules about opaque operators are taken on trust, and the verdict says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tensat_dl
+from tensat_dl.verify.trust import assumed
+
+LOOKUP = """
+opaque op lookup(table: tensor, ids: tensor) { shape [dim(ids, 0), dim(table, 1)] }
+rule add-lookups {
+  lookup(a, ids) + lookup(b, ids) where weight(a), weight(b), shape(a) == shape(b) => lookup(a + b, ids)
+}
+graph g {
+  input ids : i64[8]
+  weight a : f32[16, 4]
+  weight b : f32[16, 4]
+  y = relu(lookup(a, ids) + lookup(b, ids))
+  output y
+}
+"""
+#: Nothing opaque in it, and false.
+FALSE = "rule nothing-below-zero { relu(x) => x }\n"
+
+
+def loaded(text: str, folder: Path) -> tensat_dl.Model:
+    path = folder / "model.tsr"
+    path.write_text(text)
+    return tensat_dl.load(str(path))
+
+
+def test_a_law_of_an_opaque_operator_is_used_and_named(tmp_path: Path) -> None:
+    model = loaded(LOOKUP, tmp_path)
+    assert assumed(model.rules, model.ops) == {"add-lookups": ("lookup",)}
+    result = tensat_dl.optimize(model)
+    assert result.after.graph.count()["lookup"] == 1
+    assert result.equivalence is not None
+    assert result.equivalence.status == "inconclusive"
+    assert "add-lookups (lookup)" in result.equivalence.message
+
+
+def test_a_false_rule_is_caught_where_no_law_was_applied(tmp_path: Path) -> None:
+    text = LOOKUP.replace("weight(a), weight(b), ", "weight(ids), ") + FALSE
+    result = tensat_dl.optimize(loaded(text, tmp_path))
+    assert result.equivalence is not None
+    assert result.equivalence.status == "different"
+
+
+def test_rules_about_known_operators_are_not_assumed(tmp_path: Path) -> None:
+    model = loaded('import "standard"\n' + LOOKUP, tmp_path)
+    assert list(assumed(model.rules, model.ops)) == ["add-lookups"]
