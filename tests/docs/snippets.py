@@ -1,8 +1,9 @@
 """Snippets of a document: files to write, commands to run, and what they are said to print.
 
 A fenced block ``tsr name.tsr`` (or ``python name.py``) is a file. A fenced block ``console`` holds commands, each
-on a line that starts with ``$ ``, and under each command what it prints. ``python tests/docs/snippets.py FILE..`` runs the
-commands of documents and writes down what they print now.
+on a line that starts with ``$ ``, and under each command what it prints.
+
+``python tests/docs/snippets.py FILE..`` runs the commands of documents and writes down what they print now.
 """
 
 from __future__ import annotations

@@ -21,14 +21,16 @@ class Case:
     rule: str
     gone: dict[str, int]
     used: dict[str, int]
-    verify: bool = True
+    verdict: str = "equivalent"  #: laws of opaque operators are taken on trust
 
 
 CASES = [
     Case("dense", "./fuse.tsr", "fuse-relu", {"relu": 1, "matmul": 1}, {"relu": 0, "matmul": 1}),
     Case("likelihood", "./exponents.tsr", "add-exponents", {"exp": 3, "ewmul": 2}, {"exp": 1, "ewadd": 2}),
     Case("adapter", "./adapter_rules.tsr", "sum-of-gemms", {"gemm": 2}, {"gemm": 1, "matmul": 0}),
-    Case("embedding", "./lookup_rules.tsr", "add-lookups", {"lookup": 2}, {"lookup": 1}, verify=False),
+    Case(
+        "embedding", "./lookup_rules.tsr", "add-lookups", {"lookup": 2}, {"lookup": 1}, verdict="inconclusive"
+    ),
 ]
 #: Graphs whose file has the rule.
 OWN = [("share", "merge-products"), ("group", "merge-all")]
@@ -56,16 +58,15 @@ def run_time_operators(result: Result) -> dict[str, int]:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.rule)
 def test_rule_of_another_file(case: Case) -> None:
     without = tensat_dl.optimize(tensat_dl.load(f"{case.graph}.tsr"))
-    with_it = tensat_dl.optimize(tensat_dl.load(f"{case.graph}.tsr", rules=[case.rules]), verify=case.verify)
+    with_it = tensat_dl.optimize(tensat_dl.load(f"{case.graph}.tsr", rules=[case.rules]))
     before, after = run_time_operators(without), run_time_operators(with_it)
     assert {op: before.get(op, 0) for op in case.gone} == case.gone
     assert {op: after.get(op, 0) for op in case.used} == case.used
     assert with_it.after.total < 0.99 * without.after.total
     assert case.rule in dict(with_it.rules_used)
     assert case.rule not in dict(without.rules_used)
-    if case.verify:
-        assert with_it.equivalence is not None
-        assert with_it.equivalence.status == "equivalent"
+    assert with_it.equivalence is not None
+    assert with_it.equivalence.status == case.verdict
 
 
 @pytest.mark.parametrize(("graph", "rule"), OWN)
