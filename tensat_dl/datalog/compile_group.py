@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tensat_dl.datalog import render
 from tensat_dl.datalog.compiled import CompiledRule, member_relation, ruleset
-from tensat_dl.datalog.groups import instantiate, member
+from tensat_dl.datalog.groups import instantiate
 from tensat_dl.datalog.render import variable
 from tensat_dl.datalog.schema import Schema
-from tensat_dl.datalog.variants import Variant, type_target, variants
+from tensat_dl.datalog.variants import variants
 from tensat_dl.datalog.writer import Writer
 from tensat_dl.ir.rule import RewriteRule, Side
 from tensat_dl.lang import ast
-from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import IllTyped
 
 
 def compile_group(
@@ -49,7 +47,9 @@ def compile_group(
         suffix = f" #{i}" if len(writer.usable) > 1 else ""
         text = "\n       ".join(body)
         lines.append(f'(rule ({text})\n      (({row}))\n      :ruleset {find} :name "{rule.name}{suffix}")')
-    built = frozenset(r for v in writer.usable for r in _built_ranks(rule, v, schema.ops))
+    one = replace(instantiate(rule, 1), conditions=())
+    applicable = [v for v in variants(one, schema.ops, ranks) if not v.ill_typed]
+    built = frozenset(len(v.types[n.result].shape) for v in applicable for n in one.target.nodes)
     return CompiledRule(rule, "\n".join(lines), tensors, tuple(columns), len(rule.target.nodes), built)
 
 
@@ -78,16 +78,3 @@ def attribute_columns(rule: RewriteRule, ops: OpTable) -> list[tuple[str, str]]:
                     if isinstance(item, ast.Name):
                         out.setdefault(variable(item.id), "i64")
     return [(sort, name) for name, sort in out.items()]
-
-
-def _built_ranks(rule: RewriteRule, variant: Variant, ops: OpTable) -> Iterator[int]:
-    """The ranks of what a group builds, as a group of one shows them."""
-    one = instantiate(rule, 1)
-    types = {member(n, 0) if n in rule.members else n: t for n, t in variant.types.items()}
-    group = Variant(types, dict(variant.env), {})
-    try:
-        type_target(one, ops, group)
-    except (IllTyped, EvaluationError):
-        return
-    for node in one.target.nodes:
-        yield len(group.types[node.result].shape)

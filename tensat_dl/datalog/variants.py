@@ -41,6 +41,12 @@ class Variant:
     facts: list[Condition] = field(default_factory=list)
     ill_typed: str = ""  #: why the rule never applies under this assignment; empty if it may
 
+    def bind(self, name: str, t: SymType, varies: bool) -> None:
+        """Names a tensor of the source. Expressions see members, ``w`` that varies or ``w[0]``, as lists."""
+        self.types[name] = t
+        base, _, index = name.partition("[")
+        self.env[base] = (*self.env.get(base, ()), t) if index or varies else t
+
     def copy(self) -> Variant:
         return Variant(dict(self.types), dict(self.env), dict(self.chosen), list(self.source_attrs))
 
@@ -79,8 +85,7 @@ def _source(
             for name, (kind, value) in choice.items():
                 attempt.chosen[name] = value
                 if kind == "tensor":
-                    attempt.types[name] = unknown = _unknown_tensor(name, value)
-                    attempt.env[name] = (unknown,) if name in rule.members else unknown
+                    attempt.bind(name, _unknown_tensor(name, value), name in rule.members)
                 elif kind == "axis":
                     attempt.env[name] = value
                 else:
@@ -92,8 +97,7 @@ def _source(
             except (IllTyped, EvaluationError):
                 continue
             attempt.source_attrs.append(attrs)
-            attempt.types[node.result] = result = typing.types[0]
-            attempt.env[node.result] = (result,) if node.result in rule.members else result
+            attempt.bind(node.result, typing.types[0], node.result in rule.members)
             attempt.guards = variant.guards + equalities
             yield from visit(i + 1, attempt, known + equalities + list(typing.conditions))
 
