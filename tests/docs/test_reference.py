@@ -74,3 +74,16 @@ def test_every_folder_is_described() -> None:
     for folder in (ROOT / "tensat_dl").iterdir():
         if (folder / "__init__.py").is_file():
             assert f"**`tensat_dl/{folder.name}/`**" in text
+
+
+def test_numbers_agree() -> None:
+    """The table of models says of one of them what the run in the tour prints, which is run by other tests."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    row = re.search(r"^\| nasrnn \| .* \| (\S+) \| (\S+) \| (\S+) \| (\S+)x \| 0 \|$", text, re.MULTILINE)
+    assert row is not None
+    nodes, before, after, faster = row.groups()
+    tour = text[text.index("$ tensat-dl run examples/nasrnn.tsr") :]
+    shown = re.search(r"^cost +(\S+) ms -> (\S+) ms  (\S+)x faster", tour, re.MULTILINE)
+    assert shown is not None
+    assert (before, after, faster) == shown.groups()
+    assert f"{nodes} e-nodes" in tour
