@@ -8,6 +8,7 @@ follow becomes a guard: being too weak here costs time, never soundness.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Opaque, Sym
@@ -109,12 +110,10 @@ class Facts:
             return p <= 0
         upper = 0
         for monomial, k in p.terms:
-            low = 1
-            for a in monomial:
-                low *= self.lower_bound(a)
-            if (k > 0 and monomial) or low < 0:
+            lows = [self.lower_bound(a) for a in monomial]
+            if (k > 0 and monomial) or any(low < 0 for low in lows):
                 break
-            upper += k * low
+            upper += k * prod(lows)
         else:
             if upper <= 0:
                 return True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tensat_dl.datalog.compile import CompiledRule, match_relation, ok_relation, ruleset
-from tensat_dl.datalog.program import Program
+from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation, ruleset
+from tensat_dl.datalog.program import Program, list_table
 from tensat_dl.datalog.render import variable
 from tensat_dl.datalog.schema import encode
 from tensat_dl.ir.graph import Graph
@@ -30,14 +30,14 @@ def listing(program: Program, graph: Graph) -> str:
             value = encode(column, values[column.attr.name])
             if isinstance(value, tuple):
                 key = lists.setdefault(value, "_".join(map(str, value)) or "-")
-                columns.append(json.dumps(key))
+                columns.append(_string(key))
             else:
-                columns.append(json.dumps(value) if isinstance(value, str) else repr(value))
+                columns.append(_string(value) if isinstance(value, str) else repr(value))
         children = [str(j) for j in node.inputs]
         facts.append(f"({' '.join([constructor.table, EMPTY, str(i), *columns, *children])})")
     loaders = [program.new_list_length(n) for n in sorted({len(v) for v in lists})]
     keys = [
-        f"(in_Ints{len(v)} {' '.join([json.dumps(key), *map(str, v)])})" for v, key in sorted(lists.items())
+        f"({list_table(len(v))} {' '.join([_string(key), *map(str, v)])})" for v, key in sorted(lists.items())
     ]
     singles = [r for r in program.rules if r.rule.kind == "single"]
     multis = [r for r in program.rules if r.rule.kind == "multi"]
@@ -60,6 +60,10 @@ def listing(program: Program, graph: Graph) -> str:
         "(print-size)",
     ]
     return "\n".join(p for p in parts if p) + "\n"
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _round(rules: list[CompiledRule]) -> str:

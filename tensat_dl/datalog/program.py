@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tensat_dl.datalog import render
-from tensat_dl.datalog.compile import CompiledRule, compile_rule
+from tensat_dl.datalog.compile import compile_rule
 from tensat_dl.datalog.schema import Constructor, Schema
 from tensat_dl.datalog.variants import MAX_RANK, variants
 from tensat_dl.ir.graph import Graph
@@ -47,14 +47,19 @@ HEADER = """\
 TUPLE = -2
 
 
+def list_table(length: int) -> str:
+    """The table of integer lists of a length. (Those of operators start with "in_" and a capital letter.)"""
+    return f"in_list{length}"
+
+
 def list_loader(length: int) -> str:
-    """The table of integer lists of a length: (key, elements)."""
+    """Declares such a table: (key, elements)."""
     items = " ".join(f"a{i}" for i in range(length))
     vector = f"(vec-of {items})" if length else "(vec-empty)"
     return (
-        f"(relation in_Ints{length} (String{' i64' * length}))\n"
-        f"(rule ((in_Ints{length} k {items})) ((set (ints_of k) {vector})) "
-        f':ruleset load :name "load Ints{length}")'
+        f"(relation {list_table(length)} (String{' i64' * length}))\n"
+        f"(rule (({list_table(length)} k {items})) ((set (ints_of k) {vector})) "
+        f':ruleset load :name "load lists of {length}")'
     )
 
 
@@ -161,9 +166,13 @@ def _tuple_rules(
     return rules
 
 
-def ranks_of(graph: Graph) -> list[int]:
-    """The ranks of a graph's tensors, those above the limit left out."""
-    return sorted({len(t.shape) for n in graph.nodes for t in n.types if len(t.shape) <= MAX_RANK})
+def ranks_of(graph: Graph, ops: OpTable) -> set[int]:
+    """The ranks of a graph's tensors, and the lengths of lists in attributes, which mostly are ranks too."""
+    ranks = {len(t.shape) for n in graph.nodes for t in n.types}
+    lists = {(d.name, a.name) for d in ops.values() for a in d.attrs if a.type == "ints"}
+    return ranks | {
+        len(v) for n in graph.nodes for a, v in n.attrs if isinstance(v, tuple) and (n.op, a) in lists
+    }
 
 
 def usable(rules: Iterable[RewriteRule], graph: Graph) -> list[RewriteRule]:
@@ -188,20 +197,29 @@ class Program:
 
     def __init__(self, ops: OpTable, rules: Sequence[RewriteRule], graph: Graph) -> None:
         self.schema = Schema(ops)
-        self.ranks = ranks_of(graph)
+        given = ranks_of(graph, ops)
         for node in graph.nodes:
             if node.op != "proj":
                 self.schema.constructor(node.op, len(node.inputs))
-        self.rules: list[CompiledRule] = []
-        for rule in usable(list(rules), graph):
-            compiled = compile_rule(rule, self.schema, self.ranks)
-            if compiled is not None:
-                self.rules.append(compiled)
-        # Rules match tensors of the graph's ranks; what they build on the way may have others and needs types too.
-        built = {rank for r in self.rules for rank in r.ranks if rank <= MAX_RANK}
-        self.typed_ranks = sorted({*self.ranks, *built})
+        # Rules match tensors of the graph's ranks and of the ranks that rules build from those. Where that builds
+        # yet other ranks, every rule checks that it does not match them.
+        fitting = usable(list(rules), graph)
+        self._compile(fitting, given, True)
+        if not self.typed_ranks <= set(self.ranks):
+            matched = self.typed_ranks
+            self._compile(fitting, matched, True)
+            if not self.typed_ranks <= set(self.ranks):
+                self._compile(fitting, matched, False)
         self._declared: set[str] = set()
         self._lengths: set[int] = set()
+
+    def _compile(self, rules: Sequence[RewriteRule], ranks: set[int], closed: bool) -> None:
+        """Compiles rules for tensors of these ranks, those above the limit left out."""
+        self.ranks = sorted(r for r in ranks if r <= MAX_RANK)
+        compiled = [compile_rule(r, self.schema, self.ranks, closed) for r in rules]
+        self.rules = [c for c in compiled if c is not None]
+        #: Every rank that a tensor of the e-graph may have.
+        self.typed_ranks = ranks | {rank for r in self.rules for rank in r.ranks}
 
     def text(self) -> str:
         """The whole program: header, operators, rules."""
@@ -218,7 +236,7 @@ class Program:
             if c.name not in self._declared:
                 self._declared.add(c.name)
                 doc = "" if c.op == "proj" else f"; ---- {self.schema.ops[c.op].signature}\n"
-                out.append(doc + constructor_text(c, self.schema.ops, self.typed_ranks))
+                out.append(doc + constructor_text(c, self.schema.ops, sorted(self.typed_ranks)))
         return "\n".join(out)
 
     def new_list_length(self, length: int) -> str:

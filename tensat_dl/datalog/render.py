@@ -12,8 +12,8 @@ def type_variable(tensor: str) -> str:
 
 
 def variable(name: str) -> str:
-    """A pattern's name as an egglog variable. (Those made here contain a ".", which names in rules don't.)"""
-    return name.replace(".", "_")
+    """A pattern's name as an egglog variable. Nothing else starts with "?": a rule may use any name."""
+    return f"?{name}"
 
 
 def value_variable(tensor: str) -> str:
@@ -57,14 +57,47 @@ def atom(a: Atom) -> str:
         case ("elem", name, i):
             return f"(vec-get {variable(name)} {i})"
         case ("div", p, q):
-            return f"(/ {integer(p)} {integer(q)})"
+            if _natural(p) and _natural(q):
+                return f"(/ {integer(p)} {integer(q)})"
+            return f"(/ (- {integer(p)} {_floor_mod(p, q)}) {integer(q)})"
         case ("mod", p, q):
-            return f"(% {integer(p)} {integer(q)})"
+            return _floor_mod(p, q)
         case ("max" | "min", p, q):
             return f"({a[0]} {integer(p)} {integer(q)})"
         case ("select", items, index):
             return _select(items, index)
     raise AssertionError(a)
+
+
+def _floor_mod(p: Int, q: Int) -> str:
+    """The remainder of a division that rounds down; the engine's rounds toward zero."""
+    above, below = integer(p), integer(q)
+    if _natural(p) and _natural(q):
+        return f"(% {above} {below})"
+    return f"(% (+ (% {above} {below}) {below}) {below})"
+
+
+def _natural(p: Int) -> bool:
+    """Whether an integer is plainly not negative: dimensions are 1 or more, and nothing else is subtracted."""
+    if isinstance(p, int):
+        return p >= 0
+    least = 0
+    for monomial, k in p.terms:
+        if (k < 0 and monomial) or not all(map(_natural_atom, monomial)):
+            return False
+        least += k if all(a[0] == "dim" for a in monomial) else 0
+    return least >= 0
+
+
+def _natural_atom(a: Atom) -> bool:
+    match a:
+        case ("dim", *_):
+            return True
+        case (("div" | "mod" | "min"), p, q):
+            return _natural(p) and _natural(q)
+        case ("max", p, q):
+            return _natural(p) or _natural(q)
+    return False
 
 
 def _select(items: tuple[Int, ...], index: Int) -> str:
@@ -128,10 +161,23 @@ def guard(c: Condition) -> str:
             left, right = _sides(p)
             return f"(<= {left} {right})"
         case "same", (a, b):
-            return f"(= {value(a)} {value(b)})"
+            return _same("=", a, b)
+        case "not", (Condition("same", (a, b)),):
+            return _same("!=", a, b)
         case "weight", (tensor,):
             return f"(weights_only {variable(tensor)})"
     return f"(guard {boolean(c)})"
+
+
+def _same(relation: str, a: object, b: object) -> str:
+    if any(isinstance(x, Opaque) and x.atom[0] == "value" for x in (a, b)):
+        a, b = (_float(x) if isinstance(x, int | Sym) else value(x) for x in (a, b))
+        return f"({relation} {a} {b})"
+    return f"({relation} {value(a)} {value(b)})"
+
+
+def _float(p: Int) -> str:
+    return repr(float(p)) if isinstance(p, int) else f"(to-f64 {integer(p)})"
 
 
 def boolean(c: Condition | bool) -> str:
@@ -157,7 +203,7 @@ def boolean(c: Condition | bool) -> str:
             return f"(not {boolean(inner)})"
         case "same", (a, b) if any(isinstance(x, Opaque) and x.atom[0] == "dtype" for x in (a, b)):
             return f"(bool-= {value(a)} {value(b)})"
-    raise NotCompilable("weight(x) and value(x) stand alone, not inside `or` or `not`")
+    raise NotCompilable("weight(x), value(x) and words stand alone, not inside `or` or `not`")
 
 
 class NotCompilable(Exception):

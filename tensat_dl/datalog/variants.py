@@ -16,6 +16,7 @@ from tensat_dl.datalog.facts import Facts
 from tensat_dl.ir.rule import PatternNode, RewriteRule
 from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
+from tensat_dl.lang.rules import names_of
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import SymType, evaluate
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
@@ -40,6 +41,12 @@ class Variant:
     facts: list[Condition] = field(default_factory=list)
     ill_typed: str = ""  #: why the rule never applies under this assignment; empty if it may
 
+    def bind(self, name: str, t: SymType, varies: bool) -> None:
+        """Names a tensor of the source. Expressions see members, ``w`` that varies or ``w[0]``, as lists."""
+        self.types[name] = t
+        base, _, index = name.partition("[")
+        self.env[base] = (*self.env.get(base, ()), t) if index or varies else t
+
     def copy(self) -> Variant:
         return Variant(dict(self.types), dict(self.env), dict(self.chosen), list(self.source_attrs))
 
@@ -52,8 +59,8 @@ def variants(rule: RewriteRule, ops: OpTable, ranks: Sequence[int]) -> list[Vari
         facts = Facts()
         facts.add(conditions)
         try:
-            _where(rule, variant, facts)
-            _target(rule, ops, variant, facts)
+            _where(rule, ops, variant, facts)
+            type_target(rule, ops, variant, facts)
         except IllTyped as e:
             variant.ill_typed = e.message
         except EvaluationError as e:
@@ -78,8 +85,7 @@ def _source(
             for name, (kind, value) in choice.items():
                 attempt.chosen[name] = value
                 if kind == "tensor":
-                    attempt.types[name] = unknown = _unknown_tensor(name, value)
-                    attempt.env[name] = (unknown,) if name in rule.members else unknown
+                    attempt.bind(name, _unknown_tensor(name, value), name in rule.members)
                 elif kind == "axis":
                     attempt.env[name] = value
                 else:
@@ -91,8 +97,7 @@ def _source(
             except (IllTyped, EvaluationError):
                 continue
             attempt.source_attrs.append(attrs)
-            attempt.types[node.result] = result = typing.types[0]
-            attempt.env[node.result] = (result,) if node.result in rule.members else result
+            attempt.bind(node.result, typing.types[0], node.result in rule.members)
             attempt.guards = variant.guards + equalities
             yield from visit(i + 1, attempt, known + equalities + list(typing.conditions))
 
@@ -111,6 +116,7 @@ def _choices(
     decl = ops[node.op]
     names: list[tuple[str, str]] = []
     options: list[Sequence[int]] = []
+    axes = range(max(ranks, default=0))
     variadic: list[str] = []
     for position, arg in enumerate(node.args):
         if arg in variant.types or arg in [n for n, _ in names] or arg in variadic:
@@ -128,7 +134,7 @@ def _choices(
             continue
         if a.type == "axis":
             names.append((keyword.value.id, "axis"))
-            options.append(range(MAX_RANK))
+            options.append(axes)
         elif a.type == "ints":
             names.append((keyword.value.id, "ints"))
             options.append(ranks)
@@ -181,10 +187,11 @@ def _pattern_attrs(
             continue
         computed.append(keyword)
     inputs = [variant.types[a] for a in node.args]
+    given = attributes(decl, node.attrs, variant.env, inputs) if computed else {}
     for keyword in computed:
         a = decl.attr(keyword.name)
         assert a is not None
-        value = attributes(decl, [*computed], {**values, **variant.env}, inputs)[a.name]
+        value = given[a.name]
         if isinstance(keyword.value, ast.Const | ast.Unary) or value == () or _is_constant(value):
             values[a.name] = value
             continue
@@ -227,15 +234,15 @@ def _conjuncts(c: sym.Bool) -> list[Condition]:
 # ---- conditions and target ------------------------------------------------------------------------------
 
 
-def _where(rule: RewriteRule, variant: Variant, facts: Facts) -> None:
+def _where(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> None:
     """Adds the rule's own conditions to the guards. Raises `IllTyped` if they can't hold."""
     for expr in rule.conditions:
-        env = dict(variant.env)
+        env = words(ops) | variant.env
         condition = evaluate(_with_facts(expr, env), env)
         if condition is False:
             raise IllTyped("a condition of the rule does not hold")
         for c in _conjuncts(condition):
-            if c.kind == "weight" or _has_value(c):
+            if c.kind == "weight" or values_in(c):
                 variant.facts.append(c)
                 continue
             rest = facts.unproven(c)
@@ -246,8 +253,17 @@ def _where(rule: RewriteRule, variant: Variant, facts: Facts) -> None:
                 facts.add([c])
 
 
-def _has_value(c: Condition) -> bool:
-    return c.kind == "same" and any(isinstance(x, Opaque) and x.atom[0] == "value" for x in c.args)
+def values_in(c: Condition) -> list[str]:
+    """The constants whose values a comparison, plain or negated, is about."""
+    if c.kind == "not":
+        return values_in(c.args[0])
+    atoms = [x.atom for x in c.args if c.kind == "same" and isinstance(x, Opaque)]
+    return [a[1] for a in atoms if a[0] == "value"]
+
+
+def words(ops: OpTable) -> dict[str, str]:
+    """What attributes can be set to by name; a condition may compare with it, as in ``act == relu``."""
+    return {choice: choice for decl in ops.values() for a in decl.attrs for choice in a.choices}
 
 
 def _with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any] | None = None) -> Any:
@@ -279,11 +295,15 @@ def _with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any]
     return expr
 
 
-def _target(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> None:
+def type_target(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts | None = None) -> None:
     """Types the target; what it needs beyond the facts becomes guards. Raises `IllTyped`."""
+    facts = facts or Facts()
     scope = dict(variant.env)
     matched = [variant.types[o] for o in rule.source.outputs]
     pending = list(rule.target.lets)
+    unbuilt = [
+        n.result.partition("[")[0] for n in rule.target.nodes
+    ]  # a list, until its last member is built
 
     def need(c: sym.Bool, message: str) -> None:
         rest = facts.unproven(c)
@@ -295,7 +315,8 @@ def _target(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> 
             facts.add(parts)
 
     for node in rule.target.nodes:
-        pending = _bind_lets(pending, scope)
+        pending = _bind_lets(pending, scope, {n for n in unbuilt if n not in variant.env})
+        unbuilt.pop(0)
         decl = ops[node.op]
         inputs = [variant.types[a] for a in node.args]
         attrs = attributes(decl, node.attrs, scope, inputs)
@@ -314,21 +335,18 @@ def _target(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> 
         need(sym.equal(a.shape, b.shape), f"output `{source}` changes its shape")
 
 
-def _bind_lets(pending: list[tuple[str, ast.Expr]], scope: dict[str, Any]) -> list[tuple[str, ast.Expr]]:
+def _bind_lets(
+    pending: list[tuple[str, ast.Expr]], scope: dict[str, Any], unbuilt: set[str]
+) -> list[tuple[str, ast.Expr]]:
     """Evaluates the lets whose names are all known by now; the others wait for the nodes that they measure."""
-    from tensat_dl.lang.rules import names_of
-
     later = []
-    waiting = {name for name, _ in pending}
+    waiting = {*unbuilt, *(name for name, _ in pending)}
     for name, expr in pending:
-        if all(n.id in scope or n.id not in waiting for n in names_of(expr)):
-            try:
-                scope[name] = evaluate(expr, scope)
-                waiting.discard(name)
-                continue
-            except EvaluationError:
-                pass
-        later.append((name, expr))
+        if waiting.isdisjoint(n.id for n in names_of(expr)):
+            scope[name] = evaluate(expr, scope)
+            waiting.discard(name)
+        else:
+            later.append((name, expr))
     return later
 
 
@@ -348,11 +366,11 @@ def concrete(
     variant = Variant(dict(symbolic), {**symbolic, **env}, {})
     try:
         for expr in rule.conditions:
-            scope = dict(variant.env)
+            scope = words(ops) | variant.env
             held = evaluate(_with_facts(expr, scope, known), scope)
             if held is not True:
                 return None
-        _target(rule, ops, variant, Facts())
+        type_target(rule, ops, variant)
     except (IllTyped, EvaluationError):
         return None
     return variant

@@ -8,11 +8,12 @@ doubly exponential number.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensat_dl.datalog.compile import CompiledRule, member_relation
+from tensat_dl.datalog.compiled import CompiledRule, member_relation
 from tensat_dl.datalog.engine import Frozen
 from tensat_dl.datalog.groups import instantiate, member
 from tensat_dl.datalog.render import variable
@@ -26,7 +27,7 @@ from tensat_dl.ops.evaluate import SymType
 from tensat_dl.ops.table import OpTable, coerce
 from tensat_dl.ops.typing import infer
 
-#: Operators of more inputs than this are nested: the engine plans a join over all inputs of a node.
+#: A concat of more inputs than this is nested: the engine plans a join over all inputs of a node.
 MAX_ARITY = 12
 
 
@@ -78,13 +79,14 @@ class View:
 
     def reaches(self, start: Iterable[int], goals: set[int]) -> bool:
         """Whether the derivations of ``start`` use one of ``goals``."""
+        skip = self.weights if self.weights.isdisjoint(goals) else set()
         seen = set(start)
         stack = list(seen)
         while stack:
             h = stack.pop()
             if h in goals:
                 return True
-            if h in self.weights:
+            if h in skip:
                 continue
             for c in self.derivation.get(h, ()):
                 if c not in seen:
@@ -130,7 +132,9 @@ def _compatible(compiled: CompiledRule, group: Group, view: View, ops: OpTable) 
     known: dict[tuple[Any, ...], bool] = {}
 
     def fits(a: Member, b: Member) -> bool:
-        key = tuple((view.types[h], h in view.weights) for m in (a, b) for _, h in m.tensors)
+        key = tuple(
+            (view.types[h], h in view.weights, view.values.get(h)) for m in (a, b) for _, h in m.tensors
+        )
         if key not in known:
             known[key] = check(pair, rule, Group(group.shared, group.attrs, [a, b]), view, ops) is not None
         return known[key]
@@ -159,7 +163,9 @@ def _independent(
     members: list[Member], operands: list[str], outputs: list[str], view: View
 ) -> list[list[Member]]:
     """Layers of members none of whose operands is computed from another's output in the same layer."""
-    if all(m[n] in view.weights for m in members for n in operands):
+    if all(m[n] in view.weights for m in members for n in operands) and not any(
+        m[o] in view.weights for m in members for o in outputs
+    ):
         return [members]
     layers: list[tuple[list[Member], set[int]]] = []
     for m in members:
@@ -246,7 +252,7 @@ def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts:
     for k, m in enumerate(group.members):
         names |= {member(n, k): h for n, h in m.tensors}
     local: dict[str, int] = {}
-    types = dict(view.types)
+    types: ChainMap[int, TensorType] = ChainMap({}, view.types)
     outputs = set(rule.target.outputs)
 
     def add(op: str, attrs: tuple[tuple[str, AttrValue], ...], children: tuple[int, ...]) -> int:
@@ -264,7 +270,7 @@ def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts:
             value = coerce(a, values[a.name])
             assert value is not None, (node.op, a.name, values[a.name])
             attrs.append((a.name, value))
-        while len(children) > MAX_ARITY:  # a wide concat, nested
+        while node.op == "concat" and len(children) > MAX_ARITY:
             children = (add(node.op, tuple(attrs), children[:MAX_ARITY]), *children[MAX_ARITY:])
         handle = local[node.result] = add(node.op, tuple(attrs), children)
         if node.result not in outputs:

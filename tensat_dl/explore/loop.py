@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensat_dl.datalog.compile import CompiledRule, match_relation, ok_relation, ruleset
+from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation, ruleset
 from tensat_dl.datalog.engine import Engine, Frozen
 from tensat_dl.datalog.program import Program
 from tensat_dl.explore.groups import Facts, Group, View, build, find_groups
@@ -58,7 +58,7 @@ class Explorer:
     rules: tuple[RewriteRule, ...]
     limits: Limits
     bans: dict[str, _Ban] = field(default_factory=dict)
-    applied: set[tuple[str, tuple[int, ...]]] = field(default_factory=set)
+    applied: set[tuple[str, tuple[object, ...]]] = field(default_factory=set)
     notes: dict[str, None] = field(default_factory=dict)
     multi_done: int = 0
     quiet: int = 0  #: iterations since group and multi-pattern rules last ran
@@ -75,6 +75,8 @@ class Explorer:
         stop: Stop | None = None if self.program.rules else "saturated"
         if stop is None and self.limits.iterations == 0:
             stop = "iterations"
+        if stop is None and self.nodes() >= self.limits.nodes:
+            stop = "nodes"
         yield self._step(started, [], stop)
         if stop is not None:
             return
@@ -190,7 +192,8 @@ class Explorer:
                 RuleStats(rule.name, total, chosen, after - now, time.perf_counter() - started, note)
             )
             now = after
-        return changed, "nodes" if now >= self.limits.nodes else None
+        full = now >= self.limits.nodes or any(chosen < total for _, total, chosen in selected)
+        return changed, "nodes" if full else None
 
     def _select(
         self, rule: CompiledRule, frozen: Frozen, handles: dict[Any, int], budget: int
@@ -200,9 +203,11 @@ class Explorer:
         for row in frozen.rows(match_relation(rule.name)):
             tensors = row.inputs[: len(rule.tensors)]
             if all(t in handles for t in tensors):
-                key = tuple(handles[t] for t in tensors)
-                if (rule.name, key) not in self.applied:
-                    keys.add(key)
+                keys.add(tuple(handles[t] for t in tensors))
+        if rule.mirror is not None:  # of a match and its mirror image the first; none that is its own image
+            images = {k: tuple(k[i] for i in rule.mirror) for k in keys}
+            keys = {k for k, image in images.items() if k < image or (k != image and image not in images)}
+        keys = {k for k in keys if (rule.name, k) not in self.applied}
         room = max(0, budget // max(1, rule.new_nodes))
         chosen = sorted(keys, key=lambda k: (max(k), k))[:room]
         self.applied.update((rule.name, k) for k in chosen)
@@ -217,11 +222,8 @@ class Explorer:
             first = [m for m in group.members if all(h < original for _, h in m.tensors)]
             options = [group.members] + ([first] if 1 < len(first) < len(group.members) else [])
             for members in options:
-                operands = [h for m in members for _, h in m.tensors]
-                key = (
-                    rule.name,
-                    (*group.shared.values(), *operands, *map(hash, map(repr, group.attrs.values()))),
-                )
+                operands = (h for m in members for _, h in m.tensors)
+                key = (rule.name, (*group.shared.values(), *operands, *map(repr, group.attrs.values())))
                 if key in self.applied:
                     continue
                 self.applied.add(key)
@@ -252,7 +254,7 @@ class Explorer:
     def _step(self, started: float, stats: list[RuleStats], stop: Stop | None) -> Step:
         frozen, rows, handles = self._freeze()
         try:
-            egraph = snapshot(self.store, frozen, rows, handles, self.graph)
+            egraph = snapshot(self.store, frozen, rows, handles, self.graph, self.limits.nodes)
         except TypeConflict:
             names = ", ".join(sorted({s.rule for s in stats if s.applied})) or "none"
             raise RuleAlarm(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensat_dl.datalog.engine import Engine, Frozen
-from tensat_dl.datalog.program import Program
+from tensat_dl.datalog.program import Program, list_table
 from tensat_dl.datalog.schema import Constructor, decode, encode
 from tensat_dl.ir.graph import Attrs, Graph
 from tensat_dl.ir.types import DTYPES, TensorType
@@ -82,7 +82,7 @@ class Store:
             declaration = self.program.new_list_length(length)
             if declaration:
                 self.engine.run(declaration)
-            self.engine.load(f"in_Ints{length}", rows)
+            self.engine.load(list_table(length), rows)
 
     def load_types(self, types: list[tuple[int, TensorType]]) -> None:
         lists: dict[int, list[tuple[Any, ...]]] = {}

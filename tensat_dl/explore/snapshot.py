@@ -27,13 +27,20 @@ def class_types(frozen: Frozen) -> dict[Any, tuple[int, ...]]:
     return types
 
 
-def snapshot(store: Store, frozen: Frozen, rows: list[Row], handles: dict[Any, int], graph: Graph) -> EGraph:
-    """The e-graph's arrays. E-classes without a type (never for well-typed rules) and their uses are left out."""
+def snapshot(
+    store: Store, frozen: Frozen, rows: list[Row], handles: dict[Any, int], graph: Graph, limit: int
+) -> EGraph:
+    """The e-graph's arrays, of at most ``limit`` e-nodes unless the graph alone has more.
+
+    E-classes without a type (never for well-typed rules) and their uses are left out.
+    """
     types = class_types(frozen)
-    usable = {c for c in handles if c in types}
+    usable, keep = _sound({c for c in handles if c in types}, rows)
+    if len(keep) > limit:
+        first = max(_newest(handles, limit, keep), len(graph.nodes))
+        usable, keep = _sound({c for c in usable if handles[c] < first}, keep)
     classes = sorted(usable, key=handles.__getitem__)
     number = {c: i for i, c in enumerate(classes)}
-    keep = [r for r in rows if r.output in usable and all(c in usable for c in r.children)]
     keyed = []
     for i, r in enumerate(keep):
         kids = tuple(number[c] for c in r.children)
@@ -75,6 +82,25 @@ def snapshot(store: Store, frozen: Frozen, rows: list[Row], handles: dict[Any, i
         cost=np.full(len(order), np.nan),
         origin=tuple(origin),
     )
+
+
+def _sound(usable: set[Any], rows: list[Row]) -> tuple[set[Any], list[Row]]:
+    """Those e-classes which have an e-node of such e-classes, and their e-nodes."""
+    while True:
+        keep = [r for r in rows if r.output in usable and all(c in usable for c in r.children)]
+        having = {r.output for r in keep}
+        if having == usable:
+            return usable, keep
+        usable = having
+
+
+def _newest(handles: dict[Any, int], limit: int, rows: list[Row]) -> int:
+    """The handle such that at most ``limit`` e-nodes are of e-classes with smaller handles alone.
+
+    An e-class is named after an e-node of older ones, so what is older than a handle can all be computed.
+    """
+    ages = sorted(max(handles[r.output], *(handles[c] for c in r.children), 0) for r in rows)
+    return ages[limit]
 
 
 def _canonical(store: Store, frozen: Frozen, number: dict[Any, int]) -> dict[int, int]:

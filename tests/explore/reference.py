@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tensat_dl.datalog.variants import words
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Attrs, Graph
 from tensat_dl.ir.rule import PatternNode, RewriteRule
@@ -92,7 +93,7 @@ class Reference:
         """Every match of a rule that may be applied."""
         weights, values = self.weights(), self.values()
         for tensors, variables in self._search(tuple(reversed(rule.source.nodes)), {}, {}):
-            env = {**{n: self.types[c] for n, c in tensors.items()}, **variables}
+            env = {**words(self.ops), **{n: self.types[c] for n, c in tensors.items()}, **variables}
 
             def holds(c: ast.Expr, tensors: Mapping[str, int] = tensors, env: dict[str, Any] = env) -> bool:
                 match c:
@@ -100,6 +101,8 @@ class Reference:
                         return tensors[x] in weights
                     case ast.Binary("==", ast.Call("value", (ast.Name(x),)), number):
                         return values.get(tensors[x]) == evaluate(number, env)
+                    case ast.Binary("!=", ast.Call("value", (ast.Name(x),)), number):
+                        return tensors[x] in values and values[tensors[x]] != evaluate(number, env)
                 try:
                     return evaluate(c, env) is True
                 except EvaluationError:

@@ -1,0 +1,80 @@
+"""Group rules to egglog: a query with a row for each possible member."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tensat_dl.datalog import render
+from tensat_dl.datalog.compiled import CompiledRule, member_relation, ruleset
+from tensat_dl.datalog.groups import instantiate
+from tensat_dl.datalog.render import variable
+from tensat_dl.datalog.schema import Schema
+from tensat_dl.datalog.variants import variants
+from tensat_dl.datalog.writer import Writer
+from tensat_dl.ir.rule import RewriteRule, Side
+from tensat_dl.lang import ast
+from tensat_dl.ops.table import OpTable
+
+
+def compile_group(
+    rule: RewriteRule, schema: Schema, ranks: Sequence[int], closed: bool
+) -> CompiledRule | None:
+    """The member query of a group rule. Columns: shared variables, then what varies by member, outputs last."""
+    source_only = replace(rule, source=Side(rule.source.nodes, ()), target=Side((), ()), conditions=())
+    found = variants(source_only, schema.ops, ranks)
+    if not found:
+        return None
+    writer = Writer(source_only, schema, found, closed)
+    results = [n.result for n in rule.source.nodes]
+    names = [*rule.tensor_variables(), *results]
+    shared = [n for n in names if n not in rule.members]
+    varying = [n for n in names if n in rule.members]
+    tensors = tuple(dict.fromkeys([*shared, *varying]))
+    columns = attribute_columns(rule, schema.ops)
+    g, find = member_relation(rule.name), ruleset("find", rule.name)
+    sorts = ["T"] * len(tensors) + [s for s, _ in columns]
+    lines = [f"(relation {g} ({' '.join(sorts)}))", f"(ruleset {find})"]
+    for i, variant in enumerate(writer.usable):
+        checks = writer.checks(variant)
+        fixed = [
+            f"(= {n} {render.value(variant.env[n])})"
+            for _, n in columns
+            if not writer.generic and isinstance(variant.env.get(n), int)
+        ]
+        body = [*writer.source_atoms(variant), *writer.premises(variant, checks), *checks, *fixed]
+        row = " ".join([g, *(variable(t) for t in tensors), *(n for _, n in columns)])
+        suffix = f" #{i}" if len(writer.usable) > 1 else ""
+        text = "\n       ".join(body)
+        lines.append(f'(rule ({text})\n      (({row}))\n      :ruleset {find} :name "{rule.name}{suffix}")')
+    one = replace(instantiate(rule, 1), conditions=())
+    applicable = [v for v in variants(one, schema.ops, ranks) if not v.ill_typed]
+    built = frozenset(len(v.types[n.result].shape) for v in applicable for n in one.target.nodes)
+    return CompiledRule(rule, "\n".join(lines), tensors, tuple(columns), len(rule.target.nodes), built)
+
+
+def attribute_columns(rule: RewriteRule, ops: OpTable) -> list[tuple[str, str]]:
+    """(sort, egglog variable) of a rule's attribute variables, in order of first use."""
+    out: dict[str, str] = {}
+    sorts = {"float": "f64", "string": "String", "choice": "String", "ints": "Ints"}
+    for node in rule.source.nodes:
+        decl = ops[node.op]
+        for keyword in node.attrs:
+            a = decl.attr(keyword.name)
+            assert a is not None
+            expr = keyword.value
+            if (
+                isinstance(expr, ast.Name)
+                and expr.id not in a.choices
+                and decl.preset(a.name, expr.id) is None
+            ):
+                if a.length is None:
+                    out.setdefault(variable(expr.id), sorts.get(a.type, "i64"))
+                else:
+                    for i in range(a.length):
+                        out.setdefault(f"{variable(expr.id)}.{i}", "i64")
+            elif isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple):
+                for item in expr.items:
+                    if isinstance(item, ast.Name):
+                        out.setdefault(variable(item.id), "i64")
+    return [(sort, name) for name, sort in out.items()]

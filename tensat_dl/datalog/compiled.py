@@ -1,0 +1,42 @@
+"""A compiled rule, and what its relations and rulesets are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensat_dl.ir.rule import RewriteRule
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """``text`` declares relations and rules. The rules are in the rulesets ``find R`` (or ``rule R`` for a
+    single-pattern rule) and ``apply R``. ``tensors`` are the T columns of the match relation, in order."""
+
+    rule: RewriteRule
+    text: str
+    tensors: tuple[str, ...]
+    attrs: tuple[tuple[str, str], ...]  #: further columns of the match relation: (sort, name)
+    new_nodes: int  #: e-nodes that one application adds at most
+    ranks: frozenset[int] = frozenset()  #: of the tensors that it builds
+    mirror: tuple[int, ...] | None = None  #: see `symmetry.mirror`
+
+    @property
+    def name(self) -> str:
+        return self.rule.name
+
+
+def ruleset(phase: str, rule: str) -> str:
+    """The ruleset of a rule's phase: rule, find or apply."""
+    return f"{phase}:{rule}"
+
+
+def match_relation(rule: str) -> str:
+    return f"m:{rule}"
+
+
+def ok_relation(rule: str) -> str:
+    return f"ok:{rule}"
+
+
+def member_relation(rule: str) -> str:
+    return f"g:{rule}"
