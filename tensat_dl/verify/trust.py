@@ -35,7 +35,9 @@ def on_trust(
     expected, and says nothing about the other rules either.
     """
     applied = {s.rule for step in iterations for s in step.rules if s.applied}
-    trusted = [f"{name} ({', '.join(rules_assumed[name])})" for name in sorted(applied & rules_assumed.keys())]
+    trusted = [
+        f"{name} ({', '.join(rules_assumed[name])})" for name in sorted(applied & rules_assumed.keys())
+    ]
     if found.status != "different" or not trusted:
         return found
     message = f"the result may rest on rules about operators whose values are not known: {', '.join(trusted)}"

@@ -1,0 +1,47 @@
+"""The tests that stand beside rules: what passes, and what a failure says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tensat_dl import resources
+from tensat_dl.lang.program import load_program
+from tensat_dl.verify.rule_tests import run_test
+
+RULE = "rule relu-relu { relu(relu(x)) => relu(x) }\n"
+INPUT = "  input x : f32[2, 3]\n"
+
+
+def failure(before: str, after: str, tmp_path: Path) -> str:
+    path = tmp_path / "rule.tsr"
+    path.write_text(f"{RULE}test relu-relu {{\n{INPUT}{before}\n  => {after}\n}}\n")
+    program = load_program(str(path))
+    (test,) = program.tests
+    return run_test(test, program).failure
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("  output relu(relu(x))", f"{INPUT}  output relu(x)", ""),
+        ("  output relu(relu(relu(x)))", f"{INPUT}  output relu(x)", ""),
+        ("  output relu(tanh(x))", "unchanged", ""),
+        ("  output relu(relu(x))", "unchanged", "should stay unchanged"),
+        ("  output relu(relu(x))", f"{INPUT}  output x", "built, but not found equal"),
+        ("  output relu(relu(x))", f"{INPUT}  output tanh(x)", "the rule did not build its tanh"),
+        ("  output relu(tanh(x))", f"{INPUT}  output relu(tanh(x))", "both graphs are the same"),
+        ("  output relu(relu(x)), x", f"{INPUT}  output relu(x)", "2 outputs before the arrow, 1 after"),
+    ],
+)
+def test_verdict(before: str, after: str, message: str, tmp_path: Path) -> None:
+    found = failure(before, after, tmp_path)
+    assert message in found
+    assert bool(message) == bool(found)
+
+
+@pytest.mark.parametrize("pack", sorted(p.stem for p in resources.rules().glob("*.tsr")))
+def test_the_library_passes_its_own_tests(pack: str) -> None:
+    program = load_program(str(resources.rules() / f"{pack}.tsr"))
+    assert [result.failure for test in program.tests if (result := run_test(test, program)).failure] == []
