@@ -1,8 +1,10 @@
 """Writes the generated parts of docs/language.md: ``python docs/generate.py`` (``--check`` only compares).
 
 They are the operator table of ``rules/ops.tsr``, with every declaration's signature, attributes, constraints, shape
-and description, and the functions that expressions may call. ``--models FILE`` instead writes the README's table of models
-from the reports of ``python benchmarks/models.py --json FILE``.
+and description, and the functions that expressions may call.
+
+``python docs/generate.py --models FILE`` writes the README's table of models, from what
+``python benchmarks/models.py --json FILE`` found.
 """
 
 from __future__ import annotations
