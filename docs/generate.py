@@ -1,7 +1,6 @@
 """Writes the generated parts of docs/language.md: ``python docs/generate.py`` (``--check`` only compares).
 
-They are the operator table of ``rules/ops.tsr``, with every declaration's signature, attributes, constraints, shape
-and description, and the functions that expressions may call.
+They are the functions that expressions may call, and the operators that ``rules/ops.tsr`` declares.
 
 ``python docs/generate.py --models FILE`` writes the README's table of models, from what
 ``python benchmarks/models.py --json FILE`` found.
