@@ -1,14 +1,18 @@
 """Writes the generated parts of docs/language.md: ``python docs/generate.py`` (``--check`` only compares).
 
-They are the operator table of ``rules/ops.tsr``, with every declaration's signature, attributes, constraints, shape
-and description, and the functions that expressions may call.
+They are the functions that expressions may call, and the operators that ``rules/ops.tsr`` declares.
+
+``python docs/generate.py --models FILE`` writes the README's table of models, from what
+``python benchmarks/models.py --json FILE`` found.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from tensat_dl import resources
@@ -19,6 +23,7 @@ from tensat_dl.ops.evaluate import FUNCTIONS
 from tensat_dl.ops.table import AttrDecl, OpDecl, declare
 
 LANGUAGE = Path(__file__).resolve().parent / "language.md"
+README = LANGUAGE.parent.parent / "README.md"
 
 #: What each function gives; its form is the program's own.
 MEANING = {
@@ -104,24 +109,36 @@ def value(a: AttrDecl) -> str:
     return str(a.default).lower() if isinstance(a.default, bool) else f"{a.default}"
 
 
-PARTS = {"functions": functions, "operators": operators}
+def models(reports: Path) -> Iterator[str]:
+    yield "| model | operators | e-nodes | before | after | faster | gap |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
+    for model, report in json.loads(reports.read_text(encoding="utf-8")).items():
+        cost, found = report["cost"], report["extract"]
+        gap = "0" if found["status"] == "optimal" else f"{found['gap']:.1%}"
+        sizes = f"{sum(report['operators']['before'].values())} | {report['egraph']['nodes']:,}"
+        costs = f"{cost['before']:.4f} | {cost['after']:.4f} | {cost['before'] / cost['after']:.2f}x"
+        yield f"| {model} | {sizes} | {costs} | {gap} |"
 
 
-def generated(document: str) -> str:
+def generated(document: str, parts: dict[str, Callable[[], Iterator[str]]]) -> str:
     """The document with the text between each pair of markers made anew."""
-    for name, part in PARTS.items():
+    for name, part in parts.items():
         lines = "\n".join(part()).rstrip()
         pattern = rf"(<!-- generated: {name} -->\n).*?(<!-- end of {name} -->)"
         document, count = re.subn(
             pattern, lambda m, lines=lines: f"{m[1]}\n{lines}\n\n{m[2]}", document, flags=re.DOTALL
         )
-        assert count == 1, f"language.md has no markers for {name}"
+        assert count == 1, f"there are no markers for {name}"
     return document
 
 
 def main() -> int:
+    if "--models" in sys.argv:
+        table = partial(models, Path(sys.argv[-1]))
+        README.write_text(generated(README.read_text(encoding="utf-8"), {"models": table}), encoding="utf-8")
+        return 0
     document = LANGUAGE.read_text(encoding="utf-8")
-    new = generated(document)
+    new = generated(document, {"functions": functions, "operators": operators})
     if "--check" in sys.argv:
         return int(new != document)
     LANGUAGE.write_text(new, encoding="utf-8")

@@ -56,6 +56,19 @@ def _named(path: str) -> Iterator[None]:
         raise OSError(e.errno, e.strerror or str(e), path) from None
 
 
+@contextmanager
+def native_output_elsewhere() -> Iterator[None]:
+    """What libraries print on standard output (SCIP does on Ctrl-C) goes to standard error meanwhile."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 def check_writable(paths: Iterable[str]) -> None:
     """Raises OSError now for outputs that could not be written at the end of a long run."""
     for path in paths:

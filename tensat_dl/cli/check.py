@@ -19,8 +19,6 @@ def command(files: tuple[str, ...], quiet: bool) -> int:
     from tensat_dl.lang.diagnostics import Diagnostic, TsrError
     from tensat_dl.lang.elaborate import elaborate
     from tensat_dl.lang.program import load_program
-    from tensat_dl.verify.rule_tests import run_test
-    from tensat_dl.verify.rule_types import check_rule_types
 
     code = 0
     for file in files:
@@ -38,11 +36,15 @@ def command(files: tuple[str, ...], quiet: bool) -> int:
                 elaborate(item, program.ops, program.blocks, warn)
             except TsrError as e:
                 problems += e.diagnostics
+        from tensat_dl.verify.rule_types import check_rule_types
+
         for rule in program.rules:
             if rule.name.removesuffix("-back") in program.own_rules:
                 problems += check_rule_types(rule, program.ops)
         failures = 0
-        if not problems:
+        if not problems and program.tests:
+            from tensat_dl.verify.rule_tests import run_test
+
             for test in program.tests:
                 try:
                     result = run_test(test, program)

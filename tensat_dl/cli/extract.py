@@ -21,7 +21,7 @@ def command(file: str, method: str, time_limit: float | None, json_path: str | N
     """Extract the cheapest acyclic term for the roots of the e-graph in FILE ("-": standard input)."""
     from tensat_dl.extract.api import extract
     from tensat_dl.extract.types import Limits
-    from tensat_dl.files import check_writable, same_file, write
+    from tensat_dl.files import check_writable, native_output_elsewhere, same_file, write
     from tensat_dl.ir.egraph_json import loads_named
     from tensat_dl.lang.load import read_source
     from tensat_dl.report.progress import Progress
@@ -32,12 +32,12 @@ def command(file: str, method: str, time_limit: float | None, json_path: str | N
         check_writable([json_path])
     source = read_source(file)
     try:
-        egraph, nodes, classes = loads_named(source.text)
+        egraph, classes, nodes = loads_named(source.text)
     except ValueError as e:
         print(f"{source.path}: error: {e}", file=sys.stderr)
         return 2
     limits = Limits() if time_limit is None else Limits(seconds=time_limit)
-    with Progress(quiet) as progress:
+    with native_output_elsewhere(), Progress(quiet) as progress:
         progress.phase("extract")
         found = extract(egraph, method, limits, progress.extracting)
     if json_path is not None:

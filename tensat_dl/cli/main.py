@@ -27,6 +27,10 @@ SUMMARIES = {
 }
 
 
+class ReaderGone(Exception):
+    """Whoever read our output has gone, as in ``| head -1``. Click would exit with 1 for the OSError that it is."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a command's module only when the command is used, so that start-up is fast."""
 
@@ -38,6 +42,12 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(COMMANDS[name]).command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ReaderGone from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -83,7 +93,7 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         code = 130
-    except BrokenPipeError:  # whoever read our output has gone
+    except (BrokenPipeError, ReaderGone):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as e:
@@ -123,8 +133,9 @@ def _report(e: Exception) -> int:
         return 2
     from tensat_dl.explore.explore import ExplorationError, RuleAlarm
     from tensat_dl.extract.types import ExtractionError
+    from tensat_dl.ir.egraph_json import EGraphFormatError
 
-    if isinstance(e, ExtractionError):
+    if isinstance(e, ExtractionError | EGraphFormatError):
         print(f"error: {e}", file=sys.stderr)
         return 2
     if isinstance(e, RuleAlarm):

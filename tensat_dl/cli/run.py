@@ -95,7 +95,7 @@ def command(
     from rich.console import Console
 
     from tensat_dl.cli.common import choose_graph, warn
-    from tensat_dl.files import check_writable, write
+    from tensat_dl.files import check_writable, native_output_elsewhere, write
     from tensat_dl.lang.program import load_program
     from tensat_dl.report.progress import Progress
 
@@ -104,7 +104,7 @@ def command(
     ]
     check_writable(paths)
     _check_paths(paths, (file, *rules))
-    with Progress(quiet) as progress:
+    with native_output_elsewhere(), Progress(quiet) as progress:
         progress.phase("parse")
         program = load_program(file, rules)
         for w in program.warnings:

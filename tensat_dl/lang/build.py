@@ -224,12 +224,7 @@ class BuildTree(Transformer_NonRecursive[Any, Any]):
         return ast.If(condition, then, otherwise, span=self._at(meta))
 
     def binary(self, meta: Meta, parts: Parts) -> ast.Expr:
-        # An optional left operand makes each level either a bare operand or an operation.
-        values = [p for p in parts if p is not None]
-        if len(values) == 1:
-            only: ast.Expr = values[0]
-            return only
-        left, op, right = values
+        left, op, right = parts
         return ast.Binary(str(op), left, right, span=self._at(meta))
 
     def unary(self, meta: Meta, parts: Parts) -> ast.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import Literal
 
 from tensat_dl.lang.source import Span
 
+#: More messages than this are only counted.
+MAX_SHOWN = 30
 #: Longer source lines are cut around the caret.
 WIDTH = 100
 
@@ -29,16 +32,21 @@ class Diagnostic:
     def render(self) -> str:
         """``file:line:col: error: message``, the source line, a caret line, and the hint."""
         if self.span is None:
-            lines = [f"{self.path}: {self.severity}: {self.message}"]
+            lines = [f"{self.path}: {self.severity}: {_clipped(self.message)}"]
         else:
             source = self.span.source
             number, column = source.position(self.span.start)
-            lines = [f"{source.path}:{number}:{column}: {self.severity}: {self.message}"]
+            lines = [f"{source.path}:{number}:{column}: {self.severity}: {_clipped(self.message)}"]
             lines += _excerpt(source.line(number), number, column, self.span.end - self.span.start)
-        lines += [f"  = note: {note}" for note in self.notes]
+        lines += [f"  = note: {_clipped(note)}" for note in self.notes]
         if self.hint:
-            lines.append(f"  = hint: {self.hint}")
+            lines.append(f"  = hint: {_clipped(self.hint)}")
         return "\n".join(lines)
+
+
+def _clipped(text: str) -> str:
+    """A message with words of the source that are too long to be read cut off."""
+    return re.sub(r"[A-Za-z0-9_]{80,}", lambda word: word[0][:60] + "…", text)
 
 
 def _excerpt(text: str, number: int, column: int, length: int) -> list[str]:
@@ -75,7 +83,10 @@ class TsrError(Exception):
         super().__init__(self.render())
 
     def render(self) -> str:
-        return "\n\n".join(d.render() for d in self.diagnostics)
+        shown = [d.render() for d in self.diagnostics[:MAX_SHOWN]]
+        if len(self.diagnostics) > MAX_SHOWN:
+            shown.append(f"and {len(self.diagnostics) - MAX_SHOWN} more")
+        return "\n\n".join(shown)
 
 
 def error(span: Span, message: str, hint: str = "", notes: Iterable[str] = ()) -> TsrError:
@@ -87,5 +98,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``did you mean `relu`?`` if a known name is near, else an empty string."""
     if len(name) > 60:  # nobody's typing error, and slow to compare
         return ""
-    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    candidates = list(known)
+    swapped = [k for k in candidates if k != name and sorted(k) == sorted(name)]
+    near = swapped or get_close_matches(name, candidates, n=1, cutoff=0.6)
     return f"did you mean `{near[0]}`?" if near else ""

@@ -15,12 +15,14 @@ MAX_BYTES = 64 * 1024 * 1024
 STANDARD_INPUT = "<stdin>"
 
 
-def read_source(path: str) -> Source:
+def read_source(path: str, shown: str = "") -> Source:
     """The text of a file, or of standard input for ``-``. Raises `TsrError` if there is none.
+
+    Messages call it ``shown``, or by its path if that is empty.
 
     A byte order mark is dropped, and every style of line end becomes ``\\n``.
     """
-    name = STANDARD_INPUT if path == "-" else _shown(path)
+    name = STANDARD_INPUT if path == "-" else _shown(shown or path)
     return _decode(name, _read(path, name))
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from tensat_dl.ir.graph import AttrValue
 from tensat_dl.ir.types import DTYPES
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError
+from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
 from tensat_dl.lang.source import Span
 
 AttrType = Literal["int", "float", "bool", "string", "dtype", "axis", "ints", "choice"]
@@ -101,19 +101,7 @@ def declare(op: ast.Op) -> OpDecl:
     def body(kind: str) -> list[ast.OpStmt]:
         return [s for s in op.body if s.kind == kind]
 
-    seen: dict[str, Span] = {}
-    params: list[ast.TensorParam | ast.AttrParam] = [*op.params.tensors, *op.params.attrs]
-    for param in params:
-        if param.name in seen:
-            problems.append(Diagnostic(f"parameter `{param.name}` is declared twice", param.span))
-        seen[param.name] = param.span
-    for i, tensor in enumerate(op.params.tensors):
-        last = i == len(op.params.tensors) - 1
-        if tensor.kind == "many" and not last:
-            problems.append(Diagnostic(f"`{tensor.name}: tensor..` must be the last tensor", tensor.span))
-        if tensor.kind == "one" and any(t.kind == "optional" for t in op.params.tensors[:i]):
-            problems.append(Diagnostic(f"`{tensor.name}` follows an optional tensor", tensor.span))
-    attrs = tuple(_attr(a, problems) for a in op.params.attrs)
+    attrs = _parameters(op.params, problems)
     shapes = {s.name: s for s in body("shape")}
     dtypes = {s.name: s for s in body("dtype")}
     outputs: tuple[str | None, ...] = op.outputs or (None,)
@@ -121,7 +109,7 @@ def declare(op: ast.Op) -> OpDecl:
         for out in outputs:
             if out not in shapes:
                 what = f"output `{out}`" if out else "the result"
-                hint = "add a line `shape ...`, such as `shape shape(x)`"
+                hint = f"add a line such as `shape {f'{out} = ' if out else ''}shape(x)`"
                 problems.append(
                     Diagnostic(f"`{op.name}` does not say the shape of {what}", op.name_span, hint)
                 )
@@ -131,9 +119,26 @@ def declare(op: ast.Op) -> OpDecl:
                 )
     elif op.outputs or op.opaque:
         problems.append(Diagnostic("a composition has one output and is not opaque", op.name_span))
+    if op.composition is not None:
+        for tensor in op.params.tensors:
+            if tensor.kind != "one":
+                hint = f"write `{tensor.name}`, or give the operator a body"
+                message = "a composition has a fixed number of tensors"
+                problems.append(Diagnostic(message, tensor.span, hint))
+    seen: set[tuple[str, str | None, str | None]] = set()
+    for stmt in op.body:
+        key = (stmt.kind, stmt.name, stmt.preset)
+        if key in seen and stmt.kind != "require":
+            of = f" {stmt.name}" if stmt.name else ""
+            problems.append(Diagnostic(f"`{stmt.kind}{of}` stands here twice", stmt.span))
+        seen.add(key)
     for stmt in (*body("shape"), *body("dtype")):
         if stmt.name not in outputs:
-            problems.append(Diagnostic(f"`{stmt.name}` is not an output of `{op.name}`", stmt.span))
+            known = f"its outputs are {', '.join(op.outputs)}" if op.outputs else "it has one, without a name"
+            message = f"`{stmt.name}` is not an output of `{op.name}`"
+            if stmt.name is None:
+                message, known = f"which output's {stmt.kind} is this?", f"{known}: `{stmt.kind} NAME = ..`"
+            problems.append(Diagnostic(message, stmt.span, known))
     if problems:
         raise TsrError(problems)
     return OpDecl(
@@ -155,21 +160,67 @@ def declare(op: ast.Op) -> OpDecl:
     )
 
 
+def parameters(params: ast.Params) -> tuple[AttrDecl, ...]:
+    """The attributes among the parameters of an operator or a block. Raises `TsrError`."""
+    problems: list[Diagnostic] = []
+    attrs = _parameters(params, problems)
+    if problems:
+        raise TsrError(problems)
+    return attrs
+
+
+def _parameters(params: ast.Params, problems: list[Diagnostic]) -> tuple[AttrDecl, ...]:
+    seen: set[str] = set()
+    every: list[ast.TensorParam | ast.AttrParam] = [*params.tensors, *params.attrs]
+    for param in every:
+        if param.name in seen:
+            problems.append(Diagnostic(f"parameter `{param.name}` is declared twice", param.span))
+        seen.add(param.name)
+    for i, tensor in enumerate(params.tensors):
+        before = params.tensors[:i]
+        if tensor.kind == "many" and tensor is not params.tensors[-1]:
+            problems.append(Diagnostic(f"`{tensor.name}: tensor..` must be the last tensor", tensor.span))
+        if tensor.kind == "many" and any(t.kind == "optional" for t in before):
+            message = f"`{tensor.name}: tensor..` can't follow an optional tensor"
+            problems.append(Diagnostic(message, tensor.span))
+        if tensor.kind == "one" and any(t.kind == "optional" for t in before):
+            hint = "optional tensors come last"
+            problems.append(Diagnostic(f"`{tensor.name}` follows an optional tensor", tensor.span, hint))
+    return tuple(_attr(a, problems) for a in params.attrs)
+
+
 def _attr(param: ast.AttrParam, problems: list[Diagnostic]) -> AttrDecl:
     if not param.choices and param.type not in ATTR_TYPES:
-        hint = f"one of {', '.join(ATTR_TYPES)}, int[n], or alternatives such as `none | relu`"
+        near = "" if param.type == "tensor" else did_you_mean(param.type, ATTR_TYPES)
+        if param.type == "tensor":
+            near = "tensors come before the `;`"
+        hint = near or f"one of {', '.join(ATTR_TYPES)}, int[n], or alternatives such as `none | relu`"
         problems.append(Diagnostic(f"unknown attribute type `{param.type}`", param.span, hint))
     if param.length is not None and (param.type != "int" or param.length < 1):
         problems.append(Diagnostic("only int[n] with n of 1 or more has a length", param.span))
+    repeated = next((c for i, c in enumerate(param.choices) if c in param.choices[:i]), None)
+    if repeated is not None:
+        problems.append(Diagnostic(f"`{repeated}` is listed twice", param.span))
     decl = AttrDecl(param.name, param.type, param.length, param.choices, None)  # type: ignore[arg-type]
     if param.default is None:
         return decl
     default = constant(param.default)
     if default is not None:
         default = coerce(decl, default)
-    if default is None:
-        problems.append(Diagnostic(f"`{param.name}` can't have this default", param.default.span))
+    if default is None and decl.type in (*ATTR_TYPES, "choice"):
+        problems.append(Diagnostic(f"the default of `{param.name}` is {wanted(decl)}", param.default.span))
     return AttrDecl(decl.name, decl.type, decl.length, decl.choices, default)
+
+
+def wanted(a: AttrDecl) -> str:
+    """What an attribute accepts."""
+    if a.choices:
+        return f"one of {', '.join(a.choices)}"
+    if a.length is not None:
+        return f"a list of {a.length} integers, or one integer for all"
+    names = {"int": "an integer", "float": "a number", "bool": "true or false", "string": "a string"}
+    names |= {"dtype": "an element type", "axis": "an integer", "ints": "a list of integers"}
+    return names[a.type]
 
 
 def constant(expr: ast.Expr) -> AttrValue | None:

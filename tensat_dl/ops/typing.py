@@ -9,9 +9,12 @@ from typing import Any
 from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.evaluate import Absent, AnyType, Broadcast, Env, Lazy, SymType, Unknown, evaluate
+from tensat_dl.ops.calls import not_a_word, words
+from tensat_dl.ops.evaluate import Unresolved, evaluate
+from tensat_dl.ops.functions import Broadcast
 from tensat_dl.ops.symbolic import Condition, EvaluationError
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable
+from tensat_dl.ops.values import Absent, AnyType, Env, Lazy, SymType, Unknown
 
 
 class IllTyped(Exception):
@@ -90,11 +93,12 @@ def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str
         for shape_expr, dtype_expr in zip(decl.shapes, decl.dtypes, strict=True):
             shape = evaluate(shape_expr, env)
             if isinstance(shape, Broadcast):
-                hold(shape.condition, "the shapes broadcast: dimensions are equal or 1")
+                hold(shape.condition, "the shapes broadcast: dimensions are equal or 1", shape_expr)
             dtype = evaluate(dtype_expr, env) if dtype_expr is not None else inputs[0].dtype
             for d in shape:
                 if isinstance(d, int) and d <= 0:
-                    raise IllTyped("every dimension of the result is positive")
+                    shown = ", ".join(map(str, shape))
+                    raise IllTyped(f"every dimension of the result is positive, and its shape is [{shown}]")
             types.append(SymType(dtype, tuple(shape)))
     except EvaluationError as e:
         raise IllTyped(f"its shape can be computed ({e})") from None
@@ -145,7 +149,7 @@ def defaults(decl: OpDecl) -> dict[str, Any]:
 
 
 #: What a name may stand for and still be read as a word in attribute position.
-_NO_ATTRIBUTE = (TensorType, SymType, Unknown)
+_NO_ATTRIBUTE = (TensorType, SymType, Unknown, dict)
 
 
 def attributes(
@@ -169,10 +173,13 @@ def attributes(
             if preset is not None:
                 presets.append((a.name, preset))
                 continue
-            if a.type == "choice" and expr.id in a.choices:
+            if expr.id in words(decl, a):
                 values[a.name] = expr.id
                 continue
-        value = evaluate(expr, env)
+        try:
+            value = evaluate(expr, env)
+        except Unresolved as e:
+            raise (not_a_word(decl, a, expr) if e.expr is expr else None) or e from None
         if isinstance(value, str) and (preset := decl.preset(a.name, value)) is not None:
             presets.append((a.name, preset))
             continue

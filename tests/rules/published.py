@@ -81,7 +81,7 @@ def _rule(name: str, lines: Sequence[str], is_true: bool) -> Published:
     text = f"rule {name} {{\n{left}\n  =>\n{right}\n}}\n"
     (item,) = parse(Source(f"{name}.tsr", text)).items
     assert isinstance(item, ast.Rule)
-    (rule,) = resolve_rule(item, library().ops, [])
+    (rule,) = resolve_rule(item, library().ops)
     return Published(name, rule, frozenset(ranks), is_true)
 
 

@@ -1,0 +1,191 @@
+"""A graph in the making: its nodes, checked one by one, and every problem that was found on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from tensat_dl.ir.graph import Attrs, GraphBuilder
+from tensat_dl.ir.types import TensorType
+from tensat_dl.lang import ast
+from tensat_dl.lang.diagnostics import Diagnostic, TsrError, error
+from tensat_dl.lang.scope import Scope, Tensor
+from tensat_dl.lang.source import Span
+from tensat_dl.ops.calls import check_arity, check_attrs, checked_attrs
+from tensat_dl.ops.evaluate import Unresolved, evaluate
+from tensat_dl.ops.mismatch import explain_ill_typed
+from tensat_dl.ops.symbolic import EvaluationError
+from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.ops.typing import IllTyped, attributes, infer
+from tensat_dl.ops.values import Absent, Failed, Unknown, describe
+
+#: More nodes than this, or more statements run, are taken for a mistake.
+MAX_NODES = 1_000_000
+#: Larger tensors fit into no memory, and their sizes into no integer of the engine.
+MAX_ELEMENTS = 2**48
+
+#: An argument as it is written and what it stands for.
+Operand = tuple[ast.Expr, Any]
+
+
+class Endless(Exception):
+    """The graph is too large to be meant; its argument is the message."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        super().__init__()
+        self.diagnostics = diagnostics
+
+
+class Assembly:
+    """The nodes, names and problems of one graph."""
+
+    def __init__(self, ops: OpTable, name: str) -> None:
+        self.ops = ops
+        self.builder = GraphBuilder(name)
+        self.problems: dict[tuple[str, int, int], Diagnostic] = {}
+        self.warnings: list[Diagnostic] = []
+        self.bindings: dict[Span, list[tuple[str, int]]] = {}  #: nodes by the statement that binds them
+        self._taken: set[str] = set()
+        self._notes: list[str] = []
+        self._steps = 0
+
+    # ---- problems ----------------------------------------------------------------------------------------
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        """Records the first problem at a place, however often a loop or a block meets it again."""
+        span = diagnostic.span
+        key = (span.source.path, span.start, span.end) if span else ("", 0, 0)
+        if key not in self.problems:
+            notes = (*diagnostic.notes, *reversed(self._notes[-4:]))
+            self.problems[key] = replace(diagnostic, notes=notes)
+
+    @contextmanager
+    def during(self, note: str) -> Iterator[None]:
+        """Problems within carry this note: the round of a loop, the call of a block."""
+        self._notes.append(note)
+        try:
+            yield
+        finally:
+            self._notes.pop()
+
+    def step(self, at: Span) -> None:
+        """Counts a statement. Raises `Endless` when there have been too many."""
+        self._steps += 1
+        if self._steps > MAX_NODES:
+            raise Endless(
+                error(at, f"the graph takes more than {MAX_NODES:,} statements to build").diagnostics
+            )
+
+    # ---- values ------------------------------------------------------------------------------------------
+
+    def evaluate(self, expr: ast.Expr, scope: Scope) -> Any:
+        """The value of an expression that computes with numbers. Raises `TsrError`, or `Failed`."""
+        with self.located(scope, expr.span):
+            return evaluate(expr, scope.names)
+
+    @contextmanager
+    def located(self, scope: Scope, at: Span) -> Iterator[None]:
+        """Whatever goes wrong in an evaluation becomes a `TsrError` with a place."""
+        try:
+            yield
+        except Unresolved as e:
+            raise scope.unknown(e.expr, self.ops) from None
+        except Absent as e:
+            raise error(e.span, f"`{e.name}` is not given in this call", "it is an optional tensor") from None
+        except EvaluationError as e:
+            raise error(e.span or at, str(e)) from None
+
+    def integer(self, expr: ast.Expr, scope: Scope, what: str) -> int:
+        """The value of an expression that must be an integer."""
+        value = self.evaluate(expr, scope)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise error(expr.span, f"{what} is an integer, not {describe(value)}")
+        return value
+
+    # ---- nodes -------------------------------------------------------------------------------------------
+
+    def add(self, op: str, inputs: Sequence[int], attrs: Attrs, type: TensorType, name: str = "") -> Tensor:
+        """Adds a node with one output."""
+        return Tensor(type.dtype, type.shape, self.builder.add(op, inputs, attrs, (type,), name))
+
+    def apply(
+        self,
+        decl: OpDecl,
+        operands: Sequence[Operand],
+        attrs: Sequence[ast.KeywordArg],
+        span: Span,
+        scope: Scope,
+    ) -> list[Tensor]:
+        """Adds one application; its results."""
+        check_attrs(decl, attrs, span)
+        tensors = self.tensors(operands)
+        check_arity(decl, len(tensors), span)
+        nodes = [t.node for t in tensors]
+        types = [self.builder.nodes[n].type for n in nodes]
+        with self.located(scope, span):
+            final = checked_attrs(decl, attributes(decl, attrs, scope.names, types), attrs)
+        try:
+            typing = infer(self.ops, decl.name, types, dict(final))
+        except IllTyped as e:
+            shown = [(expr.span.text, t) for (expr, _), t in zip(operands, types, strict=False)]
+            raise TsrError([explain_ill_typed(decl, e, shown, attrs, span)]) from None
+        results = typing.concrete()
+        for t in results:
+            check_size(t, span)
+        if len(self.builder.nodes) > MAX_NODES:
+            raise error(span, f"the graph has more than {MAX_NODES:,} nodes")
+        if len(results) == 1:
+            return [self.add(decl.name, nodes, final, results[0])]
+        node = self.builder.add(decl.name, nodes, final, results)
+        return [self.add("proj", (node,), (("index", i),), t) for i, t in enumerate(results)]
+
+    def tensors(self, operands: Sequence[Operand]) -> list[Tensor]:
+        """Operands as tensors; numbers become scalars of the first tensor's element type."""
+        dtype = next((v.dtype for _, v in operands if isinstance(v, Tensor)), "f32")
+        return [self._tensor(expr, value, dtype) for expr, value in operands]
+
+    def _tensor(self, expr: ast.Expr, value: Any, dtype: str) -> Tensor:
+        if isinstance(value, Tensor):
+            return value
+        if isinstance(value, Unknown):
+            raise Failed
+        if isinstance(value, float | int) and not isinstance(value, bool):
+            attrs: Attrs = (("value", as_float(value, expr.span)), ("dtype", dtype), ("shape", ()))
+            return self.add("fill", (), attrs, TensorType(dtype, ()))
+        hint = ""
+        if isinstance(value, dict) and isinstance(expr, ast.Name):
+            hint = f"write `{expr.id}[..]` for all of them, `{expr.id}[i]` for one"
+        raise error(expr.span, f"expected a tensor, found {describe(value)}", hint)
+
+    # ---- names -------------------------------------------------------------------------------------------
+
+    def label(self, tensor: Tensor, name: str) -> None:
+        """Names a node after the first name that it is bound to."""
+        node = self.builder.nodes[tensor.node]
+        if not node.name:
+            self.builder.nodes[tensor.node] = replace(node, name=self.unique(name))
+
+    def unique(self, name: str) -> str:
+        """The name, with a number behind it if another node has it."""
+        candidate, i = name, 0
+        while candidate in self._taken:
+            i += 1
+            candidate = f"{name}_{i}"
+        self._taken.add(candidate)
+        return candidate
+
+
+def check_size(type: TensorType, at: Span) -> None:
+    """Raises `TsrError` for a tensor that is too large to be meant."""
+    if type.size > MAX_ELEMENTS:
+        raise error(at, f"a tensor of type {type} is too large", "at most 2^48 elements are allowed")
+
+
+def as_float(value: float, at: Span) -> float:
+    """A number as a float. Raises `TsrError` if no float is as large."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise error(at, "the number is too large for a float") from None

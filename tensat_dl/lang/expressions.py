@@ -1,0 +1,170 @@
+"""Expressions of a graph's body: what is computed now, and what becomes a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tensat_dl.ir.types import TensorType
+from tensat_dl.lang import ast
+from tensat_dl.lang.assembly import Assembly, Operand
+from tensat_dl.lang.blocks import call_scope
+from tensat_dl.lang.diagnostics import error
+from tensat_dl.lang.scope import Scope, Tensor
+from tensat_dl.ops.calls import show
+from tensat_dl.ops.evaluate import member
+from tensat_dl.ops.functions import FUNCTIONS
+from tensat_dl.ops.table import INFIX
+from tensat_dl.ops.values import Absent, Failed, Unknown, describe
+
+SPLIT = "split is written `split(x; axis = k, sizes = [m, n])`"
+
+
+class Expressions:
+    """Evaluates expressions, adding the nodes that they stand for. ``run`` runs the body of a block."""
+
+    def __init__(
+        self,
+        assembly: Assembly,
+        blocks: Mapping[str, ast.Block],
+        run: Callable[[Scope], Sequence[Any]],
+    ) -> None:
+        self.assembly = assembly
+        self.ops = assembly.ops
+        self.blocks = blocks
+        self.run = run
+        self._calls: dict[str, int] = {}
+
+    def value(self, expr: ast.Expr, scope: Scope) -> Any:
+        """A tensor, a list of tensors, a number, a list of numbers or a word. Raises `TsrError`, or `Failed`."""
+        match expr:
+            case ast.Name(id) if id in scope.names:
+                value = scope.names[id]
+                if isinstance(value, Unknown):
+                    raise Failed
+                if value is None:
+                    with self.assembly.located(scope, expr.span):
+                        raise Absent(id, expr.span)
+                return value
+            case ast.Call(fn) if self.gives_tensors(fn) or fn not in FUNCTIONS:
+                results = self.results(expr, scope)
+                if len(results) != 1:
+                    hint = "bind them to names: `(a, b) = ..`" if results else ""
+                    raise error(expr.span, f"`{fn}` gives {len(results)} tensors where one is needed", hint)
+                return results[0]
+            case ast.Binary(op, left, right) if op in INFIX:
+                operands = [(e, self.value(e, scope)) for e in (left, right)]
+                if any(isinstance(v, Tensor) for _, v in operands):
+                    return self.assembly.apply(self.ops[INFIX[op]], operands, (), expr.span, scope)[0]
+            case ast.Unary("-", operand) if isinstance(self.value(operand, scope), Tensor):
+                raise error(expr.span, "`-` does not negate tensors", f"write `{operand.span.text} * -1`")
+            case ast.If(condition, then, otherwise):
+                chosen = self.assembly.evaluate(condition, scope)
+                if not isinstance(chosen, bool):
+                    raise error(condition.span, f"expected a condition, found {describe(chosen)}")
+                return self.value(then if chosen else otherwise, scope)
+            case ast.Index(ast.Name(id), index) if isinstance(scope.names.get(id), dict):
+                return member(expr, scope.names[id], self.assembly.integer(index, scope, "an index"))
+            case ast.Section(ast.Name(id)) if isinstance(scope.names.get(id), dict):
+                hint = f"all of them are bound by `name[..] = {expr.span.text}`"
+                raise error(expr.span, "a list of tensors where one value is needed", hint)
+            case ast.ListExpr(items) if isinstance(items, tuple) and any(
+                self._is_tensor(i, scope) for i in items
+            ):
+                hint = "bind them one by one: `t[0] = ..`, `t[1] = ..`"
+                raise error(expr.span, "tensors are not written as a list", hint)
+        return self.assembly.evaluate(expr, scope)
+
+    def _is_tensor(self, expr: ast.Expr, scope: Scope) -> bool:
+        match expr:
+            case ast.Name(id):
+                return isinstance(scope.names.get(id), Tensor)
+            case ast.Call(fn):
+                return self.gives_tensors(fn)
+        return False
+
+    def gives_tensors(self, fn: str) -> bool:
+        """Whether calls of a name add nodes."""
+        return fn in self.blocks or fn in self.ops or fn == "split"
+
+    def arguments(self, args: Sequence[ast.Expr], scope: Scope) -> list[Operand]:
+        """Arguments and their values: several for ``list[..]`` and for calls with several results, none for an
+        optional tensor that was not given and stands last."""
+        out: list[Operand] = []
+        for i, a in enumerate(args):
+            last = i == len(args) - 1
+            if last and isinstance(a, ast.Name) and a.id in scope.names and scope.names[a.id] is None:
+                break
+            out += [(a, v) for v in self.results(a, scope)]
+        return out
+
+    def results(self, expr: ast.Expr, scope: Scope) -> Sequence[Any]:
+        """All values of an expression that may stand for several."""
+        match expr:
+            case ast.Section(ast.Name(id), start, stop) if isinstance(scope.names.get(id), dict):
+                low = None if start is None else self.assembly.integer(start, scope, "an index")
+                high = None if stop is None else self.assembly.integer(stop, scope, "an index")
+                items = scope.names[id]
+                return [items[k] for k in sorted(items)[low:high]]
+            case ast.Call(fn) if self.gives_tensors(fn):
+                return self._call(expr, scope)
+            case ast.Call(fn) if fn not in FUNCTIONS:
+                raise scope.unknown(expr, {**self.ops, **self.blocks})
+        return [self.value(expr, scope)]
+
+    def _call(self, expr: ast.Call, scope: Scope) -> Sequence[Any]:
+        if isinstance(expr.args, ast.EachIn):
+            hint = f"bind them in a loop: `for i in .. {{ t[i] = .. }}`, then write `{expr.fn}(t[..])`"
+            raise error(expr.args.span, f"`{expr.fn}` takes tensors one by one", hint)
+        if expr.fn == "split":
+            return self._split(expr, expr.args, scope)
+        operands = self.arguments(expr.args, scope)
+        if expr.fn in self.blocks:
+            return self._block(expr, operands, scope)
+        return self.assembly.apply(self.ops[expr.fn], operands, expr.attrs, expr.span, scope)
+
+    def _block(self, expr: ast.Call, operands: Sequence[Operand], scope: Scope) -> Sequence[Any]:
+        block = self.blocks[expr.fn]
+        number = self._calls.get(block.name, 0)
+        self._calls[block.name] = number + 1
+        prefix = f"{scope.prefix}{block.name}_{number}_"
+        inner = call_scope(block, expr, operands, scope, self.assembly, prefix)
+        with self.assembly.during(f"in block `{block.name}`, called at {expr.span.place}"):
+            return self.run(inner)
+
+    def _split(self, expr: ast.Call, args: Sequence[ast.Expr], scope: Scope) -> list[Tensor]:
+        """``split(x; axis = k, sizes = [..])``: neighbouring slices that cover x."""
+        given = {a.name: a.value for a in expr.attrs}
+        for a in expr.attrs:
+            if a.name not in ("axis", "sizes"):
+                raise error(a.span, f"`split` has no attribute `{a.name}`", SPLIT)
+        if set(given) != {"axis", "sizes"} or len(expr.attrs) != 2:
+            raise error(expr.span, "`split` needs one `axis` and one `sizes`", SPLIT)
+        operands = self.arguments(args, scope)
+        if len(operands) != 1:
+            raise error(expr.span, f"`split` takes 1 tensor, not {len(operands)}", SPLIT)
+        (whole,) = self.assembly.tensors(operands)
+        axis = self.assembly.integer(given["axis"], scope, "`axis` of `split`")
+        sizes = self.assembly.evaluate(given["sizes"], scope)
+        at = given["sizes"].span
+        if not 0 <= axis < whole.rank:
+            notes = (f"x is {whole}",)
+            raise error(
+                given["axis"].span, f"`split` requires that axis is a dimension of x, not {axis}", "", notes
+            )
+        if not isinstance(sizes, tuple) or not all(_is_size(s) for s in sizes):
+            raise error(at, f"`sizes` of `split` is a list of positive integers, not {show(sizes)}", SPLIT)
+        if sum(sizes) != whole.shape[axis]:
+            message = f"the sizes add up to {sum(sizes)}, but dimension {axis} is {whole.shape[axis]}"
+            raise error(at, message, notes=(f"x is {whole}",))
+        parts, start = [], 0
+        for size in sizes:
+            attrs = (("axis", axis), ("start", start), ("stop", start + size))
+            type = TensorType(whole.dtype, (*whole.shape[:axis], size, *whole.shape[axis + 1 :]))
+            parts.append(self.assembly.add("slice", (whole.node,), attrs, type))
+            start += size
+        return parts
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

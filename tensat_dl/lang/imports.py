@@ -1,0 +1,158 @@
+"""A file and everything that it imports, each file once: the items of all of them by name."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+from tensat_dl import resources
+from tensat_dl.lang import ast
+from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
+from tensat_dl.lang.load import read_source
+from tensat_dl.lang.parser import parse
+from tensat_dl.lang.source import Source, Span
+
+Named = TypeVar("Named", ast.Op, ast.Rule, ast.Block, ast.GraphItem)
+
+
+@dataclass
+class Items:
+    """Items over all imported files. Graphs and tests are those of the file ``own`` only."""
+
+    own: Path
+    problems: list[Diagnostic] = field(default_factory=list)
+    ops: dict[str, ast.Op] = field(default_factory=dict)
+    rules: dict[str, ast.Rule] = field(default_factory=dict)
+    blocks: dict[str, ast.Block] = field(default_factory=dict)
+    graphs: dict[str, ast.GraphItem] = field(default_factory=dict)
+    tests: list[ast.Test] = field(default_factory=list)
+    own_rules: list[str] = field(default_factory=list)
+    library_ops: set[str] = field(default_factory=set)  #: names that the operator table declares
+    _done: set[Path] = field(default_factory=set)
+    _open: list[Path] = field(default_factory=list)
+
+    def add(self, path: Path, source: Source | None = None, shown: str = "") -> None:
+        """Adds a file's items, imported ones first. A file that can't be read or parsed adds its errors.
+
+        ``shown`` is what messages call the file.
+        """
+        if path in self._done:
+            return
+        self._done.add(path)
+        self._open.append(path)
+        try:
+            if source is None and path.parent == library():
+                tree = _library_file(path, path.stat().st_mtime_ns)
+            else:
+                tree = parse(source or read_source(str(path), shown))
+        except TsrError as e:
+            self.problems += e.diagnostics
+        else:
+            for item in tree.items:
+                self._item(item, path)
+        self._open.pop()
+
+    def _item(self, item: ast.Item, path: Path) -> None:
+        match item:
+            case ast.Import(target):
+                self._import(target, item.span, path)
+            case ast.Op():
+                if self._named(item, self.ops, "operator") and path == table():
+                    self.library_ops.add(item.name)
+            case ast.Rule():
+                if self._named(item, self.rules, "rule") and path == self.own:
+                    self.own_rules.append(item.name)
+            case ast.Block():
+                self._named(item, self.blocks, "block")
+            case ast.GraphItem():
+                if path == self.own:
+                    self._named(item, self.graphs, "graph")
+            case ast.Test():
+                if path == self.own:
+                    self.tests.append(item)
+
+    def _named(self, item: Named, known: dict[str, Named], what: str) -> bool:
+        first = known.setdefault(item.name, item)
+        if first is item:
+            return True
+        hint = f"the first one is at {first.name_span.place}"
+        self.problems.append(Diagnostic(f"{what} `{item.name}` is declared twice", item.name_span, hint))
+        return False
+
+    def _import(self, target: str, span: Span, importer: Path) -> None:
+        path = find(target, importer.parent)
+        if path is None:
+            self.problems.append(Diagnostic(*_not_found(target, importer.parent, span)))
+        elif path in self._open:
+            cycle = [*self._open[self._open.index(path) :], path]
+            message = "imports form a cycle" if len(cycle) > 2 else "the file imports itself"
+            notes = (" -> ".join(p.name for p in cycle),) if len(cycle) > 2 else ()
+            self.problems.append(Diagnostic(message, span, "remove this import", notes=notes))
+        else:
+            before = len(self.problems)
+            self.add(path, shown=os.path.normpath(os.path.join(os.path.dirname(span.source.path), target)))
+            imported = f"imported at {span.place}"
+            self.problems[before:] = [
+                d if d.span is not None and d.span.source is span.source else _noted(d, imported)
+                for d in self.problems[before:]
+            ]
+
+
+def _noted(d: Diagnostic, note: str) -> Diagnostic:
+    return d if any(n.startswith("imported at") for n in d.notes) else replace(d, notes=(*d.notes, note))
+
+
+def library() -> Path:
+    """The folder of the operator table and the rule packs."""
+    return resources.rules().resolve()
+
+
+def table() -> Path:
+    """The operator table."""
+    return library() / "ops.tsr"
+
+
+@lru_cache(maxsize=64)
+def _library_file(path: Path, changed: int) -> ast.File:
+    """A file of the library, parsed once as long as it stays as it is."""
+    return parse(read_source(str(path), f"rules/{path.name}"))
+
+
+def find(target: str, folder: Path) -> Path | None:
+    """The file that an import means: a pack of the library, or a path ending in .tsr relative to the importer."""
+    try:
+        if target.endswith(".tsr"):
+            path = (folder / target).resolve()
+        else:
+            path = (library() / f"{target}.tsr").resolve()
+            if path.parent != library():
+                return None
+        return path if path.is_file() else None
+    except (OSError, ValueError):  # a name that no file system has
+        return None
+
+
+def packs() -> list[str]:
+    """The names of the library's rule packs."""
+    return sorted(p.stem for p in library().glob("*.tsr") if p.stem != "ops")
+
+
+def _not_found(target: str, folder: Path, span: Span) -> tuple[str, Span, str]:
+    """A message for an import that means no file."""
+    message = f'nothing to import: "{target if len(target) <= 60 else target[:60] + "…"}"'
+    try:
+        files = [f"./{p.name}" for p in sorted(folder.glob("*.tsr"))]
+        if (folder / target).is_dir():
+            return f'"{target}" is a directory', span, "import the files in it one by one"
+    except (OSError, ValueError):
+        files = []
+    plain = target.removesuffix(".tsr")
+    if f"./{plain}.tsr" in files:
+        return message, span, f'files are written with their ending: "./{plain}.tsr"'
+    if plain in packs():
+        return message, span, f'rule packs are written without an ending: "{plain}"'
+    listed = f'rule packs are {", ".join(packs())}; files are written "./name.tsr"'
+    return message, span, did_you_mean(target, [*packs(), *files]) or listed

@@ -1,0 +1,392 @@
+"""One side of a rule, flattened: each operator becomes a `PatternNode`, every name is resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tensat_dl.ir.rule import PatternNode
+from tensat_dl.ir.types import DTYPES
+from tensat_dl.lang import ast
+from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
+from tensat_dl.lang.source import Span
+from tensat_dl.lang.walk import names_of
+from tensat_dl.ops.calls import check_arity, check_attr_kinds, check_attrs, words
+from tensat_dl.ops.functions import FUNCTIONS
+from tensat_dl.ops.kinds import article, attribute_kind, fits, kind_of, want
+from tensat_dl.ops.table import INFIX, OpDecl, OpTable
+from tensat_dl.ops.typing import is_number
+
+LIST = "list of tensors"
+
+
+@dataclass
+class Pattern:
+    """What is known while one side is flattened. ``kinds`` has every name that an expression may use; those of
+    tensors that vary by member are lists of tensors. The right side starts with the names of the left one."""
+
+    ops: OpTable
+    is_source: bool
+    kinds: dict[str, str] = field(default_factory=dict)
+    members: set[str] = field(default_factory=set)
+    index: str | None = None
+    nodes: list[PatternNode] = field(default_factory=list)
+    lets: list[tuple[str, ast.Expr]] = field(default_factory=list)
+    bound: dict[str, Span] = field(default_factory=dict)  #: results of statements of this side
+    alias: dict[str, str] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+    problems: list[Diagnostic] = field(default_factory=list)
+    fresh: int = 0
+
+    def side(self, side: ast.RuleSide) -> list[str]:
+        """Flattens a side; the names of results of statements without a name. Records problems."""
+        values = []
+        for stmt in side.stmts:
+            try:
+                values += self._statement(stmt)
+            except _Silent:
+                self._failed(stmt)
+            except TsrError as e:
+                self.problems += e.diagnostics
+                self._failed(stmt)
+        return values
+
+    def _failed(self, stmt: ast.RuleStmt) -> None:
+        for t in stmt.targets:
+            self.bound.setdefault(t.name, t.span)
+            self.failed.add(t.name)
+        if self.is_source:  # a variable that the rest of the statement would have bound is not unknown later
+            for name in names_of(stmt.value):
+                if name.id not in self.kinds:
+                    self.failed.add(name.id)
+
+    # ---- statements --------------------------------------------------------------------------------------
+
+    def _statement(self, stmt: ast.RuleStmt) -> list[str]:
+        if stmt.each is not None:
+            self._group(stmt.each, stmt)
+        value = stmt.value
+        if not stmt.targets:
+            return [self.tensor(value, None, stmt.each)]
+        if isinstance(value, ast.Call) and value.fn == "split":
+            self._split(stmt.targets, value)
+            return []
+        if len(stmt.targets) > 1:
+            at = stmt.targets[0].span.to(stmt.targets[-1].span)
+            raise error(at, "only `split` gives several values in a rule")
+        (target,) = stmt.targets
+        name = self._target(target, stmt.each)
+        self._refuse_second(name, target.span)
+        if not self.is_source and not self._is_tensor(value):
+            self._let(name, value)
+        elif not self.is_source and isinstance(value, ast.Name | ast.Index):
+            self.alias[name] = self.tensor(value, None, stmt.each)
+            self.kinds.setdefault(name, LIST if name in self.members else "tensor")
+            return []
+        elif isinstance(value, ast.Name | ast.Index):
+            hint = "a lone variable would match every tensor"
+            raise error(value.span, "the source pattern has no operator here", hint)
+        else:
+            self.tensor(value, name, stmt.each)
+        self.bound[name] = target.span
+        return []
+
+    def _group(self, index: str, stmt: ast.RuleStmt) -> None:
+        if self.index is None and not self.is_source:
+            hint = "members are what an `each` statement on the left binds"
+            raise error(stmt.span, "`each` on the right without a group on the left", hint)
+        if self.index not in (None, index):
+            hint = f"write `each {self.index}: ..`"
+            raise error(stmt.span, f"the index of this rule's group is `{self.index}`, not `{index}`", hint)
+        self.index = index
+        self.kinds[index] = "integer"
+
+    def _refuse_second(self, name: str, at: Span) -> None:
+        if name in self.bound or (self.is_source and name in self.kinds):
+            first = self.bound.get(name)
+            hint = f"the first time in line {first.source.position(first.start)[0]}" if first else ""
+            raise error(at, f"`{name}` is bound twice", hint)
+        if not self.is_source and name in self.kinds and self.kinds[name] not in ("tensor", LIST):
+            raise error(at, f"`{name}` is {article(self.kinds[name])} on the left", "choose another name")
+
+    def _let(self, name: str, value: ast.Expr) -> None:
+        self.kinds[name] = self._kind(value)
+        self.lets.append((name, value))
+
+    def _target(self, target: ast.LValue, each: str | None) -> str:
+        if target.index is None and not target.every:
+            if each is not None:
+                hint = f"write `{target.name}[{each}]`"
+                raise error(target.span, f"`{target.name}` has no index in an `each`", hint)
+            return target.name
+        ok = isinstance(target.index, ast.Name) and target.index.id == each and each is not None
+        if not ok:
+            hint = f"write `each i: {target.name}[i] = ...`"
+            raise error(target.span, "only `each` statements bind indexed names", hint)
+        self.members.add(target.name)
+        return target.name
+
+    def _is_tensor(self, expr: ast.Expr) -> bool:
+        match expr:
+            case ast.Call(fn):
+                return fn not in FUNCTIONS
+            case ast.Name(id):
+                return id in self.alias or self.kinds.get(id) in ("tensor", LIST)
+            case ast.Index(ast.Name(id), _):
+                return id in self.members
+            case ast.Binary(op, left, right) if op in INFIX:
+                return op == "@" or self._is_tensor(left) or self._is_tensor(right)
+        return False
+
+    def _kind(self, expr: ast.Expr) -> str:
+        """The kind of an expression of numbers. Raises `TsrError` for what it can't use."""
+        if any(n.id in self.failed and n.id not in self.kinds for n in names_of(expr)):
+            raise _Silent
+        return kind_of(expr, self.kinds)
+
+    # ---- split -------------------------------------------------------------------------------------------
+
+    def _split(self, targets: Sequence[ast.LValue], call: ast.Call) -> None:
+        """``(a, b) = split(y; axis, sizes)`` and ``y[..] = split(m; axis, sizes)`` as slices."""
+        given = {a.name: a.value for a in call.attrs}
+        args = call.args if isinstance(call.args, tuple) else ()
+        if set(given) != {"axis", "sizes"} or len(call.attrs) != 2 or len(args) != 1:
+            form = "its form is `split(x; axis = k, sizes = [m, n])`"
+            raise error(call.span, "`split` takes one tensor, one `axis` and one `sizes`", form)
+        if self.is_source:
+            raise error(call.span, "`split` stands only on the right", "in a source pattern write slices")
+        whole = self.tensor(args[0], None, None)
+        want(given["axis"], self.kinds, ("integer",))
+        want(given["sizes"], self.kinds, ("list of integers",))
+        if targets[0].every:
+            self._split_members(targets[0], call, whole, given)
+            return
+        sizes = given["sizes"]
+        if not isinstance(sizes, ast.ListExpr) or not isinstance(sizes.items, tuple):
+            raise error(sizes.span, "`sizes` is written out as a list here, such as [dim(a, 0), dim(b, 0)]")
+        if len(sizes.items) != len(targets):
+            n = len(sizes.items)
+            message = f"{n} size{'s' if n != 1 else ''} for {len(targets)} names"
+            raise error(sizes.span, message, "give one size for each name")
+        span = call.span
+        start: ast.Expr = ast.Const(0, "int", "0", span=span)
+        for target, size in zip(targets, sizes.items, strict=True):
+            name = self._target(target, None)
+            self._refuse_second(name, target.span)
+            self._cut(name, whole, given["axis"], start, size, None, span)
+            self.bound[name] = target.span
+            start = size if isinstance(start, ast.Const) else ast.Binary("+", start, size, span=span)
+
+    def _split_members(
+        self, target: ast.LValue, call: ast.Call, whole: str, given: Mapping[str, ast.Expr]
+    ) -> None:
+        if self.index is None:
+            hint = f"name the parts: `({target.name}, b) = split(..)`"
+            raise error(target.span, f"`{target.name}[..]` needs a group on the left", hint)
+        name, span = target.name, call.span
+        self._refuse_second(name, target.span)
+        self.members.add(name)
+        i = ast.Name(self.index, span=span)
+        self.lets.append((f"{name}.sizes", given["sizes"]))  # evaluated once, not once for each member
+        sizes = ast.Name(f"{name}.sizes", span=span)
+        start = ast.Call("sum", (ast.Section(sizes, None, i, span=span),), (), span, span=span)
+        size = ast.Index(sizes, i, span=span)
+        self._cut(name, whole, given["axis"], start, size, self.index, span)
+        self.bound[name] = target.span
+
+    def _cut(
+        self,
+        result: str,
+        whole: str,
+        axis: ast.Expr,
+        start: ast.Expr,
+        size: ast.Expr,
+        each: str | None,
+        span: Span,
+    ) -> None:
+        attrs = (
+            ast.KeywordArg("axis", axis, span=span),
+            ast.KeywordArg("start", start, span=span),
+            ast.KeywordArg("stop", ast.Binary("+", start, size, span=span), span=span),
+        )
+        self._add(PatternNode(result, "slice", (whole,), attrs, each, span))
+
+    def _add(self, node: PatternNode) -> None:
+        if node.each is not None:
+            self.members.add(node.result)
+        self.kinds[node.result] = LIST if node.each is not None else "tensor"
+        self.nodes.append(node)
+
+    # ---- expressions -------------------------------------------------------------------------------------
+
+    def tensor(self, expr: ast.Expr, result: str | None, each: str | None) -> str:
+        """Flattens an expression in tensor position; the name of its result."""
+        match expr:
+            case ast.Name(id):
+                return self._variable(id, expr, False)
+            case ast.Index(ast.Name(id), ast.Name(index)) if index == each and each is not None:
+                return self._variable(id, expr, True)
+            case ast.Index(base, _):
+                raise error(expr.span, *self._stray_index(base, each))
+            case ast.Binary(op, left, right) if op in INFIX:
+                fn, args, attrs = INFIX[op], (left, right), ()
+            case ast.Call(fn, args, attrs) if isinstance(args, tuple):
+                self._refuse_unknown(expr)
+            case _:
+                raise error(expr.span, "expected a tensor: a variable or an operator")
+        decl = self.ops[fn]
+        check_attrs(decl, attrs, expr.span)
+        names = self._arguments(args, each)
+        if decl.max_inputs is not None or not any(n.endswith("[..]") for n in names):
+            check_arity(decl, len(names), expr.span)
+        for position, number in enumerate(args):
+            if names[position] == "":
+                like = next((n for n in names if n and not n.endswith("[..]")), None)
+                names[position] = self._number(number, like, each)
+        self._attributes(decl, attrs)
+        if result is None:
+            result = f"{fn}.{'l' if self.is_source else 'r'}{self.fresh}"
+            self.fresh += 1
+        self._add(PatternNode(result, fn, tuple(names), tuple(attrs), each, expr.span))
+        return result
+
+    def _refuse_unknown(self, call: ast.Call) -> None:
+        fn = call.fn
+        if fn in FUNCTIONS:
+            message = f"`{fn}` gives {article(FUNCTIONS[fn].result)}, where a tensor is needed"
+            raise error(call.fn_span, message)
+        if fn == "split":
+            hint = "bind its parts: `(a, b) = split(..)`"
+            raise error(call.fn_span, "`split` gives several tensors where one is needed", hint)
+        if fn not in self.ops:
+            raise error(call.fn_span, f"unknown operator `{fn}`", did_you_mean(fn, self.ops))
+        if self.ops[fn].outputs:
+            raise error(call.fn_span, f"`{fn}` has several outputs, which rules can't match yet")
+
+    def _stray_index(self, base: ast.Expr, each: str | None) -> tuple[str, str]:
+        name = base.id if isinstance(base, ast.Name) else "x"
+        if each is not None:
+            return f"members are written with the index of their `each`: `{name}[{each}]`", ""
+        return f"`{name}` has an index outside of `each`", f"write `each i: y[i] = .. {name}[i] ..`"
+
+    def _arguments(self, args: Sequence[ast.Expr], each: str | None) -> list[str]:
+        """Names of operands; empty for a number, which needs its neighbours' element type."""
+        names = []
+        for a in args:
+            if is_number(a):
+                names.append("")
+            elif isinstance(a, ast.Section):
+                names.append(self._whole_group(a))
+            else:
+                names.append(self.tensor(a, None, each))
+        return names
+
+    def _whole_group(self, section: ast.Section) -> str:
+        base = section.base
+        if not isinstance(base, ast.Name) or section.start is not None or section.stop is not None:
+            raise error(section.span, "a group is passed as a whole", "write `w[..]`")
+        if base.id in self.failed and base.id not in self.kinds:
+            raise _Silent
+        if self.is_source or base.id not in self.members:
+            known = [] if self.is_source else sorted(self.members)
+            hint = "in a source pattern members are matched one by one: `w[i]`" if self.is_source else ""
+            raise error(
+                section.span, f"`{base.id}` is not a group of this rule", hint or did_you_mean(base.id, known)
+            )
+        return f"{self.alias.get(base.id, base.id)}[..]"
+
+    def _variable(self, name: str, expr: ast.Expr, member: bool) -> str:
+        if name in self.alias:
+            return self.alias[name]
+        kind = self.kinds.get(name)
+        if kind is None and name in self.failed:
+            raise _Silent
+        if kind is None and not self.is_source:
+            raise self.unbound(name, expr.span)
+        if kind is None and self.is_source:
+            if member:
+                self.members.add(name)
+            self.kinds[name] = LIST if member else "tensor"
+        elif kind not in ("tensor", LIST):
+            raise error(expr.span, f"`{name}` is {article(kind or '')}, not a tensor")
+        elif (name in self.members) != member:
+            varies = "does not vary" if member else "varies"
+            hint = f"write `{name}`" if member else f"write `{name}[{self.index}]` in an `each`"
+            raise error(expr.span, f"`{name}` {varies} by member", hint)
+        return name
+
+    def unbound(self, name: str, at: Span) -> TsrError:
+        """The message for a name on the right that nothing binds."""
+        known = [n for n in self.kinds if "." not in n]
+        hint = did_you_mean(name, known)
+        if name in self.ops:
+            hint = f"`{name}` is an operator: `{self.ops[name].signature}`"
+        elif not hint:
+            listed = ", ".join(known[:8])
+            hint = f"what is used on the right is bound on the left: {listed}" if listed else ""
+        return error(at, f"`{name}` is not bound by the source pattern", hint)
+
+    def _number(self, expr: ast.Expr, like: str | None, each: str | None) -> str:
+        """A number in tensor position: a scalar constant of the element type of its neighbour."""
+        if like is None:
+            raise error(expr.span, "a number needs a tensor beside it, whose element type it takes")
+        span = expr.span
+        base: ast.Expr = ast.Name(like, span=span)
+        if like in self.members and each is not None:
+            base = ast.Index(base, ast.Name(each, span=span), span=span)
+        result = f"fill.{'l' if self.is_source else 'r'}{self.fresh}"
+        self.fresh += 1
+        if self.is_source:  # any element type: the consumer's own constraints tie it to its neighbour's
+            dtype: ast.Expr = ast.Name(f"{result}.dtype", span=span)
+            self.kinds[f"{result}.dtype"] = "word"
+        else:
+            dtype = ast.Call("dtype", (base,), (), span, span=span)
+        attrs = (
+            ast.KeywordArg("value", expr, span=span),
+            ast.KeywordArg("dtype", dtype, span=span),
+            ast.KeywordArg("shape", ast.ListExpr((), span=span), span=span),
+        )
+        self._add(PatternNode(result, "fill", (), attrs, None, span))
+        return result
+
+    def _attributes(self, decl: OpDecl, attrs: Sequence[ast.KeywordArg]) -> None:
+        """Checks attributes. On the left, bare names (and lists of names) are variables, bound by matching."""
+        if self.is_source:
+            for keyword in attrs:
+                a = decl.attr(keyword.name)
+                assert a is not None
+                for name in _pattern_names(keyword.value):
+                    kind = attribute_kind(a) if name is keyword.value else "integer"
+                    if name.id in words(decl, a):
+                        continue
+                    known = self.kinds.setdefault(name.id, kind)
+                    if known != "tensor" and not fits(known, kind):
+                        message = f"`{name.id}` is {article(known)} before, and {article(kind)} here"
+                        raise error(name.span, message, "use another name")
+        if any(n.id in self.failed and n.id not in self.kinds for k in attrs for n in names_of(k.value)):
+            raise _Silent
+        problems = [d for k in attrs for d in self._unbound_names(decl, k)]
+        problems = problems or check_attr_kinds(decl, attrs, self.kinds)
+        if problems:
+            raise TsrError(problems)
+
+    def _unbound_names(self, decl: OpDecl, keyword: ast.KeywordArg) -> Iterator[Diagnostic]:
+        """Names in an attribute that nothing binds, apart from one that should be a word."""
+        a = decl.attr(keyword.name)
+        assert a is not None
+        if isinstance(keyword.value, ast.Name) and words(decl, a):
+            return
+        for name in names_of(keyword.value):
+            if name.id not in self.kinds and name.id not in DTYPES:
+                yield from self.unbound(name.id, name.span).diagnostics
+
+
+class _Silent(Exception):
+    """A statement needs what another one failed to bind. That one's problem is recorded."""
+
+
+def _pattern_names(expr: ast.Expr) -> Iterator[ast.Name]:
+    if isinstance(expr, ast.Name):
+        yield expr
+    elif isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple):
+        yield from (i for i in expr.items if isinstance(i, ast.Name))

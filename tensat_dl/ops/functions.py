@@ -1,0 +1,178 @@
+"""The functions that expressions may call: their arguments, their results and what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensat_dl.ir.types import TensorType
+from tensat_dl.lang import ast
+from tensat_dl.lang.diagnostics import error
+from tensat_dl.lang.source import Span
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
+from tensat_dl.ops.values import AnyType, SymType, describe, is_int
+
+#: Larger integers have no meaning anywhere, and squaring one again and again must come to an end.
+MAX_INTEGER = 10**100
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """``parameters`` are the kinds of its arguments, ``result`` that of what it gives (see `kinds`); with ``many``
+    it also takes integers in any number in place of its list."""
+
+    form: str
+    parameters: tuple[str, ...]
+    result: str
+    apply: Callable[..., Any]
+    many: bool = False
+
+    def kind(self, i: int, count: int) -> str:
+        """What argument i of ``count`` must be."""
+        return "integer" if self.many and count > 1 else self.parameters[i]
+
+
+def check_call(expr: ast.Call) -> None:
+    """Raises `TsrError` if a function is called with attributes or a wrong number of arguments."""
+    function = FUNCTIONS[expr.fn]
+    if expr.attrs:
+        raise error(expr.attrs[0].span, f"`{expr.fn}` takes no attributes", f"its form is {function.form}")
+    count = 1 if isinstance(expr.args, ast.EachIn) else len(expr.args)
+    if count != len(function.parameters) and not (function.many and count):
+        want = "1 or more" if function.many else str(len(function.parameters))
+        plural = "s" if want != "1" else ""
+        raise error(
+            expr.span,
+            f"`{expr.fn}` takes {want} argument{plural}, not {count}",
+            f"its form is {function.form}",
+        )
+
+
+def argument(function: Function, i: int, count: int, value: Any, at: Span) -> Any:
+    """The value of argument i of ``count``, if it is of the kind that the function takes."""
+    kind = function.kind(i, count)
+    if isinstance(value, Opaque) or _is_of(kind, value):
+        return value
+    items = value if isinstance(value, tuple) else ()
+    article = "an" if kind[0] in "aeiou" else "a"
+    found = f"a list with {describe(_odd_one(kind, items))} in it" if items else describe(value)
+    raise error(at, f"expected {article} {kind}, found {found}", f"its form is {function.form}")
+
+
+def _is_of(kind: str, value: Any) -> bool:
+    match kind:
+        case "tensor":
+            return isinstance(value, TensorType | SymType)
+        case "integer":
+            return is_int(value)
+        case "list":
+            return isinstance(value, tuple | dict)
+        case "list of integers":
+            return isinstance(value, tuple) and all(is_int(i) for i in value)
+        case "list of conditions":
+            return isinstance(value, tuple) and all(isinstance(i, bool | Condition) for i in value)
+    raise AssertionError(kind)
+
+
+def _odd_one(kind: str, items: tuple[Any, ...]) -> Any:
+    wanted = bool | Condition if kind == "list of conditions" else int | Sym
+    return next((i for i in items if not isinstance(i, wanted) or isinstance(i, bool)), items[0])
+
+
+def _dim(x: AnyType, i: Int) -> Int:
+    shape = x.shape
+    if isinstance(i, int) and not -len(shape) <= i < len(shape):
+        raise EvaluationError(f"a tensor of rank {len(shape)} has no dimension {i}")
+    return sym.select(shape, i)
+
+
+def _set(items: tuple[Int, ...], index: Int, value: Int) -> tuple[Int, ...]:
+    if not isinstance(index, int):
+        raise EvaluationError("the position is not known when rules are compiled")
+    if not -len(items) <= index < len(items):
+        raise EvaluationError(f"a list of {len(items)} has no element {index}")
+    out = list(items)
+    out[index] = value
+    return tuple(out)
+
+
+def _broadcast(a: tuple[Int, ...], b: tuple[Int, ...]) -> tuple[Int, ...]:
+    """NumPy broadcasting. Where two dimensions are unknown the result is their maximum, under the condition that
+    they are equal or one of them is 1; `Broadcast` carries those conditions out."""
+    rank = max(len(a), len(b))
+    out: list[Int] = []
+    conditions: list[sym.Bool] = []
+    for x, y in zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True):
+        if x == 1 or x == y:
+            out.append(y)
+        elif y == 1:
+            out.append(x)
+        else:
+            conditions.append(sym.any_of((sym.equal(x, y), sym.equal(x, 1), sym.equal(y, 1))))
+            out.append(sym.maximum(x, y))
+    return Broadcast(tuple(out), sym.all_of(conditions))
+
+
+class Broadcast(tuple[Int, ...]):
+    """A shape that exists only if ``condition`` holds."""
+
+    condition: sym.Bool
+
+    def __new__(cls, shape: tuple[Int, ...], condition: sym.Bool) -> Broadcast:
+        self = super().__new__(cls, shape)
+        self.condition = condition
+        return self
+
+
+def _prod(items: tuple[Int, ...]) -> Int:
+    total: Int = 1
+    for i in items:
+        total = sym.mul(total, i)
+        if isinstance(total, int) and abs(total) > MAX_INTEGER:
+            raise EvaluationError("the product has more than 100 digits")
+    return total
+
+
+def _sum(items: tuple[Int, ...]) -> Int:
+    total: Int = 0
+    for i in items:
+        total = sym.add(total, i)
+    return total
+
+
+def _extreme(fold: Callable[[Int, Int], Int]) -> Callable[..., Int]:
+    def apply(*items: Any) -> Int:
+        values = items[0] if len(items) == 1 and isinstance(items[0], tuple) else items
+        if not values:
+            raise EvaluationError("the list is empty")
+        result: Int = values[0]
+        for v in values[1:]:
+            result = fold(result, v)
+        return result
+
+    return apply
+
+
+def _distinct(items: tuple[Int, ...]) -> sym.Bool:
+    return sym.all_of(sym.negate(sym.equal(a, b)) for i, a in enumerate(items) for b in items[:i])
+
+
+_INTS, _CONDITIONS = "list of integers", "list of conditions"
+FUNCTIONS: Mapping[str, Function] = {
+    "rank": Function("rank(x)", ("tensor",), "integer", lambda x: len(x.shape)),
+    "dim": Function("dim(x, i)", ("tensor", "integer"), "integer", _dim),
+    "shape": Function("shape(x)", ("tensor",), _INTS, lambda x: x.shape),
+    "dtype": Function("dtype(x)", ("tensor",), "word", lambda x: x.dtype),
+    "len": Function("len(list)", ("list",), "integer", len),
+    "prod": Function("prod(list)", (_INTS,), "integer", _prod),
+    "sum": Function("sum(list)", (_INTS,), "integer", _sum),
+    "max": Function("max(a, b, ..) or max(list)", (_INTS,), "integer", _extreme(sym.maximum), many=True),
+    "min": Function("min(a, b, ..) or min(list)", (_INTS,), "integer", _extreme(sym.minimum), many=True),
+    "all": Function("all(condition for i in 0..n)", (_CONDITIONS,), "condition", sym.all_of),
+    "any": Function("any(condition for i in 0..n)", (_CONDITIONS,), "condition", sym.any_of),
+    "set": Function("set(list, position, value)", (_INTS, "integer", "integer"), _INTS, _set),
+    "broadcast": Function("broadcast(shape(x), shape(y))", (_INTS, _INTS), _INTS, _broadcast),
+    "distinct": Function("distinct(list)", (_INTS,), "condition", _distinct),
+}

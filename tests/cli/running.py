@@ -1,0 +1,72 @@
+"""Runs the command line: in this process where that is enough, else in one of its own."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+from tensat_dl.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+COMMAND = [sys.executable, "-m", "tensat_dl"]
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class _Stream(io.TextIOWrapper):
+    """Text that is kept, and can be written as bytes as well."""
+
+    def __init__(self, text: str = "") -> None:
+        self.kept = io.BytesIO(text.encode())
+        super().__init__(self.kept, encoding="utf-8", write_through=True)
+
+    def text(self) -> str:
+        return self.kept.getvalue().decode()
+
+
+def invoke(*args: object, stdin: str = "") -> Done:
+    """Calls the entry point, as the installed command does. An exception that it lets through fails the test."""
+    out, err = _Stream(), _Stream()
+    with (
+        patch("sys.argv", ["tensat-dl", *map(str, args)]),
+        patch("sys.stdin", _Stream(stdin)),
+        patch("signal.signal"),  # the handlers of the test runner stay
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as e:
+            code = e.code if isinstance(e.code, int) else 1
+    return Done(code, out.text(), err.text())
+
+
+def start(*args: object, **options: object) -> subprocess.Popen[str]:
+    """The command in a process of its own, with its outputs as pipes."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    environment |= options.pop("env", {})  # type: ignore[arg-type]
+    return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+        [*COMMAND, *map(str, args)], **{**pipes, "env": environment, "text": True, **options}
+    )
+
+
+def spawn(*args: object, stdin: str = "", **options: object) -> Done:
+    """The command in a process of its own, to its end."""
+    with start(*args, **options) as process:
+        out, err = process.communicate(stdin)
+    return Done(process.returncode, out or "", err or "")

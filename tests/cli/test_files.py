@@ -1,0 +1,118 @@
+"""Outputs are whole or not there, and never in the way of an input or of each other."""
+
+from __future__ import annotations
+
+import os
+import stat
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tensat_dl import files
+
+from .running import EXAMPLES, invoke
+
+SHARED = EXAMPLES / "tiny_share_input.tsr"
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace", "chmod"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_an_interrupted_write(
+    step: str, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old file stays as it was, and nothing is left beside it."""
+    path = tmp_path / "out.tsr"
+    path.write_text("as it was\n")
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(type(error)) as raised:
+        files.write(str(path), "new\n")
+    if isinstance(raised.value, OSError):
+        assert raised.value.filename == str(path)
+    assert path.read_text() == "as it was\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_kept(tmp_path: Path) -> None:
+    """A link stays a link, and permissions stay what they were."""
+    path, link = tmp_path / "real.tsr", tmp_path / "link.tsr"
+    path.write_text("old\n")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    files.write(str(link), "new\n")
+    assert link.is_symlink()
+    assert path.read_text() == "new\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    long = tmp_path / ("n" * 255)
+    files.write(str(long), "new\n")
+    assert long.read_text() == "new\n"
+
+
+@pytest.mark.parametrize("option", ["-o", "--json", "--html", "--dot", "--signatures", "--save-egraph"])
+def test_outputs_that_cannot_be_written(option: str, tmp_path: Path) -> None:
+    """Known before the work is done."""
+    file = tmp_path / "file"
+    file.write_text("as it was\n")
+    for path, message in [
+        (tmp_path, "is a directory"),
+        (tmp_path / "none" / "out", "no such folder"),
+        (file / "out", "no such folder"),
+        ("", "empty"),
+        (f"{file}/", "is a directory"),
+    ]:
+        done = invoke("run", SHARED, option, path)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("error: ")
+        assert message in done.err
+    assert file.read_text() == "as it was\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_is_read_only(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    done = invoke("run", SHARED, "-o", tmp_path / "out.tsr")
+    tmp_path.chmod(0o700)
+    assert done.code == 2
+    assert "permission denied" in done.err
+
+
+def test_outputs_that_would_overwrite_something(tmp_path: Path) -> None:
+    """Written over its own input, a graph would lose its rules; two outputs cannot share a file."""
+    path, link = tmp_path / "in.tsr", tmp_path / "link.tsr"
+    path.write_text(SHARED.read_text())
+    link.symlink_to(path)
+    for out in (path, link, tmp_path / "." / "in.tsr"):
+        done = invoke("run", path, "-o", out)
+        assert done.code == 2
+        assert "is an input" in done.err
+    assert invoke("run", SHARED, "--rules", path, "--json", path).code == 2
+    for args in (["-o", "-", "--json", "-"], ["-o", tmp_path / "o", "--html", tmp_path / "o"]):
+        done = invoke("run", path, *args)
+        assert (done.code, done.out) == (2, "")
+        assert "two outputs" in done.err
+    assert path.read_text() == SHARED.read_text()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.tsr", "link.tsr"]
+
+
+@pytest.mark.parametrize("phase", [("tensat_dl.extract.api", "improve"), ("tensat_dl.pipeline", "compare")])
+def test_interrupted_after_exploring(
+    phase: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while extracting or verifying: the best result so far is written, and the exit code tells."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    module, name = phase
+    monkeypatch.setattr(import_module(module), name, interrupt)
+    out = tmp_path / "out.tsr"
+    done = invoke("run", SHARED, "-o", out)
+    assert done.code == 130
+    assert "interrupted: " in done.out
+    assert ("skipped" in done.out) == (name == "compare")
+    monkeypatch.undo()
+    assert invoke("fmt", "--check", out).code == 0
