@@ -82,6 +82,9 @@ class TsrError(Exception):
         self.diagnostics = tuple(diagnostics)
         super().__init__(self.render())
 
+    def __reduce__(self) -> tuple[type[TsrError], tuple[tuple[Diagnostic, ...]]]:
+        return TsrError, (self.diagnostics,)  # or pickle would make it of its text
+
     def render(self) -> str:
         shown = [d.render() for d in self.diagnostics[:MAX_SHOWN]]
         if len(self.diagnostics) > MAX_SHOWN:

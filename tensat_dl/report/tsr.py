@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import inf, isfinite, isnan
 
 from tensat_dl.ir.graph import AttrValue, Graph, Node
+from tensat_dl.ir.types import TensorType
 from tensat_dl.lang.print_doc import INDENT, Break, Doc, Fill, Group, Nest, join, render
 from tensat_dl.lang.print_expr import bracketed, listed, quoted
 from tensat_dl.ops.table import INFIX, AttrDecl, OpTable
@@ -80,9 +81,9 @@ class _Printer:
                 if i == min(self.splits[i]):
                     out.append(self._split(self.splits[i]))
             elif node.op == "fill":
-                out.append(f"weight {name} : {node.type} = {_scalar(node.attr('value'))}")
+                out.append((f"weight {name} : ", _type(node.type), f" = {_scalar(node.attr('value'))}"))
             elif node.op in ("input", "weight") and node.attr("name") == name:
-                out.append(f"{node.op} {name} : {node.type}")
+                out.append((f"{node.op} {name} : ", _type(node.type)))
             elif len(node.types) > 1:
                 out.append(self._several(i))
             else:
@@ -198,6 +199,11 @@ def _call(op: str, args: Sequence[Doc], attrs: Sequence[Doc]) -> Doc:
     else:
         inside = (Group(join(list(args))), ";", Break(), Group(join(list(attrs))))
     return (op, bracketed("(", inside, ")"))
+
+
+def _type(type: TensorType) -> Doc:
+    dims = join([str(d) for d in type.shape])
+    return (type.dtype, bracketed("[", dims, "]") if type.shape else "[]")
 
 
 def _targets(names: Sequence[str]) -> Doc:
