@@ -91,8 +91,8 @@ def _read(path: str, rules: Iterable[str]) -> Items:
 def _in_order(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Problems by file, and within a file by place."""
     found = list(problems)
-    files = list(dict.fromkeys(d.span.source if d.span else None for d in found))
-    return sorted(found, key=lambda d: (files.index(d.span.source), d.span.start) if d.span else (len(files), 0))
+    files = {d.span.source: i for i, d in reversed([*enumerate(found)]) if d.span is not None}
+    return sorted(found, key=lambda d: (files[d.span.source], d.span.start) if d.span else (len(found), 0))
 
 
 Item = TypeVar("Item")

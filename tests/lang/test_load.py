@@ -13,6 +13,7 @@ from tensat_dl.lang import load
 from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.parser import parse
+from tensat_dl.lang.program import load_program
 from tensat_dl.lang.source import Source
 
 
@@ -51,6 +52,23 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_empty_file() -> None:
     assert parse(read_source(write("empty.tsr", b""))).items == ()
     assert parse(read_source(write("blank.tsr", b"\xef\xbb\xbf \r\n\t"))).items == ()
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"// nothing\n// but comments", b"\xef\xbb\xbf\r\n\t"])
+def test_a_file_without_items_is_a_program_without_graphs(data: bytes) -> None:
+    program = load_program(write("a.tsr", data))
+    assert (program.graphs, program.tests, program.own_rules) == ({}, (), ())
+
+
+def test_an_import_is_read_once_and_named_as_it_is_written() -> None:
+    write("packs/one.tsr", b'import "two.tsr"\nrule a { relu(relu(x)) => relu(x) }\n')
+    write("packs/two.tsr", b"rule b { relu(tanh(x)) => rellu(x) }\n")
+    main = write("main.tsr", b'import "packs/one.tsr"\nimport "packs/two.tsr"\n')
+    with pytest.raises(TsrError) as caught:
+        load_program(main)
+    shown = caught.value.render()
+    assert shown.startswith("packs/two.tsr:1:27: error: unknown operator `rellu`")
+    assert len(caught.value.diagnostics) == 1
 
 
 def test_byte_order_mark_and_line_ends() -> None:

@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 COUNT = int(os.environ.get("MUTATIONS", "6"))
 SEED = int(os.environ.get("MUTATION_SEED", "0"))
 
-FILES = sorted((ROOT / "examples").glob("tiny_*.tsr")) + [
+FILES = [
+    *sorted((ROOT / "examples").glob("tiny_*.tsr")),
     ROOT / "examples" / "nasrnn.tsr",
     ROOT / "examples" / "gpt_block.tsr",
     *sorted(p for p in (ROOT / "rules").glob("*.tsr") if p.stem not in ("ops", "standard", "taso")),
