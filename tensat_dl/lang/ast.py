@@ -34,7 +34,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class EachIn:
-    """``body for var in range``: inside a list or as the only argument of a call."""
+    """``body for var in range``: inside a list or in place of the arguments of a call."""
 
     body: Expr
     var: str

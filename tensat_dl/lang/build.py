@@ -264,7 +264,8 @@ class BuildTree(Transformer_NonRecursive[Any, Any]):
         return ast.Call(str(fn), args or (), attrs or (), self._token(fn), span=self._at(meta))
 
     def call_each(self, meta: Meta, parts: Parts) -> ast.Expr:
-        return ast.Call(str(parts[0]), parts[1], (), self._token(parts[0]), span=self._at(meta))
+        fn, each, attrs = parts
+        return ast.Call(str(fn), each, attrs or (), self._token(fn), span=self._at(meta))
 
     def list(self, meta: Meta, parts: Parts) -> ast.Expr:
         return ast.ListExpr(parts[0] or (), span=self._at(meta))

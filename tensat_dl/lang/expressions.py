@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tensat_dl.ir.types import TensorType
@@ -12,7 +13,7 @@ from tensat_dl.lang.blocks import call_scope
 from tensat_dl.lang.diagnostics import error
 from tensat_dl.lang.scope import Scope, Tensor
 from tensat_dl.ops.calls import show
-from tensat_dl.ops.evaluate import member
+from tensat_dl.ops.evaluate import member, range_values
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import INFIX
 from tensat_dl.ops.values import Absent, Failed, Unknown, describe
@@ -87,15 +88,28 @@ class Expressions:
         """Whether calls of a name add nodes."""
         return fn in self.blocks or fn in self.ops or fn == "split"
 
-    def arguments(self, args: Sequence[ast.Expr], scope: Scope) -> list[Operand]:
+    def arguments(self, args: Sequence[ast.Expr] | ast.EachIn, scope: Scope) -> list[Operand]:
         """Arguments and their values: several for ``list[..]`` and for calls with several results, none for an
         optional tensor that was not given and stands last."""
+        if isinstance(args, ast.EachIn):
+            return self._each(args, scope)
         out: list[Operand] = []
         for i, a in enumerate(args):
             last = i == len(args) - 1
             if last and isinstance(a, ast.Name) and a.id in scope.names and scope.names[a.id] is None:
                 break
             out += [(a, v) for v in self.results(a, scope)]
+        return out
+
+    def _each(self, each: ast.EachIn, scope: Scope) -> list[Operand]:
+        """The operands ``body for var in range``."""
+        inner = replace(scope, names=dict(scope.names))
+        out: list[Operand] = []
+        with self.assembly.located(scope, each.range.span):
+            values = range_values(each.range, scope.names)
+        for i in values:
+            inner.names[each.var] = i
+            out += [(each.body, v) for v in self.results(each.body, inner)]
         return out
 
     def results(self, expr: ast.Expr, scope: Scope) -> Sequence[Any]:
@@ -113,11 +127,8 @@ class Expressions:
         return [self.value(expr, scope)]
 
     def _call(self, expr: ast.Call, scope: Scope) -> Sequence[Any]:
-        if isinstance(expr.args, ast.EachIn):
-            hint = f"bind them in a loop: `for i in .. {{ t[i] = .. }}`, then write `{expr.fn}(t[..])`"
-            raise error(expr.args.span, f"`{expr.fn}` takes tensors one by one", hint)
         if expr.fn == "split":
-            return self._split(expr, expr.args, scope)
+            return self._split(expr, expr.args if isinstance(expr.args, tuple) else (), scope)
         operands = self.arguments(expr.args, scope)
         if expr.fn in self.blocks:
             return self._block(expr, operands, scope)

@@ -94,12 +94,13 @@ def _is_short(e: ast.Expr) -> bool:
 
 
 def _call(e: ast.Call) -> Doc:
+    attrs: list[Doc] = [(a.name, " = ", expression(a.value)) for a in e.attrs]
     if isinstance(e.args, ast.EachIn):
-        return (e.fn, bracketed("(", _each_in(e.args), ")"))
+        return (e.fn, _sections([_each_in(e.args)], attrs))
     args = [expression(a) for a in e.args]
-    if len(args) == 1 and not e.attrs and isinstance(e.args[0], ast.Call | ast.ListExpr):
+    if len(args) == 1 and not attrs and isinstance(e.args[0], ast.Call | ast.ListExpr):
         return (e.fn, "(", args[0], ")")  # the inner brackets do for both
-    return (e.fn, _sections(args, [(a.name, " = ", expression(a.value)) for a in e.attrs]))
+    return (e.fn, _sections(args, attrs))
 
 
 def _sections(before: list[Doc], after: list[Doc]) -> Doc:

@@ -63,7 +63,7 @@ def _composite(exprs: SearchStrategy) -> SearchStrategy:
     return st.one_of(
         _made(ast.ListExpr, _tuples(exprs, most=12) | each),
         _made(ast.Call, names, _tuples(exprs), _tuples(keywords), st.just(NOWHERE)),
-        _made(ast.Call, names, each, st.just(()), st.just(NOWHERE)),
+        _made(ast.Call, names, each, _tuples(keywords), st.just(NOWHERE)),
         _made(ast.Index, exprs, exprs),
         _made(ast.Section, exprs, st.none() | exprs, st.none() | exprs),
         _made(ast.Unary, st.sampled_from(["-", "not"]), exprs),

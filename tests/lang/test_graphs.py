@@ -1,0 +1,62 @@
+"""What graphs of the language mean: each way of writing gives the graph that is spelled out beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tensat_dl.ir.graph import Graph
+from tensat_dl.lang.elaborate import elaborate
+from tensat_dl.lang.program import load_program
+
+
+def graph(text: str, folder: Path) -> Graph:
+    path = folder / "g.tsr"
+    path.write_text(text)
+    program = load_program(str(path))
+    return elaborate(program.graphs["g"], program.ops, program.blocks)
+
+
+def body(statements: str) -> str:
+    return f"graph g {{\ninput x : f32[4, 6]\n{statements}\n}}"
+
+
+SAME = {
+    "operands may be a list that is computed on the spot": (
+        "output concat(tanh(slice(x; axis = 0, start = i, stop = 4)) for i in 0..2; axis = 0)",
+        "a = tanh(slice(x; axis = 0, start = 0, stop = 4))\n"
+        "b = tanh(slice(x; axis = 0, start = 1, stop = 4))\n"
+        "output concat(a, b; axis = 0)",
+    ),
+    "a list of numbers gives the order": (
+        "for i in 0..3 { t[i] = slice(x; axis = 1, start = i, stop = i + 1) }\n"
+        "output concat(t[k] for k in [2, 0, 1]; axis = 1)",
+        "for i in 0..3 { t[i] = slice(x; axis = 1, start = i, stop = i + 1) }\n"
+        "output concat(t[2], t[0], t[1]; axis = 1)",
+    ),
+    "split is a family of slices": (
+        "(a, b) = split(x; axis = 1, sizes = [2, 4])\noutput a, b",
+        "output slice(x; axis = 1, start = 0, stop = 2), slice(x; axis = 1, start = 2, stop = 6)",
+    ),
+    "loops write lists": (
+        "t[0] = x\nfor i in 0..2 { t[i + 1] = relu(tanh(t[i])) }\noutput t[2]",
+        "output relu(tanh(relu(tanh(x))))",
+    ),
+    "infix operators are operators": ("output x + x * x", "output ewadd(x, ewmul(x, x))"),
+    "equal nodes are one node": ("output tanh(x), relu(tanh(x))", "y = tanh(x)\noutput y, relu(y)"),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_means_the_same(name: str, tmp_path: Path) -> None:
+    short, long = (graph(body(text), tmp_path) for text in SAME[name])
+    assert short.nodes == long.nodes
+    assert [node for _, node in short.outputs] == [node for _, node in long.outputs]
+
+
+def test_a_block_is_what_it_says(tmp_path: Path) -> None:
+    block = "block twice(x; times: int = 2) { for i in 0..times { x = tanh(x) }; return x }\n"
+    called = graph(block + body("output twice(x), twice(x; times = 3)"), tmp_path)
+    written = graph(body("y = tanh(tanh(x))\noutput y, tanh(y)"), tmp_path)
+    assert called.nodes == written.nodes
