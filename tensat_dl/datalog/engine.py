@@ -15,9 +15,10 @@ from typing import Any
 from egglog.bindings import EGraph as Bindings
 from egglog.bindings import RunScheduleOutput
 
-#: Tabs and line ends inside a string would break a table; they travel as these private-use characters.
-_ESCAPE = str.maketrans({"\t": "\ue000", "\n": "\ue001", "\r": "\ue002"})
-_UNESCAPE = str.maketrans({"\ue000": "\t", "\ue001": "\n", "\ue002": "\r"})
+#: Tabs and line ends inside a string would break a table, and spaces around one are cut off; they travel as these
+#: private-use characters.
+_ESCAPE = str.maketrans({"\t": "\ue000", "\n": "\ue001", "\r": "\ue002", " ": "\ue003"})
+_UNESCAPE = str.maketrans({"\ue000": "\t", "\ue001": "\n", "\ue002": "\r", "\ue003": " "})
 
 
 class Engine:

@@ -57,8 +57,8 @@ def variants(rule: RewriteRule, ops: OpTable, ranks: Sequence[int]) -> list[Vari
     out = []
     for variant, conditions in _source(rule, ops, ranks):
         facts = Facts()
-        facts.add(conditions)
         try:
+            facts.add(conditions)
             _where(rule, ops, variant, facts)
             type_target(rule, ops, variant, facts)
         except IllTyped as e:
@@ -180,7 +180,7 @@ def _pattern_attrs(
                 if isinstance(item, ast.Name | ast.Const):
                     elements.append(value)
                 else:
-                    element = sym.atom("attr", f"{node.result}_{a.name}", k)
+                    element = sym.atom("attr", f"{node.result}:{a.name}", k)
                     elements.append(element)
                     equalities += _conjuncts(sym.equal(element, value))
             values[a.name] = tuple(elements)
@@ -198,7 +198,7 @@ def _pattern_attrs(
         if isinstance(value, Opaque):  # such as dtype = dtype(x)
             values[a.name] = value
             continue
-        name = f"{node.result}_{a.name}"
+        name = f"{node.result}:{a.name}"
         unknown: Any
         if a.type == "ints":  # the length is matched like a list variable's, the elements are compared
             variant.chosen[name] = len(value)

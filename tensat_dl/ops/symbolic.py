@@ -118,11 +118,13 @@ def mul(a: Int, b: Int) -> Int:
 
 
 def _exact_quotient(a: Int, b: Int) -> Int | None:
-    """a / b where b is a monomial that divides every term of a."""
+    """a / b where b is a monomial that divides every term of a, and is not 0: of dimensions."""
     divisor = _terms(b)
     if len(divisor) != 1:
         return None
     ((by, factor),) = divisor.items()
+    if any(x[0] != "dim" for x in by):
+        return None
     out: dict[Monomial, int] = {}
     for m, c in _terms(a).items():
         rest = list(m)

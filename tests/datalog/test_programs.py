@@ -1,0 +1,138 @@
+"""Whole programs: valid for the engine, at every rank, for every rule."""
+
+from __future__ import annotations
+
+import pytest
+from egglog.bindings import EGraph
+
+from tensat_dl.datalog.compile import compile_rule
+from tensat_dl.datalog.engine import Engine
+from tensat_dl.datalog.listing import listing
+from tensat_dl.datalog.program import HEADER, Program, constructor_text, usable
+from tensat_dl.datalog.schema import Schema
+from tensat_dl.explore.loop import Explorer
+from tensat_dl.explore.types import Limits
+from tensat_dl.ir.graph import GraphBuilder
+from tensat_dl.ir.types import TensorType
+from tensat_dl.verify.rule_types import check_rule_types
+from tests.explore.graphs import graph_in, graph_of, library, program_of, rules_named
+
+RANKS = (1, 2, 3, 4, 5)
+
+
+def run(text: str) -> list[object]:
+    """What egglog says to a whole program."""
+    engine = Engine()
+    try:
+        return engine.run(text)
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize(("ranks", "closed"), [(RANKS, True), ((2, 4), False)])
+def test_the_text_of_every_rule_is_valid(ranks: tuple[int, ...], closed: bool) -> None:
+    ops = library().ops
+    schema = Schema(ops)
+    compiled = [compile_rule(r, schema, ranks, closed) for r in library().rules]
+    assert closed is False or None not in compiled
+    constructors = [constructor_text(c, ops, (2, 4)) for c in schema.constructors()]
+    run("\n".join([HEADER, *constructors, *(c.text for c in compiled if c is not None)]))
+
+
+def test_group_rules_have_no_type_problem() -> None:
+    groups = [r for r in library().rules if r.kind == "group"]
+    assert groups
+    assert [d for r in groups for d in check_rule_types(r, library().ops)] == []
+
+
+SIBLINGS = """
+  input x : f32[4, 8]
+  weight u : f32[8, 2]
+  weight v : f32[8, 3]
+  output relu(x @ u), x @ v
+"""
+
+
+def test_a_listing_runs_as_it_stands() -> None:
+    graph = graph_of(SIBLINGS)
+    rules = rules_named("pair-matmul-left")
+    text = listing(Program(library().ops, rules, graph), graph)
+    egraph = EGraph()
+    outputs = egraph.run_program(*egraph.parse_program(text))
+    sizes = dict(outputs[-1].sizes)
+    # x u and x v; in both orders x [u v] and x [v u]
+    assert sizes["Concat2"] == 2
+    assert sizes["Slice"] == 4
+    assert sizes["Weight"] == 2
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "input x : f32[2, 3]\n weight eps : f32[]\n output x * 0.00001 + eps, x * -1.5, x * 1000000000000000000.0",
+        "input x : f32[1, 2, 6, 6]\n weight w : f32[4, 2, 3, 3]\n output conv2d(x, w; pads = same, act = relu)",
+        "input x : i64[2, 3]\n output transpose(x; perm = [1, 0]), reshape(x; shape = [6]), relu(x)",
+    ],
+)
+def test_listings_have_the_types_of_the_graph(graph: str) -> None:
+    """Type rules alone, without loaded types, give every node the type that the checker gives it."""
+    g = graph_of(graph)
+    program = Program(library().ops, (), g)
+    engine = Engine()
+    engine.run(listing(program, g).replace("(print-size)", ""))
+    frozen = engine.freeze()
+    decode, number = frozen.decoder("Ints"), frozen.decoder("i64")
+    types = {r.inputs[0]: decode(r.output)[1:] for r in frozen.rows("type_of")}
+    found = {number(r.inputs[0]): types[r.output] for r in frozen.rows("by_id")}
+    engine.close()
+    assert found == {i: n.type.shape for i, n in enumerate(g.nodes)}
+
+
+NAMES = (
+    "plain",
+    " led by a space",
+    "trailed by one ",
+    "a\tb",
+    "a\nb",
+    'quo"te',
+    "back\\slash",
+    "héé",
+    "12",
+    "1e5",
+    "",
+    "\\n",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_of_a_tensor_survives_the_engine(name: str) -> None:
+    t = TensorType("f32", (2,))
+    builder = GraphBuilder("g")
+    x = builder.add("input", (), (("name", name), ("dtype", "f32"), ("shape", (2,))), (t,))
+    graph = builder.finish([("y", builder.add("relu", (x,), (), (t,)))])
+    (step,) = Explorer(graph, library().ops, (), Limits()).run()
+    attrs = [dict(a) for a, op in zip(step.egraph.attrs, step.egraph.op, strict=True) if op == "input"]
+    assert attrs == [{"name": name, "dtype": "f32", "shape": (2,)}]
+
+
+def test_only_rules_whose_operators_occur_are_compiled() -> None:
+    graph = graph_of("input x : f32[2, 3]\n output relu(x)")
+    for rule in usable(library().rules, graph):
+        assert rule.kind == "single" or rule.source.nodes[0].op in ("relu", "concat", "slice"), rule.name
+
+
+def test_conditions_that_cannot_be_compiled_are_located() -> None:
+    program = program_of("rule r { matmul(x, y) where weight(x) or weight(y) => relu(matmul(x, y)) }")
+    (rule,) = (r for r in program.rules if r.name == "r")
+    (problem,) = check_rule_types(rule, program.ops)
+    assert "can't be compiled" in problem.message
+
+
+def test_operators_of_a_graph_need_no_rules() -> None:
+    program = program_of(
+        "opaque op both(x: tensor) -> (a, b) { shape a = shape(x); shape b = [dim(x, 0)] }\n"
+        "graph g { input x : f32[2, 3]\n (a, b) = both(x)\n output relu(a), relu(b) }"
+    )
+    graph = graph_in(program)
+    text = listing(Program(program.ops, (), graph), graph)
+    run(text)
