@@ -17,7 +17,7 @@ from tensat_dl.ir.types import TensorType
 from tensat_dl.verify.rule_types import check_rule_types
 from tests.explore.graphs import graph_in, graph_of, library, program_of, rules_named
 
-RANKS = (1, 2, 3, 4, 5)
+RANKS = (0, 1, 2, 3, 4, 5)
 
 
 def run(text: str) -> list[object]:
