@@ -22,7 +22,7 @@ from tensat_dl.ops.typing import IllTyped, attributes, infer
 from tensat_dl.ops.values import Absent, Failed, Unknown, describe
 
 #: More nodes than this, or more statements run, are taken for a mistake.
-MAX_NODES = 1_000_000
+MAX_NODES = 100_000
 #: Larger tensors fit into no memory, and their sizes into no integer of the engine.
 MAX_ELEMENTS = 2**48
 

@@ -81,6 +81,8 @@ def _read(path: str, rules: Iterable[str]) -> Items:
     for pack in rules:
         found = find(pack, Path.cwd())
         if found is None:
+            if pack.endswith(".tsr") or "/" in pack:
+                read_source(pack)  # says what is wrong with the path
             near = did_you_mean(pack, packs()) or f"rule packs are {', '.join(packs())}"
             raise TsrError([Diagnostic(f"no rule pack `{pack}`", None, near, path="--rules")])
         items.add(found, shown=pack)

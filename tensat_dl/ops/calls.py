@@ -89,6 +89,10 @@ def check_attr_kinds(decl: OpDecl, given: Sequence[ast.KeywordArg], names: Kinds
 def _check_kind(decl: OpDecl, a: AttrDecl, expr: ast.Expr, names: Kinds) -> None:
     if isinstance(expr, ast.Name) and expr.id in words(decl, a) and names.get(expr.id) in (None, "tensor"):
         return
+    if isinstance(expr, ast.Name) and expr.id in DTYPES and expr.id not in names:
+        wrong = not_a_word(decl, a, expr)
+        if wrong is not None:
+            raise wrong
     value = None if isinstance(expr, ast.Name) else constant(expr)
     if value is not None and coerce(a, value) is None:
         raise _misfit(decl, a, value, expr.span)

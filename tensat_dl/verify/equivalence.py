@@ -13,6 +13,7 @@ from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.semantics.types import Array, Semantics
 from tensat_dl.verify.execute import ExecutionError, execute, surrogates
+from tensat_dl.verify.memory import available, needed
 from tensat_dl.verify.weights import draw_values
 
 Status = Literal["equivalent", "inconclusive", "different"]
@@ -98,6 +99,13 @@ def _compare(
     difference = _interface_difference(before, after, known)
     if difference:
         return "different", (), difference
+    need, free = max(needed(before), needed(after)), available()
+    if free is not None and need > free:
+        return (
+            "inconclusive",
+            (),
+            f"running the graphs takes {need / 2**30:.1f} GiB, and {free / 2**30:.1f} are free",
+        )
     # What is not finite is found when outputs are compared; warnings on the way would tell less.
     with np.errstate(all="ignore"):
         try:
