@@ -19,7 +19,7 @@ from tensat_dl import resources
 from tensat_dl.lang import ast
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.source import Source, Span
-from tensat_dl.ops.evaluate import FUNCTIONS
+from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import AttrDecl, OpDecl, declare
 
 LANGUAGE = Path(__file__).resolve().parent / "language.md"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tensat_dl.ir.rule import PatternNode, RewriteRule, Side
 from tensat_dl.lang import ast
-from tensat_dl.lang.rules import names_of
+from tensat_dl.lang.walk import names_of
 
 
 def member(name: str, k: int) -> str:

@@ -11,10 +11,10 @@ from tensat_dl.datalog.variants import MAX_RANK, variants
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import PatternNode, RewriteRule, Side
 from tensat_dl.lang import ast
-from tensat_dl.ops.evaluate import SymType
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, infer
+from tensat_dl.ops.values import SymType
 
 HEADER = """\
 ; ---- sorts. A tensor's type is a vector: element type, then dimensions.

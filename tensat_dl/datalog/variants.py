@@ -16,12 +16,13 @@ from tensat_dl.datalog.facts import Facts
 from tensat_dl.ir.rule import PatternNode, RewriteRule
 from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
-from tensat_dl.lang.rules import names_of
+from tensat_dl.lang.walk import names_of
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.evaluate import SymType, evaluate
+from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, attributes, defaults, infer
+from tensat_dl.ops.values import SymType
 
 #: Tensors of more dimensions than this take no part in rules.
 MAX_RANK = 6

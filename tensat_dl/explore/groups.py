@@ -23,9 +23,9 @@ from tensat_dl.ir.graph import AttrValue
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import DTYPES, TensorType
 from tensat_dl.lang import ast
-from tensat_dl.ops.evaluate import SymType
 from tensat_dl.ops.table import OpTable, coerce
 from tensat_dl.ops.typing import infer
+from tensat_dl.ops.values import SymType
 
 #: A concat of more inputs than this is nested: the engine plans a join over all inputs of a node.
 MAX_ARITY = 12

@@ -15,8 +15,6 @@ from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.kinds import FACTS, article, fits, kind_of
 from tensat_dl.ops.table import OpTable
 
-__all__ = ["compositions", "names_of", "resolve_rule"]
-
 
 def resolve_rule(rule: ast.Rule, ops: OpTable) -> list[RewriteRule]:
     """The rewrite that a rule declares, or both directions of a ``<=>``. Raises `TsrError`."""

@@ -11,9 +11,7 @@ from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.functions import FUNCTIONS, MAX_INTEGER, argument, check_call
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
-from tensat_dl.ops.values import Absent, Env, Failed, Lazy, SymType, Unknown, describe, is_int
-
-__all__ = ["FUNCTIONS", "SymType", "Unresolved", "evaluate", "range_values"]
+from tensat_dl.ops.values import Absent, Env, Failed, Lazy, Unknown, describe, is_int
 
 #: The most elements of a range, of nested ranges together, and of a list that is put together.
 MAX_ELEMENTS = 100_000

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tensat_dl.ir.graph import Graph, Node
 from tensat_dl.ir.types import DTYPES
-from tensat_dl.ops.evaluate import FUNCTIONS
+from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import OpTable
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -20,7 +20,7 @@ from tensat_dl.ir.rule import PatternNode, RewriteRule, Side
 from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.program import Program, load_program
-from tensat_dl.lang.rules import names_of
+from tensat_dl.lang.walk import names_of
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.semantics import SEMANTICS, Array
 from tensat_dl.ops.symbolic import EvaluationError
