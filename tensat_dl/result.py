@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.extract.types import Extraction
-from tensat_dl.ir.graph import Graph
 from tensat_dl.verify.equivalence import Equivalence
 
 Stop = Literal["saturated", "nodes", "iterations", "time", "memory", "interrupted"]
@@ -44,23 +44,6 @@ class Times:
     extract: float
     verify: float
     total: float
-
-
-@dataclass(frozen=True, slots=True)
-class PricedGraph:
-    """A graph with the cost of each node in milliseconds; ``measured`` tells which costs were measured.
-
-    Nodes that are computed from weights alone cost nothing at run time; their results occupy ``weight_bytes``.
-    """
-
-    graph: Graph
-    cost: tuple[float, ...]
-    measured: tuple[bool, ...]
-    weight_bytes: int
-
-    @property
-    def total(self) -> float:
-        return sum(self.cost)
 
 
 @dataclass(frozen=True, slots=True)

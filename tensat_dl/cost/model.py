@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tensat_dl.cost.device import Device
+from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.cost.profile import Profile
 from tensat_dl.cost.roofline import roofline
 from tensat_dl.cost.signature import Signature
@@ -17,9 +17,6 @@ from tensat_dl.ir.egraph import BoolArray, EGraph
 from tensat_dl.ir.graph import Attrs, Graph
 from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.table import OpTable
-
-if TYPE_CHECKING:
-    from tensat_dl.result import PricedGraph
 
 #: Operators that run no kernel: the caller's tensors, and one of the outputs of a node, which has the cost.
 FREE = frozenset({"input", "proj"})
@@ -83,10 +80,6 @@ class CostModel:
         graph: of two graphs out of one e-graph, the one with the smaller sum there need not have the smaller
         total here.
         """
-        # Imported here because results also hold extractions, which need the solver, and a machine that
-        # measures has none: importing this package must not ask for it.
-        from tensat_dl.result import PricedGraph
-
         priced, measured = self.price(_without_choices(graph))
         return PricedGraph(graph, tuple(priced.cost.tolist()), tuple(measured.tolist()), weight_bytes(graph))
 

@@ -6,8 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from math import isfinite
 
+from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.ir.graph import Graph
-from tensat_dl.result import PricedGraph, Result
+from tensat_dl.result import Result
 
 #: Nodes that are no work at run time.
 LEAVES = frozenset({"input", "weight", "fill", "eye", "conv_identity", "conv_average", "proj"})

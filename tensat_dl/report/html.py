@@ -11,13 +11,14 @@ from math import isfinite
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.report import facts
 from tensat_dl.report.chart import growth_chart
 from tensat_dl.report.diff import changed_nodes
 from tensat_dl.report.labels import FAMILIES, shape, shown_attrs
 from tensat_dl.report.picture import MAX_BOXES, Picture, picture
 from tensat_dl.report.text import STOPS
-from tensat_dl.result import PricedGraph, Result
+from tensat_dl.result import Result
 
 #: Rows that tables show at most; the rest is counted.
 MAX_ROWS = 30
