@@ -73,7 +73,7 @@ def test_no_comment_is_lost(file: ast.File, seed: int) -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.name)
 def test_shipped_files(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    check(text)
+    assert check(text) == text
     for seed in range(2):
         check(with_comments(text, random.Random(seed)))
 
