@@ -131,7 +131,8 @@ def _report(e: Exception) -> int:
     if isinstance(e, UnknownDeviceError | ProfileError):
         print(f"error: {e}", file=sys.stderr)
         return 2
-    from tensat_dl.explore.explore import ExplorationError, RuleAlarm
+    from tensat_dl.explore.explore import ExplorationError
+    from tensat_dl.explore.types import RuleAlarm
     from tensat_dl.extract.types import ExtractionError
     from tensat_dl.ir.egraph_json import EGraphFormatError
 

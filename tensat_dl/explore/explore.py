@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tensat_dl.explore.loop import RuleAlarm, Step
-from tensat_dl.explore.types import Exploration, Limits
-from tensat_dl.explore.worker import Job
+from tensat_dl.explore.types import Exploration, Job, Limits, RuleAlarm, Step
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ops.table import OpTable

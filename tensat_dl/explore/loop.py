@@ -8,7 +8,7 @@ an e-graph where the single-pattern rules have finished, what can be merged is v
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,7 @@ from tensat_dl.datalog.program import Program
 from tensat_dl.explore.groups import Facts, Group, View, build, find_groups
 from tensat_dl.explore.naming import Row, Store
 from tensat_dl.explore.snapshot import TypeConflict, snapshot
-from tensat_dl.explore.types import Limits
-from tensat_dl.ir.egraph import EGraph
+from tensat_dl.explore.types import Limits, RuleAlarm, Step
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ops.table import OpTable
@@ -29,16 +28,6 @@ from tensat_dl.result import Iteration, RuleStats, Stop
 PATIENCE = 3
 #: A rule that adds more e-nodes than this in one iteration sits out the next ones, longer each time.
 RULE_BUDGET = 4_000
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A complete iteration and the e-graph after it; ``stop`` is set on the last one."""
-
-    iteration: Iteration
-    egraph: EGraph
-    stop: Stop | None
-    notes: tuple[str, ...]
 
 
 @dataclass
@@ -264,10 +253,3 @@ class Explorer:
             egraph.num_nodes, egraph.num_classes, time.perf_counter() - started, tuple(stats)
         )
         return Step(iteration, egraph, stop, tuple(self.notes))
-
-
-class RuleAlarm(Exception):
-    """A rule is unsound: it made two tensors of different types equal."""
-
-
-Progress = Callable[[int, int, int], None]

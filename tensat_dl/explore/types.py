@@ -1,10 +1,13 @@
-"""What exploration is given and what it gives back."""
+"""What exploration is given and what it gives back. Without the engine: only the worker process needs that."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ops.table import OpDecl
 from tensat_dl.result import Iteration, Stop
 
 
@@ -28,3 +31,27 @@ class Exploration:
     iterations: tuple[Iteration, ...]
     stop: Stop
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to explore."""
+
+    graph: Graph
+    ops: tuple[OpDecl, ...]
+    rules: tuple[RewriteRule, ...]
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A complete iteration and the e-graph after it; ``stop`` is set on the last one."""
+
+    iteration: Iteration
+    egraph: EGraph
+    stop: Stop | None
+    notes: tuple[str, ...]
+
+
+class RuleAlarm(Exception):
+    """A rule is unsound: it made two tensors of different types equal."""

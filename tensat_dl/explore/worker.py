@@ -11,26 +11,12 @@ import os
 import pickle
 import sys
 import threading
-from dataclasses import dataclass
 from typing import BinaryIO
 
-from tensat_dl.explore.loop import Explorer, RuleAlarm, Step
-from tensat_dl.explore.types import Limits
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.explore.loop import Explorer
+from tensat_dl.explore.types import Job, RuleAlarm, Step
 from tensat_dl.lang.diagnostics import TsrError
-from tensat_dl.ops.table import OpDecl, OpTable
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What to explore."""
-
-    graph: Graph
-    ops: tuple[OpDecl, ...]
-    rules: tuple[RewriteRule, ...]
-    limits: Limits
-
+from tensat_dl.ops.table import OpTable
 
 Message = Step | TsrError | RuleAlarm
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tensat_dl import resources
-from tensat_dl.explore.loop import Explorer, Step
-from tensat_dl.explore.types import Limits
+from tensat_dl.explore.loop import Explorer
+from tensat_dl.explore.types import Limits, Step
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule

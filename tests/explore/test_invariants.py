@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensat_dl.explore.loop import Explorer, RuleAlarm
-from tensat_dl.explore.types import Limits
+from tensat_dl.explore.loop import Explorer
+from tensat_dl.explore.types import Limits, RuleAlarm
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ops.compose import semantics_of
