@@ -40,6 +40,9 @@ MEANING = {
     "any": "whether some condition holds",
     "set": "the list with another value at one position",
     "broadcast": "the shape that two shapes are stretched to, aligned at their last dimension, as in NumPy",
+    "is_float": "whether an element type is one of floating-point numbers",
+    "is_number": "whether an element type is not `bool`",
+    "holds": "whether an element type has a value: integer types have whole numbers, `bool` has 0 and 1",
     "distinct": "whether no two elements are equal",
 }
 

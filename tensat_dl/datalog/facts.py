@@ -37,6 +37,7 @@ class Facts:
                 a, b = b, a
             if isinstance(a, Opaque) and a != b:
                 self.same[a] = b
+                self._again()
             return
         if c.kind == "eq" and self._solve(c.args[0]):
             return
@@ -60,10 +61,14 @@ class Facts:
                 continue
             self.known = {b: sym.substitute(v, {a: rest}) for b, v in self.known.items()}
             self.known[a] = rest
-            old, self.conditions = self.conditions, set()
-            self.add(old)
+            self._again()
             return True
         return False
+
+    def _again(self) -> None:
+        """Simplifies what was known before by what has become known."""
+        old, self.conditions = self.conditions, set()
+        self.add(old)
 
     def value(self, x: Opaque | str | float | bool) -> Opaque | str | float | bool:
         while isinstance(x, Opaque) and x in self.same:
@@ -102,6 +107,8 @@ class Facts:
             return sym.all_of(self.unproven(x) for x in c.args)
         if c.kind == "or" and any(self.unproven(x) is True for x in c.args):
             return True
+        if c.kind == "not" and any(_excludes(known, c.args[0]) for known in self.conditions):
+            return True
         return c
 
     def _at_most_zero(self, p: Int, depth: int) -> bool:
@@ -131,6 +138,17 @@ class Facts:
         if a[0] == "dim":
             return max(1, self.bounds.get(a, 1))
         return self.bounds.get(a, -1)
+
+
+def _excludes(known: Condition, c: Condition) -> bool:
+    """Whether a value that is one of some words is not another word."""
+    if known.kind != "or" or c.kind != "same" or any(k.kind != "same" for k in known.args):
+        return False
+    return all(len({*c.args} & {*k.args}) == 1 and _unknowns(k) == _unknowns(c) != [] for k in known.args)
+
+
+def _unknowns(c: Condition) -> list[Opaque]:
+    return [x for x in c.args if isinstance(x, Opaque)]
 
 
 def _mentions(value: object, a: Atom) -> bool:

@@ -203,6 +203,8 @@ def boolean(c: Condition | bool) -> str:
             return f"(not {boolean(inner)})"
         case "same", (a, b) if any(isinstance(x, Opaque) and x.atom[0] == "dtype" for x in (a, b)):
             return f"(bool-= {value(a)} {value(b)})"
+        case "holds", _:  # of an unknown value: only floats hold it for certain
+            return "(bool-= 0 1)"
     raise NotCompilable("weight(x), value(x) and words stand alone, not inside `or` or `not`")
 
 

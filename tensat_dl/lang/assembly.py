@@ -152,12 +152,22 @@ class Assembly:
         if isinstance(value, Unknown):
             raise Failed
         if isinstance(value, float | int) and not isinstance(value, bool):
-            attrs: Attrs = (("value", as_float(value, expr.span)), ("dtype", dtype), ("shape", ()))
-            return self.add("fill", (), attrs, TensorType(dtype, ()))
+            return self.fill(value, TensorType(dtype, ()), expr.span)
         hint = ""
         if isinstance(value, dict) and isinstance(expr, ast.Name):
             hint = f"write `{expr.id}[..]` for all of them, `{expr.id}[i]` for one"
         raise error(expr.span, f"expected a tensor, found {describe(value)}", hint)
+
+    def fill(self, value: float, type: TensorType, span: Span, name: str = "") -> Tensor:
+        """A tensor whose elements are all one number, which is written at ``span``."""
+        attrs: Attrs = (("value", as_float(value, span)), ("dtype", type.dtype), ("shape", type.shape))
+        try:
+            infer(self.ops, "fill", (), dict(attrs))
+        except IllTyped:
+            whole = "0 and 1" if type.dtype == "bool" else "whole numbers"
+            hint = f"elements of type {type.dtype} are {whole}"
+            raise error(span, f"{value} can't be an element of {type}", hint) from None
+        return self.add("fill", (), attrs, type, name)
 
     # ---- names -------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 from tensat_dl.ir.graph import Attrs
 from tensat_dl.ir.types import DTYPES, TensorType
 from tensat_dl.lang import ast
-from tensat_dl.lang.assembly import Assembly, as_float, check_size
+from tensat_dl.lang.assembly import Assembly, check_size
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.lang.expressions import Expressions
 from tensat_dl.lang.scope import Scope, Tensor, was_declared
@@ -93,9 +93,8 @@ class Statements:
         if isinstance(number, bool) or not isinstance(number, int | float):
             message = f"the value of a weight is one number for all its elements, not {describe(number)}"
             raise error(value.span, message)
-        filled = as_float(number, value.span)
-        attrs: Attrs = (("value", filled), ("dtype", type.dtype), ("shape", type.shape))
-        self._store(target, self.assembly.add("fill", (), attrs, type, target.name), scope, target.span)
+        filled = self.assembly.fill(number, type, value.span, target.name)
+        self._store(target, filled, scope, target.span)
 
     def _refuse_second(self, op: str, target: ast.LValue, scope: Scope) -> None:
         first = scope.bound_at.get(target.name)

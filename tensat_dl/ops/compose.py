@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.ops.semantics import SEMANTICS, Array, Semantics
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable
-from tensat_dl.ops.typing import attributes, environment, is_number
+from tensat_dl.ops.typing import attributes, environment, is_number, number
 
 
 def semantics_of(ops: OpTable) -> dict[str, Semantics]:
@@ -45,7 +44,7 @@ def _composed(decl: OpDecl, ops: OpTable, known: Mapping[str, Semantics]) -> Sem
 
         def operator(fn: str, args: Sequence[ast.Expr], given: Sequence[ast.KeywordArg]) -> Array:
             like = next(iter(names.values()))
-            operands = [np.asarray(_number(a), like.dtype) if is_number(a) else value(a) for a in args]
+            operands = [np.asarray(number(a), like.dtype) if is_number(a) else value(a) for a in args]
             values = attributes(ops[fn], given, env, [_type(x) for x in operands])
             return known[fn](operands, values)
 
@@ -57,10 +56,3 @@ def _composed(decl: OpDecl, ops: OpTable, known: Mapping[str, Semantics]) -> Sem
 
 def _type(array: Array) -> TensorType:
     return TensorType("f64", array.shape)
-
-
-def _number(expr: ast.Expr) -> Any:
-    if isinstance(expr, ast.Unary):
-        return -_number(expr.operand)
-    assert isinstance(expr, ast.Const)
-    return expr.value

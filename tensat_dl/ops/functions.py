@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tensat_dl.ir.types import TensorType
+from tensat_dl.ir.types import FLOATS, TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.diagnostics import error
 from tensat_dl.lang.source import Span
@@ -73,6 +73,10 @@ def _is_of(kind: str, value: Any) -> bool:
             return isinstance(value, tuple) and all(is_int(i) for i in value)
         case "list of conditions":
             return isinstance(value, tuple) and all(isinstance(i, bool | Condition) for i in value)
+        case "word":
+            return isinstance(value, str)
+        case "float":
+            return isinstance(value, float)
     raise AssertionError(kind)
 
 
@@ -159,6 +163,23 @@ def _distinct(items: tuple[Int, ...]) -> sym.Bool:
     return sym.all_of(sym.negate(sym.equal(a, b)) for i, a in enumerate(items) for b in items[:i])
 
 
+def _is_float(dtype: str | Opaque) -> sym.Bool:
+    return sym.any_of(sym.equal(dtype, d) for d in FLOATS)
+
+
+def _is_number(dtype: str | Opaque) -> sym.Bool:
+    return sym.negate(sym.equal(dtype, "bool"))
+
+
+def _holds(dtype: str | Opaque, value: float | Opaque) -> sym.Bool:
+    """Floats hold every value, though rounded; integers whole ones; truth values 0 and 1."""
+    if isinstance(value, Opaque):
+        return sym.any_of((_is_float(dtype), Condition("holds", (dtype, value))))
+    if value in (0, 1):
+        return True
+    return _is_number(dtype) if value.is_integer() else _is_float(dtype)
+
+
 _INTS, _CONDITIONS = "list of integers", "list of conditions"
 FUNCTIONS: Mapping[str, Function] = {
     "rank": Function("rank(x)", ("tensor",), "integer", lambda x: len(x.shape)),
@@ -174,5 +195,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "any": Function("any(condition for i in 0..n)", (_CONDITIONS,), "condition", sym.any_of),
     "set": Function("set(list, position, value)", (_INTS, "integer", "integer"), _INTS, _set),
     "broadcast": Function("broadcast(shape(x), shape(y))", (_INTS, _INTS), _INTS, _broadcast),
+    "is_float": Function("is_float(dtype(x))", ("word",), "condition", _is_float),
+    "is_number": Function("is_number(dtype(x))", ("word",), "condition", _is_number),
+    "holds": Function("holds(dtype(x), value)", ("word", "float"), "condition", _holds),
     "distinct": Function("distinct(list)", (_INTS,), "condition", _distinct),
 }

@@ -52,7 +52,7 @@ class Opaque:
 @dataclass(frozen=True, slots=True)
 class Condition:
     """What must hold. ``eq``/``ne``/``le``: args = (p,), meaning p = 0, p != 0, p <= 0. ``same``: two values that
-    are not integers are equal. ``and``/``or``/``not`` combine conditions.
+    are not integers are equal. ``holds``: an element type has a value. ``and``/``or``/``not`` combine conditions.
     ``weight``/``value``: facts about a tensor variable that only an e-graph knows."""
 
     kind: str
@@ -261,7 +261,7 @@ def any_of(conditions: Iterable[Bool]) -> Bool:
         if c is True:
             return True
         if isinstance(c, Condition):
-            kept.append(c)
+            kept += [c] if c.kind != "or" else list(c.args)
     unique = tuple(dict.fromkeys(kept))
     if not unique:
         return False

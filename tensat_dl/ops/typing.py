@@ -130,7 +130,15 @@ def scalar_like(
     """Types of operands, where a number is a scalar of the first tensor's element type."""
     types = [None if is_number(e) else _infer_expr(table, e, env, conditions) for e in exprs]
     dtype = next((t.dtype for t in types if t is not None), "f32")
-    return [SymType(dtype, ()) if t is None else t for t in types]
+    out: list[AnyType] = []
+    for expr, t in zip(exprs, types, strict=True):
+        if t is None:
+            attrs = {"value": float(number(expr)), "dtype": dtype, "shape": ()}
+            typing = infer(table, "fill", (), attrs)
+            conditions.extend(typing.conditions)
+            t = typing.types[0]
+        out.append(t)
+    return out
 
 
 def is_number(expr: ast.Expr) -> bool:
@@ -141,6 +149,15 @@ def is_number(expr: ast.Expr) -> bool:
         case ast.Unary("-", ast.Const(_, "int" | "float")):
             return True
     return False
+
+
+def number(expr: ast.Expr) -> int | float:
+    """The value of a numeric literal."""
+    if isinstance(expr, ast.Unary):
+        return -number(expr.operand)
+    assert isinstance(expr, ast.Const)
+    assert isinstance(expr.value, int | float)
+    return expr.value
 
 
 def defaults(decl: OpDecl) -> dict[str, Any]:
