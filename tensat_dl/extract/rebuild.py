@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Collection
 from math import inf
 
 from tensat_dl.extract.types import Extraction
@@ -16,8 +17,8 @@ def rebuild(egraph: EGraph, extraction: Extraction, source: Graph) -> tuple[Grap
 
     E-classes that are computed from weights alone are derived with the fewest bytes.
     """
-    derivation = fewest_bytes(egraph)
-    builder = GraphBuilder(source.name)
+    derivation = fewest_bytes(egraph, source.opaque)
+    builder = GraphBuilder(source.name, source.opaque)
     names: dict[int, str] = {}
     for i, n in enumerate(egraph.source.tolist()):
         if n >= 0 and source.nodes[i].name:
@@ -53,10 +54,11 @@ def rebuild(egraph: EGraph, extraction: Extraction, source: Graph) -> tuple[Grap
     return builder.finish(outputs), dict(sorted(rules.items(), key=lambda r: (-r[1], r[0])))
 
 
-def fewest_bytes(egraph: EGraph) -> dict[int, int]:
+def fewest_bytes(egraph: EGraph, opaque: Collection[str] = ()) -> dict[int, int]:
     """For each weights-only e-class the e-node of a derivation with the fewest bytes of intermediate results.
 
     The values are computed once, ahead of time, so this decides about memory while folding, not about run time.
+    An opaque operator may share an e-class with what can be computed, but can't be itself.
     Knuth's generalisation of Dijkstra's algorithm: a node's bytes are its result's plus its children's.
     """
     waiting: dict[int, int] = {}
@@ -77,7 +79,7 @@ def fewest_bytes(egraph: EGraph) -> dict[int, int]:
             continue
         for n in egraph.nodes_of(c):
             children = set(egraph.children_of(n))
-            if all(egraph.weights_only[d] for d in children):
+            if egraph.op[n] not in opaque and all(egraph.weights_only[d] for d in children):
                 waiting[n] = len(children)
                 for d in children:
                     users.setdefault(d, []).append(n)

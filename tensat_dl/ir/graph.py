@@ -41,11 +41,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A tensor graph. ``nodes[i].inputs`` are indices below ``i``; ``outputs`` are (name, node index) pairs."""
+    """A tensor graph. ``nodes[i].inputs`` are indices below ``i``; ``outputs`` are (name, node index) pairs.
+
+    ``opaque`` are those of its operators that have types only: nothing is known of their values.
+    """
 
     name: str
     nodes: tuple[Node, ...]
     outputs: tuple[tuple[str, int], ...]
+    opaque: frozenset[str] = frozenset()
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -64,10 +68,12 @@ class Graph:
         return users
 
     def weights_only(self) -> list[bool]:
-        """For each node whether it is computed from weights and constants alone."""
+        """For each node whether its value is known ahead of time: computed from weights and constants alone, by
+        operators that can be computed."""
+        unknown = {"input", *self.opaque}
         known: list[bool] = []
         for node in self.nodes:
-            known.append(node.op != "input" and all(known[j] for j in node.inputs))
+            known.append(node.op not in unknown and all(known[j] for j in node.inputs))
         return known
 
     def count(self) -> Mapping[str, int]:
@@ -81,8 +87,9 @@ class Graph:
 class GraphBuilder:
     """Builds a graph with common sub-expressions shared: equal nodes get the same index."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, opaque: Iterable[str] = ()) -> None:
         self.name = name
+        self.opaque = frozenset(opaque)
         self.nodes: list[Node] = []
         self._index: dict[Node, int] = {}
 
@@ -111,4 +118,5 @@ class GraphBuilder:
             Node(n.op, tuple(new[j] for j in n.inputs), n.attrs, n.types, n.name)
             for n in (self.nodes[i] for i in order)
         )
-        return Graph(self.name, nodes, tuple((k, new[i]) for k, i in outs))
+        opaque = self.opaque & {n.op for n in nodes}
+        return Graph(self.name, nodes, tuple((k, new[i]) for k, i in outs), opaque)

@@ -43,7 +43,7 @@ class Assembly:
 
     def __init__(self, ops: OpTable, name: str) -> None:
         self.ops = ops
-        self.builder = GraphBuilder(name)
+        self.builder = GraphBuilder(name, (d.name for d in ops.values() if d.opaque))
         self.problems: dict[tuple[str, int, int], Diagnostic] = {}
         self.warnings: list[Diagnostic] = []
         self.bindings: dict[Span, list[tuple[str, int]]] = {}  #: nodes by the statement that binds them
