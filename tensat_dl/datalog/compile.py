@@ -34,7 +34,7 @@ def compile_rule(
     try:
         if rule.kind == "group":
             return compile_group(rule, schema, ranks, closed)
-        found = variants(rule, schema.ops, ranks)
+        found = variants(rule, schema.ops, ranks, schema.infer)
         if all(v.ill_typed for v in found):
             return None
         writer = Writer(rule, schema, found, closed)

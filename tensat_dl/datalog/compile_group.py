@@ -22,7 +22,7 @@ def compile_group(
 ) -> CompiledRule | None:
     """The member query of a group rule. Columns: shared variables, then what varies by member, outputs last."""
     source_only = replace(rule, source=Side(rule.source.nodes, ()), target=Side((), ()), conditions=())
-    found = variants(source_only, schema.ops, ranks)
+    found = variants(source_only, schema.ops, ranks, schema.infer)
     if not found:
         return None
     writer = Writer(source_only, schema, found, closed)
@@ -48,7 +48,7 @@ def compile_group(
         text = "\n       ".join(body)
         lines.append(f'(rule ({text})\n      (({row}))\n      :ruleset {find} :name "{rule.name}{suffix}")')
     one = replace(instantiate(rule, 1), conditions=())
-    applicable = [v for v in variants(one, schema.ops, ranks) if not v.ill_typed]
+    applicable = [v for v in variants(one, schema.ops, ranks, schema.infer) if not v.ill_typed]
     built = frozenset(len(v.types[n.result].shape) for v in applicable for n in one.target.nodes)
     return CompiledRule(rule, "\n".join(lines), tensors, tuple(columns), len(rule.target.nodes), built)
 

@@ -17,7 +17,7 @@ from egglog.bindings import RunScheduleOutput
 
 #: Tabs and line ends inside a string would break a table, and spaces around one are cut off; they travel as these
 #: private-use characters.
-_ESCAPE = str.maketrans({"\t": "\ue000", "\n": "\ue001", "\r": "\ue002", " ": "\ue003"})
+ESCAPE = str.maketrans({"\t": "\ue000", "\n": "\ue001", "\r": "\ue002", " ": "\ue003"})
 _UNESCAPE = str.maketrans({"\ue000": "\t", "\ue001": "\n", "\ue002": "\r", "\ue003": " "})
 
 
@@ -54,7 +54,7 @@ class Engine:
     def load(self, relation: str, rows: Iterable[Sequence[int | float | str]]) -> None:
         """Adds rows to a relation of primitive columns."""
         text = "".join(
-            "\t".join(c.translate(_ESCAPE) if isinstance(c, str) else repr(c) for c in row) + "\n"
+            "\t".join(c.translate(ESCAPE) if isinstance(c, str) else repr(c) for c in row) + "\n"
             for row in rows
         )
         if not text:

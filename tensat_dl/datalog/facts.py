@@ -37,7 +37,7 @@ class Facts:
                 a, b = b, a
             if isinstance(a, Opaque) and a != b:
                 self.same[a] = b
-                self._again()
+                self._again(a)
             return
         if c.kind == "eq" and self._solve(c.args[0]):
             return
@@ -61,13 +61,14 @@ class Facts:
                 continue
             self.known = {b: sym.substitute(v, {a: rest}) for b, v in self.known.items()}
             self.known[a] = rest
-            self._again()
+            self._again(a)
             return True
         return False
 
-    def _again(self) -> None:
-        """Simplifies what was known before by what has become known."""
-        old, self.conditions = self.conditions, set()
+    def _again(self, news: Atom | Opaque) -> None:
+        """Simplifies the conditions that mention what has become known."""
+        old = [c for c in self.conditions if _is_about(c, news)]
+        self.conditions.difference_update(old)
         self.add(old)
 
     def value(self, x: Opaque | str | float | bool) -> Opaque | str | float | bool:
@@ -140,6 +141,13 @@ class Facts:
         return self.bounds.get(a, -1)
 
 
+def _is_about(c: Condition, x: Atom | Opaque) -> bool:
+    return any(
+        _is_about(part, x) if isinstance(part, Condition) else part == x or _mentions(part, x)
+        for part in c.args
+    )
+
+
 def _excludes(known: Condition, c: Condition) -> bool:
     """Whether a value that is one of some words is not another word."""
     if known.kind != "or" or c.kind != "same" or any(k.kind != "same" for k in known.args):
@@ -151,9 +159,5 @@ def _unknowns(c: Condition) -> list[Opaque]:
     return [x for x in c.args if isinstance(x, Opaque)]
 
 
-def _mentions(value: object, a: Atom) -> bool:
-    if isinstance(value, Sym):
-        return any(_mentions(x, a) for x in value.atoms())
-    if isinstance(value, tuple):
-        return value == a or any(_mentions(x, a) for x in value)
-    return False
+def _mentions(value: object, a: Atom | Opaque) -> bool:
+    return isinstance(value, Sym) and a in value.mentioned

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation, ruleset
-from tensat_dl.datalog.program import Program, list_table
+from tensat_dl.datalog.program import Program, list_table, type_vector, wide_node
 from tensat_dl.datalog.render import variable
 from tensat_dl.datalog.schema import encode
 from tensat_dl.ir.graph import Graph
@@ -22,6 +22,8 @@ def listing(program: Program, graph: Graph) -> str:
     """
     lists: dict[tuple[int, ...], str] = {}
     facts = []
+    wide = []
+    constant = graph.weights_only()
     for i, node in enumerate(graph.nodes):
         constructor = program.schema.constructor(node.op, len(node.inputs))
         values = dict(node.attrs)
@@ -33,6 +35,15 @@ def listing(program: Program, graph: Graph) -> str:
                 columns.append(_string(key))
             else:
                 columns.append(_string(value) if isinstance(value, str) else repr(value))
+        if program.is_wide(constructor):
+            terms = [
+                f"(ints_of {c})" if k.sort == "Ints" else c
+                for k, c in zip(constructor.columns, columns, strict=True)
+            ]
+            wide.append(wide_node(constructor, i, terms, node.inputs, constant[i]))
+            wide.append(f"(set (type_of (by_id {i})) {type_vector(node.type)})")
+            wide.append("(run-schedule (saturate load))")
+            continue
         children = [str(j) for j in node.inputs]
         facts.append(f"({' '.join([constructor.table, EMPTY, str(i), *columns, *children])})")
     loaders = [program.new_list_length(n) for n in sorted({len(v) for v in lists})]
@@ -49,6 +60,7 @@ def listing(program: Program, graph: Graph) -> str:
         *keys,
         f"; ---- the graph {graph.name}: rule that built it (none), handle, attributes, inputs",
         *facts,
+        *(["(run-schedule (saturate load))", *wide] if wide else []),
         "; ---- selection: here every match",
         *(_select(r) for r in multis),
         "; ---- schedule",

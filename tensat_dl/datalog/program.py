@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 
 from tensat_dl.datalog import render
 from tensat_dl.datalog.compile import compile_rule
-from tensat_dl.datalog.schema import Constructor, Schema
+from tensat_dl.datalog.engine import ESCAPE
+from tensat_dl.datalog.schema import Column, Constructor, Schema
 from tensat_dl.datalog.variants import MAX_RANK, variants
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import PatternNode, RewriteRule, Side
@@ -14,7 +16,7 @@ from tensat_dl.lang import ast
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, infer
-from tensat_dl.ops.values import SymType
+from tensat_dl.ops.values import AnyType, SymType
 
 HEADER = """\
 ; ---- sorts. A tensor's type is a vector: element type, then dimensions.
@@ -43,6 +45,10 @@ HEADER = """\
 (function value_of (T) f64 :merge old)
 """
 
+#: Nodes of more inputs than this are loaded one by one, with their types: the engine takes time cubic in the number
+#: of inputs to plan a rule about them.
+WIDE = 64
+
 #: What a type vector says of a node with several outputs.
 TUPLE = -2
 
@@ -63,8 +69,10 @@ def list_loader(length: int) -> str:
     )
 
 
-def constructor_text(c: Constructor, ops: OpTable, ranks: Sequence[int]) -> str:
-    """Declaration, loader, type rules and weights-only rule of a constructor."""
+def constructor_text(c: Constructor, ops: OpTable, ranks: Sequence[int], wide: bool = False) -> str:
+    """Declaration, loader, type rules and weights-only rule of a constructor; the first alone if it is wide."""
+    if wide:
+        return c.declaration
     lines = [c.declaration, c.loader]
     if c.op == "proj":
         lines.append(
@@ -87,6 +95,27 @@ def constructor_text(c: Constructor, ops: OpTable, ranks: Sequence[int]) -> str:
             ':ruleset types :name "value")'
         )
     return "\n".join(lines)
+
+
+def column_term(column: Column, value: int | float | str) -> str:
+    """The value of an attribute column as an egglog term; a list is given by its key."""
+    if not isinstance(value, str):
+        return repr(value)
+    text = json.dumps(value.translate(ESCAPE), ensure_ascii=False)
+    return f"(ints_of {text})" if column.sort == "Ints" else text
+
+
+def wide_node(
+    c: Constructor, handle: int, attrs: Sequence[str], children: Sequence[int], constant: bool
+) -> str:
+    """Commands that add a node of the input program; ``attrs`` are egglog terms. Its type is loaded as well."""
+    node = " ".join([*attrs, *(f"(by_id {k})" for k in children)])
+    lines = [
+        f"(set (by_id {handle}) ({c.name} {node}))",
+        f"(set (id_of (by_id {handle})) {handle})",
+        f'(set ({c.origin} {node}) "")',
+    ]
+    return "\n".join([*lines, *([f"(weights_only (by_id {handle}))"] if constant else [])])
 
 
 def _pattern(c: Constructor, ops: OpTable) -> RewriteRule:
@@ -132,7 +161,7 @@ def _type_rules(c: Constructor, ops: OpTable, ranks: Sequence[int]) -> list[str]
             out += _tuple_rules(c, ops, v.types, v.source_attrs[0], [*body, *extra], i)
             continue
         shape = v.types["e"]
-        body.append(f"(= t {_type_vector(shape)})")
+        body.append(f"(= t {type_vector(shape)})")
         text = " ".join([*body, *extra])
         if text not in seen:
             seen.add(text)
@@ -140,7 +169,7 @@ def _type_rules(c: Constructor, ops: OpTable, ranks: Sequence[int]) -> list[str]
     return out
 
 
-def _type_vector(t: SymType) -> str:
+def type_vector(t: AnyType) -> str:
     dims = " ".join(map(render.integer, t.shape))
     return f"(vec-of {render.value(t.dtype)}{' ' + dims if dims else ''})"
 
@@ -160,7 +189,7 @@ def _tuple_rules(
     ]
     for k, t in enumerate(outputs):
         rules.append(
-            f"(rule ({text} (= p (Proj {k} e)) (= t {_type_vector(t)})) ((set (type_of p) t)) "
+            f"(rule ({text} (= p (Proj {k} e)) (= t {type_vector(t)})) ((set (type_of p) t)) "
             f':ruleset types :name "type {c.name}.{k} #{i}")'
         )
     return rules
@@ -210,6 +239,7 @@ class Program:
             self._compile(fitting, matched, True)
             if not self.typed_ranks <= set(self.ranks):
                 self._compile(fitting, matched, False)
+        self._built = {(n.op, len(n.args)) for r in self.rules for n in r.rule.target.nodes}
         self._declared: set[str] = set()
         self._lengths: set[int] = set()
 
@@ -220,6 +250,10 @@ class Program:
         self.rules = [c for c in compiled if c is not None]
         #: Every rank that a tensor of the e-graph may have.
         self.typed_ranks = ranks | {rank for r in self.rules for rank in r.ranks}
+
+    def is_wide(self, c: Constructor) -> bool:
+        """Whether nodes of a constructor have no rules of their own: `wide_node` loads them."""
+        return c.arity > WIDE and (c.op, c.arity) not in self._built
 
     def text(self) -> str:
         """The whole program: header, operators, rules."""
@@ -236,7 +270,9 @@ class Program:
             if c.name not in self._declared:
                 self._declared.add(c.name)
                 doc = "" if c.op == "proj" else f"; ---- {self.schema.ops[c.op].signature}\n"
-                out.append(doc + constructor_text(c, self.schema.ops, sorted(self.typed_ranks)))
+                out.append(
+                    doc + constructor_text(c, self.schema.ops, sorted(self.typed_ranks), self.is_wide(c))
+                )
         return "\n".join(out)
 
     def new_list_length(self, length: int) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tensat_dl.ir.graph import Attrs, AttrValue
 from tensat_dl.ir.types import DTYPES
 from tensat_dl.ops.table import AttrDecl, OpDecl, OpTable
+from tensat_dl.ops.typing import Inference
 
 #: Names that the generated program uses itself; an operator of that name, or of the next ones, gets a "_".
 _TAKEN = frozenset(("T", "Ints", "IntsMap", "IntsSet", "Proj"))
@@ -86,6 +87,7 @@ class Schema:
 
     def __init__(self, ops: OpTable) -> None:
         self.ops = ops
+        self.infer = Inference(ops)  #: shared by all rules of the program
         self._made: dict[tuple[str, int], Constructor] = {}
         self._names: dict[str, Constructor] = {}
         index = AttrDecl("index", "int", None, (), None)

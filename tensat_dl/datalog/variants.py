@@ -21,7 +21,7 @@ from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
 from tensat_dl.ops.table import AttrDecl, OpTable
-from tensat_dl.ops.typing import IllTyped, attributes, defaults, infer
+from tensat_dl.ops.typing import IllTyped, Inference, attributes, defaults
 from tensat_dl.ops.values import SymType
 
 #: Tensors of more dimensions than this take no part in rules.
@@ -52,16 +52,19 @@ class Variant:
         return Variant(dict(self.types), dict(self.env), dict(self.chosen), list(self.source_attrs))
 
 
-def variants(rule: RewriteRule, ops: OpTable, ranks: Sequence[int]) -> list[Variant]:
+def variants(
+    rule: RewriteRule, ops: OpTable, ranks: Sequence[int], infer: Inference | None = None
+) -> list[Variant]:
     """Every assignment under which the source may type-check; marked are those for which the rule's conditions or
     the target's types can't hold: whatever tells them apart from the others has to be checked."""
+    infer = infer or Inference(ops)
     out = []
-    for variant, conditions in _source(rule, ops, ranks):
+    for variant, conditions in _source(rule, infer, ranks):
         facts = Facts()
         try:
             facts.add(conditions)
             _where(rule, ops, variant, facts)
-            type_target(rule, ops, variant, facts)
+            type_target(rule, infer, variant, facts)
         except IllTyped as e:
             variant.ill_typed = e.message
         except EvaluationError as e:
@@ -74,8 +77,10 @@ def variants(rule: RewriteRule, ops: OpTable, ranks: Sequence[int]) -> list[Vari
 
 
 def _source(
-    rule: RewriteRule, ops: OpTable, ranks: Sequence[int]
+    rule: RewriteRule, infer: Inference, ranks: Sequence[int]
 ) -> Iterator[tuple[Variant, list[Condition]]]:
+    ops = infer.table
+
     def visit(i: int, variant: Variant, known: list[Condition]) -> Iterator[tuple[Variant, list[Condition]]]:
         if i == len(rule.source.nodes):
             yield variant, known
@@ -94,7 +99,7 @@ def _source(
             try:
                 attrs, equalities = _pattern_attrs(node, ops, attempt)
                 inputs = [attempt.types[a] for a in node.args]
-                typing = infer(ops, node.op, inputs, attrs)
+                typing = infer(node.op, inputs, attrs)
             except (IllTyped, EvaluationError):
                 continue
             attempt.source_attrs.append(attrs)
@@ -296,7 +301,7 @@ def _with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any]
     return expr
 
 
-def type_target(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts | None = None) -> None:
+def type_target(rule: RewriteRule, infer: Inference, variant: Variant, facts: Facts | None = None) -> None:
     """Types the target; what it needs beyond the facts becomes guards. Raises `IllTyped`."""
     facts = facts or Facts()
     scope = dict(variant.env)
@@ -318,10 +323,10 @@ def type_target(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts 
     for node in rule.target.nodes:
         pending = _bind_lets(pending, scope, {n for n in unbuilt if n not in variant.env})
         unbuilt.pop(0)
-        decl = ops[node.op]
+        decl = infer.table[node.op]
         inputs = [variant.types[a] for a in node.args]
         attrs = attributes(decl, node.attrs, scope, inputs)
-        typing = infer(ops, node.op, inputs, attrs)
+        typing = infer(node.op, inputs, attrs)
         for condition in typing.conditions:
             need(condition, f"{node.op}: a constraint of the target fails")
         variant.target_attrs.append(attrs)
@@ -371,7 +376,7 @@ def concrete(
             held = evaluate(_with_facts(expr, scope, known), scope)
             if held is not True:
                 return None
-        type_target(rule, ops, variant)
+        type_target(rule, Inference(ops), variant)
     except (IllTyped, EvaluationError):
         return None
     return variant

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensat_dl.datalog.engine import Engine, Frozen
-from tensat_dl.datalog.program import Program, list_table
+from tensat_dl.datalog.program import Program, column_term, list_table, wide_node
 from tensat_dl.datalog.schema import Constructor, decode, encode
 from tensat_dl.ir.graph import Attrs, Graph
 from tensat_dl.ir.types import DTYPES, TensorType
@@ -40,6 +40,9 @@ class Store:
         self.program = program
         self.next_handle = 0
         self._list_keys: set[tuple[int, ...]] = set()
+        self._weights: set[int] = (
+            set()
+        )  #: handles of the input program's nodes that are computed from weights
         engine.run(program.text())
 
     # ---- writing -----------------------------------------------------------------------------------------
@@ -60,6 +63,7 @@ class Store:
         """Adds e-nodes, or names those that exist."""
         tables: dict[str, list[tuple[Any, ...]]] = {}
         lists: dict[int, list[tuple[Any, ...]]] = {}
+        wide: list[str] = []
         for handle, op, attrs, children, rule in nodes:
             constructor = self.program.schema.constructor(op, len(children))
             values = dict(attrs)
@@ -67,6 +71,11 @@ class Store:
             for column in constructor.columns:
                 value = encode(column, values[column.attr.name])
                 columns.append(self.list_key(value, lists) if isinstance(value, tuple) else value)
+            if self.program.is_wide(constructor):
+                terms = [column_term(c, v) for c, v in zip(constructor.columns, columns, strict=True)]
+                constant = handle in self._weights
+                wide.append(wide_node(constructor, handle, terms, children, constant))
+                continue
             tables.setdefault(constructor.table, []).append((rule, handle, *columns, *children))
         declarations = self.program.new_constructors()
         if declarations:
@@ -76,6 +85,8 @@ class Store:
             self.engine.load(table, rows)
         if run:
             self.engine.run("(run-schedule (saturate load))")
+        for commands in wide:  # each after what it reads, and before what reads it
+            self.engine.run(f"{commands}\n(run-schedule (saturate load))")
 
     def _load_lists(self, lists: dict[int, list[tuple[Any, ...]]]) -> None:
         for length, rows in lists.items():
@@ -93,6 +104,7 @@ class Store:
     def load_graph(self, graph: Graph) -> None:
         """The input program: node i gets handle i."""
         self.next_handle = len(graph.nodes)
+        self._weights = {i for i, known in enumerate(graph.weights_only()) if known}
         self.load_types([(i, n.type) for i, n in enumerate(graph.nodes) if len(n.types) == 1])
         self.load_nodes([(i, n.op, n.attrs, n.inputs, "") for i, n in enumerate(graph.nodes)])
         self.engine.run("(run-schedule (saturate types))")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tensat_dl.ir.types import FLOATS, TensorType
@@ -163,10 +164,12 @@ def _distinct(items: tuple[Int, ...]) -> sym.Bool:
     return sym.all_of(sym.negate(sym.equal(a, b)) for i, a in enumerate(items) for b in items[:i])
 
 
+@cache
 def _is_float(dtype: str | Opaque) -> sym.Bool:
     return sym.any_of(sym.equal(dtype, d) for d in FLOATS)
 
 
+@cache
 def _is_number(dtype: str | Opaque) -> sym.Bool:
     return sym.negate(sym.equal(dtype, "bool"))
 

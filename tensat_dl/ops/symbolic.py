@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from tensat_dl.lang.source import Span
@@ -37,6 +37,24 @@ class Sym:
 
     def atoms(self) -> set[Atom]:
         return {a for m, _ in self.terms for a in m}
+
+    @cached_property
+    def mentioned(self) -> frozenset[Atom]:
+        """Its atoms, those inside of atoms too."""
+        found: set[Atom] = set()
+        for a in self.atoms():
+            found.add(a)
+            if a[0] in _REBUILD:
+                found.update(_mentioned(a[1:]))
+        return frozenset(found)
+
+
+def _mentioned(value: Any) -> Iterable[Atom]:
+    if isinstance(value, Sym):
+        yield from value.mentioned
+    elif isinstance(value, tuple):
+        for v in value:
+            yield from _mentioned(v)
 
 
 Int = int | Sym
@@ -84,14 +102,25 @@ def _make(terms: Mapping[Monomial, int]) -> Int:
     kept = {m: c for m, c in terms.items() if c}
     if not kept:
         return 0
-    if len(kept) == 1 and () in kept:
-        return kept[()]
-    return Sym(tuple(sorted(kept.items(), key=lambda t: repr(t[0]))))
+    if len(kept) == 1:
+        return kept[()] if () in kept else Sym(tuple(kept.items()))
+    return Sym(tuple(sorted(kept.items(), key=_order)))
+
+
+@cache
+def _text(monomial: Monomial) -> str:
+    return repr(monomial)
+
+
+def _order(term: tuple[Monomial, int]) -> str:
+    return _text(term[0])
 
 
 def add(a: Int, b: Int) -> Int:
     if isinstance(a, int) and isinstance(b, int):
         return a + b
+    if a == 0 or b == 0:
+        return b if a == 0 else a
     out = _terms(a)
     for m, c in _terms(b).items():
         out[m] = out.get(m, 0) + c
@@ -103,16 +132,25 @@ def neg(a: Int) -> Int:
 
 
 def sub(a: Int, b: Int) -> Int:
-    return add(a, neg(b))
+    if isinstance(a, int) and isinstance(b, int):
+        return a - b
+    if b == 0:
+        return a
+    out = _terms(a)
+    for m, c in _terms(b).items():
+        out[m] = out.get(m, 0) - c
+    return _make(out)
 
 
 def mul(a: Int, b: Int) -> Int:
     if isinstance(a, int) and isinstance(b, int):
         return a * b
+    if a == 1 or b == 1:
+        return b if a == 1 else a
     out: dict[Monomial, int] = {}
     for m, c in _terms(a).items():
         for n, d in _terms(b).items():
-            key = tuple(sorted(m + n, key=repr))
+            key = tuple(sorted(m + n, key=repr)) if m and n else m or n
             out[key] = out.get(key, 0) + c * d
     return _make(out)
 
@@ -273,6 +311,8 @@ def substitute(value: Any, known: Mapping[Atom, Int]) -> Any:
     if not known or isinstance(value, (int, str, float, bool)) or value is None:
         return value
     if isinstance(value, Sym):
+        if known.keys().isdisjoint(value.mentioned):
+            return value
         total: Int = 0
         for monomial, coefficient in value.terms:
             product: Int = coefficient

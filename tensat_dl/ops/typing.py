@@ -105,6 +105,27 @@ def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str
     return Typing(tuple(types), tuple(dict.fromkeys(found)))
 
 
+class Inference:
+    """`infer` for one table that remembers its answers: rules ask the same for every rank of another operand."""
+
+    def __init__(self, table: OpTable) -> None:
+        self.table = table
+        self._known: dict[tuple[Any, ...], Typing | str] = {}
+
+    def __call__(self, op: str, inputs: Sequence[AnyType], attrs: Mapping[str, Any]) -> Typing:
+        key = (op, tuple(inputs), tuple((name, type(value), value) for name, value in attrs.items()))
+        known = self._known.get(key)
+        if known is None:
+            try:
+                known = infer(self.table, op, inputs, attrs)
+            except IllTyped as e:
+                known = e.message
+            self._known[key] = known
+        if isinstance(known, str):
+            raise IllTyped(known)
+        return known
+
+
 def _infer_expr(table: OpTable, expr: ast.Expr, env: Env, conditions: list[Condition]) -> SymType:
     """The type of a composition's expression."""
     match expr:
