@@ -82,6 +82,12 @@ def optimize(
     from tensat_dl.pipeline import Options
     from tensat_dl.pipeline import optimize as run
 
+    if not isinstance(graph, Model):
+        raise TypeError(f"optimize() takes what load() returned, not {type(graph).__name__}")
+    if any(isinstance(r, str) for r in rules or ()):
+        raise TypeError(
+            "rules are RewriteRules; packs are named when a graph is loaded: load(path, rules=[..])"
+        )
     memory = None if max_memory is None else max_memory * 1024 * 1024
     options = Options(
         device,

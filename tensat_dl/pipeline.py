@@ -83,7 +83,7 @@ def optimize(
         progress.phase("verify")
         try:
             compared = compare(graph, optimized, semantics_of(ops), options.seed)
-            equivalence = on_trust(compared, exploration.iterations, assumed(rules, ops))
+            equivalence = on_trust(compared, (graph, optimized), exploration.iterations, assumed(rules, ops))
         except KeyboardInterrupt:
             interrupted = True
             notes.append("interrupted: the result is not verified")

@@ -6,10 +6,14 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tensat_dl.cli.options import Seconds, extract_method
+
+if TYPE_CHECKING:
+    from tensat_dl.result import Result
 
 
 @click.command("run")
@@ -107,6 +111,7 @@ def command(
     with native_output_elsewhere(), Progress(quiet) as progress:
         progress.phase("parse")
         program = load_program(file, rules)
+        _check_paths(paths, tuple(map(str, program.files)))
         for w in program.warnings:
             warn(w)
         graph = choose_graph(program, graph_name)
@@ -133,7 +138,8 @@ def command(
         print_summary(result, Console(file=messages))
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
     found = result.equivalence
-    failed = found is not None and found.status == "different"
+    unverified = found is None and not no_verify  # interrupted
+    failed = unverified or (found is not None and found.status == "different")
     if output is not None and not failed:
         from tensat_dl.cli.declarations import header
         from tensat_dl.report.tsr import graph_to_tsr
@@ -166,8 +172,22 @@ def command(
         write(egraph_path, dumps(egraph))
     if found is not None and failed:
         print(f"error: the optimized graph computes something else: {found.message}", file=sys.stderr)
+        print(f"  = hint: {_suspects(result, program.own_rules)}", file=sys.stderr)
         return 1
+    if unverified and output is not None:
+        print(f"{output} is not written: the result is not verified", file=sys.stderr)
+    if quiet and found is not None and found.status == "inconclusive":
+        print(f"warning: not verified: {found.message}", file=sys.stderr)
     return 130 if result.interrupted else 0
+
+
+def _suspects(result: Result, own_rules: tuple[str, ...]) -> str:
+    """Which rules may be at fault: those of the file itself, if any was applied, else all."""
+    applied = dict.fromkeys(s.rule for step in result.iterations for s in step.rules if s.applied)
+    own = [name for name in applied if name.removesuffix("-back") in own_rules]
+    names = own or list(applied)
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return f"a rule must be false; {'of this file ' if own else ''}these were applied: {shown}"
 
 
 def _check_paths(outputs: list[str], inputs: tuple[str, ...]) -> None:

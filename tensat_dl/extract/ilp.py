@@ -78,6 +78,6 @@ def _refuse_cycles(problem: Problem) -> None:
         if len(component) > 1:
             raise CyclicEGraphError(
                 "ilp-none has no constraints against cycles, and this e-graph has some: e-class "
-                f"{min(component)} and {len(component) - 1} others can depend on one another. Explore with "
-                "cycle filtering, or extract with exact, ilp-real or ilp-int"
+                f"{min(component)} and {len(component) - 1} others can depend on one another. Extract "
+                "with exact, ilp-real or ilp-int"
             )

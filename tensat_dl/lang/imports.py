@@ -31,7 +31,7 @@ class Items:
     tests: list[ast.Test] = field(default_factory=list)
     own_rules: list[str] = field(default_factory=list)
     library_ops: set[str] = field(default_factory=set)  #: names that the operator table declares
-    _done: set[Path] = field(default_factory=set)
+    files: dict[Path, None] = field(default_factory=dict)  #: in the order in which they were met
     _open: list[Path] = field(default_factory=list)
 
     def add(self, path: Path, source: Source | None = None, shown: str = "") -> None:
@@ -39,9 +39,9 @@ class Items:
 
         ``shown`` is what messages call the file.
         """
-        if path in self._done:
+        if path in self.files:
             return
-        self._done.add(path)
+        self.files[path] = None
         self._open.append(path)
         try:
             if source is None and path.parent == library():

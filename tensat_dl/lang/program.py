@@ -34,6 +34,7 @@ class Program:
     tests: tuple[ast.Test, ...]
     own_rules: tuple[str, ...]  #: names of the rules that the file itself declares
     declared: dict[str, ast.Op]  #: operators that are not the library's
+    files: tuple[Path, ...] = ()  #: that it was read from
     warnings: tuple[Diagnostic, ...] = ()
 
 
@@ -69,6 +70,7 @@ def load_program(path: str, rules: tuple[str, ...] = ()) -> Program:
         tuple(items.tests),
         tuple(items.own_rules),
         {name: op for name, op in items.ops.items() if name not in items.library_ops},
+        tuple(items.files),
     )
 
 

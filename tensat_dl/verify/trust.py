@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ops.table import OpTable
 from tensat_dl.result import Iteration
@@ -27,18 +28,36 @@ def assumed(rules: Iterable[RewriteRule], ops: OpTable) -> dict[str, tuple[str, 
 
 
 def on_trust(
-    found: Equivalence, iterations: Sequence[Iteration], rules_assumed: Mapping[str, Sequence[str]]
+    found: Equivalence,
+    graphs: Sequence[Graph],
+    iterations: Sequence[Iteration],
+    rules_assumed: Mapping[str, Sequence[str]],
 ) -> Equivalence:
-    """``found``, or "inconclusive" in place of "different" if rules about opaque operators were applied.
+    """``found``, with "inconclusive" in place of "different" for outputs that rules about opaque operators reach.
 
-    The surrogate of an opaque operator obeys none of the laws that such a rule states, so a difference is to be
-    expected, and says nothing about the other rules either.
+    The surrogate of an opaque operator obeys none of the laws that such a rule states, so where the operator is
+    computed from in either of the ``graphs``, a difference is to be expected. Other outputs keep their verdict.
     """
     applied = {s.rule for step in iterations for s in step.rules if s.applied}
-    trusted = [
-        f"{name} ({', '.join(rules_assumed[name])})" for name in sorted(applied & rules_assumed.keys())
-    ]
-    if found.status != "different" or not trusted:
+    trusted = {name: rules_assumed[name] for name in sorted(applied & rules_assumed.keys())}
+    if found.status != "different" or not trusted or not found.outputs:
         return found
-    message = f"the result may rest on rules about operators whose values are not known: {', '.join(trusted)}"
-    return replace(found, status="inconclusive", message=message)
+    operators = {op for opaque in trusted.values() for op in opaque}
+    reached = {name for graph in graphs for name in _outputs_of(graph, operators)}
+    outputs = tuple(
+        replace(o, status="inconclusive") if o.status == "different" and o.name in reached else o
+        for o in found.outputs
+    )
+    if any(o.status == "different" for o in outputs):
+        return replace(found, outputs=outputs)
+    names = ", ".join(f"{name} ({', '.join(opaque)})" for name, opaque in trusted.items())
+    message = f"the result may rest on rules about operators whose values are not known: {names}"
+    return replace(found, status="inconclusive", outputs=outputs, message=message)
+
+
+def _outputs_of(graph: Graph, operators: Collection[str]) -> list[str]:
+    """The outputs that one of these operators goes into."""
+    reached: list[bool] = []
+    for node in graph.nodes:
+        reached.append(node.op in operators or any(reached[j] for j in node.inputs))
+    return [name for name, i in graph.outputs if reached[i]]

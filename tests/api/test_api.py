@@ -81,6 +81,14 @@ def test_errors_are_located(tmp_path: Path) -> None:
         tensat_dl.optimize(tensat_dl.load(SHARED), device="nonesuch")
 
 
+def test_misuse_is_named() -> None:
+    model = tensat_dl.load(str(SHARED))
+    with pytest.raises(TypeError, match="what load"):
+        tensat_dl.optimize("model.tsr")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="packs are named when a graph is loaded"):
+        tensat_dl.optimize(model, rules=["standard"])  # type: ignore[list-item]
+
+
 def test_importing_is_light() -> None:
     script = "import sys, tensat_dl; print(*{m.partition('.')[0] for m in sys.modules})"
     done = subprocess.run(

@@ -50,3 +50,11 @@ def test_a_false_rule_is_caught_where_no_law_was_applied(tmp_path: Path) -> None
 def test_rules_about_known_operators_are_not_assumed(tmp_path: Path) -> None:
     model = loaded('import "standard"\n' + LOOKUP, tmp_path)
     assert list(assumed(model.rules, model.ops)) == ["add-lookups"]
+
+
+def test_outputs_out_of_its_reach_keep_their_verdict(tmp_path: Path) -> None:
+    text = LOOKUP.replace("output y", "input x : f32[4, 4]\n  output y, relu(x)") + FALSE
+    result = tensat_dl.optimize(loaded(text, tmp_path))
+    assert result.equivalence is not None
+    assert result.equivalence.status == "different"
+    assert [o.status for o in result.equivalence.outputs] == ["inconclusive", "different"]
