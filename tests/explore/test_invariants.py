@@ -16,10 +16,7 @@ from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Limits, RuleAlarm
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
-from tensat_dl.ops.compose import semantics_of
-from tensat_dl.ops.semantics import Array
 from tensat_dl.ops.typing import infer
-from tensat_dl.verify.weights import draw_values
 from tests.explore.graphs import (
     explored,
     graph_in,
@@ -30,6 +27,7 @@ from tests.explore.graphs import (
     rules_named,
     steps_of,
 )
+from tests.explore.values import check_values
 
 GRAPHS = {
     "chain": "input x : f32[4, 3]\n weight u : f32[3, 5]\n weight v : f32[5, 2]\n output relu((x @ u) @ v) * 2",
@@ -78,27 +76,7 @@ def test_every_node_has_the_type_of_its_class(graph: str, rules: str) -> None:
 @pytest.mark.parametrize(("graph", "rules"), CASES)
 def test_all_nodes_of_a_class_have_one_value(graph: str, rules: str) -> None:
     g, e = case(graph, rules)
-    values = draw_values([g], 0, {})
-    semantics = semantics_of(library().ops)
-    found: dict[int, Array] = {}
-    waiting = list(range(e.num_nodes))
-    while waiting:
-        later = []
-        for n in waiting:
-            if any(c not in found for c in e.children_of(n)):
-                later.append(n)
-                continue
-            attrs, c = dict(e.attrs[n]), int(e.node_class[n])
-            known = e.op[n] in ("input", "weight")
-            value = (
-                values[str(attrs["name"])]
-                if known
-                else semantics[e.op[n]]([found[k] for k in e.children_of(n)], attrs)
-            )
-            assert np.allclose(found.setdefault(c, value), value, 1e-8, 1e-8), (e.op[n], attrs, e.origin[n])
-        assert len(later) < len(waiting), "e-classes that nothing computes"
-        waiting = later
-    assert len(found) == e.num_classes
+    check_values(g, e)
 
 
 def siblings(n: int) -> Graph:

@@ -1,0 +1,115 @@
+"""Every group rule of the library on 2, 3 and 4 siblings: one target with all of them, equal in value."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensat_dl.explore.types import Limits
+from tensat_dl.ir.graph import Graph
+from tests.explore.graphs import graph_of, library, rules_named, steps_of
+from tests.explore.values import check_values
+
+RULES = {r.name: r for r in library().rules if r.kind == "group"}
+
+#: What the siblings share; what member {i} has of its own, {s} being {i} + 1; and the member.
+SIBLINGS = {
+    "group-matmul-left": ("input x : f32[3, 4]", "weight w{i} : f32[4, {s}]", "matmul(x, w{i}; act = relu)"),
+    "group-matmul-left-bias": (
+        "input x : f32[3, 4]",
+        "weight w{i} : f32[4, {s}]; weight b{i} : f32[{s}]",
+        "matmul(x, w{i}, b{i})",
+    ),
+    "group-matmul-right": ("weight w : f32[2, 4, 5]", "input x{i} : f32[2, {s}, 4]", "matmul(x{i}, w)"),
+    "group-matmul-right-bias": (
+        "weight w : f32[4, 5]; weight b : f32[5]",
+        "input x{i} : f32[{s}, 4]",
+        "matmul(x{i}, w, b; act = tanh)",
+    ),
+    "group-conv-input": (
+        "input x : f32[1, 2, 5, 6]",
+        "weight w{i} : f32[{s}, 2, 3, 3]",
+        "conv2d(x, w{i}; stride = 2, pads = [1, 0, 2, 1])",
+    ),
+    "group-conv-input-bias": (
+        "input x : f32[1, 2, 5, 6]",
+        "weight w{i} : f32[{s}, 2, 3, 3]; weight b{i} : f32[{s}]",
+        "conv2d(x, w{i}, b{i}; dilation = 2, act = relu)",
+    ),
+    "group-conv-input-grouped": (
+        "input x : f32[1, 4, 5, 6]",
+        "weight w{i} : f32[2 * {s}, 2, 3, 3]",
+        "conv2d(x, w{i}; pads = 1)",
+    ),
+    "group-conv-kernel": ("weight w : f32[3, 2, 3, 3]", "input x{i} : f32[{s}, 2, 5, 6]", "conv2d(x{i}, w)"),
+    "group-conv-kernel-bias": (
+        "weight w : f32[3, 2, 3, 3]; weight b : f32[3]",
+        "input x{i} : f32[{s}, 2, 5, 6]",
+        "conv2d(x{i}, w, b)",
+    ),
+    "group-conv-enlarge": (
+        "input x : f32[1, 2, 5, 6]",
+        "weight w{i} : f32[{s}, 2, {odd}, 3]",
+        "conv2d(x, w{i}; pads = same)",
+    ),
+}
+
+
+def siblings(rule: str, n: int) -> Graph:
+    shared, own, member = SIBLINGS[rule]
+    parts = [own.format(i=i, s=i + 1, odd=2 * i + 1) for i in range(n)]
+    lines = "; ".join([shared, *parts]).split("; ")
+    return graph_of("\n".join([*lines, f"output {', '.join(member.format(i=i) for i in range(n))}"]))
+
+
+def test_every_group_rule_is_here() -> None:
+    assert set(SIBLINGS) == set(RULES)
+
+
+@pytest.mark.parametrize("name", sorted(SIBLINGS))
+def test_one_target_has_all_members(name: str) -> None:
+    added = []
+    for n in (2, 3, 4):
+        graph = siblings(name, n)
+        steps = steps_of(graph, rules_named(name), Limits(iterations=4))
+        before, e = steps[0].egraph, steps[-1].egraph
+        assert steps[-1].stop == "saturated"
+        (stats,) = (s for step in steps for s in step.iteration.rules if s.applied)
+        assert (stats.rule, stats.applied) == (name, 1)
+        added.append(e.num_nodes - before.num_nodes)
+
+        op = RULES[name].source.nodes[0].op
+        built = [k for k in range(e.num_nodes) if e.origin[k] == name]
+        assert sum(e.op[k] == op for k in built) == 1
+        concats = [k for k in built if e.op[k] == "concat"]
+        assert concats
+        assert all(len(e.children_of(k)) == n for k in concats)
+
+        # Each member's e-class has got exactly one other way to compute it; the result has its type.
+        outputs = {int(e.node_class[k]) for k in built} & set(e.roots)
+        assert outputs == set(e.roots)
+        assert all(len(list(e.nodes_of(r))) == 2 for r in e.roots)
+        assert [e.types[r] for r in e.roots] == [graph.nodes[i].types for _, i in graph.outputs]
+        check_values(graph, e)
+    assert added[2] - added[1] == added[1] - added[0]  # O(n)
+
+
+@pytest.mark.parametrize("name", sorted(SIBLINGS))
+def test_a_member_alone_is_no_group(name: str) -> None:
+    steps = steps_of(siblings(name, 1), rules_named(name), Limits(iterations=4))
+    assert steps[-1].egraph.num_nodes == steps[0].egraph.num_nodes
+    assert steps[-1].stop == "saturated"
+
+
+def test_members_that_differ_in_what_they_share_form_groups_of_their_own() -> None:
+    graph = graph_of("""
+  input x : f32[3, 4]
+  weight a : f32[4, 1]
+  weight b : f32[4, 2]
+  weight c : f32[4, 3]
+  weight d : f32[4, 4]
+  weight e : f32[4, 5]
+  output x @ a, x @ b, matmul(x, c; act = relu), matmul(x, d; act = relu), matmul(x, e; act = tanh)""")
+    e = steps_of(graph, rules_named("group-matmul-left"), Limits(iterations=4))[-1].egraph
+    groups = sorted(str(e.types[int(e.node_class[n])][0]) for n in range(e.num_nodes) if e.op[n] == "concat")
+    assert groups == ["f32[4, 3]", "f32[4, 7]"]
+    check_values(graph, e)
