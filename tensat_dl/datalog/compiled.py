@@ -24,6 +24,15 @@ class CompiledRule:
     def name(self) -> str:
         return self.rule.name
 
+    @property
+    def pointless_alone(self) -> bool:
+        """Whether a match that is its own mirror image merges one thing with itself and does nothing else: the
+        mirror image exchanges every output."""
+        if self.mirror is None:
+            return False
+        outputs = map(self.tensors.index, self.rule.source.outputs)
+        return all(self.mirror[i] != i for i in outputs)
+
 
 def ruleset(phase: str, rule: str) -> str:
     """The ruleset of a rule's phase: rule, find or apply."""

@@ -94,7 +94,7 @@ def _select(rule: CompiledRule) -> str:
     handles = [f"i{k}" for k in range(len(tensors))]
     body = [f"({' '.join([match_relation(rule.name), *tensors, *columns])})"]
     body += [f"(= {h} (id_of {t}))" for h, t in zip(handles, tensors, strict=True)]
-    if rule.mirror is not None:  # a match that is its own mirror image is left out
+    if rule.mirror is not None and rule.pointless_alone:  # a match that is its own mirror image is left out
         k = next(k for k, image in enumerate(rule.mirror) if k != image)
         body.append(f"(!= {handles[k]} {handles[rule.mirror[k]]})")
     name = ruleset("select", rule.name)

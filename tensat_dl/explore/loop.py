@@ -193,9 +193,11 @@ class Explorer:
             tensors = row.inputs[: len(rule.tensors)]
             if all(t in handles for t in tensors):
                 keys.add(tuple(handles[t] for t in tensors))
-        if rule.mirror is not None:  # of a match and its mirror image the first; none that is its own image
+        if rule.mirror is not None:  # of a match and its mirror image the first
             images = {k: tuple(k[i] for i in rule.mirror) for k in keys}
-            keys = {k for k, image in images.items() if k < image or (k != image and image not in images)}
+            keys = {k for k, image in images.items() if k <= image or image not in images}
+            if rule.pointless_alone:
+                keys = {k for k in keys if k != images[k]}
         keys = {k for k in keys if (rule.name, k) not in self.applied}
         room = max(0, budget // max(1, rule.new_nodes))
         chosen = sorted(keys, key=lambda k: (max(k), k))[:room]

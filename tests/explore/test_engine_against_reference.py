@@ -80,3 +80,5 @@ def test_the_engine_builds_what_the_concrete_evaluator_allows(name: str) -> None
         assert egraph.num_nodes == len(reference.nodes)
         assert egraph.num_classes == len(set(reference.nodes.values()))
         assert all(egraph.types[c] == (reference.types[r],) for c, r in found.items())
+        known = reference.weights()
+        assert all(egraph.weights_only[c] == (r in known) for c, r in found.items())
