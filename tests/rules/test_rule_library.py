@@ -40,6 +40,12 @@ NECESSARY = [
     ("concat-poolmax", "k < 2"),
     ("poolavg-then-1x1", "dim(w, 2) == 1"),
     ("slice-add", "rank(x) == rank(y)"),
+    ("conv-factor-inputs-biases", "shape(x) == shape(y)"),
+    ("conv-factor-kernels-biases", "shape(u) == shape(v)"),
+    ("batchnorm-matmul", "rank(w) == 2"),
+    ("batchnorm-matmul-bias", "rank(w) == 2"),
+    ("conv-factor-difference-inputs", "shape(x) == shape(y)"),
+    ("conv-factor-difference-kernels", "shape(u) == shape(v)"),
 ]
 
 
