@@ -52,6 +52,13 @@ GRAPHS = {
   weight g : f32[4, 2, 1, 1]
   weight h : f32[6, 2, 1, 1]
   output relu(conv2d(x, u)), conv2d(x, v; pads = same), conv2d(x, g), conv2d(x, h)""",
+    "integers": """
+  input x : i32[1, 2, 4, 4]
+  input y : i32[1, 2, 4, 4]
+  weight w : i32[3, 2, 1, 1]
+  weight s : i32[] = 3
+  p = poolavg(x; kernel = 2, include_pad = true) + poolavg(y; kernel = 2, include_pad = true)
+  output conv2d(p, w), smul(p, s), (x * 7 + y * 7) * s, relu(reduce_mean(x; axis = 2)) + 1""",
 }
 
 
