@@ -130,7 +130,11 @@ class Assembly:
             typing = infer(self.ops, decl.name, types, dict(final))
         except IllTyped as e:
             shown = [(expr.span.text, t) for (expr, _), t in zip(operands, types, strict=False)]
-            raise TsrError([explain_ill_typed(decl, e, shown, attrs, span)]) from None
+            problem = explain_ill_typed(decl, e, shown, attrs, span)
+            shape = dict(final).get("shape")
+            if decl.name == "reshape" and isinstance(shape, tuple) and -1 in shape:
+                problem = replace(problem, hint="every dimension is written out: -1 stands for none")
+            raise TsrError([problem]) from None
         results = typing.concrete()
         for t in results:
             check_size(t, span)

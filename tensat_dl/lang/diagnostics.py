@@ -79,7 +79,7 @@ class TsrError(Exception):
     """Bad input. Carries every diagnostic that was found before giving up."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        self.diagnostics = tuple(diagnostics)
+        self.diagnostics = _distinct(diagnostics)
         super().__init__(self.render())
 
     def __reduce__(self) -> tuple[type[TsrError], tuple[tuple[Diagnostic, ...]]]:
@@ -90,6 +90,15 @@ class TsrError(Exception):
         if len(self.diagnostics) > MAX_SHOWN:
             shown.append(f"and {len(self.diagnostics) - MAX_SHOWN} more")
         return "\n\n".join(shown)
+
+
+def _distinct(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Each message once at each place."""
+    found: dict[tuple[str, int, int, str], Diagnostic] = {}
+    for d in diagnostics:
+        place = (d.span.source.path, d.span.start, d.span.end) if d.span else (d.path, 0, 0)
+        found.setdefault((*place, d.message), d)
+    return tuple(found.values())
 
 
 def error(span: Span, message: str, hint: str = "", notes: Iterable[str] = ()) -> TsrError:

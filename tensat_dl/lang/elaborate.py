@@ -48,7 +48,8 @@ def _graph(
     except Endless as e:
         raise TsrError([*assembly.problems.values(), *e.diagnostics]) from None
     if not statements.outputs and not statements.failed_outputs:
-        assembly.report(Diagnostic(f"{what} has no output", at, "add `output x`"))
+        for d in statements.empty_outputs or [Diagnostic(f"{what} has no output", at, "add `output x`")]:
+            assembly.report(d)
     if assembly.problems:
         raise TsrError(assembly.problems.values())
     outputs = [(name, node) for name, (node, _) in statements.outputs.items()]

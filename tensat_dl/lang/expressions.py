@@ -10,7 +10,7 @@ from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, Operand
 from tensat_dl.lang.blocks import call_scope
-from tensat_dl.lang.diagnostics import error
+from tensat_dl.lang.diagnostics import Diagnostic, TsrError, error
 from tensat_dl.lang.scope import Scope, Tensor
 from tensat_dl.ops.calls import show
 from tensat_dl.ops.evaluate import member, range_values
@@ -54,7 +54,7 @@ class Expressions:
                     raise error(expr.span, f"`{fn}` gives {len(results)} tensors where one is needed", hint)
                 return results[0]
             case ast.Binary(op, left, right) if op in INFIX:
-                operands = [(e, self.value(e, scope)) for e in (left, right)]
+                operands = _every((left, right), lambda e: [(e, self.value(e, scope))])
                 if any(isinstance(v, Tensor) for _, v in operands):
                     return self.assembly.apply(self.ops[INFIX[op]], operands, (), expr.span, scope)[0]
             case ast.Unary("-", operand) if isinstance(self.value(operand, scope), Tensor):
@@ -64,6 +64,17 @@ class Expressions:
                 if not isinstance(chosen, bool):
                     raise error(condition.span, f"expected a condition, found {describe(chosen)}")
                 return self.value(then if chosen else otherwise, scope)
+            case ast.Index(ast.Name() as base) | ast.Section(ast.Name() as base) if self._is_tensor(
+                base, scope
+            ):
+                raise error(expr.span, "tensors have no index", _slice(expr))
+            case ast.Call("sum" | "max" | "min" as fn, tuple(args), attrs) if any(
+                self._is_tensor(a, scope) for a in args
+            ):
+                reduces = len(args) == 1 and fn != "min"
+                axis = attrs[0].span.text if attrs else "axis = 0"
+                hint = f"along an axis: `reduce_{fn}({args[0].span.text}; {axis})`" if reduces else ""
+                raise error(expr.fn_span, f"`{fn}` is a function of numbers, not of tensors", hint)
             case ast.Index(ast.Name(id), index) if isinstance(scope.names.get(id), dict):
                 return member(expr, scope.names[id], self.assembly.integer(index, scope, "an index"))
             case ast.Section(ast.Name(id)) if isinstance(scope.names.get(id), dict):
@@ -75,6 +86,18 @@ class Expressions:
                 hint = "bind them one by one: `t[0] = ..`, `t[1] = ..`"
                 raise error(expr.span, "tensors are not written as a list", hint)
         return self.assembly.evaluate(expr, scope)
+
+    def _refuse_list(self, arg: ast.Expr, call: ast.Call, scope: Scope) -> None:
+        """``concat([x, y]; axis = 0)``"""
+        if not isinstance(arg, ast.ListExpr) or not isinstance(arg.items, tuple):
+            return
+        if not any(self._is_tensor(i, scope) for i in arg.items):
+            return
+        items = ", ".join(i.span.text for i in arg.items)
+        written = call.span.text.replace(arg.span.text, items, 1)
+        fits = len(written) <= 80 and "\n" not in written
+        hint = f"write `{written}`" if fits else "write them one after the other, without brackets"
+        raise error(arg.span, "tensors are not written as a list", hint)
 
     def _is_tensor(self, expr: ast.Expr, scope: Scope) -> bool:
         match expr:
@@ -93,13 +116,9 @@ class Expressions:
         optional tensor that was not given and stands last."""
         if isinstance(args, ast.EachIn):
             return self._each(args, scope)
-        out: list[Operand] = []
-        for i, a in enumerate(args):
-            last = i == len(args) - 1
-            if last and isinstance(a, ast.Name) and a.id in scope.names and scope.names[a.id] is None:
-                break
-            out += [(a, v) for v in self.results(a, scope)]
-        return out
+        if args and isinstance(args[-1], ast.Name) and scope.names.get(args[-1].id, 0) is None:
+            args = args[:-1]
+        return _every(args, lambda a: [(a, v) for v in self.results(a, scope)])
 
     def _each(self, each: ast.EachIn, scope: Scope) -> list[Operand]:
         """The operands ``body for var in range``."""
@@ -129,6 +148,13 @@ class Expressions:
     def _call(self, expr: ast.Call, scope: Scope) -> Sequence[Any]:
         if expr.fn == "split":
             return self._split(expr, expr.args if isinstance(expr.args, tuple) else (), scope)
+        if expr.fn in ("input", "weight"):
+            name = "x" if expr.fn == "input" else "w"
+            hint = f"write `{expr.fn} {name} : f32[2, 2]`, then use `{name}`"
+            raise error(expr.fn_span, f"`{expr.fn}` is not called: inputs and weights are declared", hint)
+        if isinstance(expr.args, tuple):
+            for a in expr.args:
+                self._refuse_list(a, expr, scope)
         operands = self.arguments(expr.args, scope)
         if expr.fn in self.blocks:
             return self._block(expr, operands, scope)
@@ -175,6 +201,37 @@ class Expressions:
             parts.append(self.assembly.add("slice", (whole.node,), attrs, type))
             start += size
         return parts
+
+
+def _every(exprs: Sequence[ast.Expr], evaluate: Callable[[ast.Expr], list[Operand]]) -> list[Operand]:
+    """What expressions stand for, one after the other. Each is tried, so that the problems of all are told."""
+    out: list[Operand] = []
+    problems: list[Diagnostic] = []
+    failed = False
+    for expr in exprs:
+        try:
+            out += evaluate(expr)
+        except Failed:
+            failed = True
+        except TsrError as e:
+            problems += e.diagnostics
+    if problems:
+        raise TsrError(problems)
+    if failed:
+        raise Failed
+    return out
+
+
+def _slice(expr: ast.Index | ast.Section) -> str:
+    """What to write for ``x[2]`` or ``x[0..4]``, where x is a tensor."""
+    start, stop = "0", "4"
+    if isinstance(expr, ast.Section):
+        start = expr.start.span.text if expr.start is not None else "0"
+        stop = expr.stop.span.text if expr.stop is not None else f"dim({expr.base.span.text}, 0)"
+    elif isinstance(expr.index, ast.Const) and isinstance(expr.index.value, int):
+        start = expr.index.span.text
+        stop = str(expr.index.value + 1)
+    return f"a part of it is `slice({expr.base.span.text}; axis = 0, start = {start}, stop = {stop})`"
 
 
 def _is_size(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensat_dl.lang.diagnostics import Diagnostic, did_you_mean
+from tensat_dl.lang.habits import habit
 from tensat_dl.lang.place import COMPARISONS, Place, clipped
 from tensat_dl.lang.tokens import DOC_ERROR, DOC_HINT, RESERVED, words
 
@@ -23,6 +24,8 @@ def special_case(here: Place) -> Diagnostic | None:
     """A message for the mistakes about which "unexpected ..." would say too little, or at the wrong place."""
     if here.kind == "doc":
         return Diagnostic(DOC_ERROR, here.span(), DOC_HINT)
+    if (after := here.line_left_open) is not None:
+        return Diagnostic(f"nothing stands after `{here.near(-after)}`", here.span(after))
     if here.text == "if" and "INPUT" in here.accepts:
         choice = "a choice is made inside a value: `x = if a then b else c`"
         return Diagnostic("`if` does not start a statement", here.span(), choice)
@@ -55,6 +58,8 @@ def _unknown_statement(here: Place) -> Diagnostic | None:
 
 def hint(here: Place) -> str:
     """What to write instead, where that can be guessed."""
+    if text := habit(here):
+        return text
     if here.kind == "word":
         near = did_you_mean(here.text, (t.lower() for t in here.accepts if t.isalpha() and t not in _CLASSES))
         if near:
@@ -116,13 +121,8 @@ _HINTS: tuple[tuple[Callable[[Place], bool], str], ...] = (
         "write `_`: only the names of rules and tests may contain `-`",
     ),
     (lambda p: p.near(-1) == "import", 'an import is written `import "name"`'),
-    (lambda p: p.text == "*" and p.near(-1) == "*", "there is no power operator; write a product"),
     (lambda p: p.text == "|" and p.operator_expected, "disjunction is written `or`"),
     (lambda p: p.text == "|" and p.near(-1) == "|", "disjunction is written `or`"),
-    (
-        lambda p: p.text in ("+", "-", "*", "/") and p.near(1) == "=",
-        "names are bound once: give the new value a name of its own",
-    ),
     (
         lambda p: p.text == "(" and "EQUAL" in p.accepts and p.starts_statement(1),
         "give the value a name, `y = f(x)`, or write `output f(x)`",

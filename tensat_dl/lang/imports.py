@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -154,5 +155,9 @@ def _not_found(target: str, folder: Path, span: Span) -> tuple[str, Span, str]:
         return message, span, f'files are written with their ending: "./{plain}.tsr"'
     if plain in packs():
         return message, span, f'rule packs are written without an ending: "{plain}"'
+    if target.endswith(".tsr"):
+        near = get_close_matches(target.removeprefix("./"), [f[2:] for f in files], n=1, cutoff=0.8)
+        hint = f"did you mean `./{near[0]}`?" if near else 'files are written "./name.tsr"'
+        return message, span, f"there is no such file; {hint}"
     listed = f'rule packs are {", ".join(packs())}; files are written "./name.tsr"'
     return message, span, did_you_mean(target, [*packs(), *files]) or listed

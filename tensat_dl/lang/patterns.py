@@ -155,6 +155,9 @@ class Pattern:
             raise error(call.span, "`split` takes one tensor, one `axis` and one `sizes`", form)
         if self.is_source:
             raise error(call.span, "`split` stands only on the right", "in a source pattern write slices")
+        if targets[0].index is not None:
+            hint = f"write `{targets[0].name}[..] = split(..)`"
+            raise error(targets[0].span, "`split` binds all members at once", hint)
         whole = self.tensor(args[0], None, None)
         want(given["axis"], self.kinds, ("integer",))
         want(given["sizes"], self.kinds, ("list of integers",))
@@ -223,15 +226,20 @@ class Pattern:
         """Flattens an expression in tensor position; the name of its result."""
         match expr:
             case ast.Name(id):
-                return self._variable(id, expr, False)
+                return self._variable(id, expr, False, each)
             case ast.Index(ast.Name(id), ast.Name(index)) if index == each and each is not None:
-                return self._variable(id, expr, True)
+                return self._variable(id, expr, True, each)
             case ast.Index(base, _):
                 raise error(expr.span, *self._stray_index(base, each))
             case ast.Binary(op, left, right) if op in INFIX:
                 fn, args, attrs = INFIX[op], (left, right), ()
             case ast.Call(fn, args, attrs) if isinstance(args, tuple):
                 self._refuse_unknown(expr)
+            case ast.Call(_, ast.EachIn(body)):
+                hint = f"write `{_list_name(body)}[..]`"
+                if self.is_source:
+                    hint = "a source matches single members: `each i: y[i] = f(x[i])`"
+                raise error(expr.args.span, "rules take lists whole, without `for` among operands", hint)
             case _:
                 raise error(expr.span, "expected a tensor: a variable or an operator")
         decl = self.ops[fn]
@@ -252,6 +260,11 @@ class Pattern:
 
     def _refuse_unknown(self, call: ast.Call) -> None:
         fn = call.fn
+        if fn in ("input", "weight"):
+            hint = "a name such as `x` matches any tensor"
+            if fn == "weight":
+                hint = "whether a tensor is computed from weights is a condition: `where weight(x)`"
+            raise error(call.fn_span, f"`{fn}` is no operator", hint)
         if fn in FUNCTIONS:
             message = f"`{fn}` gives {article(FUNCTIONS[fn].result)}, where a tensor is needed"
             raise error(call.fn_span, message)
@@ -295,7 +308,7 @@ class Pattern:
             )
         return f"{self.alias.get(base.id, base.id)}[..]"
 
-    def _variable(self, name: str, expr: ast.Expr, member: bool) -> str:
+    def _variable(self, name: str, expr: ast.Expr, member: bool, each: str | None) -> str:
         if name in self.alias:
             return self.alias[name]
         kind = self.kinds.get(name)
@@ -312,6 +325,8 @@ class Pattern:
         elif (name in self.members) != member:
             varies = "does not vary" if member else "varies"
             hint = f"write `{name}`" if member else f"write `{name}[{self.index}]` in an `each`"
+            if not member and not self.is_source and each is None:
+                hint = f"write `{name}[..]` for all members, or `{name}[{self.index}]` in an `each`"
             raise error(expr.span, f"`{name}` {varies} by member", hint)
         return name
 
@@ -383,6 +398,11 @@ class Pattern:
 
 class _Silent(Exception):
     """A statement needs what another one failed to bind. That one's problem is recorded."""
+
+
+def _list_name(body: ast.Expr) -> str:
+    """The list that ``x[i] for i in ..`` runs over, as far as can be told."""
+    return next((n.id for n in names_of(body) if isinstance(body, ast.Index)), "x")
 
 
 def _pattern_names(expr: ast.Expr) -> Iterator[ast.Name]:

@@ -8,6 +8,9 @@ from functools import cached_property
 from tensat_dl.lang.source import Source, Span
 from tensat_dl.lang.tokens import ITEMS, Tok, words
 
+#: What a line does not end with, and what another statement than the one before begins with.
+LEAVES_OPEN = words("= + - * / % @ ++")
+STARTS_STATEMENT = words("input weight output return for each")
 COMPARISONS = words("== != <= >= < >")
 
 
@@ -99,6 +102,35 @@ class Place:
         previous = self.tokens[i - 1]
         return previous.kind == "line" or previous.text in ("{", ";", "=>", "<=>")
 
+    @cached_property
+    def statement(self) -> int:
+        """The index of the first token of the statement that the unexpected one stands in."""
+        first = 0
+        depth = 0
+        for i, token in enumerate(self.tokens[: self.at]):
+            if token.text in ("(", "["):
+                depth += 1
+            elif token.text in (")", "]"):
+                depth -= 1
+            elif depth == 0 and (token.kind == "line" or token.text in ("{", "}", ";", "=>", "<=>")):
+                first = i + 1
+        return min(first, max(len(self.tokens) - 1, 0))
+
+    @property
+    def statement_tokens(self) -> list[Tok]:
+        """What the statement has before the unexpected token; nothing outside of a body."""
+        return self.tokens[self.statement : self.at] if self.opener is not None else []
+
+    @property
+    def statement_end(self) -> int:
+        """The index after the last token of the statement that the unexpected one stands in."""
+        ends = (i for i in range(self.at, len(self.tokens)) if self._ends_statement(self.tokens[i]))
+        return next(ends, len(self.tokens))
+
+    @staticmethod
+    def _ends_statement(token: Tok) -> bool:
+        return token.kind == "line" or token.text == "}"
+
     @property
     def is_cut_short(self) -> bool:
         """Whether the line before the unexpected one ends in the middle of something, and then a body ends."""
@@ -108,6 +140,19 @@ class Place:
         return (
             before.text not in ("{", "=>", "<=>") and "\n" in self.source.text[before.end : self.span().start]
         )
+
+    @property
+    def line_left_open(self) -> int | None:
+        """How many tokens before the unexpected one stands the ``=`` or operator that ends a line, if what follows
+        on the next line is another statement."""
+        if self.opener is None or self.in_parens or self.token is None:
+            return None
+        first = self.at
+        while first > 0 and "\n" not in self.source.text[self.tokens[first - 1].end : self.token.start]:
+            first -= 1
+        left_open = first > 0 and self.tokens[first - 1].text in LEAVES_OPEN
+        begins = self.tokens[first].text in STARTS_STATEMENT or self.text in ("=", ":")
+        return self.at - first + 1 if left_open and begins else None
 
     def after_previous(self) -> Span:
         """The place right after the token before the unexpected one."""

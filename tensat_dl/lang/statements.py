@@ -12,6 +12,7 @@ from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, check_size
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.lang.expressions import Expressions
+from tensat_dl.lang.habits import KNOWN_DIMENSIONS
 from tensat_dl.lang.scope import Scope, Tensor, was_declared
 from tensat_dl.lang.source import Span
 from tensat_dl.lang.walk import bound_in
@@ -28,6 +29,7 @@ class Statements:
         self.expressions = Expressions(assembly, blocks, self._block)
         self.outputs: dict[str, tuple[int, Span]] = {}  #: node and place of declaration by name
         self.failed_outputs = False
+        self.empty_outputs: list[Diagnostic] = []  #: about outputs that are lists without elements
 
     def run(self, body: Sequence[ast.Stmt], scope: Scope) -> None:
         """Runs statements; their problems are reported to the assembly."""
@@ -114,6 +116,9 @@ class Statements:
             raise error(expr.span, f"unknown element type `{expr.dtype}`", hint)
         dims: list[int] = []
         for e in expr.shape:
+            if isinstance(e, ast.Name) and e.id not in scope.names and scope.bound_later(e) is None:
+                hint = did_you_mean(e.id, [n for n in scope.names if n]) or KNOWN_DIMENSIONS
+                raise error(e.span, f"unknown name `{e.id}`", hint)
             value = self.assembly.evaluate(e, scope)
             for d in value if isinstance(value, tuple) else (value,):
                 if isinstance(d, bool) or not isinstance(d, int):
@@ -218,19 +223,25 @@ class Statements:
             for target in bound_in(stmt.body):
                 if target.index is not None:
                     scope.names.setdefault(target.name, {})
+                    scope.empty[target.name] = stmt.range.span.text
         for i in rounds:
             scope.names[var] = i
             with self.assembly.during(f"in the round with {var} = {i}"):
                 self.run(stmt.body, scope)
         scope.names.pop(var, None)
+        scope.ended.add(var)
 
     def _output(self, item: ast.OutputItem, scope: Scope) -> None:
         values = self.expressions.arguments([item.value], scope)
         if any(isinstance(v, Unknown) for _, v in values):
             raise Failed
+        if not values:
+            self.empty_outputs.append(_empty_output(item, scope))
         for i, (expr, value) in enumerate(values):
             if not isinstance(value, Tensor):
-                raise error(expr.span, f"an output is a tensor, not {describe(value)}")
+                text = expr.span.text
+                hint = f"write `output {text}[..]` for all of them" if isinstance(value, dict) else ""
+                raise error(expr.span, f"an output is a tensor, not {describe(value)}", hint)
             node = self.assembly.builder.nodes[value.node]
             written = item.name or (item.value.id if isinstance(item.value, ast.Name) else None)
             name = written or _output_name(item.value, i) or node.name or f"out{len(self.outputs)}"
@@ -242,6 +253,18 @@ class Statements:
             while name in self.outputs:
                 name += "_"
             self.outputs[name] = (value.node, item.span)
+
+
+def _empty_output(item: ast.OutputItem, scope: Scope) -> Diagnostic:
+    """The message for an output without tensors in a graph that has no other."""
+    text = item.value.span.text
+    hint = "a range `a..b` runs from a to b - 1"
+    if isinstance(item.value, ast.Section) and isinstance(item.value.base, ast.Name):
+        over = scope.empty.get(item.value.base.id)
+        if over is not None:
+            message = f"`{text}` is empty, because the range `{over}` of its loop is: the graph has no output"
+            return Diagnostic(message, item.span, hint)
+    return Diagnostic(f"`{text}` is empty: the graph has no output", item.span)
 
 
 def _output_name(expr: ast.Expr, i: int) -> str:

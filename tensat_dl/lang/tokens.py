@@ -189,6 +189,8 @@ def _bad(tokens: list[Tok], i: int) -> _Problem:
     after = tokens[i + 1] if i + 1 < len(tokens) else None
     if char == "." and after is not None and after.kind == "number":
         hint = f"a number starts with a digit: 0.{after.text[:20]}"
+    elif char == "." and after is not None and after.kind == "word":
+        hint = _member(tokens[i - 1] if i else None, [t.text for t in tokens[i + 1 : i + 5]]) or hint
     elif not hint and unicodedata.category(char) == "Zs":
         hint = "write an ordinary space"
     elif not hint and unicodedata.category(char) in ("Cf", "Cc"):
@@ -198,6 +200,27 @@ def _bad(tokens: list[Tok], i: int) -> _Problem:
         if plain != char and plain.isascii() and plain.isprintable() and plain.strip():
             hint = f"write `{plain}`"
     return f"unexpected {_character(char)}", hint, token.start, token.end
+
+
+_LIBRARIES = words("torch np numpy jnp jax tf nn F math")
+
+
+def _member(base: Tok | None, after: list[str]) -> str:
+    """How to write ``x.T``, ``x.relu()`` and the like; ``after`` is what follows the point."""
+    x = base.text if base is not None and base.kind == "word" else "x"
+    name, *rest = after
+    if x in _LIBRARIES:
+        return f"operators have no prefix: `{name}(..)`"
+    if name in ("T", "t"):
+        return f"write `transpose({x}; perm = [1, 0])`"
+    if name in ("shape", "size"):
+        index = rest[1] if rest[:1] in (["["], ["("]) and rest[2:] in (["]"], [")"]) else ""
+        return f"write `dim({x}, {index})`" if index else f"write `shape({x})`"
+    if name in ("dtype", "rank", "ndim") and rest[:1] != ["("]:
+        return f"write `{'rank' if name == 'ndim' else name}({x})`"
+    operands = "" if rest[:2] == ["(", ")"] or rest[:1] != ["("] else ", .."
+    written = f"{x}{operands}" if base is not None and base.kind == "word" else ".."
+    return f"operators are called: `{name}({written})`"
 
 
 def _doc(tokens: list[Tok], i: int) -> _Problem:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Limits
 from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.graph import Graph, Node
 from tensat_dl.lang import ast
 from tensat_dl.lang.elaborate import elaborate_body
 from tensat_dl.lang.program import Program
@@ -39,6 +39,8 @@ def run_test(test: ast.Test, program: Program) -> TestResult:
             return TestResult(
                 test, f"{len(before.outputs)} outputs before the arrow, {len(after.outputs)} after it"
             )
+        if failure := _other_types(before, after):
+            return TestResult(test, failure)
     failure = ""
     for number, step in enumerate(Explorer(before, program.ops, rules, LIMITS).run()):
         failure = _changed(before, step.egraph) if after is None else _missing(after, step.egraph)
@@ -47,6 +49,21 @@ def run_test(test: ast.Test, program: Program) -> TestResult:
         if bool(failure) == (after is None):  # no later step can change the verdict
             break
     return TestResult(test, failure)
+
+
+def _other_types(before: Graph, after: Graph) -> str:
+    """Which input or weight is not the same in both graphs though it has the same name, or ""."""
+    known = {n.name: n for n in before.nodes if n.op in ("input", "weight")}
+    for n in after.nodes:
+        first = known.get(n.name)
+        if n.op not in ("input", "weight") or first is None or (first.op, first.type) == (n.op, n.type):
+            continue
+        return f"`{n.name}` is {_leaf(first)} before the arrow and {_leaf(n)} after it"
+    return ""
+
+
+def _leaf(node: Node) -> str:
+    return f"{'an input' if node.op == 'input' else 'a weight'} of type {node.type}"
 
 
 def _changed(before: Graph, egraph: EGraph) -> str:

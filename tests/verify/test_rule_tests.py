@@ -32,6 +32,11 @@ def failure(before: str, after: str, tmp_path: Path) -> str:
         ("  output relu(relu(x))", f"{INPUT}  output x", "built, but not found equal"),
         ("  output relu(relu(x))", f"{INPUT}  output tanh(x)", "the rule did not build its tanh"),
         ("  output relu(tanh(x))", f"{INPUT}  output relu(tanh(x))", "both graphs are the same"),
+        (
+            "  output relu(relu(x))",
+            "input x : f32[3, 2]\n  output relu(x)",
+            "`x` is an input of type f32[2, 3] before the arrow and an input of type f32[3, 2] after it",
+        ),
         ("  output relu(relu(x)), x", f"{INPUT}  output relu(x)", "2 outputs before the arrow, 1 after"),
     ],
 )
