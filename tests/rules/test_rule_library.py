@@ -40,6 +40,7 @@ NECESSARY = [
     ("concat-poolmax", "k < 2"),
     ("poolavg-then-1x1", "dim(w, 2) == 1"),
     ("slice-add", "rank(x) == rank(y)"),
+    ("div-scalar", "is_float(dtype(x))"),
     ("conv-factor-inputs-biases", "shape(x) == shape(y)"),
     ("conv-factor-kernels-biases", "shape(u) == shape(v)"),
     ("batchnorm-matmul", "rank(w) == 2"),
