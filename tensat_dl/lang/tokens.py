@@ -190,7 +190,7 @@ def _bad(tokens: list[Tok], i: int) -> _Problem:
     if char == "." and after is not None and after.kind == "number":
         hint = f"a number starts with a digit: 0.{after.text[:20]}"
     elif char == "." and after is not None and after.kind == "word":
-        hint = _member(tokens[i - 1] if i else None, [t.text for t in tokens[i + 1 : i + 5]]) or hint
+        hint = _member(tokens[i - 1] if i else None, [t.text for t in tokens[i + 1 : i + 6]]) or hint
     elif not hint and unicodedata.category(char) == "Zs":
         hint = "write an ordinary space"
     elif not hint and unicodedata.category(char) in ("Cf", "Cc"):
@@ -214,13 +214,16 @@ def _member(base: Tok | None, after: list[str]) -> str:
     if name in ("T", "t"):
         return f"write `transpose({x}; perm = [1, 0])`"
     if name in ("shape", "size"):
-        index = rest[1] if rest[:1] in (["["], ["("]) and rest[2:] in (["]"], [")"]) else ""
-        return f"write `dim({x}, {index})`" if index else f"write `shape({x})`"
+        index = re.match(r"[\[(](-?\w+)[\])]", "".join(rest))
+        return f"write `dim({x}, {index[1]})`" if index else f"write `shape({x})`"
     if name in ("dtype", "rank", "ndim") and rest[:1] != ["("]:
         return f"write `{'rank' if name == 'ndim' else name}({x})`"
-    operands = "" if rest[:2] == ["(", ")"] or rest[:1] != ["("] else ", .."
-    written = f"{x}{operands}" if base is not None and base.kind == "word" else ".."
-    return f"operators are called: `{name}({written})`"
+    if base is None or base.kind != "word":
+        return f"operators are called: `{name}(..)`"
+    if name in ("sum", "mean", "max"):
+        return f"operators are called: `reduce_{name}({x}; axis = 0)`"
+    operands = "" if rest[:2] == ["(", ")"] or rest[:1] != ["("] else ", .." if name == "matmul" else "; .."
+    return f"operators are called: `{name}({x}{operands})`"
 
 
 def _doc(tokens: list[Tok], i: int) -> _Problem:
