@@ -30,7 +30,7 @@ def run_test(test: ast.Test, program: Program) -> TestResult:
     """Applies the named rule, and nothing else, to the test's first graph.
 
     ``unchanged`` asks that nothing is added; a second graph asks that each of its outputs is found equal to the
-    output of the first at its place, and that both compute the same. Raises `TsrError` if a graph of the test is wrong.
+    output of the first at its place, and that both compute the same. Raises `TsrError` if a graph is wrong.
     """
     before = elaborate_body(test, test.before, program.ops, program.blocks, f"{test.rule}_before")
     rules = tuple(r for r in program.rules if r.name in (test.rule, f"{test.rule}-back"))
