@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Limits
@@ -11,6 +11,8 @@ from tensat_dl.ir.graph import Graph, Node
 from tensat_dl.lang import ast
 from tensat_dl.lang.elaborate import elaborate_body
 from tensat_dl.lang.program import Program
+from tensat_dl.ops.compose import semantics_of
+from tensat_dl.verify.equivalence import compare
 
 #: A test is about one rule on a small graph; what it asks for is there after few iterations or never.
 LIMITS = Limits(nodes=2_000, iterations=10, k_multi=3)
@@ -28,7 +30,7 @@ def run_test(test: ast.Test, program: Program) -> TestResult:
     """Applies the named rule, and nothing else, to the test's first graph.
 
     ``unchanged`` asks that nothing is added; a second graph asks that each of its outputs is found equal to the
-    output of the first at its place. Raises `TsrError` if a graph of the test is wrong.
+    output of the first at its place, and that both compute the same. Raises `TsrError` if a graph is wrong.
     """
     before = elaborate_body(test, test.before, program.ops, program.blocks, f"{test.rule}_before")
     rules = tuple(r for r in program.rules if r.name in (test.rule, f"{test.rule}-back"))
@@ -48,6 +50,8 @@ def run_test(test: ast.Test, program: Program) -> TestResult:
             return TestResult(test, "both graphs are the same, so that the rule has nothing to do")
         if bool(failure) == (after is None):  # no later step can change the verdict
             break
+    if not failure and after is not None:
+        failure = _different(before, after, program)
     return TestResult(test, failure)
 
 
@@ -64,6 +68,15 @@ def _other_types(before: Graph, after: Graph) -> str:
 
 def _leaf(node: Node) -> str:
     return f"{'an input' if node.op == 'input' else 'a weight'} of type {node.type}"
+
+
+def _different(before: Graph, after: Graph, program: Program) -> str:
+    """What the two graphs of a test compute differently, or "". Nothing is said of opaque operators."""
+    renamed = tuple((name, node) for (name, _), (_, node) in zip(before.outputs, after.outputs, strict=True))
+    found = compare(before, replace(after, outputs=renamed), semantics_of(program.ops))
+    if found.status != "different" or found.surrogates:
+        return ""
+    return f"the rule is false: it made the second graph of the first, but {found.message}"
 
 
 def _changed(before: Graph, egraph: EGraph) -> str:

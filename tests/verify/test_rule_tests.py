@@ -46,6 +46,18 @@ def test_verdict(before: str, after: str, message: str, tmp_path: Path) -> None:
     assert bool(message) == bool(found)
 
 
+def test_a_false_rule_fails_a_test_that_states_it(tmp_path: Path) -> None:
+    path = tmp_path / "rule.tsr"
+    inputs = "  input x : f32[4, 8]\n  input a : f32[8, 2]\n  input b : f32[8, 2]\n"
+    path.write_text(
+        "rule wrong { matmul(x, a) - matmul(x, b) => matmul(x, b - a) }\n"
+        f"test wrong {{\n{inputs}  output x @ a - x @ b\n  =>\n{inputs}  output x @ (b - a)\n}}\n"
+    )
+    program = load_program(str(path))
+    (test,) = program.tests
+    assert "the rule is false" in run_test(test, program).failure
+
+
 @pytest.mark.parametrize("pack", sorted(p.stem for p in resources.rules().glob("*.tsr")))
 def test_the_library_passes_its_own_tests(pack: str) -> None:
     program = load_program(str(resources.rules() / f"{pack}.tsr"))
