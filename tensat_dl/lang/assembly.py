@@ -140,10 +140,23 @@ class Assembly:
             check_size(t, span)
         if len(self.builder.nodes) > MAX_NODES:
             raise error(span, f"the graph has more than {MAX_NODES:,} nodes")
+        if decl.name in ("input", "weight"):
+            self._refuse_other(decl.name, final, span)
         if len(results) == 1:
             return [self.add(decl.name, nodes, final, results[0])]
         node = self.builder.add(decl.name, nodes, final, results)
         return [self.add("proj", (node,), (("index", i),), t) for i, t in enumerate(results)]
+
+    def _refuse_other(self, op: str, attrs: Attrs, span: Span) -> None:
+        """Raises `TsrError` if an input or weight has the name of another one."""
+        name = dict(attrs)["name"]
+        for node in self.builder.nodes:
+            if (
+                node.op in ("input", "weight")
+                and node.attr("name") == name
+                and (node.op, node.attrs) != (op, attrs)
+            ):
+                raise error(span, f"the graph has another {node.op} called `{name}`, {node.type}")
 
     def tensors(self, operands: Sequence[Operand]) -> list[Tensor]:
         """Operands as tensors; numbers become scalars of the first tensor's element type."""

@@ -148,7 +148,8 @@ class Expressions:
     def _call(self, expr: ast.Call, scope: Scope) -> Sequence[Any]:
         if expr.fn == "split":
             return self._split(expr, expr.args if isinstance(expr.args, tuple) else (), scope)
-        if expr.fn in ("input", "weight"):
+        named = any(k.name == "name" for k in expr.attrs)  # the form for names that are no words
+        if expr.fn in ("input", "weight") and (expr.args or not named):
             name = "x" if expr.fn == "input" else "w"
             hint = f"write `{expr.fn} {name} : f32[2, 2]`, then use `{name}`"
             raise error(expr.fn_span, f"`{expr.fn}` is not called: inputs and weights are declared", hint)
