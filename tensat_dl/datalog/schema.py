@@ -111,9 +111,6 @@ class Schema:
             name += "_"
         return self._add(Constructor(name, op, tuple(_columns(decl)), arity))
 
-    def by_name(self, name: str) -> Constructor | None:
-        return self._names.get(name)
-
     def constructors(self) -> tuple[Constructor, ...]:
         return tuple(self._made.values())
 
