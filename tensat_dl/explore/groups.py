@@ -8,7 +8,6 @@ doubly exponential number.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,17 +17,13 @@ from tensat_dl.datalog.engine import Frozen
 from tensat_dl.datalog.groups import instantiate, member
 from tensat_dl.datalog.render import variable
 from tensat_dl.datalog.variants import Variant, concrete
-from tensat_dl.explore.naming import NewNode, Row, Store
-from tensat_dl.ir.graph import AttrValue
+from tensat_dl.explore.naming import Row
+from tensat_dl.explore.types import Estimate
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import DTYPES, TensorType
 from tensat_dl.lang import ast
-from tensat_dl.ops.table import OpTable, coerce
-from tensat_dl.ops.typing import infer
+from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.values import SymType
-
-#: A concat of more inputs than this is nested: the engine plans a join over all inputs of a node.
-MAX_ARITY = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +48,11 @@ class Group:
 class View:
     """What group matching needs to know of the e-graph, by handle."""
 
-    def __init__(self, store: Store, frozen: Frozen, rows: Sequence[Row], handles: Mapping[Any, int]) -> None:
+    def __init__(self, frozen: Frozen, rows: Sequence[Row], handles: Mapping[Any, int]) -> None:
         decode = frozen.decoder("Ints")
         self.handles = handles
+        self._rows = rows
+        self._nodes: dict[int, list[Row]] = {}
         self.types: dict[int, TensorType] = {}
         for row in frozen.rows("type_of"):
             vector = decode(row.output)
@@ -67,26 +64,45 @@ class View:
         self.values = {
             handles[r.inputs[0]]: number(r.output) for r in frozen.rows("value_of") if r.inputs[0] in handles
         }
-        # One well-founded derivation of each e-class: the first node whose children are all older.
+        # One well-founded derivation of each e-class: by a node whose children are all older.
         self.derivation: dict[int, tuple[int, ...]] = {}
         for r in rows:
             own = handles.get(r.output)
             if own is None or any(c not in handles for c in r.children):
                 continue
             children = tuple(handles[c] for c in r.children)
-            if all(c < own for c in children) and own not in self.derivation:
-                self.derivation[own] = children
+            if all(c < own for c in children):
+                self.derivation[own] = min(children, self.derivation.get(own, children))
+
+    def cost(self, handle: int, ops: set[str], estimate: Estimate) -> float:
+        """Estimated milliseconds of the cheapest e-node of a class with one of these operators, without operands."""
+        if not self._nodes:
+            for r in self._rows:
+                if r.output in self.handles:
+                    self._nodes.setdefault(self.handles[r.output], []).append(r)
+        costs = [
+            estimate(
+                r.constructor.op,
+                r.attrs,
+                tuple(self.types[self.handles[c]] for c in r.children),
+                self.types[handle],
+            )
+            for r in self._nodes.get(handle, ())
+            if r.constructor.op in ops and all(self.handles.get(c) in self.types for c in r.children)
+        ]
+        return min(costs, default=0.0)
 
     def reaches(self, start: Iterable[int], goals: set[int]) -> bool:
-        """Whether the derivations of ``start`` use one of ``goals``."""
+        """Whether the derivations of ``start`` use one of ``goals``. Handles fall on the way down."""
         skip = self.weights if self.weights.isdisjoint(goals) else set()
+        last = min(goals)
         seen = set(start)
         stack = list(seen)
         while stack:
             h = stack.pop()
             if h in goals:
                 return True
-            if h in skip:
+            if h < last or h in skip:
                 continue
             for c in self.derivation.get(h, ()):
                 if c not in seen:
@@ -229,52 +245,3 @@ def attribute_values(rule: RewriteRule, columns: Mapping[str, Any], ops: OpTable
                 value = DTYPES[value] if a.type == "dtype" else bool(value) if a.type == "bool" else value
                 out[expr.id] = value
     return out
-
-
-@dataclass
-class Facts:
-    """What applying groups adds: nodes, their types, equal handles, merged classes."""
-
-    nodes: list[NewNode] = field(default_factory=list)
-    types: list[tuple[int, TensorType]] = field(default_factory=list)
-    equal: list[tuple[int, int]] = field(default_factory=list)
-    merged: list[int] = field(default_factory=list)
-
-
-def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts: Facts) -> bool:
-    """Adds a group's target to ``facts``; False if the rule does not apply to the whole group."""
-    group_rule, ops = compiled.rule, store.program.schema.ops
-    rule = instantiate(group_rule, len(group.members))
-    variant = check(rule, group_rule, group, view, ops)
-    if variant is None:
-        return False
-    names: dict[str, int] = dict(group.shared)
-    for k, m in enumerate(group.members):
-        names |= {member(n, k): h for n, h in m.tensors}
-    local: dict[str, int] = {}
-    types: ChainMap[int, TensorType] = ChainMap({}, view.types)
-    outputs = set(rule.target.outputs)
-
-    def add(op: str, attrs: tuple[tuple[str, AttrValue], ...], children: tuple[int, ...]) -> int:
-        handle = store.fresh()
-        facts.nodes.append((handle, op, attrs, children, rule.name))
-        (types[handle],) = infer(ops, op, [types[c] for c in children], dict(attrs)).concrete()
-        facts.types.append((handle, types[handle]))
-        return handle
-
-    for node, values in zip(rule.target.nodes, variant.target_attrs, strict=True):
-        decl = ops[node.op]
-        children = tuple(local.get(a, names.get(a, -1)) for a in node.args)
-        attrs: list[tuple[str, AttrValue]] = []
-        for a in decl.attrs:
-            value = coerce(a, values[a.name])
-            assert value is not None, (node.op, a.name, values[a.name])
-            attrs.append((a.name, value))
-        while node.op == "concat" and len(children) > MAX_ARITY:
-            children = (add(node.op, tuple(attrs), children[:MAX_ARITY]), *children[MAX_ARITY:])
-        handle = local[node.result] = add(node.op, tuple(attrs), children)
-        if node.result not in outputs:
-            facts.merged.append(handle)
-    for source, target in zip(rule.source.outputs, rule.target.outputs, strict=True):
-        facts.equal.append((names[source], local.get(target, names.get(target, -1))))
-    return True
