@@ -64,15 +64,22 @@ class View:
         self.values = {
             handles[r.inputs[0]]: number(r.output) for r in frozen.rows("value_of") if r.inputs[0] in handles
         }
-        # One well-founded derivation of each e-class: by a node whose children are all older.
+        # One well-founded derivation of each e-class: by a node whose children are all older, without products of a
+        # merge where there is one.
         self.derivation: dict[int, tuple[int, ...]] = {}
+        older: dict[int, list[tuple[int, ...]]] = {}
         for r in rows:
             own = handles.get(r.output)
             if own is None or any(c not in handles for c in r.children):
                 continue
             children = tuple(handles[c] for c in r.children)
             if all(c < own for c in children):
-                self.derivation[own] = min(children, self.derivation.get(own, children))
+                older.setdefault(own, []).append(children)
+        for own in sorted(older):
+            clean = [d for d in older[own] if self.merged.isdisjoint(d)]
+            self.derivation[own] = min(clean or older[own])
+            if not clean:
+                self.merged.add(own)
 
     def cost(self, handle: int, ops: set[str], estimate: Estimate) -> float:
         """Estimated milliseconds of the cheapest e-node of a class with one of these operators, without operands."""
@@ -92,23 +99,30 @@ class View:
         ]
         return min(costs, default=0.0)
 
-    def reaches(self, start: Iterable[int], goals: set[int]) -> bool:
-        """Whether the derivations of ``start`` use one of ``goals``. Handles fall on the way down."""
-        skip = self.weights if self.weights.isdisjoint(goals) else set()
+    def uses(self, start: Iterable[int], goals: Sequence[int]) -> dict[int, int]:
+        """For each handle of ``start``, which of ``goals`` its derivation uses, as the bits of an integer.
+
+        Handles fall on the way down a derivation, so what is older than every goal is not looked at.
+        """
+        bit: dict[int, int] = {}
+        for i, goal in enumerate(goals):
+            bit[goal] = bit.get(goal, 0) | 1 << i
         last = min(goals)
-        seen = set(start)
-        stack = list(seen)
+        skip = self.weights if self.weights.isdisjoint(goals) else frozenset()
+        needed = set(start)
+        stack = list(needed)
         while stack:
-            h = stack.pop()
-            if h in goals:
-                return True
-            if h < last or h in skip:
-                continue
-            for c in self.derivation.get(h, ()):
-                if c not in seen:
-                    seen.add(c)
+            for c in self.derivation.get(stack.pop(), ()):
+                if c >= last and c not in skip and c not in needed:
+                    needed.add(c)
                     stack.append(c)
-        return False
+        found: dict[int, int] = {}
+        for h in sorted(needed):
+            bits = bit.get(h, 0)
+            for c in self.derivation.get(h, ()):
+                bits |= found.get(c, 0)
+            found[h] = bits
+        return found
 
 
 def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable) -> list[Group]:
@@ -183,22 +197,23 @@ def _independent(
         m[o] in view.weights for m in members for o in outputs
     ):
         return [members]
-    layers: list[tuple[list[Member], set[int]]] = []
-    for m in members:
-        own = {m[o] for o in outputs}
-        placed = False
-        for layer, results in layers:
-            if view.reaches([m[n] for n in operands], results):
-                continue
-            if any(view.reaches([other[n] for n in operands], own) for other in layer):
-                continue
-            layer.append(m)
-            results |= own
-            placed = True
-            break
-        if not placed:
-            layers.append(([m], set(own)))
-    return [layer for layer, _ in layers]
+    # One bit for each output of each member.
+    width = len(outputs)
+    found = view.uses({m[n] for m in members for n in operands}, [m[o] for m in members for o in outputs])
+    layers: list[tuple[list[Member], int, int]] = []  # members, their bits, the bits that they use
+    for k, m in enumerate(members):
+        own = ((1 << width) - 1) << k * width
+        used = 0
+        for n in operands:
+            used |= found[m[n]]
+        for i, (layer, results, needs) in enumerate(layers):
+            if not used & results and not own & needs:
+                layer.append(m)
+                layers[i] = (layer, results | own, needs | used)
+                break
+        else:
+            layers.append(([m], own, used))
+    return [layer for layer, _, _ in layers]
 
 
 def check(
