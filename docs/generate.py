@@ -1,9 +1,10 @@
 """Writes the generated parts of the documents: ``python docs/generate.py`` (``--check`` only compares).
 
-In docs/language.md they are the functions that expressions may call, and the operators that ``rules/ops.tsr`` declares.
+In docs/language.md they are the functions that expressions may call, and the operators that ``rules/ops.tsr``
+declares.
 
-It writes the tables of results too: the README's table of models and those of docs/results.md, from what
-``tensat-dl bench NAME --json benchmarks/NAME.json`` found.
+In README.md and docs/results.md they are the tables of what ``tensat-dl bench NAME --json benchmarks/NAME.json``
+found.
 """
 
 from __future__ import annotations
@@ -130,7 +131,6 @@ def main() -> int:
         README: {"models": tables.models},
         LANGUAGE.parent / "results.md": {
             "join": tables.join,
-            "k-multi": tables.k_multi,
         },
     }
     outdated = False

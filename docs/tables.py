@@ -20,7 +20,9 @@ def results(name: str) -> dict[str, Any]:
 
 def where(report: dict[str, Any]) -> str:
     m = report["machine"]
-    return f"Measured on {m['cores']} cores ({m['architecture']}), Python {m['python']}, egglog {m['egglog']}."
+    return (
+        f"Measured on {m['cores']} cores ({m['architecture']}), Python {m['python']}, egglog {m['egglog']}."
+    )
 
 
 def models() -> Iterator[str]:

@@ -20,7 +20,7 @@ class Failed(Exception):
     """A measurement gave no answer."""
 
 
-def apart(function: str, seconds: float | None = None, **arguments: Any) -> dict[str, Any]:
+def apart(function: str, seconds: float | None = None, /, **arguments: Any) -> dict[str, Any]:
     """What ``module:function`` answers to the arguments. Raises `Failed`, after so many seconds at the latest."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tensat_dl.bench.apart"],
