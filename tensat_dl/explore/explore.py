@@ -77,6 +77,8 @@ def explore(
             why = _last_line(errors) or "most likely out of memory"
             notes.append(f"the engine died, {why}: the last complete iteration is used")
     iterations = tuple(s.iteration for s in steps[1:])
+    if limits.cycles != "none":
+        notes.append(f"{last.iteration.filtered} e-nodes on the filter list, {limits.cycles} cycle filtering")
     return Exploration(last.egraph, iterations, stop, (*last.notes, *notes))
 
 

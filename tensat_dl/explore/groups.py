@@ -77,6 +77,10 @@ class View:
             if all(c < own for c in children) and own not in self.derivation:
                 self.derivation[own] = children
 
+    def stale(self, rule: RewriteRule, tensors: Mapping[str, int]) -> bool:
+        """Whether a possible member is no longer to be seen by rules."""
+        return False
+
     def reaches(self, start: Iterable[int], goals: set[int]) -> bool:
         """Whether the derivations of ``start`` use one of ``goals``."""
         skip = self.weights if self.weights.isdisjoint(goals) else set()
@@ -110,7 +114,7 @@ def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable
         handle = {n: view.handles[t] for n, t in zip(compiled.tensors, tensors, strict=True)}
         if any(h not in view.types for h in handle.values()):
             continue
-        if any(handle[n] in view.merged for n in varying):
+        if any(handle[n] in view.merged for n in varying) or view.stale(rule, handle):
             continue
         values = [d(v) for d, v in zip(decoders, inputs[len(tensors) :], strict=True)]
         key = (tuple(handle[n] for n in shared_names), tuple(map(repr, values)))
@@ -239,6 +243,12 @@ class Facts:
     types: list[tuple[int, TensorType]] = field(default_factory=list)
     equal: list[tuple[int, int]] = field(default_factory=list)
     merged: list[int] = field(default_factory=list)
+
+    def extend(self, other: Facts) -> None:
+        self.nodes += other.nodes
+        self.types += other.types
+        self.equal += other.equal
+        self.merged += other.merged
 
 
 def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts: Facts) -> bool:
