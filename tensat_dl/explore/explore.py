@@ -18,7 +18,7 @@ from tensat_dl.explore.types import Exploration, Job, Limits, RuleAlarm, Step
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ops.table import OpTable
-from tensat_dl.result import Stop
+from tensat_dl.result import Iteration, Stop
 
 #: Seconds that the worker may go on after the time limit before it is ended.
 GRACE = 1.0
@@ -48,7 +48,8 @@ def explore(
     reason in ``stop`` and ``notes``. Raises `TsrError` for a rule that can't be compiled, `RuleAlarm` for an
     unsound one, `ExplorationError` if not even the input program could be loaded.
     """
-    steps: list[Step] = []
+    last: Step | None = None  # one e-graph is kept, not that of every iteration
+    iterations: list[Iteration] = []
     notes: list[str] = []
     stop: Stop | None = None
     with _worker(Job(graph, tuple(ops.values()), tuple(rules), limits)) as (process, errors):
@@ -57,29 +58,29 @@ def explore(
             for message in messages:
                 if isinstance(message, Exception):
                     raise message
-                steps.append(message)
+                if last is not None:  # the first step is the input program
+                    iterations.append(message.iteration)
+                last = message
                 if progress is not None:
-                    progress(len(steps) - 1, message.iteration.nodes, message.iteration.classes)
+                    progress(len(iterations), message.iteration.nodes, message.iteration.classes)
         except KeyboardInterrupt:
-            if not steps:
+            if last is None:
                 raise
             stop = "interrupted"
             notes.append("interrupted: the last complete iteration is used")
-        if not steps:
+        if last is None:
             raise ExplorationError(_nothing(messages.ended, process, errors))
         if messages.ended is not None:
             stop = messages.ended
             notes.append(f"the {stop} limit bound: the last complete iteration is used")
-        last = steps[-1]
         stop = stop or last.stop
         if stop is None:  # the engine gave up by itself; on Linux that is nearly always memory
             stop = "memory"
             why = _last_line(errors) or "most likely out of memory"
             notes.append(f"the engine died, {why}: the last complete iteration is used")
-    iterations = tuple(s.iteration for s in steps[1:])
     if limits.cycles != "none":
         notes.append(f"{last.iteration.filtered} e-nodes on the filter list, {limits.cycles} cycle filtering")
-    return Exploration(last.egraph, iterations, stop, (*last.notes, *notes))
+    return Exploration(last.egraph, tuple(iterations), stop, (*last.notes, *notes))
 
 
 def _nothing(ended: Stop | None, process: subprocess.Popen[bytes], errors: Any) -> str:

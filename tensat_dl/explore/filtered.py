@@ -10,7 +10,7 @@ stays and is checked again in the next iteration.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from tensat_dl.explore.cycles import (
     children_first,
     closes_cycle,
 )
+from tensat_dl.explore.dependence import goals_of, in_layers
 from tensat_dl.explore.groups import Facts, View, build
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.matches import Live, effect, effect_of_facts, is_live, live
@@ -67,8 +68,15 @@ class AcyclicView(View):
         self.nodes = nodes
         self.descendants = descendants
 
-    def reaches(self, start: Iterable[int], goals: set[int]) -> bool:
-        return any(self.descendants.reaches(c, goal) for c in start for goal in goals)
+    def layers(self, needs: Sequence[Sequence[int]], makes: Sequence[Sequence[int]]) -> list[list[int]]:
+        goals = goals_of(makes)
+        reaches = self.descendants.reaches
+        reached = dict.fromkeys((h for need in needs for h in need), 0)
+        for h in reached:
+            for goal, bits in goals.items():
+                if reaches(h, goal):
+                    reached[h] |= bits
+        return in_layers(reached, needs)
 
     def stale(self, rule: RewriteRule, tensors: Mapping[str, int]) -> bool:
         return not is_live(rule, tensors, self.nodes)

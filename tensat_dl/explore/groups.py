@@ -9,7 +9,7 @@ doubly exponential number.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from tensat_dl.datalog.engine import Frozen
 from tensat_dl.datalog.groups import instantiate, member
 from tensat_dl.datalog.render import variable
 from tensat_dl.datalog.variants import Variant, concrete
+from tensat_dl.explore.dependence import layers
 from tensat_dl.explore.naming import NewNode, Row, Store
 from tensat_dl.ir.graph import AttrValue
 from tensat_dl.ir.rule import RewriteRule
@@ -67,6 +68,8 @@ class View:
         self.values = {
             handles[r.inputs[0]]: number(r.output) for r in frozen.rows("value_of") if r.inputs[0] in handles
         }
+        self._instances: dict[tuple[str, int], RewriteRule] = {}
+        self._checked: dict[tuple[Any, ...], Variant | None] = {}
         # One well-founded derivation of each e-class: the first node whose children are all older.
         self.derivation: dict[int, tuple[int, ...]] = {}
         for r in rows:
@@ -81,22 +84,30 @@ class View:
         """Whether a possible member is no longer to be seen by rules."""
         return False
 
-    def reaches(self, start: Iterable[int], goals: set[int]) -> bool:
-        """Whether the derivations of ``start`` use one of ``goals``."""
-        skip = self.weights if self.weights.isdisjoint(goals) else set()
-        seen = set(start)
-        stack = list(seen)
-        while stack:
-            h = stack.pop()
-            if h in goals:
-                return True
-            if h in skip:
-                continue
-            for c in self.derivation.get(h, ()):
-                if c not in seen:
-                    seen.add(c)
-                    stack.append(c)
-        return False
+    def layers(self, needs: Sequence[Sequence[int]], makes: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Members in layers within which none needs what another makes, see `dependence.layers`."""
+        return layers(self.derivation, needs, makes, self.weights)
+
+    def kind(self, handle: int) -> tuple[TensorType, bool, float | None]:
+        """All of a tensor that conditions of rules can ask for."""
+        return self.types[handle], handle in self.weights, self.values.get(handle)
+
+    def instance(self, rule: RewriteRule, n: int) -> RewriteRule:
+        """A group rule for that many members, made once."""
+        key = (rule.name, n)
+        if key not in self._instances:
+            self._instances[key] = instantiate(rule, n)
+        return self._instances[key]
+
+    def check(self, rule: RewriteRule, group: Group, ops: OpTable) -> Variant | None:
+        """The typed target for a group's members, or None. Groups of equal types, of which repeated blocks have
+        many, are checked once."""
+        tensors = [*group.shared.values(), *(h for m in group.members for _, h in m.tensors)]
+        kinds = tuple(map(self.kind, tensors))
+        key = (rule.name, len(group.members), *map(repr, group.attrs.values()), kinds)
+        if key not in self._checked:
+            self._checked[key] = check(self.instance(rule, len(group.members)), rule, group, self, ops)
+        return self._checked[key]
 
 
 def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable) -> list[Group]:
@@ -132,16 +143,9 @@ def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable
 def _compatible(compiled: CompiledRule, group: Group, view: View, ops: OpTable) -> Iterator[Group]:
     """Parts of a group whose members type-check together and do not depend on one another."""
     rule = compiled.rule
-    pair = instantiate(rule, 2)
-    known: dict[tuple[Any, ...], bool] = {}
 
     def fits(a: Member, b: Member) -> bool:
-        key = tuple(
-            (view.types[h], h in view.weights, view.values.get(h)) for m in (a, b) for _, h in m.tensors
-        )
-        if key not in known:
-            known[key] = check(pair, rule, Group(group.shared, group.attrs, [a, b]), view, ops) is not None
-        return known[key]
+        return view.check(rule, Group(group.shared, group.attrs, [a, b]), ops) is not None
 
     outputs = [o for o in rule.source.outputs if o in rule.members]
     operands = [n for n, _ in group.members[0].tensors if n not in outputs]
@@ -171,22 +175,9 @@ def _independent(
         m[o] in view.weights for m in members for o in outputs
     ):
         return [members]
-    layers: list[tuple[list[Member], set[int]]] = []
-    for m in members:
-        own = {m[o] for o in outputs}
-        placed = False
-        for layer, results in layers:
-            if view.reaches([m[n] for n in operands], results):
-                continue
-            if any(view.reaches([other[n] for n in operands], own) for other in layer):
-                continue
-            layer.append(m)
-            results |= own
-            placed = True
-            break
-        if not placed:
-            layers.append(([m], set(own)))
-    return [layer for layer, _ in layers]
+    needs = [[m[n] for n in operands] for m in members]
+    makes = [[m[o] for o in outputs] for m in members]
+    return [[members[i] for i in layer] for layer in view.layers(needs, makes)]
 
 
 def check(
@@ -254,8 +245,8 @@ class Facts:
 def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts: Facts) -> bool:
     """Adds a group's target to ``facts``; False if the rule does not apply to the whole group."""
     group_rule, ops = compiled.rule, store.program.schema.ops
-    rule = instantiate(group_rule, len(group.members))
-    variant = check(rule, group_rule, group, view, ops)
+    rule = view.instance(group_rule, len(group.members))
+    variant = view.check(group_rule, group, ops)
     if variant is None:
         return False
     names: dict[str, int] = dict(group.shared)
