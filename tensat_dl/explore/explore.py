@@ -65,6 +65,7 @@ class Exploring:
         self._messages = _Messages(process, limits)
         self._iterations: list[Iteration] = []
         self._stop: Stop | None = None
+        self._cycles = limits.cycles
 
     def run(self) -> Exploration:
         """Grows the e-graph until saturation or a limit.
@@ -99,15 +100,19 @@ class Exploring:
             why = _last_line(self._errors) or "most likely out of memory"
             notes.append(f"the engine died, {why}: the last complete iteration is used")
         self._stop = stop
+        if self._cycles != "none":
+            notes.append(
+                f"{last.iteration.filtered} e-nodes on the filter list, {self._cycles} cycle filtering"
+            )
         return self._exploration(last, notes)
 
     def refine(self, feedback: Feedback) -> Exploration | None:
         """The e-graph with those groups merged that an extraction makes worth it; see `Explorer.refine`.
 
-        None if there is nothing to merge, and if exploration was stopped by a limit, now or before. Raises
-        KeyboardInterrupt at Ctrl-C.
+        None if there is nothing to merge, and if exploration was stopped by a limit, now or before, or filters
+        cycles: an answer says nothing of those. Raises KeyboardInterrupt at Ctrl-C.
         """
-        if self._stop not in ("saturated", "iterations"):
+        if self._stop not in ("saturated", "iterations") or self._cycles != "none":
             return None
         try:
             assert self._process.stdin is not None

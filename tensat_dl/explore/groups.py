@@ -8,7 +8,7 @@ doubly exponential number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from tensat_dl.datalog.engine import Frozen
 from tensat_dl.datalog.groups import instantiate, member
 from tensat_dl.datalog.render import variable
 from tensat_dl.datalog.variants import Variant, concrete
+from tensat_dl.explore.dependence import layers
 from tensat_dl.explore.naming import Row
 from tensat_dl.explore.types import Estimate
 from tensat_dl.ir.rule import RewriteRule
@@ -44,6 +45,10 @@ class Group:
     attrs: dict[str, Any]
     members: list[Member] = field(default_factory=list)
 
+    def of(self, members: Sequence[Member]) -> Group:
+        """The group of these members alone."""
+        return Group(self.shared, self.attrs, list(members))
+
 
 class View:
     """What group matching needs to know of the e-graph, by handle."""
@@ -64,6 +69,8 @@ class View:
         self.values = {
             handles[r.inputs[0]]: number(r.output) for r in frozen.rows("value_of") if r.inputs[0] in handles
         }
+        self._instances: dict[tuple[str, int], RewriteRule] = {}
+        self._checked: dict[tuple[Any, ...], Variant | None] = {}
         # One well-founded derivation of each e-class: by a node whose children are all older, without products of a
         # merge where there is one.
         self.derivation: dict[int, tuple[int, ...]] = {}
@@ -73,13 +80,6 @@ class View:
             if own is None or any(c not in handles for c in r.children):
                 continue
             children = tuple(handles[c] for c in r.children)
-            if all(c < own for c in children):
-                older.setdefault(own, []).append(children)
-        for own in sorted(older):
-            clean = [d for d in older[own] if self.merged.isdisjoint(d)]
-            self.derivation[own] = min(clean or older[own])
-            if not clean:
-                self.merged.add(own)
 
     def cost(self, handle: int, ops: set[str], estimate: Estimate) -> float:
         """Estimated milliseconds of the cheapest e-node of a class with one of these operators, without operands."""
@@ -99,30 +99,34 @@ class View:
         ]
         return min(costs, default=0.0)
 
-    def uses(self, start: Iterable[int], goals: Sequence[int]) -> dict[int, int]:
-        """For each handle of ``start``, which of ``goals`` its derivation uses, as the bits of an integer.
+    def stale(self, rule: RewriteRule, tensors: Mapping[str, int]) -> bool:
+        """Whether a possible member is no longer to be seen by rules."""
+        return False
 
-        Handles fall on the way down a derivation, so what is older than every goal is not looked at.
-        """
-        bit: dict[int, int] = {}
-        for i, goal in enumerate(goals):
-            bit[goal] = bit.get(goal, 0) | 1 << i
-        last = min(goals)
-        skip = self.weights if self.weights.isdisjoint(goals) else frozenset()
-        needed = set(start)
-        stack = list(needed)
-        while stack:
-            for c in self.derivation.get(stack.pop(), ()):
-                if c >= last and c not in skip and c not in needed:
-                    needed.add(c)
-                    stack.append(c)
-        found: dict[int, int] = {}
-        for h in sorted(needed):
-            bits = bit.get(h, 0)
-            for c in self.derivation.get(h, ()):
-                bits |= found.get(c, 0)
-            found[h] = bits
-        return found
+    def layers(self, needs: Sequence[Sequence[int]], makes: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Members in layers within which none needs what another makes, see `dependence.layers`."""
+        return layers(self.derivation, needs, makes, self.weights)
+
+    def kind(self, handle: int) -> tuple[TensorType, bool, float | None]:
+        """All of a tensor that conditions of rules can ask for."""
+        return self.types[handle], handle in self.weights, self.values.get(handle)
+
+    def instance(self, rule: RewriteRule, n: int) -> RewriteRule:
+        """A group rule for that many members, made once."""
+        key = (rule.name, n)
+        if key not in self._instances:
+            self._instances[key] = instantiate(rule, n)
+        return self._instances[key]
+
+    def check(self, rule: RewriteRule, group: Group, ops: OpTable) -> Variant | None:
+        """The typed target for a group's members, or None. Groups of equal types, of which repeated blocks have
+        many, are checked once."""
+        tensors = [*group.shared.values(), *(h for m in group.members for _, h in m.tensors)]
+        kinds = tuple(map(self.kind, tensors))
+        key = (rule.name, len(group.members), *map(repr, group.attrs.values()), kinds)
+        if key not in self._checked:
+            self._checked[key] = check(self.instance(rule, len(group.members)), rule, group, self, ops)
+        return self._checked[key]
 
 
 def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable) -> list[Group]:
@@ -140,7 +144,7 @@ def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable
         handle = {n: view.handles[t] for n, t in zip(compiled.tensors, tensors, strict=True)}
         if any(h not in view.types for h in handle.values()):
             continue
-        if any(handle[n] in view.merged for n in varying):
+        if any(handle[n] in view.merged for n in varying) or view.stale(rule, handle):
             continue
         values = [d(v) for d, v in zip(decoders, inputs[len(tensors) :], strict=True)]
         key = (tuple(handle[n] for n in shared_names), tuple(map(repr, values)))
@@ -158,16 +162,9 @@ def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable
 def _compatible(compiled: CompiledRule, group: Group, view: View, ops: OpTable) -> Iterator[Group]:
     """Parts of a group whose members type-check together and do not depend on one another."""
     rule = compiled.rule
-    pair = instantiate(rule, 2)
-    known: dict[tuple[Any, ...], bool] = {}
 
     def fits(a: Member, b: Member) -> bool:
-        key = tuple(
-            (view.types[h], h in view.weights, view.values.get(h)) for m in (a, b) for _, h in m.tensors
-        )
-        if key not in known:
-            known[key] = check(pair, rule, Group(group.shared, group.attrs, [a, b]), view, ops) is not None
-        return known[key]
+        return view.check(rule, Group(group.shared, group.attrs, [a, b]), ops) is not None
 
     outputs = [o for o in rule.source.outputs if o in rule.members]
     operands = [n for n, _ in group.members[0].tensors if n not in outputs]
@@ -197,23 +194,9 @@ def _independent(
         m[o] in view.weights for m in members for o in outputs
     ):
         return [members]
-    # One bit for each output of each member.
-    width = len(outputs)
-    found = view.uses({m[n] for m in members for n in operands}, [m[o] for m in members for o in outputs])
-    layers: list[tuple[list[Member], int, int]] = []  # members, their bits, the bits that they use
-    for k, m in enumerate(members):
-        own = ((1 << width) - 1) << k * width
-        used = 0
-        for n in operands:
-            used |= found[m[n]]
-        for i, (layer, results, needs) in enumerate(layers):
-            if not used & results and not own & needs:
-                layer.append(m)
-                layers[i] = (layer, results | own, needs | used)
-                break
-        else:
-            layers.append(([m], own, used))
-    return [layer for layer, _, _ in layers]
+    needs = [[m[n] for n in operands] for m in members]
+    makes = [[m[o] for o in outputs] for m in members]
+    return [[members[i] for i in layer] for layer in view.layers(needs, makes)]
 
 
 def check(

@@ -15,7 +15,7 @@ from typing import Any
 from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation, ruleset
 from tensat_dl.datalog.engine import Engine, Frozen
 from tensat_dl.datalog.program import Program
-from tensat_dl.explore.groups import Group, Member, View, find_groups
+from tensat_dl.explore.groups import Group, View, find_groups
 from tensat_dl.explore.naming import Row, Store
 from tensat_dl.explore.seeds import Partitions
 from tensat_dl.explore.snapshot import TypeConflict, snapshot
@@ -56,13 +56,15 @@ class Explorer:
     notes: dict[str, None] = field(default_factory=dict)
     multi_done: int = 0
     quiet: int = 0  #: iterations since group and multi-pattern rules last ran
+    skipped: int = 0  #: matches of this iteration that would close a cycle
+    filtered: int = 0  #: e-nodes on the filter list
 
     def __post_init__(self) -> None:
         self.partitions = None if self.estimate is None else Partitions(self.ops, self.estimate)
 
     def run(self) -> Iterator[Step]:
         started = time.perf_counter()
-        self.program = Program(self.ops, self.rules, self.graph)
+        self.program = Program(self.ops, self.rules, self.graph, self.limits.cycles != "none")
         self.store = Store(Engine(), self.program)
         self.store.load_graph(self.graph)
         self.by_kind = {
@@ -79,16 +81,8 @@ class Explorer:
         for number in range(1, self.limits.iterations + 1):
             started_iteration = time.perf_counter()
             stats: list[RuleStats] = []
-            changed, stop = self._singles(number, stats)
-            banned = any(b.until > number for b in self.bans.values())
-            self.quiet += 1
-            if stop is None and (not changed or self.quiet >= PATIENCE):
-                self._freeze()
-                more, stop = self._merges(stats)
-                changed = changed or more
-                self.quiet = 0
-            self.store.engine.run("(run-schedule (saturate types))")
-            if stop is None and not changed and not banned:
+            changed, stop = self._iteration(number, stats)
+            if stop is None and not changed:
                 stop = "saturated"
             elif stop is None and number == self.limits.iterations:
                 stop = "iterations"
@@ -112,12 +106,8 @@ class Explorer:
         facts = Facts()
         stats: list[RuleStats] = []
         for rule in self.by_kind["group"]:
-            outputs = [o for o in rule.rule.source.outputs if o in rule.rule.members]
-            before, done = len(facts.nodes), 0
-            for group in find_groups(rule, frozen, view, self.ops):
-                used = [m for m in group.members if all(m[o] in feedback.used for o in outputs)]
-                free = [m for m in used if not any(m[o] in feedback.copied for o in outputs)]
-                done += self._merge(rule, group, [used, free], view, facts)
+            before = len(facts.nodes)
+            done = self._group(rule, frozen, view, facts, feedback)
             if done:
                 stats.append(RuleStats(rule.name, done, done, len(facts.nodes) - before, 0.0, REFINED))
         if not stats:
@@ -136,6 +126,19 @@ class Explorer:
         (sizes,) = self.store.engine.run("(print-size)")
         names = {c.name for c in self.program.schema.constructors()}
         return sum(n for name, n in sizes.sizes if name in names)
+
+    def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
+        """Whether another iteration may find more, and a limit that bound."""
+        changed, stop = self._singles(number, stats)
+        banned = any(b.until > number for b in self.bans.values())
+        self.quiet += 1
+        if stop is None and (not changed or self.quiet >= PATIENCE):
+            self._freeze()
+            more, stop = self._merges(stats)
+            changed = changed or more
+            self.quiet = 0
+        self.store.engine.run("(run-schedule (saturate types))")
+        return changed or banned, stop
 
     def _singles(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         changed = False
@@ -225,6 +228,15 @@ class Explorer:
         self, rule: CompiledRule, frozen: Frozen, handles: dict[Any, int], budget: int
     ) -> tuple[int, int]:
         """Marks the matches of a multi-pattern rule that are applied, oldest operands first, within the budget."""
+        keys = self._matches(rule, frozen, handles)
+        room = max(0, budget // max(1, rule.new_nodes))
+        chosen = keys[:room]
+        self.applied.update((rule.name, k) for k in chosen)
+        self.store.engine.load(ok_relation(rule.name), chosen)
+        return len(keys), len(chosen)
+
+    def _matches(self, rule: CompiledRule, frozen: Frozen, handles: dict[Any, int]) -> list[tuple[int, ...]]:
+        """The matches in a rule's relation that have not been applied, by handles, oldest operands first."""
         keys: set[tuple[int, ...]] = set()
         for row in frozen.rows(match_relation(rule.name)):
             tensors = row.inputs[: len(rule.tensors)]
@@ -236,43 +248,50 @@ class Explorer:
             if rule.pointless_alone:
                 keys = {k for k in keys if k != images[k]}
         keys = {k for k in keys if (rule.name, k) not in self.applied}
-        room = max(0, budget // max(1, rule.new_nodes))
-        chosen = sorted(keys, key=lambda k: (max(k), k))[:room]
-        self.applied.update((rule.name, k) for k in chosen)
-        self.store.engine.load(ok_relation(rule.name), chosen)
-        return len(keys), len(chosen)
+        return sorted(keys, key=lambda k: (max(k), k))
 
-    def _group(self, rule: CompiledRule, frozen: Frozen, view: View, facts: Facts) -> int:
-        """Applies a group rule to its maximal groups, and to subsets that can be better."""
+    def _group(
+        self, rule: CompiledRule, frozen: Frozen, view: View, facts: Facts, feedback: Feedback | None = None
+    ) -> int:
+        """Applies a group rule; to how many groups."""
         done = 0
+        for key, group in self._groups(rule, frozen, view, feedback):
+            self.applied.add(key)
+            target = plan(rule, group, view, self.ops)
+            if target is not None:
+                facts.add(target, self.store)
+                done += 1
+        return done
+
+    def _groups(
+        self, rule: CompiledRule, frozen: Frozen, view: View, feedback: Feedback | None = None
+    ) -> Iterator[tuple[tuple[str, tuple[object, ...]], Group]]:
+        """Groups that the rule has not been applied to, each with what names it in `applied`.
+
+        They are the maximal ones and their members from the input program, or, with feedback, the members that an
+        answer computes and of these the ones that need no copy; and the parts of their best partitions.
+        """
+        outputs = [o for o in rule.rule.source.outputs if o in rule.rule.members]
         original = len(self.graph.nodes)
         for group in find_groups(rule, frozen, view, self.ops):
-            first = [m for m in group.members if all(h < original for _, h in m.tensors)]
-            done += self._merge(rule, group, [group.members, first], view, facts)
-        return done
-
-    def _merge(
-        self, rule: CompiledRule, group: Group, subsets: list[list[Member]], view: View, facts: Facts
-    ) -> int:
-        """Merges subsets of a group's members, and the parts of their best partitions; how many are new."""
-        done = 0
-        for subset in subsets:
-            if len(subset) < 2:
-                continue
-            parts = [subset]
-            if self.partitions is not None:
-                parts += self.partitions.best(rule, Group(group.shared, group.attrs, subset), view)
-            for members in parts:
-                operands = (h for m in members for _, h in m.tensors)
-                key = (rule.name, (*group.shared.values(), *operands, *map(repr, group.attrs.values())))
-                if key in self.applied:
+            if feedback is None:
+                first = [m for m in group.members if all(h < original for _, h in m.tensors)]
+                subsets = [group.members, first]
+            else:
+                used = [m for m in group.members if all(m[o] in feedback.used for o in outputs)]
+                subsets = [used, [m for m in used if not any(m[o] in feedback.copied for o in outputs)]]
+            for subset in subsets:
+                if len(subset) < 2:
                     continue
-                self.applied.add(key)
-                target = plan(rule, Group(group.shared, group.attrs, members), view, self.ops)
-                if target is not None:
-                    facts.add(target, self.store)
-                    done += 1
-        return done
+                parts = [subset]
+                if self.partitions is not None:
+                    parts += self.partitions.best(rule, group.of(subset), view)
+                for members in parts:
+                    operands = (h for m in members for _, h in m.tensors)
+                    attrs = map(repr, group.attrs.values())
+                    key = (rule.name, (*group.shared.values(), *operands, *attrs))
+                    if key not in self.applied:
+                        yield key, group.of(members)
 
     def _load(self, facts: Facts) -> None:
         if not facts.nodes:
@@ -295,8 +314,12 @@ class Explorer:
             frozen = self.store.engine.freeze()
         return frozen, rows, handles
 
+    def _settled(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
+        """Rows and handles after an iteration: those of the snapshot."""
+        return self._freeze()
+
     def _step(self, started: float, stats: list[RuleStats], stop: Stop | None) -> Step:
-        frozen, rows, handles = self._freeze()
+        frozen, rows, handles = self._settled()
         try:
             egraph, names = snapshot(self.store, frozen, rows, handles, self.graph, self.limits.nodes)
         except TypeConflict:
@@ -304,7 +327,8 @@ class Explorer:
             raise RuleAlarm(
                 f"an e-class received two different types; rules that ran in this iteration: {applied}"
             ) from None
+        seconds = time.perf_counter() - started
         iteration = Iteration(
-            egraph.num_nodes, egraph.num_classes, time.perf_counter() - started, tuple(stats)
+            egraph.num_nodes, egraph.num_classes, seconds, tuple(stats), self.skipped, self.filtered
         )
         return Step(iteration, egraph, stop, tuple(self.notes), names)

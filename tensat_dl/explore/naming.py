@@ -6,7 +6,7 @@ operators, attributes and the handles of children, so that whatever is sorted by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ class Row:
     children: tuple[Any, ...]
     output: Any
     inputs: tuple[Any, ...]  #: all columns as engine values: the key of the origin function
+    subsumed: bool = False  #: whether it is hidden from rules
 
 
 #: Handle, operator, attributes, child handles, and the rule that builds it ("" for none).
@@ -95,6 +96,24 @@ class Store:
                 self.engine.run(declaration)
             self.engine.load(list_table(length), rows)
 
+    def terms(self, nodes: Iterable[tuple[Constructor, Attrs, tuple[int, ...]]]) -> list[str]:
+        """E-nodes that exist, given by their attributes and child handles, as egglog terms."""
+        lists: dict[int, list[tuple[Any, ...]]] = {}
+        out = []
+        for constructor, attrs, children in nodes:
+            values = dict(attrs)
+            columns = []
+            for column in constructor.columns:
+                value = encode(column, values[column.attr.name])
+                columns.append(
+                    column_term(column, self.list_key(value, lists) if isinstance(value, tuple) else value)
+                )
+            out.append(f"({' '.join([constructor.name, *columns, *(f'(by_id {c})' for c in children)])})")
+        if lists:
+            self._load_lists(lists)
+            self.engine.run("(run-schedule (saturate load))")
+        return out
+
     def load_types(self, types: list[tuple[int, TensorType]]) -> None:
         lists: dict[int, list[tuple[Any, ...]]] = {}
         rows = [(h, self.list_key((DTYPES.index(t.dtype), *t.shape), lists)) for h, t in types]
@@ -124,7 +143,7 @@ class Store:
                 if attrs is None:
                     values = [d(v) for d, v in zip(decoders, key, strict=True)]
                     attrs = memo[key] = decode(constructor, values)
-                yield Row(constructor, attrs, inputs[width:], row.output, inputs)
+                yield Row(constructor, attrs, inputs[width:], row.output, inputs, row.subsumed)
 
     def handles(self, frozen: Frozen) -> dict[Any, int]:
         """The handle of each e-class that has one."""
@@ -134,19 +153,8 @@ class Store:
     def name_classes(self, frozen: Frozen, rows: list[Row]) -> dict[Any, int]:
         """Gives handles to new e-classes; the handles of all."""
         handles = self.handles(frozen)
-        waiting = [r for r in rows if r.output not in handles]
         named: list[NewNode] = []
-        while waiting:
-            ready, later = [], []
-            for r in waiting:
-                if r.output in handles:
-                    continue
-                if all(c in handles for c in r.children):
-                    ready.append(r)
-                else:
-                    later.append(r)
-            if not ready:
-                break  # e-classes without a well-founded node: nothing can be computed from them
+        for ready in levels(handles, rows):
             keyed = sorted(
                 ((r.constructor.name, _sortable(r.attrs), tuple(handles[c] for c in r.children)), i)
                 for i, r in enumerate(ready)
@@ -157,10 +165,41 @@ class Store:
                     continue
                 handle = handles[r.output] = self.fresh()
                 named.append((handle, r.constructor.op, r.attrs, children, ""))
-            waiting = later
         if named:
             self.load_nodes(named)
         return handles
+
+
+def levels(known: Container[Any], rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """The rows of e-classes that are not ``known`` yet, level by level: a row's children are known or of earlier
+    levels, and its own e-class is not. Every row is looked at once, however many levels there are.
+
+    E-classes without a well-founded node are in no level: nothing can be computed from them.
+    """
+    missing: dict[int, int] = {}
+    users: dict[Any, list[int]] = {}
+    ready: list[int] = []
+    for i, r in enumerate(rows):
+        if r.output in known:
+            continue
+        unknown = {c for c in r.children if c not in known}
+        if unknown:
+            missing[i] = len(unknown)
+            for c in unknown:
+                users.setdefault(c, []).append(i)
+        else:
+            ready.append(i)
+    found: set[Any] = set()
+    while ready:
+        new = dict.fromkeys(rows[i].output for i in ready)
+        yield [rows[i] for i in ready]
+        found.update(new)
+        ready = []
+        for c in new:
+            for i in users.pop(c, ()):
+                missing[i] -= 1
+                if not missing[i] and rows[i].output not in found:
+                    ready.append(i)
 
 
 def _sortable(attrs: Attrs) -> str:

@@ -55,7 +55,7 @@ class Partitions:
     ) -> tuple[float, list[list[Member]]] | None:
         """Cost and parts of the best partition of members in this order, if it beats merging all of them."""
         n = len(members)
-        keys = [_kind(m, view) for m in members]
+        keys = [tuple(view.kind(h) for _, h in m.tensors) for m in members]
         intervals = [(i, j) for i in range(n) for j in range(i + 1, n + 1)]
         if len({tuple(keys[i:j]) for i, j in intervals}) > MAX_PLANS:
             return None
@@ -89,10 +89,5 @@ class Partitions:
             ops = {n.op for n in compiled.rule.source.nodes}
             outputs = [o for o in compiled.rule.source.outputs if o in compiled.rule.members]
             return sum(view.cost(members[0][o], ops, self.estimate) for o in outputs)
-        target = plan(compiled, Group(group.shared, group.attrs, list(members)), view, self.ops)
+        target = plan(compiled, group.of(members), view, self.ops)
         return float("inf") if target is None else target.cost(self.estimate)
-
-
-def _kind(m: Member, view: View) -> tuple[Any, ...]:
-    """What a member's cost depends on."""
-    return tuple((view.types[h], h in view.weights, view.values.get(h)) for _, h in m.tensors)

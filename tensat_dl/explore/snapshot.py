@@ -87,12 +87,26 @@ def snapshot(
 
 def _sound(usable: set[Any], rows: list[Row]) -> tuple[set[Any], list[Row]]:
     """Those e-classes which have an e-node of such e-classes, and their e-nodes."""
-    while True:
-        keep = [r for r in rows if r.output in usable and all(c in usable for c in r.children)]
-        having = {r.output for r in keep}
-        if having == usable:
-            return usable, keep
-        usable = having
+    alive = [r.output in usable and all(c in usable for c in r.children) for r in rows]
+    left = dict.fromkeys(usable, 0)  # e-nodes of each class
+    users: dict[Any, list[int]] = {}
+    for i, r in enumerate(rows):
+        if alive[i]:
+            left[r.output] += 1
+    empty = [c for c, count in left.items() if not count]
+    if empty:  # seldom: what used them, and what used that, goes too
+        for i, r in enumerate(rows):
+            for c in set(r.children):
+                users.setdefault(c, []).append(i)
+    for gone in empty:  # grows while it is read
+        for i in users.get(gone, ()):
+            if alive[i]:
+                alive[i] = False
+                own = rows[i].output
+                left[own] -= 1
+                if not left[own]:
+                    empty.append(own)
+    return usable.difference(empty), [r for i, r in enumerate(rows) if alive[i]]
 
 
 def _newest(handles: dict[Any, int], limit: int, rows: list[Row]) -> int:

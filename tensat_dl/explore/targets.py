@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tensat_dl.datalog.compiled import CompiledRule
-from tensat_dl.datalog.groups import instantiate, member
-from tensat_dl.explore.groups import Group, View, check
+from tensat_dl.datalog.groups import member
+from tensat_dl.explore.groups import Group, View
 from tensat_dl.explore.naming import NewNode, Store
 from tensat_dl.explore.types import Estimate
 from tensat_dl.ir.graph import Attrs, AttrValue
@@ -51,8 +51,8 @@ class Target:
 
 def plan(compiled: CompiledRule, group: Group, view: View, ops: OpTable) -> Target | None:
     """The target for a group; None if the rule does not apply to the whole group."""
-    rule = instantiate(compiled.rule, len(group.members))
-    variant = check(rule, compiled.rule, group, view, ops)
+    rule = view.instance(compiled.rule, len(group.members))
+    variant = view.check(compiled.rule, group, ops)
     if variant is None:
         return None
     names = dict(group.shared)
@@ -114,3 +114,9 @@ class Facts:
             if o.result not in outputs:
                 self.merged.append(handle)
         self.equal += [(handles[s], handles[t]) for s, t in target.outputs]
+
+    def extend(self, other: Facts) -> None:
+        self.nodes += other.nodes
+        self.types += other.types
+        self.equal += other.equal
+        self.merged += other.merged

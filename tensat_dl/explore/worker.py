@@ -15,6 +15,7 @@ import sys
 import threading
 from typing import BinaryIO
 
+from tensat_dl.explore.filtered import FilteredExplorer
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Feedback, Job, RuleAlarm, Step
 from tensat_dl.lang.diagnostics import TsrError
@@ -45,7 +46,8 @@ def main() -> None:
             os._exit(0)
 
     threading.Thread(target=listen, daemon=True).start()
-    explorer = Explorer(job.graph, OpTable(job.ops), job.rules, job.limits, job.estimate)
+    loop = Explorer if job.limits.cycles == "none" else FilteredExplorer
+    explorer = loop(job.graph, OpTable(job.ops), job.rules, job.limits, job.estimate)
     try:
         for step in explorer.run():
             send(outbox, step)

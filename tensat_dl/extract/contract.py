@@ -18,7 +18,7 @@ def contract(problem: Problem, keep: frozenset[int]) -> Problem:
     The problem must have no classes without a derivation (see `prune`).
     """
     kids = dict(problem.kids)
-    cost = list(problem.cost)
+    cost = dict(problem.cost)
     nodes = dict(problem.nodes)
     inlined = dict(problem.inlined)
     users: dict[int, set[int]] = {c: set(ns) for c, ns in problem.parents().items()}
@@ -42,6 +42,9 @@ def contract(problem: Problem, keep: frozenset[int]) -> Problem:
                 users[d].add(user)
     # An e-node that took over its own class as a child needs itself; another candidate remains.
     nodes = {c: tuple(n for n in ns if c not in kids[n]) for c, ns in nodes.items()}
+    left = [n for ns in nodes.values() for n in ns]
+    kids = {n: kids[n] for n in left}
+    cost = {n: cost[n] for n in left}
     return replace(problem, nodes=nodes, kids=kids, cost=cost, inlined=inlined)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import fsum
 
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.contract import expand
-from tensat_dl.extract.decompose import pieces
+from tensat_dl.extract.decompose import Answer, by_number, by_position, pieces, shape
 from tensat_dl.extract.formulation import Formulation, Row, Vector, formulate
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
@@ -112,25 +113,37 @@ def _solve_apart(
     budget: Budget,
     searching: bool,
 ) -> bool:
-    """Solves the pieces one by one and offers their union; False if it is cyclic, which leaves the bound."""
+    """Solves the pieces one by one and offers their union; False if it is cyclic, which leaves the bound.
+
+    Pieces of one shape, of which graphs of repeated blocks have many, are solved once.
+    """
     problem = reduced.problem
-    fixed = [problem.cost[n] for n in settled.values()]
+    fixed = fsum(problem.cost[n] for n in settled.values())
     bounds = [forced_bound(part) for part in parts]
     union = dict(settled)
     left = sum(part.num_nodes for part in parts)
+    solved: dict[Hashable, Answer] = {}
     for i, part in enumerate(parts):
+        left_before, left = left, left - part.num_nodes
+        key = shape(part, preferred)
+        if key in solved:
+            union.update(by_number(part, solved[key]))
+            bounds[i] = solved[key].bound
+            continue
         answer = Incumbent(part)
         answer.offer(dag_greedy(part, preferred))
-        share = budget.take(part.num_nodes / left)
+        share = budget.take(part.num_nodes / left_before)
         try:
             improve(part, answer, preferred, share, searching)
         except KeyboardInterrupt:
             share.interrupted = True
         budget.give_back(share)
-        left -= part.num_nodes
         union.update(answer.choice)
         bounds[i] = max(bounds[i], answer.bound)
-        best.prove(fsum(fixed + bounds))
+        if answer.proven:
+            solved[key] = by_position(part, answer.choice, bounds[i])
+        best.prove(fixed + fsum(bounds))
+    best.prove(fixed + fsum(bounds))
     acyclic = topological(problem, union) is not None
     if acyclic:
         best.offer(expand(problem, union))

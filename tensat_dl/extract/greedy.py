@@ -7,7 +7,7 @@ whatever the e-graph and whether or not costs are zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 
 import numpy as np
@@ -33,7 +33,7 @@ def tree_greedy(problem: Problem, preferred: frozenset[int] = frozenset()) -> Ch
 
 
 def dag_greedy(
-    problem: Problem, preferred: frozenset[int] = frozenset(), cost: Sequence[float] | None = None
+    problem: Problem, preferred: frozenset[int] = frozenset(), cost: Mapping[int, float] | None = None
 ) -> Choice:
     """For each class the e-node of least DAG cost, given the choices of the classes settled before it.
 

@@ -176,7 +176,7 @@ class _GreedyHeuristic(Heur):
 def guided_greedy(form: Formulation, x: Vector) -> Choice:
     """Greedy extraction by DAG cost with costs ``cost * (1 - x)``; ties keep a little of the true cost."""
     problem = form.reduced.problem
-    cost = list(problem.cost)
+    cost = dict(problem.cost)
     for n, i in form.node_col.items():
         cost[n] *= max(0.0, 1.0 - x[i]) + 1e-6
     return needed(problem, dag_greedy(problem, cost=cost).__getitem__)

@@ -20,14 +20,14 @@ class Problem:
     """Candidates for each e-class. Classes and e-nodes keep the numbers they have in the `EGraph`.
 
     Weights-only classes are gone: they cost nothing and are there anyway. Reducing a problem makes another
-    one with fewer entries in ``nodes``; the rest is shared between the two. Contraction moves children and
-    costs.
+    one with fewer entries; contraction moves children and costs. A problem's size is that of its own e-nodes,
+    so that many small parts of a large one take no more than the large one.
     """
 
     roots: tuple[int, ...]  #: classes to derive, each once
     nodes: Mapping[int, tuple[int, ...]]  #: candidate e-nodes of each class, ascending
     kids: Mapping[int, tuple[int, ...]]  #: distinct child classes of each e-node, in argument order
-    cost: list[float]  #: of each e-node
+    cost: Mapping[int, float]  #: of each e-node
     home: list[int]  #: e-class of each e-node
     inlined: Mapping[int, int] = field(default_factory=dict)  #: e-node of each contracted class
 
@@ -80,7 +80,8 @@ def from_egraph(egraph: EGraph) -> Problem:
         for n in nodes[c]:
             kids[n] = tuple(dict.fromkeys(d for d in children[offsets[n] : offsets[n + 1]] if not is_leaf[d]))
     roots = tuple(dict.fromkeys(r for r in egraph.roots if not is_leaf[r]))
-    whole = Problem(roots, nodes, kids, egraph.cost.tolist(), egraph.node_class.tolist())
+    costs = egraph.cost.tolist()
+    whole = Problem(roots, nodes, kids, {n: costs[n] for n in kids}, egraph.node_class.tolist())
     pruned = prune(whole, nodes)
     if pruned is None:
         derived = derivation(whole)
@@ -111,7 +112,13 @@ def prune(problem: Problem, nodes: Mapping[int, Iterable[int]]) -> Problem | Non
             continue
         kept[c] = tuple(n for n in alive.nodes[c] if all(d in derived for d in kids[n]) and c not in kids[n])
         stack.extend(d for n in kept[c] for d in kids[n] if d not in kept)
-    return replace(problem, nodes={c: kept[c] for c in sorted(kept)})
+    left = [n for ns in kept.values() for n in ns]
+    return replace(
+        problem,
+        nodes={c: kept[c] for c in sorted(kept)},
+        kids={n: kids[n] for n in left},
+        cost={n: problem.cost[n] for n in left},
+    )
 
 
 def derivation(problem: Problem) -> Choice:

@@ -79,7 +79,7 @@ class _State:
     @classmethod
     def of(cls, problem: Problem, choice: Choice) -> _State:
         """Starts from a choice, as far as its e-nodes are candidates."""
-        cost = list(problem.cost)
+        cost = dict(problem.cost)
         for n in choice.values():
             cost[n] = 0.0
         full = dag_greedy(problem, frozenset(choice.values()), cost)

@@ -1,0 +1,86 @@
+"""What falls apart is solved piece by piece, and pieces of one shape once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensat_dl.extract import exact
+from tensat_dl.extract.api import extract
+from tensat_dl.extract.decompose import by_number, by_position, pieces, shape
+from tensat_dl.extract.problem import from_egraph
+from tensat_dl.extract.reduce import reduce
+from tensat_dl.ir.egraph import EGraph
+from tests.extract.builders import Spec, brute_force, egraph
+
+
+def blocks(count: int, cost: float = 5.0) -> EGraph:
+    """A chain of blocks in which greedy extraction errs: two products of x, or one that yields both."""
+    classes: list[list[Spec]] = [[(0.0, [])]]
+    source = [0]
+    nodes = 1
+    for _ in range(count):
+        x = len(classes) - 1
+        both, first, second = x + 1, x + 2, x + 3
+        classes.append([(cost, [x])])
+        classes.append([(3.0, [x]), (0.0, [both])])
+        classes.append([(3.0, [x]), (0.0, [both])])
+        classes.append([(1.0, [first, second])])
+        source += [nodes + 1, nodes + 3, nodes + 5]
+        nodes += 6
+    return egraph(classes, [len(classes) - 1], source)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_blocks_are_solved(count: int) -> None:
+    found = extract(blocks(count))
+    assert (found.status, found.cost) == ("optimal", brute_force(blocks(count)))
+
+
+def test_equal_blocks_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    solved = []
+    original = exact.formulate
+
+    def counted(*args: object) -> object:
+        solved.append(args)
+        return original(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(exact, "formulate", counted)
+    counts = []
+    for count in (3, 30):
+        solved.clear()
+        found = extract(blocks(count))
+        assert (found.status, found.cost) == ("optimal", 6.0 * count)
+        counts.append(len(solved))
+    assert counts[0] == counts[1] > 0
+
+
+def test_a_piece_has_only_what_is_its_own() -> None:
+    reduced = reduce(from_egraph(blocks(20)), float("inf"))
+    assert reduced is not None
+    parts, _ = pieces(reduced)
+    assert len(parts) == 20
+    for part in parts:
+        own = {n for ns in part.nodes.values() for n in ns}
+        assert set(part.kids) == set(part.cost) == own
+        assert all(d in part.nodes for kids in part.kids.values() for d in kids)
+
+
+def test_answers_carry_over_between_pieces_of_one_shape() -> None:
+    reduced = reduce(from_egraph(blocks(2)), float("inf"))
+    assert reduced is not None
+    (one, two), _ = pieces(reduced)
+    assert shape(one, frozenset()) == shape(two, frozenset())
+    preferred = frozenset(n for ns in two.nodes.values() for n in ns[:1])
+    assert shape(one, frozenset()) != shape(two, preferred)
+    choice = {c: ns[-1] for c, ns in one.nodes.items()}
+    assert by_number(one, by_position(one, choice, 1.0)) == choice
+    assert by_number(two, by_position(one, choice, 1.0)) == {c: ns[-1] for c, ns in two.nodes.items()}
+
+
+def test_pieces_that_differ_in_cost_have_different_shapes() -> None:
+    shapes = set()
+    for cost in (5.0, 5.5):
+        reduced = reduce(from_egraph(blocks(2, cost)), float("inf"))
+        assert reduced is not None
+        shapes |= {shape(part, frozenset()) for part in pieces(reduced)[0]}
+    assert len(shapes) == 2
