@@ -80,6 +80,13 @@ class View:
             if own is None or any(c not in handles for c in r.children):
                 continue
             children = tuple(handles[c] for c in r.children)
+            if all(c < own for c in children):
+                older.setdefault(own, []).append(children)
+        for own in sorted(older):
+            clean = [d for d in older[own] if self.merged.isdisjoint(d)]
+            self.derivation[own] = min(clean or older[own])
+            if not clean:
+                self.merged.add(own)
 
     def cost(self, handle: int, ops: set[str], estimate: Estimate) -> float:
         """Estimated milliseconds of the cheapest e-node of a class with one of these operators, without operands."""
