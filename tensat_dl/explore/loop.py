@@ -16,6 +16,7 @@ from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation
 from tensat_dl.datalog.engine import Engine, Frozen
 from tensat_dl.datalog.program import Program
 from tensat_dl.explore.groups import Facts, Group, View, build, find_groups
+from tensat_dl.explore.matches import oldest_first
 from tensat_dl.explore.naming import Row, Store
 from tensat_dl.explore.snapshot import TypeConflict, snapshot
 from tensat_dl.explore.types import Limits, RuleAlarm, Step
@@ -143,7 +144,7 @@ class Explorer:
         if not active:
             return False, None
         for rule in active:
-            self.store.engine.matches(ruleset("find", rule.name))
+            self.store.engine.find(rule)
         frozen, rows, handles = self._freeze()
         before = self.nodes()
         changed = False
@@ -214,7 +215,7 @@ class Explorer:
             if rule.pointless_alone:
                 keys = {k for k in keys if k != images[k]}
         keys = {k for k in keys if (rule.name, k) not in self.applied}
-        return sorted(keys, key=lambda k: (max(k), k))
+        return oldest_first(keys)
 
     def _group(self, rule: CompiledRule, frozen: Frozen, view: View, facts: Facts) -> int:
         """Applies a group rule to its maximal groups, and to those of the input program alone."""
