@@ -97,7 +97,7 @@ class FilteredExplorer(Explorer):
         self.skipped = 0
         multi = self.by_kind["multi"] if number <= self.limits.k_multi else []
         for rule in (*self.by_kind["single"], *self.by_kind["group"], *multi):
-            self.store.engine.matches(ruleset("find", rule.name))
+            self.store.engine.find(rule)
         frozen = self.store.engine.freeze()
         graph = class_graph(self.enodes)
         checker = CHECKERS[self.limits.cycles](graph)

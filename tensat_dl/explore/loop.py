@@ -16,6 +16,7 @@ from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation
 from tensat_dl.datalog.engine import Engine, Frozen
 from tensat_dl.datalog.program import Program
 from tensat_dl.explore.groups import Group, View, find_groups
+from tensat_dl.explore.matches import oldest_first
 from tensat_dl.explore.naming import Row, Store
 from tensat_dl.explore.seeds import Partitions
 from tensat_dl.explore.snapshot import TypeConflict, snapshot
@@ -177,7 +178,7 @@ class Explorer:
         if not active:
             return False, None
         for rule in active:
-            self.store.engine.matches(ruleset("find", rule.name))
+            self.store.engine.find(rule)
         frozen, rows, handles = self._freeze()
         before = self.nodes()
         changed = False
@@ -248,7 +249,7 @@ class Explorer:
             if rule.pointless_alone:
                 keys = {k for k in keys if k != images[k]}
         keys = {k for k in keys if (rule.name, k) not in self.applied}
-        return sorted(keys, key=lambda k: (max(k), k))
+        return oldest_first(keys)
 
     def _group(
         self, rule: CompiledRule, frozen: Frozen, view: View, facts: Facts, feedback: Feedback | None = None

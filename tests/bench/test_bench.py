@@ -40,6 +40,18 @@ ROWS: dict[str, tuple[list[str], dict[str, type | tuple[type, ...]]]] = {
             "seconds": dict,
         },
     ),
+    "cycles": (
+        ["--k-multi", "1", "--time-limit", "20"],
+        {
+            "cycles": str,
+            "k_multi": int,
+            "nodes": int,
+            "stop": str,
+            "seconds": dict,
+            "after": float,
+            "status": str,
+        },
+    ),
     "k-multi": (
         ["--k-multi", "1", "--time-limit", "20"],
         {
