@@ -63,7 +63,7 @@ def optimize(
     rules: Sequence[RewriteRule] | None = None,
     *,
     device: str = "h100",
-    k_multi: int = 1,
+    k_multi: int | None = 1,
     max_nodes: int = 50_000,
     max_iters: int = 15,
     time_limit: float | None = None,

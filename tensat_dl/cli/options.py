@@ -25,6 +25,18 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+class Count(click.IntRange):
+    """A number that is not negative, or "unlimited" (None)."""
+
+    name = "count"
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return None if value == "unlimited" else super().convert(value, param, ctx)
+
+
 extract_method = click.option(
     "--extract",
     "method",

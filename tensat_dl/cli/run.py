@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensat_dl.cli.options import Seconds, extract_method
+from tensat_dl.cli.options import Count, Seconds, extract_method
 
 if TYPE_CHECKING:
     from tensat_dl.explore.types import Cycles
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     "--k-multi",
     default=1,
     show_default=True,
-    type=click.IntRange(0),
+    type=Count(),
     metavar="N",
-    help="Iterations in which multi-pattern rules are applied.",
+    help='Iterations in which multi-pattern rules are applied, or "unlimited".',
 )
 @click.option(
     "--max-nodes",
@@ -86,7 +86,7 @@ def command(
     graph_name: str | None,
     rules: tuple[str, ...],
     device: str,
-    k_multi: int,
+    k_multi: int | None,
     max_nodes: int,
     max_iters: int,
     time_limit: float | None,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tensat_dl.datalog.compile_group import compile_group
-from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation, ruleset
+from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation, old_relation, ruleset
 from tensat_dl.datalog.members import first_of_pair, is_safe, member_rules, symmetric
 from tensat_dl.datalog.render import NotCompilable, variable
 from tensat_dl.datalog.schema import Schema
@@ -124,6 +124,14 @@ def _staged(writer: Writer, filtered: bool) -> CompiledRule:
         safe = all(is_safe(c) for *_, computed in bodies for c in computed)
         if safe and reordering and renaming and symmetric([checked for _, checked, _ in bodies], renaming):
             pruned = list(first_of_pair(tensors, reordering))
+    joins: list[tuple[tuple[str, tuple[str, ...]], ...]] = []
+    old = old_relation(rule.name)
+    restricted = [
+        f"(relation {old} (T))",
+        f"(relation in_{old} (i64))",
+        _rule([f"(in_{old} i)", "(= x (by_id i))"], [f"({old} x)"], "load", f"load {old}"),
+        f"(ruleset {ruleset('find-old', rule.name)})",
+    ]
     for i, (variant, checked, computed) in enumerate(bodies):
         suffix = f" #{i}" if len(bodies) > 1 else ""
         body = [*writer.source_atoms(variant), *checked, *computed]
@@ -139,11 +147,24 @@ def _staged(writer: Writer, filtered: bool) -> CompiledRule:
                 f"{m}#{i}",
             )
             lines += made
+            parts = (row.strip("()").split() for row in body[: len(rule.source.outputs)])
+            joins.append(tuple((name, tuple(names)) for name, *names in parts))
+            few = [f"({old} {variable(o)})" for o in rule.source.outputs]
+            restricted.append(
+                _rule([*few, *body], [match], ruleset("find-old", rule.name), f"old {m}{suffix}")
+            )
         lines.append(_rule(body, [match], find, f"{rule.name}{suffix}"))
     if not several:
         lines.append(_rule(chosen, action, apply, f"apply {rule.name}"))
     return CompiledRule(
-        rule, "\n".join(lines), tensors, tuple(kept), len(rule.target.nodes), mirror=reordering
+        rule,
+        "\n".join(lines),
+        tensors,
+        tuple(kept),
+        len(rule.target.nodes),
+        mirror=reordering,
+        joins=tuple(joins),
+        restricted="\n".join(restricted) if several else "",
     )
 
 

@@ -19,6 +19,12 @@ class CompiledRule:
     new_nodes: int  #: e-nodes that one application adds at most
     ranks: frozenset[int] = frozenset()  #: of the tensors that it builds
     mirror: tuple[int, ...] | None = None  #: see `symmetry.mirror`
+    #: The relations that a multi-pattern rule joins, for each variant, with their columns. The join of a variant has
+    #: as many matches as these have rows in common, or fewer.
+    joins: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = ()
+    #: Declares the ruleset ``find-old R``: the join restricted to outputs in the relation `old_relation`, which is
+    #: loaded by handles.
+    restricted: str = ""
 
     @property
     def name(self) -> str:
@@ -35,7 +41,7 @@ class CompiledRule:
 
 
 def ruleset(phase: str, rule: str) -> str:
-    """The ruleset of a rule's phase: rule, find or apply."""
+    """The ruleset of a rule's phase: rule, members, find, find-old or apply."""
     return f"{phase}:{rule}"
 
 
@@ -49,3 +55,7 @@ def ok_relation(rule: str) -> str:
 
 def member_relation(rule: str) -> str:
     return f"g:{rule}"
+
+
+def old_relation(rule: str) -> str:
+    return f"old:{rule}"

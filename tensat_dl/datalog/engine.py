@@ -109,5 +109,9 @@ class Frozen:
         found = self._functions.get(function)
         return found.rows if found is not None else ()
 
+    def rows_of(self, relation: str) -> list[tuple[Any, ...]]:
+        """The rows of a relation."""
+        return [tuple(row.inputs) for row in self.rows(relation)]
+
     def size(self, function: str) -> int:
         return len(self.rows(function))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from tensat_dl.datalog import render
 from tensat_dl.datalog.compile import compile_rule
+from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.datalog.engine import ESCAPE
 from tensat_dl.datalog.schema import Column, Constructor, Schema
 from tensat_dl.datalog.variants import MAX_RANK, variants
@@ -250,10 +251,17 @@ class Program:
     def _compile(self, rules: Sequence[RewriteRule], ranks: set[int], closed: bool) -> None:
         """Compiles rules for tensors of these ranks, those above the limit left out."""
         self.ranks = sorted(r for r in ranks if r <= MAX_RANK)
+        self.closed = closed
         compiled = [compile_rule(r, self.schema, self.ranks, closed, self.filtered) for r in rules]
         self.rules = [c for c in compiled if c is not None]
         #: Every rank that a tensor of the e-graph may have.
         self.typed_ranks = ranks | {rank for r in self.rules for rank in r.ranks}
+
+    def staged(self, rule: RewriteRule) -> CompiledRule:
+        """A single-pattern rule in the form whose matches are selected."""
+        compiled = compile_rule(rule, self.schema, self.ranks, self.closed, True)
+        assert compiled is not None, rule.name
+        return compiled
 
     def is_wide(self, c: Constructor) -> bool:
         """Whether nodes of a constructor have no rules of their own: `wide_node` loads them."""

@@ -109,10 +109,10 @@ class Exploring:
     def refine(self, feedback: Feedback) -> Exploration | None:
         """The e-graph with those groups merged that an extraction makes worth it; see `Explorer.refine`.
 
-        None if there is nothing to merge, and if exploration was stopped by a limit, now or before, or filters
-        cycles: an answer says nothing of those. Raises KeyboardInterrupt at Ctrl-C.
+        None if there is nothing to merge, if exploration was stopped by the time or memory limit, now or before, or
+        by Ctrl-C before, and if it filters cycles: an answer says nothing of those. Raises KeyboardInterrupt.
         """
-        if self._stop not in ("saturated", "iterations") or self._cycles != "none":
+        if self._stop not in ("saturated", "iterations", "nodes") or self._cycles != "none":
             return None
         try:
             assert self._process.stdin is not None

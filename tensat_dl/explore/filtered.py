@@ -95,8 +95,11 @@ class FilteredExplorer(Explorer):
         _, rows, handles = self.state
         before = self._size()
         self.skipped = 0
-        multi = self.by_kind["multi"] if number <= self.limits.k_multi else []
-        for rule in (*self.by_kind["single"], *self.by_kind["group"], *multi):
+        k = self.limits.k_multi
+        multi = self.by_kind["multi"] if k is None or number <= k else []
+        if multi:
+            self.selection.find(multi, handles)
+        for rule in (*self.by_kind["single"], *self.by_kind["group"]):
             self.store.engine.find(rule)
         frozen = self.store.engine.freeze()
         graph = class_graph(self.enodes)
@@ -134,13 +137,13 @@ class FilteredExplorer(Explorer):
         names = rule.tensors
         waiting = [
             m
-            for m in self._matches(rule, frozen, handles)
+            for m in self.selection.matches(rule, frozen, handles)
             if is_live(rule.rule, dict(zip(names, m, strict=True)), nodes)
         ]
         if not waiting:
             return False
         does = effect(rule.rule, names)
-        first = size = self.nodes()
+        first = size = self.selection.nodes()
         total, applied, skipped = len(waiting), 0, 0
         # Many matches add less than they may, so there can be room for more after some have been applied.
         while waiting:
@@ -157,11 +160,11 @@ class FilteredExplorer(Explorer):
                     chosen.append(match)
             waiting = waiting[room:]
             if chosen:
-                self.applied.update((rule.name, m) for m in chosen)
+                self.selection.applied.update((rule.name, m) for m in chosen)
                 self.store.engine.load(ok_relation(rule.name), chosen)
                 self.store.engine.matches(ruleset("apply", rule.name))
                 applied += len(chosen)
-                size = self.nodes()
+                size = self.selection.nodes()
         self._note(stats, rule.name, total, applied, skipped, len(waiting), size - first, started)
         return bool(waiting)
 
@@ -172,7 +175,7 @@ class FilteredExplorer(Explorer):
         started = time.perf_counter()
         facts = Facts()
         total = skipped = no_room = 0
-        size = self.nodes()
+        size = self.selection.nodes()
         for key, group in self._groups(rule, frozen, view):
             target = plan(rule, group, view, self.ops)
             if target is None:
@@ -188,13 +191,13 @@ class FilteredExplorer(Explorer):
                 skipped += 1
             else:
                 checker.accept(outputs)
-                self.applied.add(key)
+                self.selection.applied.add(key)
                 facts.extend(own)
                 continue
             self.store.next_handle = mark
         if total:
             self._load(facts)
-            new = self.nodes() - size
+            new = self.selection.nodes() - size
             self._note(stats, rule.name, total, total - skipped - no_room, skipped, no_room, new, started)
         return bool(no_room)
 

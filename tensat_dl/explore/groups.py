@@ -20,6 +20,7 @@ from tensat_dl.datalog.variants import Variant, concrete
 from tensat_dl.explore.dependence import layers
 from tensat_dl.explore.naming import Row
 from tensat_dl.explore.types import Estimate
+from tensat_dl.ir.graph import Attrs
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import DTYPES, TensorType
 from tensat_dl.lang import ast
@@ -57,7 +58,8 @@ class View:
         decode = frozen.decoder("Ints")
         self.handles = handles
         self._rows = rows
-        self._nodes: dict[int, list[Row]] = {}
+        self._by_class: dict[int, list[tuple[str, tuple[int, ...], Attrs]]] = {}
+        self._costs: dict[tuple[Any, ...], float] = {}
         self.types: dict[int, TensorType] = {}
         for row in frozen.rows("type_of"):
             vector = decode(row.output)
@@ -90,21 +92,32 @@ class View:
 
     def cost(self, handle: int, ops: set[str], estimate: Estimate) -> float:
         """Estimated milliseconds of the cheapest e-node of a class with one of these operators, without operands."""
-        if not self._nodes:
+        key = (handle, *sorted(ops))
+        if key not in self._costs:
+            costs = [
+                estimate(op, attrs, tuple(self.types[c] for c in children), self.types[handle])
+                for op, children, attrs in self._nodes().get(handle, ())
+                if op in ops and all(c in self.types for c in children)
+            ]
+            self._costs[key] = min(costs, default=0.0)
+        return self._costs[key]
+
+    def attributes(self, op: str, children: tuple[int, ...], handle: int) -> Attrs | None:
+        """The attributes of an e-node; None if there is none such."""
+        found = (attrs for o, c, attrs in self._nodes().get(handle, ()) if o == op and c == children)
+        return next(found, None)
+
+    def _nodes(self) -> dict[int, list[tuple[str, tuple[int, ...], Attrs]]]:
+        """Operator, operands and attributes of the e-nodes of each class, in an order of their own."""
+        if not self._by_class:
             for r in self._rows:
-                if r.output in self.handles:
-                    self._nodes.setdefault(self.handles[r.output], []).append(r)
-        costs = [
-            estimate(
-                r.constructor.op,
-                r.attrs,
-                tuple(self.types[self.handles[c]] for c in r.children),
-                self.types[handle],
-            )
-            for r in self._nodes.get(handle, ())
-            if r.constructor.op in ops and all(self.handles.get(c) in self.types for c in r.children)
-        ]
-        return min(costs, default=0.0)
+                if r.output in self.handles and all(c in self.handles for c in r.children):
+                    children = tuple(self.handles[c] for c in r.children)
+                    own = self._by_class.setdefault(self.handles[r.output], [])
+                    own.append((r.constructor.op, children, r.attrs))
+            for nodes in self._by_class.values():
+                nodes.sort(key=repr)
+        return self._by_class
 
     def stale(self, rule: RewriteRule, tensors: Mapping[str, int]) -> bool:
         """Whether a possible member is no longer to be seen by rules."""

@@ -8,17 +8,19 @@ an e-graph where the single-pattern rules have finished, what can be merged is v
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation, ruleset
+from tensat_dl.datalog.compiled import CompiledRule, ruleset
 from tensat_dl.datalog.engine import Engine, Frozen
 from tensat_dl.datalog.program import Program
 from tensat_dl.explore.groups import Group, View, find_groups
-from tensat_dl.explore.matches import oldest_first
 from tensat_dl.explore.naming import Row, Store
+from tensat_dl.explore.precount import Nodes, by_operator, most_matches
 from tensat_dl.explore.seeds import Partitions
+from tensat_dl.explore.selection import Selection
 from tensat_dl.explore.snapshot import TypeConflict, snapshot
 from tensat_dl.explore.targets import Facts, plan
 from tensat_dl.explore.types import Estimate, Feedback, Limits, RuleAlarm, Step
@@ -53,10 +55,16 @@ class Explorer:
     limits: Limits
     estimate: Estimate | None = None
     bans: dict[str, _Ban] = field(default_factory=dict)
-    applied: set[tuple[str, tuple[object, ...]]] = field(default_factory=set)
     notes: dict[str, None] = field(default_factory=dict)
     multi_done: int = 0
     quiet: int = 0  #: iterations since group and multi-pattern rules last ran
+    put_off: dict[str, int] = field(
+        default_factory=dict
+    )  #: matches by multi-pattern rule that are not tried yet
+    done: Counter[str] = field(default_factory=Counter)  #: matches by single-pattern rule that were applied
+    staged: dict[str, CompiledRule] = field(default_factory=dict)  #: rules whose matches are selected
+    alike: Nodes = field(default_factory=dict)  #: when they were last read
+    read: int = 0  #: how many there were then
     skipped: int = 0  #: matches of this iteration that would close a cycle
     filtered: int = 0  #: e-nodes on the filter list
 
@@ -67,6 +75,7 @@ class Explorer:
         started = time.perf_counter()
         self.program = Program(self.ops, self.rules, self.graph, self.limits.cycles != "none")
         self.store = Store(Engine(), self.program)
+        self.selection = Selection(self.store, self.limits, self.estimate)
         self.store.load_graph(self.graph)
         self.by_kind = {
             k: [r for r in self.program.rules if r.rule.kind == k] for k in ("single", "multi", "group")
@@ -74,7 +83,7 @@ class Explorer:
         stop: Stop | None = None if self.program.rules else "saturated"
         if stop is None and self.limits.iterations == 0:
             stop = "iterations"
-        if stop is None and self.nodes() >= self.limits.nodes:
+        if stop is None and self.selection.nodes() >= self.limits.nodes:
             stop = "nodes"
         yield self._step(started, [], stop)
         if stop is not None:
@@ -97,23 +106,18 @@ class Explorer:
     def refine(self, feedback: Feedback) -> Step | None:
         """Merges those members of each group that an answer computes, and of these the ones that need no copy.
 
-        What is new goes through the single-pattern rules. None if nothing is.
+        What is new goes through the single-pattern rules. None if nothing is. It may take a tenth more than the node
+        limit, which can have stopped the exploration.
         """
         started = time.perf_counter()
+        self.selection.limit = self.limits.nodes + self.limits.nodes // 10
         for rule in self.by_kind["group"]:
             self.store.engine.matches(ruleset("find", rule.name))
         frozen, rows, handles = self._freeze()
         view = View(frozen, rows, handles)
-        facts = Facts()
         stats: list[RuleStats] = []
-        for rule in self.by_kind["group"]:
-            before = len(facts.nodes)
-            done = self._group(rule, frozen, view, facts, feedback)
-            if done:
-                stats.append(RuleStats(rule.name, done, done, len(facts.nodes) - before, 0.0, REFINED))
-        if not stats:
+        if not self._group_all(frozen, view, stats, feedback):
             return None
-        self._load(facts)
         for _ in range(PATIENCE):
             changed, stop = self._singles(self.limits.iterations + 1, stats)
             if stop is not None or not changed:
@@ -121,12 +125,6 @@ class Explorer:
         return self._step(started, stats, None)
 
     # ---- one iteration -----------------------------------------------------------------------------------
-
-    def nodes(self) -> int:
-        """E-nodes in the engine."""
-        (sizes,) = self.store.engine.run("(print-size)")
-        names = {c.name for c in self.program.schema.constructors()}
-        return sum(n for name, n in sizes.sizes if name in names)
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Whether another iteration may find more, and a limit that bound."""
@@ -143,19 +141,26 @@ class Explorer:
 
     def _singles(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         changed = False
-        nodes = self.nodes()
+        nodes = self.selection.nodes()
         for rule in self.by_kind["single"]:
             ban = self.bans.setdefault(rule.name, _Ban())
             if ban.until > number:
                 stats.append(RuleStats(rule.name, 0, 0, 0, 0.0, f"sits out until iteration {ban.until}"))
                 continue
             started = time.perf_counter()
+            if nodes + self._may_add(rule, nodes) > self.selection.limit:
+                applied, full = self._selected(rule, stats)
+                changed, nodes = changed or applied > 0, self.selection.nodes()
+                if full:
+                    return True, "nodes"
+                continue
             counts, updated = self.store.engine.matches(ruleset("rule", rule.name))
             matches = sum(counts.values())
+            self.done[rule.name] += matches
             if not matches:
                 continue
             changed = changed or updated
-            now = self.nodes()
+            now = self.selection.nodes()
             note = ""
             if now - nodes > RULE_BUDGET << ban.times:
                 ban.times += 1
@@ -166,90 +171,103 @@ class Explorer:
                 RuleStats(rule.name, matches, matches, now - nodes, time.perf_counter() - started, note)
             )
             nodes = now
-            if nodes >= self.limits.nodes:
+            if nodes >= self.selection.limit:
                 return True, "nodes"
         self.store.engine.run("(run-schedule (saturate types))")
         return changed, None
 
+    def _may_add(self, rule: CompiledRule, size: int) -> int:
+        """How many e-nodes a single-pattern rule may add to an e-graph of this size, by what was last read of it."""
+        patterns = rule.rule.source.nodes
+        room = self.selection.limit - size
+        if size - self.read > room // 20:
+            self._freeze()
+        most = 1
+        for n in patterns:
+            alike = self.alike.get((n.op, len(n.args)))
+            if alike is None:
+                return 0
+            root = n.result in rule.rule.source.outputs
+            most *= len(alike.nodes) if root else alike.widest
+        if most * rule.new_nodes > room:
+            most = most_matches(rule.rule, self.alike) - self.done[rule.name]
+        return max(0, most) * rule.new_nodes
+
+    def _selected(self, rule: CompiledRule, stats: list[RuleStats]) -> tuple[int, bool]:
+        """Applies a single-pattern rule to as many matches as there is room for: to how many, and whether that left
+        some."""
+        started = time.perf_counter()
+        if rule.name not in self.staged:
+            self.staged[rule.name] = self.program.staged(rule.rule)
+            self.store.engine.run(self.staged[rule.name].text)
+        staged = self.staged[rule.name]
+        self.store.engine.find(staged)
+        frozen, _, handles = self._freeze()
+        waiting = self.selection.matches(staged, frozen, handles)
+        before = self.selection.nodes()
+        applied = self.selection.apply(staged, waiting, self.selection.limit)
+        if waiting:
+            note = self.selection.left(rule, len(waiting), applied)
+            new = self.selection.nodes() - before
+            stats.append(
+                RuleStats(rule.name, len(waiting), applied, new, time.perf_counter() - started, note)
+            )
+        return applied, applied < len(waiting)
+
     def _merges(self, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Group rules, and multi-pattern rules while k_multi allows, all on the e-graph as it is now."""
-        with_pairs = self.multi_done < self.limits.k_multi and bool(self.by_kind["multi"])
-        active = [*self.by_kind["group"], *(self.by_kind["multi"] if with_pairs else ())]
-        if not active:
+        k = self.limits.k_multi
+        multi = self.by_kind["multi"] if k is None or self.multi_done < k else []
+        if not self.by_kind["group"] and not multi:
             return False, None
-        for rule in active:
-            self.store.engine.find(rule)
-        frozen, rows, handles = self._freeze()
-        before = self.nodes()
-        changed = False
-        view = View(frozen, rows, handles)
-        facts = Facts()
-        group_stats = []
         for rule in self.by_kind["group"]:
-            started = time.perf_counter()
-            done = self._group(rule, frozen, view, facts)
-            if done:
-                group_stats.append((rule.name, done, len(facts.nodes), time.perf_counter() - started))
-        changed = bool(group_stats)
-        budget = self.limits.nodes - before - len(facts.nodes)
-        selected: list[tuple[CompiledRule, int, int]] = []
-        if with_pairs:
-            self.multi_done += 1
-            for rule in self.by_kind["multi"]:
-                total, chosen = self._select(rule, frozen, handles, budget)
-                budget -= chosen * rule.new_nodes
-                if total:
-                    selected.append((rule, total, chosen))
-        self._load(facts)
-        now = self.nodes()
-        previous = 0
-        for name, done, upto, seconds in group_stats:
-            stats.append(RuleStats(name, done, done, upto - previous, seconds))
-            previous = upto
-        for rule, total, chosen in selected:
-            started = time.perf_counter()
-            if chosen:
-                _, updated = self.store.engine.matches(ruleset("apply", rule.name))
-                changed = changed or updated
-            after = self.nodes()
-            note = ""
-            if chosen < total:
-                note = (
-                    f"{total - chosen} of {total} matches skipped: no room below {self.limits.nodes} e-nodes"
-                )
-                self.notes[f"rule {rule.name}: {note}"] = None
+            self.store.engine.find(rule)
+        if multi:
+            self.selection.find(multi, self._freeze()[2])
+        frozen, rows, handles = self._freeze()
+        view = View(frozen, rows, handles)
+        waiting = {
+            rule.name: self.selection.ordered(rule, self.selection.matches(rule, frozen, handles), view)
+            for rule in multi
+        }
+        changed = self._group_all(frozen, view, stats)
+        full = self.selection.nodes() >= self.limits.nodes
+        self.multi_done += bool(multi)
+        for rule in multi:
+            matches = waiting[rule.name]
+            if not matches:
+                continue
+            started, before = time.perf_counter(), self.selection.nodes()
+            applied = self.selection.apply(rule, matches, self.selection.share)
+            after = self.selection.nodes()
+            note = self.selection.left(rule, len(matches), applied)
             stats.append(
-                RuleStats(rule.name, total, chosen, after - now, time.perf_counter() - started, note)
+                RuleStats(
+                    rule.name, len(matches), applied, after - before, time.perf_counter() - started, note
+                )
             )
-            now = after
-        full = now >= self.limits.nodes or any(chosen < total for _, total, chosen in selected)
+            changed = changed or bool(applied)
+            full = full or (applied < len(matches) and not self.selection.room(rule, after))
         return changed, "nodes" if full else None
 
-    def _select(
-        self, rule: CompiledRule, frozen: Frozen, handles: dict[Any, int], budget: int
-    ) -> tuple[int, int]:
-        """Marks the matches of a multi-pattern rule that are applied, oldest operands first, within the budget."""
-        keys = self._matches(rule, frozen, handles)
-        room = max(0, budget // max(1, rule.new_nodes))
-        chosen = keys[:room]
-        self.applied.update((rule.name, k) for k in chosen)
-        self.store.engine.load(ok_relation(rule.name), chosen)
-        return len(keys), len(chosen)
-
-    def _matches(self, rule: CompiledRule, frozen: Frozen, handles: dict[Any, int]) -> list[tuple[int, ...]]:
-        """The matches in a rule's relation that have not been applied, by handles, oldest operands first."""
-        keys: set[tuple[int, ...]] = set()
-        for row in frozen.rows(match_relation(rule.name)):
-            tensors = row.inputs[: len(rule.tensors)]
-            if all(t in handles for t in tensors):
-                keys.add(tuple(handles[t] for t in tensors))
-        if rule.mirror is not None:  # of a match and its mirror image the first
-            images = {k: tuple(k[i] for i in rule.mirror) for k in keys}
-            keys = {k for k, image in images.items() if k <= image or image not in images}
-            if rule.pointless_alone:
-                keys = {k for k in keys if k != images[k]}
-        keys = {k for k in keys if (rule.name, k) not in self.applied}
-        return oldest_first(keys)
+    def _group_all(
+        self, frozen: Frozen, view: View, stats: list[RuleStats], feedback: Feedback | None = None
+    ) -> bool:
+        """Applies every group rule; whether there was something to apply one to."""
+        facts = Facts()
+        size = self.selection.nodes()
+        note = "" if feedback is None else REFINED
+        before = len(stats)
+        for rule in self.by_kind["group"]:
+            if size + len(facts.nodes) > self.selection.limit:
+                break
+            started, first = time.perf_counter(), len(facts.nodes)
+            done = self._group(rule, frozen, view, facts, feedback)
+            if done:
+                seconds = time.perf_counter() - started
+                stats.append(RuleStats(rule.name, done, done, len(facts.nodes) - first, seconds, note))
+        self._load(facts)
+        return len(stats) > before
 
     def _group(
         self, rule: CompiledRule, frozen: Frozen, view: View, facts: Facts, feedback: Feedback | None = None
@@ -257,7 +275,7 @@ class Explorer:
         """Applies a group rule; to how many groups."""
         done = 0
         for key, group in self._groups(rule, frozen, view, feedback):
-            self.applied.add(key)
+            self.selection.applied.add(key)
             target = plan(rule, group, view, self.ops)
             if target is not None:
                 facts.add(target, self.store)
@@ -291,7 +309,7 @@ class Explorer:
                     operands = (h for m in members for _, h in m.tensors)
                     attrs = map(repr, group.attrs.values())
                     key = (rule.name, (*group.shared.values(), *operands, *attrs))
-                    if key not in self.applied:
+                    if key not in self.selection.applied:
                         yield key, group.of(members)
 
     def _load(self, facts: Facts) -> None:
@@ -313,6 +331,8 @@ class Explorer:
         handles = self.store.name_classes(frozen, rows)
         if len(handles) != known:
             frozen = self.store.engine.freeze()
+        self.alike = by_operator((r.constructor.op, r.output, r.children) for r in rows)
+        self.read = len(rows)
         return frozen, rows, handles
 
     def _settled(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
@@ -322,7 +342,7 @@ class Explorer:
     def _step(self, started: float, stats: list[RuleStats], stop: Stop | None) -> Step:
         frozen, rows, handles = self._settled()
         try:
-            egraph, names = snapshot(self.store, frozen, rows, handles, self.graph, self.limits.nodes)
+            egraph, names = snapshot(self.store, frozen, rows, handles, self.graph, self.selection.limit)
         except TypeConflict:
             applied = ", ".join(sorted({s.rule for s in stats if s.applied})) or "none"
             raise RuleAlarm(
@@ -332,4 +352,7 @@ class Explorer:
         iteration = Iteration(
             egraph.num_nodes, egraph.num_classes, seconds, tuple(stats), self.skipped, self.filtered
         )
-        return Step(iteration, egraph, stop, tuple(self.notes), names)
+        left = self.selection.put_off.items()
+        notes = [f"rule {name}: {n:,} matches were not tried" for name, n in left if n]
+        notes = [*self.notes, *self.selection.restricted.values(), *notes]
+        return Step(iteration, egraph, stop, tuple(notes), names)

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 
 from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.datalog.groups import member
+from tensat_dl.datalog.variants import Variant
 from tensat_dl.explore.groups import Group, View
 from tensat_dl.explore.naming import NewNode, Store
 from tensat_dl.explore.types import Estimate
 from tensat_dl.ir.graph import Attrs, AttrValue
+from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.table import OpDecl, OpTable, coerce
 from tensat_dl.ops.typing import infer
@@ -51,13 +53,17 @@ class Target:
 
 def plan(compiled: CompiledRule, group: Group, view: View, ops: OpTable) -> Target | None:
     """The target for a group; None if the rule does not apply to the whole group."""
-    rule = view.instance(compiled.rule, len(group.members))
     variant = view.check(compiled.rule, group, ops)
     if variant is None:
         return None
     names = dict(group.shared)
     for k, m in enumerate(group.members):
         names |= {member(n, k): h for n, h in m.tensors}
+    return target_of(view.instance(compiled.rule, len(group.members)), names, variant, view, ops)
+
+
+def target_of(rule: RewriteRule, names: dict[str, int], variant: Variant, view: View, ops: OpTable) -> Target:
+    """The target of a rule for the tensors ``names``, typed by ``variant``."""
     types = {n: view.types[h] for n, h in names.items()}
     constant = {n for n, h in names.items() if h in view.weights}
     # An output of the target may have the name of the source's: what the target builds comes first there.

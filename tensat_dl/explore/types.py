@@ -25,12 +25,12 @@ CYCLES: tuple[Cycles, ...] = get_args(Cycles)
 @dataclass(frozen=True, slots=True)
 class Limits:
     """When to stop, and what may grow. ``k_multi`` is the number of iterations in which multi-pattern rules are
-    applied (paper, section 4). Seconds count wall-clock time of the exploration; bytes the worker's resident
-    memory."""
+    applied (paper, section 4), None for all of them. Seconds count wall-clock time of the exploration; bytes the
+    worker's resident memory."""
 
     nodes: int = 50_000
     iterations: int = 15
-    k_multi: int = 1
+    k_multi: int | None = 1
     seconds: float | None = None
     memory: int | None = None
     cycles: Cycles = "none"

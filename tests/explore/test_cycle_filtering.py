@@ -334,7 +334,7 @@ def test_an_iteration_does_not_overshoot_the_limit(cycles: Cycles, limit: int) -
     )
     steps = []
     for step in explorer.run():
-        assert explorer.nodes() <= limit
+        assert explorer.selection.nodes() <= limit
         steps.append(step)
     assert steps[-1].stop == "nodes"
     assert any("no room" in note for note in steps[-1].notes)

@@ -1,0 +1,146 @@
+"""Matches are counted before they are looked at, and chosen where not all can be applied."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensat_dl.cost import CostModel, load_device
+from tensat_dl.explore import selection
+from tensat_dl.explore.loop import Explorer
+from tensat_dl.explore.precount import Table, by_operator, join_size, most_matches, oldest_within
+from tensat_dl.explore.types import Limits
+from tensat_dl.ir.graph import Graph
+from tests.explore.graphs import graph_of, library, pack, program_of, rules_named, steps_of
+
+COLUMNS = ("x", "y", "z", "w")
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[Table]:
+    """Up to three tables of small values, with columns in common."""
+    out = []
+    for _ in range(draw(st.integers(1, 3))):
+        columns = draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=3, unique=True))
+        row = st.tuples(*[st.integers(0, 2)] * len(columns))
+        out.append(Table(tuple(columns), draw(st.lists(row, max_size=6, unique=True))))
+    return out
+
+
+def joined(found: list[Table]) -> list[dict[str, Hashable]]:
+    """The natural join, by trying every combination of rows."""
+    out = []
+    for rows in product(*(t.rows for t in found)):
+        merged: dict[str, Hashable] = {}
+        cells = [(c, v) for t, r in zip(found, rows, strict=True) for c, v in zip(t.columns, r, strict=True)]
+        if all(merged.setdefault(c, v) == v for c, v in cells):
+            out.append(merged)
+    return out
+
+
+@given(tables())
+def test_the_size_of_a_join(found: list[Table]) -> None:
+    assert join_size(found) == len(joined(found))
+
+
+@given(tables(), st.integers(0, 20))
+def test_a_join_is_restricted_to_the_oldest_that_fit(found: list[Table], limit: int) -> None:
+    owners = [t.columns[0] for t in found]
+    ages: dict[Hashable, int] = {0: 5, 1: 3, 2: 9}
+    old = oldest_within(found, owners, ages, limit)
+
+    def size(known: set[int]) -> int:
+        return len([m for m in joined(found) if all(ages[m[o]] in known for o in owners)])
+
+    assert size(set(old)) <= limit
+    there = sorted({ages[r[0]] for t in found for r in t.rows})
+    assert old == there[: len(old)]
+    if len(old) < len(there):
+        assert size(set(there[: len(old) + 1])) > limit
+
+
+def test_the_matches_of_a_pattern_are_counted_through_e_classes() -> None:
+    (rule,) = [r for r in program_of("rule r { ewadd(relu(x), relu(y)) => relu(x) }").rules if r.name == "r"]
+    nodes = by_operator(
+        [("relu", 1, (0,)), ("relu", 1, (7,)), ("relu", 2, (0,)), ("ewadd", 3, (1, 2)), ("ewadd", 3, (1, 1))]
+    )
+    assert most_matches(rule, nodes) == 2 * 1 + 2 * 2
+    assert most_matches(rule, by_operator([("relu", 1, (0,))])) == 0
+
+
+# ---- what is applied first ------------------------------------------------------------------------------------
+
+
+def pairs_of_products() -> Graph:
+    """Products that share their left operand: a small one, and a large one, which is read twice."""
+    return graph_of("""
+  input x : f32[1, 8]
+  input y : f32[2048, 512]
+  weight a : f32[8, 8]
+  weight b : f32[8, 8]
+  weight c : f32[512, 8]
+  weight d : f32[512, 8]
+  output x @ a, x @ b, y @ c, y @ d""")
+
+
+@pytest.mark.parametrize("estimated", [True, False])
+def test_matches_that_save_most_come_first(estimated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = CostModel(library().ops, load_device("h100"))
+    graph = pairs_of_products()
+    limits = Limits(nodes=100, iterations=4, k_multi=1)
+    monkeypatch.setattr(selection, "MULTI_SHARE", 0.04)  # one match
+    rules = rules_named("pair-matmul-left")
+    explorer = Explorer(graph, library().ops, rules, limits, model.estimate if estimated else None)
+    last = list(explorer.run())[-1]
+    merged = {t.shape for (t,) in last.egraph.types} & {(1, 16), (2048, 16)}
+    assert merged == {(2048, 16) if estimated else (1, 16)}
+    assert "rule pair-matmul-left: 1 matches were not tried" in last.notes
+
+
+def test_what_was_put_off_is_tried_in_the_next_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "MULTI_SHARE", 0.04)
+    rules = rules_named("pair-matmul-left")
+    steps = steps_of(pairs_of_products(), rules, Limits(nodes=100, iterations=3, k_multi=None))
+    merged = [{t.shape for (t,) in s.egraph.types} & {(1, 16), (2048, 16)} for s in steps]
+    assert [len(m) for m in merged[:3]] == [0, 1, 2]
+    notes = [[r.note for r in s.iteration.rules] for s in steps]
+    assert notes[1] == ["1 of 2 matches put off: the rule has used its share of this iteration"]
+
+
+def test_a_join_with_too_many_matches_is_run_on_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "JOIN_SHARE", 0.05)
+    weights = "\n".join(f"  weight w{i} : f32[4, 4]" for i in range(6))
+    graph = graph_of(
+        f"  input x : f32[2, 4]\n{weights}\n  output " + ", ".join(f"x @ w{i}" for i in range(6))
+    )
+    rules = rules_named("pair-matmul-left")
+    last = steps_of(graph, rules, Limits(nodes=100, iterations=9, k_multi=1))[-1]
+    merged = {t.shape for (t,) in last.egraph.types if t.shape[0] == 2 and t.shape[1] > 4}
+    assert merged == {(2, 8)}
+    (note,) = [n for n in last.notes if "too many to look at" in n]
+    assert "those among the oldest" in note
+    everything = steps_of(graph, rules, Limits(nodes=1000, iterations=9, k_multi=1))[-1]
+    assert everything.egraph.num_nodes > last.egraph.num_nodes
+
+
+# ---- the node limit ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("limit", "k_multi"), [(40, 1), (150, 1), (40, None), (150, None), (700, None)])
+def test_no_iteration_overshoots_the_node_limit(limit: int, k_multi: int | None) -> None:
+    weights = "\n".join(f"  weight w{i} : f32[4, 4]" for i in range(5))
+    total = " + ".join(f"relu(x @ w{i})" for i in range(5))
+    graph = graph_of(f"  input x : f32[2, 4]\n{weights}\n  output {total}")
+    limits = Limits(nodes=limit, iterations=9, k_multi=k_multi)
+    explorer = Explorer(graph, library().ops, pack("taso"), limits)
+    stops = []
+    for step in explorer.run():
+        assert explorer.selection.nodes() <= 1.1 * limit
+        assert step.egraph.num_nodes <= limit
+        stops.append(step.stop)
+    assert stops[-1] == "nodes"
+    assert step.egraph.num_nodes > 0.8 * limit
