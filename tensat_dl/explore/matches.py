@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from tensat_dl.explore.cycles import Output
-from tensat_dl.explore.groups import Facts
 from tensat_dl.explore.postfilter import ENode
+from tensat_dl.explore.targets import Facts
 from tensat_dl.ir.rule import RewriteRule
 
 Tensor = TypeVar("Tensor", str, int)
