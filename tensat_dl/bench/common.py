@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -46,10 +47,16 @@ class Report:
     machine: Mapping[str, Any]
     rows: Sequence[Row]
 
-    def write(self, path: str) -> None:
+    def write(self, path: str | None) -> None:
         from tensat_dl.files import write
 
-        write(path, json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
+        if path is not None:
+            write(path, json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
+
+    def keep(self, path: str | None) -> None:
+        """Writes what there is so far: a benchmark that is interrupted does not lose it."""
+        if path != "-":
+            self.write(path)
 
 
 def machine() -> dict[str, Any]:
@@ -112,11 +119,18 @@ def measure_all(
     rows: list[Row] = []
     for variant in variants:
         job = {**arguments, **variant}
+        _say(", ".join(f"{k} {v}" for k, v in _identity(job).items()))
         try:
             rows.append(apart(function, seconds, **job))
         except Failed as e:
             rows.append({**_identity(job), "error": str(e)})
     return rows
+
+
+def _say(what: str) -> None:
+    """What is being measured, to whoever waits at a terminal."""
+    if sys.stderr.isatty():
+        click.echo(f"measuring {what}", err=True)
 
 
 def _identity(job: Mapping[str, Any]) -> Row:
@@ -153,8 +167,6 @@ def cost_kind(rows: Sequence[Row], device: str) -> str:
 
 def finish(report: Report, table: Table, notes: Sequence[str], json_path: str | None) -> int:
     """Prints a benchmark's table and writes its file; exit code 1 if a measurement failed."""
-    import sys
-
     from rich.console import Console
 
     stream = sys.stderr if json_path == "-" else sys.stdout
@@ -164,8 +176,7 @@ def finish(report: Report, table: Table, notes: Sequence[str], json_path: str | 
     console.print(table)
     for note in notes:
         console.print(note, markup=False, highlight=False)
-    if json_path is not None:
-        report.write(json_path)
+    report.write(json_path)
     failed = [r for r in report.rows if "error" in r]
     for row in failed:
         what = ", ".join(f"{k} {row[k]}" for k in ("model", "rules", "k_multi", "cycles") if k in row)

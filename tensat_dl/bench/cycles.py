@@ -69,6 +69,13 @@ def command(
     table = Table(title=f"Cycle filtering, rules {pack}; {device}", show_lines=True)
     for heading in ("model", "k_multi", *WAYS):
         table.add_column(heading, justify="left" if heading == "model" else "right")
+    options = {
+        "rules": pack,
+        "k_multi": k_multi,
+        "max_nodes": max_nodes,
+        "time_limit": time_limit,
+        "device": device,
+    }
     rows: list[Row] = []
     for model in models or ABLATION:
         for k in range(1, k_multi + 1):
@@ -85,10 +92,10 @@ def command(
                 extract_seconds=time_limit,
             )
             rows += found
+            Report("cycles", options, machine(), rows).keep(json_path)
             table.add_row(model, str(k), *map(cell, found))
-    options = {"rules": pack, "k_multi": k_multi, "max_nodes": max_nodes, "time_limit": time_limit}
     notes = [*NOTES, cost_kind(rows, device)]
-    return finish(Report("cycles", {**options, "device": device}, machine(), rows), table, notes, json_path)
+    return finish(Report("cycles", options, machine(), rows), table, notes, json_path)
 
 
 def cell(row: Row) -> str:

@@ -68,6 +68,7 @@ def command(
     headings = ("model", "k_multi", "e-nodes", "combinations", "matches")
     for heading in (*headings, "product", "hash join", "find", "+read", "faster", "with read"):
         table.add_column(heading, justify="left" if heading == "model" else "right")
+    options = {"rules": pack, "k_multi": k_multi, "runs": runs, "time_limit": time_limit}
     rows: list[Row] = []
     for model in models or ABLATION:
         found = measure_all(
@@ -80,9 +81,9 @@ def command(
             time_limit=time_limit,
         )
         rows += found
+        Report("join", options, machine(), rows).keep(json_path)
         for row in found:
             table.add_row(*cells(row))
-    options = {"rules": pack, "k_multi": k_multi, "runs": runs, "time_limit": time_limit}
     return finish(Report("join", options, machine(), rows), table, NOTES, json_path)
 
 

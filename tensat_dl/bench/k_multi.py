@@ -66,6 +66,13 @@ def command(
     table = Table(title=f"Rules {pack} by k_multi, and groups; {device}", show_lines=True)
     for heading in ("model", "input", *(f"k_multi {k}" for k in range(k_multi + 1)), "groups"):
         table.add_column(heading, justify="left" if heading == "model" else "right")
+    options = {
+        "rules": pack,
+        "k_multi": k_multi,
+        "max_nodes": max_nodes,
+        "time_limit": time_limit,
+        "device": device,
+    }
     rows: list[Row] = []
     for model in models or MODELS:
         found = measure_all(
@@ -79,11 +86,11 @@ def command(
             extract_seconds=time_limit,
         )
         rows += found
+        Report("k-multi", options, machine(), rows).keep(json_path)
         before = next((f"{r['before']:.4f}" for r in found if "before" in r), "-")
         table.add_row(model, before, *map(cell, found))
-    options = {"rules": pack, "k_multi": k_multi, "max_nodes": max_nodes, "time_limit": time_limit}
     notes = [*NOTES, cost_kind(rows, device)]
-    return finish(Report("k-multi", {**options, "device": device}, machine(), rows), table, notes, json_path)
+    return finish(Report("k-multi", options, machine(), rows), table, notes, json_path)
 
 
 def cell(row: Row) -> str:
