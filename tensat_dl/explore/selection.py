@@ -23,6 +23,8 @@ from tensat_dl.explore.types import Estimate, Limits
 
 #: A multi-pattern rule may add this share of the node limit in one iteration; its other matches wait for the next.
 MULTI_SHARE = 0.2
+#: The least that it may add, so that small limits don't bind twice.
+MULTI_FLOOR = 1_000
 #: A join with more matches than this times the node limit is restricted to older e-classes.
 JOIN_SHARE = 4
 
@@ -45,7 +47,7 @@ class Selection:
     @property
     def share(self) -> int:
         """E-nodes that a multi-pattern rule may add in one iteration."""
-        return int(self.limits.nodes * MULTI_SHARE)
+        return max(MULTI_FLOOR, int(self.limits.nodes * MULTI_SHARE))
 
     def nodes(self) -> int:
         """E-nodes in the engine."""

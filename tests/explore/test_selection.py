@@ -91,8 +91,8 @@ def pairs_of_products() -> Graph:
 def test_matches_that_save_most_come_first(estimated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     model = CostModel(library().ops, load_device("h100"))
     graph = pairs_of_products()
-    limits = Limits(nodes=100, iterations=4, k_multi=1)
-    monkeypatch.setattr(selection, "MULTI_SHARE", 0.04)  # one match
+    limits = Limits(nodes=20, iterations=4, k_multi=1)
+    monkeypatch.setattr(selection, "MULTI_FLOOR", 4)  # one match
     rules = rules_named("pair-matmul-left")
     explorer = Explorer(graph, library().ops, rules, limits, model.estimate if estimated else None)
     last = list(explorer.run())[-1]
@@ -102,9 +102,9 @@ def test_matches_that_save_most_come_first(estimated: bool, monkeypatch: pytest.
 
 
 def test_what_was_put_off_is_tried_in_the_next_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "MULTI_SHARE", 0.04)
+    monkeypatch.setattr(selection, "MULTI_FLOOR", 4)
     rules = rules_named("pair-matmul-left")
-    steps = steps_of(pairs_of_products(), rules, Limits(nodes=100, iterations=3, k_multi=None))
+    steps = steps_of(pairs_of_products(), rules, Limits(nodes=20, iterations=3, k_multi=None))
     merged = [{t.shape for (t,) in s.egraph.types} & {(1, 16), (2048, 16)} for s in steps]
     assert [len(m) for m in merged[:3]] == [0, 1, 2]
     notes = [[r.note for r in s.iteration.rules] for s in steps]
