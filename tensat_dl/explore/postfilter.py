@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensat_dl.datalog.engine import Frozen
 from tensat_dl.explore.cycles import ClassGraph
@@ -25,19 +25,14 @@ from tensat_dl.ir.graph import Attrs
 Key = tuple[str, Attrs, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class ENode:
-    """An e-node by handles, its row, and its age: the number of those that were there before it."""
+class ENode(NamedTuple):
+    """An e-node by handles. (A tuple, as an exploration makes some for each e-node in each iteration.)"""
 
-    row: Row
+    age: int  #: the number of e-nodes that were there before it
     own: int
     children: tuple[int, ...]
-    age: int
-
-    @property
-    def grounded(self) -> bool:
-        """Whether it can be its e-class's derivation: all its children are older e-classes."""
-        return all(c < self.own for c in self.children)
+    grounded: bool  #: whether it can be its e-class's derivation: all its children are older e-classes
+    row: Row
 
 
 @dataclass
@@ -51,18 +46,25 @@ class Ages:
     def enodes(self, frozen: Frozen, rows: Sequence[Row], handles: Mapping[Any, int]) -> list[ENode]:
         """All e-nodes, oldest first. New ones of one iteration are ordered by their operands, oldest first."""
         self._recanonicalise(frozen, handles)
-        new: list[tuple[tuple[int, ...], str, str, Key]] = []
-        found: list[tuple[Key, int, Row]] = []
+        new: list[tuple[int, int, tuple[int, ...], str, str, Key]] = []
+        keys: list[Key] = []
         for r in rows:
-            own, children = handles[r.output], tuple(handles[c] for c in r.children)
+            children = tuple([handles[c] for c in r.children])
             key = (r.constructor.name, r.attrs, children)
-            found.append((key, own, r))
+            keys.append(key)
             if key not in self.known:
-                new.append(((max((own, *children)), own, *children), key[0], repr(r.attrs), key))
-        for *_, key in sorted(new, key=lambda n: n[:3]):
+                own = handles[r.output]
+                new.append((max((own, *children)), own, children, key[0], repr(r.attrs), key))
+        for *_, key in sorted(new, key=lambda n: n[:5]):
             self.known[key] = self.count
             self.count += 1
-        return sorted((ENode(r, own, key[2], self.known[key]) for key, own, r in found), key=lambda n: n.age)
+        found = []
+        for key, r in zip(keys, rows, strict=True):
+            own, children = handles[r.output], key[2]
+            grounded = not children or max(children) < own
+            found.append(ENode(self.known[key], own, children, grounded, r))
+        found.sort(key=lambda n: n.age)
+        return found
 
     def _recanonicalise(self, frozen: Frozen, handles: Mapping[Any, int]) -> None:
         number = frozen.decoder("i64")
@@ -92,8 +94,8 @@ def restorable(enodes: Iterable[ENode]) -> list[ENode]:
 
 
 def cyclic(enodes: Iterable[ENode]) -> list[ENode]:
-    """E-nodes without which there is no cycle: of each cycle found, the one that was added last."""
-    alive = [n for n in enodes if not n.row.subsumed]
+    """Those of an e-graph's e-nodes without which it has no cycle: of each cycle found, the last one added."""
+    alive = list(enodes)
     protected: dict[int, int] = {}
     for n in alive:
         if n.grounded:
@@ -168,11 +170,10 @@ def _steps(enodes: Sequence[ENode]) -> Iterator[tuple[ENode, int]]:
 
 
 def class_graph(enodes: Iterable[ENode]) -> ClassGraph:
-    """Which e-classes each e-class depends on, over e-nodes that are not on the filter list."""
+    """Which e-classes each e-class depends on."""
     graph: dict[int, set[int]] = {}
     for n in enodes:
-        if not n.row.subsumed:
-            graph.setdefault(n.own, set()).update(n.children)
+        graph.setdefault(n.own, set()).update(n.children)
     return graph
 
 
