@@ -119,8 +119,12 @@ def _staged(writer: Writer, filtered: bool) -> CompiledRule:
     match = f"({' '.join([m, *(variable(t) for t in tensors), *(n for _, n in columns)])})"
     body.append(match)
     action = writer.actions(terms)
-    if filtered:  # the row of a match says that it is not applied yet, and that of a permission is used up
-        action += [f"(delete {match})", f"(delete ({' '.join([ok, *handles])}))"]
+    image = mirror(rule, schema.ops, tensors)
+    if filtered:
+        action.append(f"(delete ({' '.join([ok, *handles])}))")
+        # A match that is applied need not be looked at again, unless it tells that another one is its mirror image.
+        if image is None:
+            action.append(f"(delete {match})")
     lines.append(
         f"(rule ({(chr(10) + '       ').join(body)})\n      ({(chr(10) + '       ').join(action)})\n"
         f'      :ruleset {apply} :name "apply {rule.name}")'
@@ -131,7 +135,7 @@ def _staged(writer: Writer, filtered: bool) -> CompiledRule:
         tensors,
         tuple(columns),
         len(rule.target.nodes),
-        mirror=mirror(rule, schema.ops, tensors),
+        mirror=image,
     )
 
 
