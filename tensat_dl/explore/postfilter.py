@@ -1,7 +1,7 @@
 """The filter list: e-nodes that are taken out of the e-graph so that it has no cycle (paper, algorithm 2).
 
-Cycles are collected by depth-first search, and of each the e-node that was added last goes on the list, until no
-cycle is left. The engine keeps such e-nodes subsumed: no rule sees them, but adding one again finds its e-class.
+Cycles are looked for depth first, and of each the e-node that was added last goes on the list, until no cycle is
+left. The engine keeps such e-nodes subsumed: no rule sees them, but adding one again finds its e-class.
 
 In each e-class one e-node is protected. Handles number e-classes so that each has an e-node whose children are all
 older (see `tensat_dl.explore.naming`), and uniting e-classes keeps it that way; the one of these that was added first
@@ -94,22 +94,54 @@ def restorable(enodes: Iterable[ENode]) -> list[ENode]:
 
 
 def cyclic(enodes: Iterable[ENode]) -> list[ENode]:
-    """Those of an e-graph's e-nodes without which it has no cycle: of each cycle found, the last one added."""
+    """Those of an e-graph's e-nodes without which it has no cycle: of each cycle found, the last one added.
+
+    One depth-first pass is enough. When an e-node of a cycle goes, the search takes itself back to that e-node's
+    e-class and continues there. What it has finished with leads to no e-class of the current path, so no cycle is
+    closed later by what was finished before.
+    """
     alive = list(enodes)
     protected: dict[int, int] = {}
     for n in alive:
         if n.grounded:
             protected.setdefault(n.own, n.age)
-    may_go = {n.age for n in alive if protected[n.own] != n.age}
+    by_class = _on_cycles(alive)
     gone: dict[int, ENode] = {}
-    while True:
-        left = _on_cycles([n for n in alive if n.age not in gone])
-        if not left:
-            return list(gone.values())
-        for cycle in _cycles(left):
-            if not any(n.age in gone for n in cycle):
-                last = max((n for n in cycle if n.age in may_go), key=lambda n: n.age)
+    done: set[int] = set()
+    for start in sorted(by_class):
+        if start in done:
+            continue
+        path = [start]
+        depth = {start: 0}  # e-classes of the path, by their position on it
+        steps = [_steps(by_class[start])]
+        taken: list[ENode] = []  # how each one leads to the next
+        while path:
+            for n, d in steps[-1]:
+                if n.age in gone or d in done or d not in by_class:
+                    continue
+                if d not in depth:
+                    depth[d] = len(path)
+                    path.append(d)
+                    steps.append(_steps(by_class[d]))
+                    taken.append(n)
+                    break
+                cycle = [*taken[depth[d] :], n]
+                last = max((m for m in cycle if protected[m.own] != m.age), key=lambda m: m.age)
                 gone[last.age] = last
+                if last is not n:
+                    keep = depth[last.own] + 1
+                    for c in path[keep:]:
+                        del depth[c]
+                    del path[keep:], steps[keep:], taken[keep - 1 :]
+                    break
+            else:
+                c = path.pop()
+                steps.pop()
+                del depth[c]
+                done.add(c)
+                if taken:
+                    taken.pop()
+    return list(gone.values())
 
 
 def _on_cycles(enodes: Sequence[ENode]) -> dict[int, list[ENode]]:
@@ -134,35 +166,6 @@ def _on_cycles(enodes: Sequence[ENode]) -> dict[int, list[ENode]]:
                     if not count[p]:
                         ready.append(p)
     return {c: [n for n in ns if left.intersection(n.children)] for c, ns in by_class.items() if c in left}
-
-
-def _cycles(by_class: Mapping[int, Sequence[ENode]]) -> Iterator[list[ENode]]:
-    """The cycles that one depth-first pass closes, each as its e-nodes."""
-    done: set[int] = set()
-    for start in sorted(by_class):
-        if start in done:
-            continue
-        depth = {start: 0}  # e-classes of the current path, by their position on it
-        path: list[ENode] = []  # how each one leads to the next
-        stack = [_steps(by_class[start])]
-        where = [start]
-        while stack:
-            for n, d in stack[-1]:
-                if d in depth:
-                    yield [*path[depth[d] :], n]
-                elif d not in done and d in by_class:
-                    depth[d] = len(stack)
-                    path.append(n)
-                    where.append(d)
-                    stack.append(_steps(by_class[d]))
-                    break
-            else:
-                stack.pop()
-                c = where.pop()
-                del depth[c]
-                done.add(c)
-                if path:
-                    path.pop()
 
 
 def _steps(enodes: Sequence[ENode]) -> Iterator[tuple[ENode, int]]:
