@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensat_dl.datalog.compiled import match_relation, ok_relation
-from tensat_dl.explore.explore import explore
+from tensat_dl.explore.explore import exploring
 from tensat_dl.explore.filtered import FilteredExplorer
 from tensat_dl.explore.postfilter import subsume
 from tensat_dl.explore.types import Cycles, Limits, Step
@@ -392,7 +392,8 @@ def test_equal_runs_are_equal_and_the_notes_count_the_filter_list(cycles: Cycles
     )
     limits = Limits(nodes=200, iterations=4, cycles=cycles)
     here = steps_of(graph, rules, limits)[-1]
-    there = explore(graph, library().ops, rules, limits)
+    with exploring(graph, library().ops, rules, limits) as exploration:
+        there = exploration.run()
     for name in ("op", "attrs", "roots", "origin"):
         assert getattr(here.egraph, name) == getattr(there.egraph, name)
     assert here.egraph.children.tolist() == there.egraph.children.tolist()
