@@ -132,7 +132,6 @@ def main() -> int:
         LANGUAGE.parent / "results.md": {
             "join": tables.join,
             "cycles": tables.cycles,
-            "k-multi": tables.k_multi,
         },
     }
     outdated = False
