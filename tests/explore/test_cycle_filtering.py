@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensat_dl.datalog.compiled import match_relation
+from tensat_dl.datalog.compiled import match_relation, ok_relation
 from tensat_dl.explore.explore import exploring
 from tensat_dl.explore.filtered import FilteredExplorer
 from tensat_dl.explore.postfilter import subsume
@@ -230,15 +230,38 @@ def test_a_skipped_match_is_reported_and_tried_again(cycles: Cycles) -> None:
 
 @each_filter
 def test_an_applied_match_leaves_nothing_behind(cycles: Cycles) -> None:
-    program = program_of(rule("pair-left") + "\ngraph g { input x : f32[2, 2]\n weight u : f32[2, 3]\n"
-                         " weight v : f32[2, 4]\n output matmul(x, u), matmul(x, v) }")  # fmt: skip
-    (own,) = (r for r in program.rules if r.name == "pair-left")
-    explorer = FilteredExplorer(graph_in(program), program.ops, (own,), Limits(cycles=cycles))
-    for _ in explorer.run():
-        pass
-    # What is left is each matmul with itself; mirror images are not looked for.
-    assert explorer.store.engine.freeze().size(match_relation("pair-left")) == 2
-    assert explorer.store.engine.freeze().size("ok:pair-left") == 0
+    program = program_of(
+        rule("associate")
+        + "\ngraph g { input x : f32[2, 2]\n weight u : f32[2, 3]\n output (x @ u) @ transpose(u; perm = [1, 0]) }"
+    )
+    own = tuple(r for r in program.rules if r.name == "associate")
+    explorer = FilteredExplorer(graph_in(program), program.ops, own, Limits(cycles=cycles))
+    applied = sum(r.applied for step in explorer.run() for r in step.iteration.rules)
+    frozen = explorer.store.engine.freeze()
+    assert applied > 0
+    assert frozen.size(match_relation("associate")) == frozen.size(ok_relation("associate")) == 0
+
+
+@each_filter
+def test_a_symmetric_rule_takes_every_pair_once_in_all_iterations(cycles: Cycles) -> None:
+    """The rule is false, but its target is no source of it."""
+    program = program_of("""
+rule r {
+  a = relu(x)
+  b = relu(y)
+  =>
+  m = tanh(concat(x, y; axis = 0))
+  (a, b) = split(m; axis = 0, sizes = [dim(x, 0), dim(y, 0)])
+}
+graph g {
+  input x : f32[2, 2]
+  input y : f32[3, 2]
+  input z : f32[4, 2]
+  output relu(x), relu(y), relu(z)
+}""")
+    own = [r for r in program.rules if r.name == "r"]
+    steps = steps_of(graph_in(program), own, Limits(k_multi=4, cycles=cycles), program.ops)
+    assert [sum(r.applied for r in s.iteration.rules) for s in steps] == [0, 3, 0]
 
 
 @each_filter
