@@ -26,7 +26,7 @@ MULTI_SHARE = 0.2
 #: The least that it may add, so that small limits don't bind twice.
 MULTI_FLOOR = 1_000
 #: A join with more matches than this times the node limit is restricted to older e-classes.
-JOIN_SHARE = 4
+JOIN_SHARE = 1
 
 
 @dataclass
