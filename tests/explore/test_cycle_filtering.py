@@ -279,6 +279,8 @@ def test_what_is_filtered_is_not_matched(cycles: Cycles) -> None:
     held = explorer.by_kind["single"].pop(1)
     assert held.name == "sees"
     assert next(steps).iteration.filtered == 1
+    hidden = [r for r in explorer.store.rows(explorer.store.engine.freeze()) if r.subsumed]
+    assert [r.constructor.op for r in hidden] == ["transpose"]
     explorer.by_kind["single"].append(held)
     last = list(steps)[-1]
     assert "sqrt" not in last.egraph.op
@@ -311,6 +313,18 @@ def test_a_filtered_node_that_becomes_the_only_one_comes_back(cycles: Cycles) ->
     assert explorer.filtered == 0
     # Rules see it again.
     assert explorer.store.engine.matches("find:seen")[0] == {"seen": 1}
+
+
+def test_nodes_that_become_one_have_the_age_of_the_older() -> None:
+    explorer, _ = filtered_explorer("vanilla")
+    older, newer = (n.age for n in explorer.enodes if n.row.constructor.op == "relu")
+    assert older < newer
+    explorer.store.engine.load("in_equal", [(0, 1)])
+    explorer.store.engine.run("(run-schedule (saturate load))")
+    explorer._settle()
+    assert [n.age for n in explorer.enodes if n.row.constructor.op == "relu"] == [older]
+    # relu(y) is now known as relu(x): nothing has the key that it had.
+    assert all(1 not in children for _, _, children in explorer.ages.known)
 
 
 def test_without_filtering_these_have_cycles() -> None:
