@@ -65,6 +65,7 @@ class Explorer:
     staged: dict[str, CompiledRule] = field(default_factory=dict)  #: rules whose matches are selected
     alike: Nodes = field(default_factory=dict)  #: when they were last read
     read: int = 0  #: how many there were then
+    unchanged: tuple[Frozen, list[Row], dict[Any, int]] | None = None  #: what was read, if it is still so
     skipped: int = 0  #: matches of this iteration that would close a cycle
     filtered: int = 0  #: e-nodes on the filter list
 
@@ -159,7 +160,8 @@ class Explorer:
             self.done[rule.name] += matches
             if not matches:
                 continue
-            changed = changed or updated
+            if updated:
+                changed, self.unchanged = True, None
             now = self.selection.nodes()
             note = ""
             if now - nodes > RULE_BUDGET << ban.times:
@@ -180,7 +182,7 @@ class Explorer:
         """How many e-nodes a single-pattern rule may add to an e-graph of this size, by what was last read of it."""
         patterns = rule.rule.source.nodes
         room = self.selection.limit - size
-        if size - self.read > room // 20:
+        if size - self.read > max(room // 20, self.limits.nodes // 100):
             self._freeze()
         most = 1
         for n in patterns:
@@ -202,10 +204,12 @@ class Explorer:
             self.store.engine.run(self.staged[rule.name].text)
         staged = self.staged[rule.name]
         self.store.engine.find(staged)
-        frozen, _, handles = self._freeze()
+        frozen, _, handles = self._again()
         waiting = self.selection.matches(staged, frozen, handles)
         before = self.selection.nodes()
         applied = self.selection.apply(staged, waiting, self.selection.limit)
+        if applied:
+            self.unchanged = None
         if waiting:
             note = self.selection.left(rule, len(waiting), applied)
             new = self.selection.nodes() - before
@@ -315,6 +319,7 @@ class Explorer:
     def _load(self, facts: Facts) -> None:
         if not facts.nodes:
             return
+        self.unchanged = None
         self.store.load_types(facts.types)
         self.store.load_nodes(facts.nodes, run=False)
         self.store.engine.load("in_equal", facts.equal)
@@ -333,7 +338,14 @@ class Explorer:
             frozen = self.store.engine.freeze()
         self.alike = by_operator((r.constructor.op, r.output, r.children) for r in rows)
         self.read = len(rows)
+        self.unchanged = frozen, rows, handles
         return frozen, rows, handles
+
+    def _again(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
+        """As `_freeze`, and if rules have found matches but changed nothing since, without reading e-nodes again."""
+        if self.unchanged is None:
+            return self._freeze()
+        return self.store.engine.freeze(), *self.unchanged[1:]
 
     def _settled(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
         """Rows and handles after an iteration: those of the snapshot."""

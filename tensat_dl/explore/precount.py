@@ -82,22 +82,23 @@ def most_matches(rule: RewriteRule, nodes: Nodes) -> int:
 
 
 def oldest_within(
-    tables: Sequence[Table], owners: Sequence[str], ages: Mapping[Hashable, int], limit: int
+    joins: Sequence[Sequence[Table]], owners: Sequence[str], ages: Mapping[Hashable, int], limit: int
 ) -> list[int]:
-    """The ages of the oldest e-classes to which a join can be restricted so that it has at most ``limit`` rows.
+    """The ages of the oldest e-classes to which joins can be restricted so that they have at most ``limit`` rows in
+    all.
 
-    ``owners`` names for each table the column that is restricted.
+    ``owners`` names for each table of a join the column that is restricted.
     """
-    columns = [t.columns.index(o) for t, o in zip(tables, owners, strict=True)]
-    known = sorted({ages[r[k]] for t, k in zip(tables, columns, strict=True) for r in t.rows if r[k] in ages})
+    restricted = [[(t, t.columns.index(o)) for t, o in zip(tables, owners, strict=True)] for tables in joins]
+    known = sorted({ages[r[k]] for tables in restricted for t, k in tables for r in t.rows if r[k] in ages})
 
     def size(count: int) -> int:
         last = known[count - 1] if count else -1
-        return join_size(
-            [
-                Table(t.columns, [r for r in t.rows if ages.get(r[k], last + 1) <= last])
-                for t, k in zip(tables, columns, strict=True)
-            ]
+        return sum(
+            join_size(
+                [Table(t.columns, [r for r in t.rows if ages.get(r[k], last + 1) <= last]) for t, k in tables]
+            )
+            for tables in restricted
         )
 
     low, high = 0, len(known)  # size(low) fits

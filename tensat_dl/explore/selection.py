@@ -70,10 +70,10 @@ class Selection:
                 self.store.engine.matches(ruleset("find", rule.name))
                 continue
             owners = [variable(o) for o in rule.rule.source.outputs]
-            old = {h for tables in joins for h in oldest_within(tables, owners, handles, limit // len(joins))}
+            old = oldest_within(joins, owners, handles, limit)
             if rule.name not in self.restricted:
                 self.store.engine.run(rule.restricted)
-            self.store.engine.load(f"in_{old_relation(rule.name)}", [(h,) for h in sorted(old)])
+            self.store.engine.load(f"in_{old_relation(rule.name)}", [(h,) for h in old])
             self.store.engine.run("(run-schedule (saturate load))")
             self.store.engine.matches(ruleset("find-old", rule.name))
             self.restricted[rule.name] = (
