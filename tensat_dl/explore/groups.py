@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from tensat_dl.datalog.compiled import CompiledRule, member_relation
@@ -68,6 +69,11 @@ class View:
         self.values = {
             handles[r.inputs[0]]: number(r.output) for r in frozen.rows("value_of") if r.inputs[0] in handles
         }
+        count = frozen.decoder("i64")
+        self.factors = {
+            handles[r.inputs[0]]: count(r.output) for r in frozen.rows("factors_of") if r.inputs[0] in handles
+        }
+        self.starts = {handles[r.inputs[0]] for r in frozen.rows("start") if r.inputs[0] in handles}
         self._instances: dict[tuple[str, int], RewriteRule] = {}
         self._checked: dict[tuple[Any, ...], Variant | None] = {}
         # One well-founded derivation of each e-class: the first node whose children are all older.
@@ -80,9 +86,10 @@ class View:
             if all(c < own for c in children) and own not in self.derivation:
                 self.derivation[own] = children
 
-    def kind(self, handle: int) -> tuple[TensorType, bool, float | None]:
+    def kind(self, handle: int) -> tuple[object, ...]:
         """All of a tensor that conditions of rules can ask for."""
-        return self.types[handle], handle in self.weights, self.values.get(handle)
+        facts = handle in self.weights, handle in self.starts, self.values.get(handle)
+        return self.types[handle], *facts, self.factors.get(handle, 1)
 
     def instance(self, rule: RewriteRule, n: int) -> RewriteRule:
         """A group rule for that many members, made once."""
@@ -119,6 +126,8 @@ def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable
             continue
         if any(handle[n] in view.merged for n in varying):
             continue
+        if all(handle[o] in view.weights for o in rule.source.outputs):
+            continue  # computed ahead of time, where one product is no better than several
         values = [d(v) for d, v in zip(decoders, inputs[len(tensors) :], strict=True)]
         key = (tuple(handle[n] for n in shared_names), tuple(map(repr, values)))
         group = groups.get(key)
@@ -186,7 +195,14 @@ def check(
 
     def fact(function: str, tensor: str) -> Any:
         handle = names[tensor]
-        return handle in view.weights if function == "weight" else view.values.get(handle)
+        match function:
+            case "weight":
+                return handle in view.weights
+            case "factors":
+                return view.factors.get(handle, 1)
+            case "start":
+                return handle in view.starts
+        return view.values.get(handle)
 
     env: dict[str, Any] = {**lists, **attribute_values(group_rule, group.attrs, ops)}
     return concrete(rule, ops, {n: view.types[h] for n, h in names.items()}, env, fact)
@@ -258,7 +274,10 @@ def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts:
             assert value is not None, (node.op, a.name, values[a.name])
             attrs.append((a.name, value))
         while node.op == "concat" and len(children) > MAX_ARITY:
-            children = (add(node.op, tuple(attrs), children[:MAX_ARITY]), *children[MAX_ARITY:])
+            # Parts of equal size, so that each input is copied into few of them.
+            count = -(-len(children) // MAX_ARITY)
+            cuts = [len(children) * i // count for i in range(count + 1)]
+            children = tuple(add(node.op, tuple(attrs), children[a:b]) for a, b in pairwise(cuts))
         handle = local[node.result] = add(node.op, tuple(attrs), children)
         if node.result not in outputs:
             facts.merged.append(handle)
