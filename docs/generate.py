@@ -1,19 +1,20 @@
-"""Writes the generated parts of docs/language.md: ``python docs/generate.py`` (``--check`` only compares).
+"""Writes the generated parts of the documents: ``python docs/generate.py`` (``--check`` only compares).
 
-They are the functions that expressions may call, and the operators that ``rules/ops.tsr`` declares.
+In docs/language.md they are the functions that expressions may call, and the operators that ``rules/ops.tsr``
+declares.
 
-``python docs/generate.py --models FILE`` writes the README's table of models, from what
-``python benchmarks/models.py --json FILE`` found.
+In README.md and docs/results.md they are the tables of what ``tensat-dl bench NAME --json benchmarks/NAME.json``
+found.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
+
+import tables
 
 from tensat_dl import resources
 from tensat_dl.lang import ast
@@ -112,17 +113,6 @@ def value(a: AttrDecl) -> str:
     return str(a.default).lower() if isinstance(a.default, bool) else f"{a.default}"
 
 
-def models(reports: Path) -> Iterator[str]:
-    yield "| model | operators | e-nodes | before | after | faster | gap |"
-    yield "|---|--:|--:|--:|--:|--:|--:|"
-    for model, report in json.loads(reports.read_text(encoding="utf-8")).items():
-        cost, found = report["cost"], report["extract"]
-        gap = "0" if found["status"] == "optimal" else f"{found['gap']:.1%}"
-        sizes = f"{sum(report['operators']['before'].values())} | {report['egraph']['nodes']:,}"
-        costs = f"{cost['before']:.4f} | {cost['after']:.4f} | {cost['before'] / cost['after']:.2f}x"
-        yield f"| {model} | {sizes} | {costs} | {gap} |"
-
-
 def generated(document: str, parts: dict[str, Callable[[], Iterator[str]]]) -> str:
     """The document with the text between each pair of markers made anew."""
     for name, part in parts.items():
@@ -136,16 +126,21 @@ def generated(document: str, parts: dict[str, Callable[[], Iterator[str]]]) -> s
 
 
 def main() -> int:
-    if "--models" in sys.argv:
-        table = partial(models, Path(sys.argv[-1]))
-        README.write_text(generated(README.read_text(encoding="utf-8"), {"models": table}), encoding="utf-8")
-        return 0
-    document = LANGUAGE.read_text(encoding="utf-8")
-    new = generated(document, {"functions": functions, "operators": operators})
-    if "--check" in sys.argv:
-        return int(new != document)
-    LANGUAGE.write_text(new, encoding="utf-8")
-    return 0
+    documents: dict[Path, dict[str, Callable[[], Iterator[str]]]] = {
+        LANGUAGE: {"functions": functions, "operators": operators},
+        README: {"models": tables.models},
+        LANGUAGE.parent / "results.md": {
+            "join": tables.join,
+        },
+    }
+    outdated = False
+    for path, parts in documents.items():
+        document = path.read_text(encoding="utf-8")
+        new = generated(document, parts)
+        outdated = outdated or new != document
+        if "--check" not in sys.argv:
+            path.write_text(new, encoding="utf-8")
+    return int(outdated and "--check" in sys.argv)
 
 
 if __name__ == "__main__":

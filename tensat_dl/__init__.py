@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import tensat_dl.extract  # noqa: F401
 
 if TYPE_CHECKING:
+    from tensat_dl.explore.types import Cycles
     from tensat_dl.extract.types import Extraction
     from tensat_dl.extract.types import Limits as ExtractLimits
     from tensat_dl.ir.egraph import EGraph
@@ -67,6 +68,7 @@ def optimize(
     max_iters: int = 15,
     time_limit: float | None = None,
     max_memory: int | None = None,
+    cycles: Cycles = "none",
     extract: str = "exact",
     extract_time_limit: float | None = None,
     verify: bool = True,
@@ -77,7 +79,7 @@ def optimize(
     ``rules`` replace those that the model came with. The other options are those of ``tensat-dl run``: limits in
     seconds and MiB. Compare ``result.equivalence.status`` with "equivalent" before you use the graph.
     """
-    from tensat_dl.explore.types import Limits
+    from tensat_dl.explore.types import CYCLES, Limits
     from tensat_dl.extract.types import Limits as ExtractLimits
     from tensat_dl.pipeline import Options
     from tensat_dl.pipeline import optimize as run
@@ -88,10 +90,12 @@ def optimize(
         raise TypeError(
             "rules are RewriteRules; packs are named when a graph is loaded: load(path, rules=[..])"
         )
+    if cycles not in CYCLES:
+        raise ValueError(f"unknown cycle filtering {cycles!r}: use one of {', '.join(CYCLES)}")
     memory = None if max_memory is None else max_memory * 1024 * 1024
     options = Options(
         device,
-        Limits(max_nodes, max_iters, k_multi, time_limit, memory),
+        Limits(max_nodes, max_iters, k_multi, time_limit, memory, cycles),
         extract,
         ExtractLimits(seconds=extract_time_limit),
         verify,

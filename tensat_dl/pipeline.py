@@ -103,5 +103,6 @@ def optimize(
         notes=tuple(notes),
         rules_used=tuple(used.items()),
         interrupted=interrupted,
+        cycles=options.limits.cycles,
     )
     return result, egraph

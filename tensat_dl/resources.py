@@ -1,7 +1,7 @@
-"""Finds the files that live at the top of the repository: the grammar and the rule library.
+"""Finds the files that live at the top of the repository: the grammar, the rule library and the examples.
 
-A wheel and an editable install carry them as the packages ``tensat_dl_grammar`` and ``tensat_dl_rules``; in a
-plain checkout they are the folders beside the package.
+A wheel and an editable install carry them as the packages ``tensat_dl_grammar``, ``tensat_dl_rules`` and
+``tensat_dl_examples``; in a plain checkout they are the folders beside the package.
 """
 
 from __future__ import annotations
@@ -30,3 +30,8 @@ def grammar() -> Path:
 def rules() -> Path:
     """The folder of the operator table and the rule packs."""
     return _folder("rules")
+
+
+def examples() -> Path:
+    """The folder of the example models."""
+    return _folder("examples")

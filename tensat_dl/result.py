@@ -32,6 +32,8 @@ class Iteration:
     classes: int
     seconds: float
     rules: tuple[RuleStats, ...]
+    skipped: int = 0  #: matches that were not applied because they would close a cycle
+    filtered: int = 0  #: e-nodes on the filter list after the iteration
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Result:
     notes: tuple[str, ...]  #: what bound, what was skipped, and why
     rules_used: tuple[tuple[str, int], ...] = ()
     interrupted: bool = False  #: by Ctrl-C, in whatever phase
+    cycles: str = "none"  #: how cycles were kept out of the e-graph
 
     @property
     def measured_share(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import sys
@@ -10,20 +9,16 @@ from typing import Any, NoReturn
 
 import click
 
-#: command -> module that defines it as a click command of the same name
+from tensat_dl.cli.lazy import LazyGroup
+
+#: command -> the module that defines it, and what it does
 COMMANDS = {
-    "run": "tensat_dl.cli.run",
-    "check": "tensat_dl.cli.check",
-    "fmt": "tensat_dl.cli.fmt",
-    "show": "tensat_dl.cli.show",
-    "extract": "tensat_dl.cli.extract",
-}
-SUMMARIES = {
-    "run": "Optimize a graph.",
-    "check": "Type-check files, and run the tests of their rules.",
-    "fmt": "Format files.",
-    "show": "Print graphs, rules, operators, or the egglog program.",
-    "extract": "Extract the cheapest term of an e-graph in egraph-serialize JSON.",
+    "run": ("tensat_dl.cli.run", "Optimize a graph."),
+    "check": ("tensat_dl.cli.check", "Type-check files, and run the tests of their rules."),
+    "fmt": ("tensat_dl.cli.fmt", "Format files."),
+    "show": ("tensat_dl.cli.show", "Print graphs, rules, operators, or the egglog program."),
+    "extract": ("tensat_dl.cli.extract", "Extract the cheapest term of an e-graph in egraph-serialize JSON."),
+    "bench": ("tensat_dl.cli.bench", "Run a benchmark: a table, and a JSON file."),
 }
 
 
@@ -31,17 +26,8 @@ class ReaderGone(Exception):
     """Whoever read our output has gone, as in ``| head -1``. Click would exit with 1 for the OSError that it is."""
 
 
-class LazyGroup(click.Group):
-    """A group that imports a command's module only when the command is used, so that start-up is fast."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(COMMANDS[name]).command
-        return command
+class Program(LazyGroup):
+    """All commands. A reader that has gone is not an error of any of them."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -49,21 +35,8 @@ class LazyGroup(click.Group):
         except BrokenPipeError:
             raise ReaderGone from None
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(SUMMARIES.items()))
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as e:
-            from tensat_dl.lang.diagnostics import did_you_mean
-
-            hint = did_you_mean(args[0], COMMANDS)
-            raise click.UsageError(f"{e.message}{f' ({hint})' if hint else ''}", ctx) from None
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Program, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="tensat-dl")
 def cli() -> None:
     """tensat-dl: a superoptimizer for tensor graphs.

@@ -13,6 +13,7 @@ import click
 from tensat_dl.cli.options import Seconds, extract_method
 
 if TYPE_CHECKING:
+    from tensat_dl.explore.types import Cycles
     from tensat_dl.result import Result
 
 
@@ -56,6 +57,13 @@ if TYPE_CHECKING:
 @click.option(
     "--max-memory", type=click.IntRange(1), metavar="MB", help="Stop exploring at this resident memory."
 )
+@click.option(
+    "--cycles",
+    default="none",
+    show_default=True,
+    type=click.Choice(["none", "vanilla", "efficient", "incremental"]),
+    help="Keep cycles out of the e-graph: not at all, by a check of each match, or by the efficient filter.",
+)
 @extract_method
 @click.option("--extract-time-limit", type=Seconds(), metavar="S", help="Stop extracting after S seconds.")
 @click.option("--json", "json_path", metavar="FILE", help="Write a report as JSON.")
@@ -83,6 +91,7 @@ def command(
     max_iters: int,
     time_limit: float | None,
     max_memory: int | None,
+    cycles: Cycles,
     method: str,
     extract_time_limit: float | None,
     json_path: str | None,
@@ -123,7 +132,7 @@ def command(
         memory = None if max_memory is None else max_memory * 1024 * 1024
         options = Options(
             device,
-            Limits(max_nodes, max_iters, k_multi, time_limit, memory),
+            Limits(max_nodes, max_iters, k_multi, time_limit, memory, cycles),
             method,
             ExtractLimits(seconds=extract_time_limit),
             not no_verify,

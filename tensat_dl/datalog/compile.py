@@ -4,6 +4,8 @@ A single-pattern rule becomes one egglog rule for each variant that needs guards
 no variant needs any. A multi-pattern rule becomes a join that fills a match relation ``m_R`` (find), a relation
 ``ok_R`` of the matches that were selected, and a rule that builds the targets for those (apply). A group rule
 becomes a query ``g_R`` with a row for each possible member; its matches are put together outside of the engine.
+
+Where every match is to be filtered, single-pattern rules have the stages of multi-pattern rules too.
 """
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ from tensat_dl.lang.diagnostics import error
 
 
 def compile_rule(
-    rule: RewriteRule, schema: Schema, ranks: Sequence[int], closed: bool = True
+    rule: RewriteRule, schema: Schema, ranks: Sequence[int], closed: bool = True, filtered: bool = False
 ) -> CompiledRule | None:
     """The egglog form of a rule, or None if it can't apply to tensors of these ranks.
 
     Unless the ranks are ``closed``, the e-graph may hold tensors of other ranks, to which the rule does not apply.
+    If matches are ``filtered``, each has a row with every tensor of the source until it is applied.
     Raises `TsrError` if a condition can't be compiled.
     """
     try:
@@ -38,7 +41,8 @@ def compile_rule(
         if all(v.ill_typed for v in found):
             return None
         writer = Writer(rule, schema, found, closed)
-        compiled = _single(writer) if rule.kind == "single" else _multi(writer)
+        staged = filtered or rule.kind == "multi"
+        compiled = _staged(writer, filtered) if staged else _single(writer)
         built = [v.types[n.result] for v in found if not v.ill_typed for n in rule.target.nodes]
         return replace(compiled, ranks=frozenset(len(t.shape) for t in built))
     except NotCompilable as e:
@@ -56,10 +60,12 @@ def _single(writer: Writer) -> CompiledRule:
     return CompiledRule(writer.rule, text, (), (), len(writer.rule.target.nodes))
 
 
-def _multi(writer: Writer) -> CompiledRule:
+def _staged(writer: Writer, filtered: bool) -> CompiledRule:
     rule, schema = writer.rule, writer.schema
     needed = [*rule.source.outputs, *(a for n in rule.target.nodes for a in n.args), *rule.target.outputs]
     local = {n.result for n in rule.source.nodes} | set(rule.tensor_variables())
+    if filtered:
+        needed += [n.result for n in rule.source.nodes] + [*rule.tensor_variables()]
     built = {n.result for n in rule.target.nodes}
     tensors = tuple(
         dict.fromkeys(a for a in needed if a in local and (a not in built or a in rule.source.outputs))
@@ -110,8 +116,11 @@ def _multi(writer: Writer) -> CompiledRule:
     handles = [f"i{k}" for k in range(len(tensors))]
     body = [f"({' '.join([ok, *handles])})"]
     body += [f"(= {variable(t)} (by_id {h}))" for t, h in zip(tensors, handles, strict=True)]
-    body.append(f"({' '.join([m, *(variable(t) for t in tensors), *(n for _, n in columns)])})")
+    match = f"({' '.join([m, *(variable(t) for t in tensors), *(n for _, n in columns)])})"
+    body.append(match)
     action = writer.actions(terms)
+    if filtered:  # the row of a match says that it is not applied yet, and that of a permission is used up
+        action += [f"(delete {match})", f"(delete ({' '.join([ok, *handles])}))"]
     lines.append(
         f"(rule ({(chr(10) + '       ').join(body)})\n      ({(chr(10) + '       ').join(action)})\n"
         f'      :ruleset {apply} :name "apply {rule.name}")'

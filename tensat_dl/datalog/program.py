@@ -259,10 +259,14 @@ def usable(rules: Iterable[RewriteRule], graph: Graph) -> list[RewriteRule]:
 
 
 class Program:
-    """Declares constructors as they are needed, and compiles rules."""
+    """Declares constructors as they are needed, and compiles rules, with a say about each match if they are to be
+    ``filtered``."""
 
-    def __init__(self, ops: OpTable, rules: Sequence[RewriteRule], graph: Graph) -> None:
+    def __init__(
+        self, ops: OpTable, rules: Sequence[RewriteRule], graph: Graph, filtered: bool = False
+    ) -> None:
         self.schema = Schema(ops)
+        self.filtered = filtered
         given = ranks_of(graph, ops)
         for node in graph.nodes:
             if node.op != "proj":
@@ -285,7 +289,7 @@ class Program:
     def _compile(self, rules: Sequence[RewriteRule], ranks: set[int], closed: bool) -> None:
         """Compiles rules for tensors of these ranks, those above the limit left out."""
         self.ranks = sorted(r for r in ranks if r <= MAX_RANK)
-        compiled = [compile_rule(r, self.schema, self.ranks, closed) for r in rules]
+        compiled = [compile_rule(r, self.schema, self.ranks, closed, self.filtered) for r in rules]
         self.rules = [c for c in compiled if c is not None]
         #: Every rank that a tensor of the e-graph may have.
         self.typed_ranks = ranks | {rank for r in self.rules for rank in r.ranks}

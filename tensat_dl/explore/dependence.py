@@ -13,16 +13,28 @@ def layers(
 ) -> list[list[int]]:
     """Members, by index, in layers within which none needs, directly or not, what another makes.
 
-    Each member goes into the first layer that takes it. ``derivation`` has for a handle the older handles that it is
+    ``derivation`` has for a handle the older handles that it is
     computed from, ``needs`` and ``makes`` are each member's. Nothing that is ``constant`` is computed from a result
     unless some result is constant itself.
     """
+    goals = goals_of(makes)
+    ignored: Container[int] = constant if constant.isdisjoint(goals) else ()
+    reached = _reached(derivation, {h for need in needs for h in need}, goals, ignored)
+    return in_layers(reached, needs)
+
+
+def goals_of(makes: Sequence[Sequence[int]]) -> dict[int, int]:
+    """For each handle the members, as bits, that make it."""
     goals: dict[int, int] = {}
     for i, made in enumerate(makes):
         for h in made:
             goals[h] = goals.get(h, 0) | 1 << i
-    ignored: Container[int] = constant if constant.isdisjoint(goals) else ()
-    reached = _reached(derivation, {h for need in needs for h in need}, goals, ignored)
+    return goals
+
+
+def in_layers(reached: Mapping[int, int], needs: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Each member goes into the first layer that takes it. ``reached`` has for a handle the members, as bits, whose
+    results it is or is computed from."""
     found: list[tuple[list[int], int, int]] = []  # members, themselves as bits, what they reach
     for i, need in enumerate(needs):
         below = 0

@@ -78,6 +78,8 @@ def explore(
             stop = "memory"
             why = _last_line(errors) or "most likely out of memory"
             notes.append(f"the engine died, {why}: the last complete iteration is used")
+    if limits.cycles != "none":
+        notes.append(f"{last.iteration.filtered} e-nodes on the filter list, {limits.cycles} cycle filtering")
     return Exploration(last.egraph, tuple(iterations), stop, (*last.notes, *notes))
 
 

@@ -86,6 +86,14 @@ class View:
             if all(c < own for c in children) and own not in self.derivation:
                 self.derivation[own] = children
 
+    def stale(self, rule: RewriteRule, tensors: Mapping[str, int]) -> bool:
+        """Whether a possible member is no longer to be seen by rules."""
+        return False
+
+    def layers(self, needs: Sequence[Sequence[int]], makes: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Members in layers within which none needs what another makes, see `dependence.layers`."""
+        return layers(self.derivation, needs, makes, self.weights)
+
     def kind(self, handle: int) -> tuple[object, ...]:
         """All of a tensor that conditions of rules can ask for."""
         facts = handle in self.weights, handle in self.starts, self.values.get(handle)
@@ -124,7 +132,7 @@ def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable
         handle = {n: view.handles[t] for n, t in zip(compiled.tensors, tensors, strict=True)}
         if any(h not in view.types for h in handle.values()):
             continue
-        if any(handle[n] in view.merged for n in varying):
+        if any(handle[n] in view.merged for n in varying) or view.stale(rule, handle):
             continue
         if all(handle[o] in view.weights for o in rule.source.outputs):
             continue  # computed ahead of time, where one product is no better than several
@@ -178,7 +186,7 @@ def _independent(
         return [members]
     needs = [[m[n] for n in operands] for m in members]
     makes = [[m[o] for o in outputs] for m in members]
-    return [[members[i] for i in layer] for layer in layers(view.derivation, needs, makes, view.weights)]
+    return [[members[i] for i in layer] for layer in view.layers(needs, makes)]
 
 
 def check(
@@ -242,6 +250,12 @@ class Facts:
     types: list[tuple[int, TensorType]] = field(default_factory=list)
     equal: list[tuple[int, int]] = field(default_factory=list)
     merged: list[int] = field(default_factory=list)
+
+    def extend(self, other: Facts) -> None:
+        self.nodes += other.nodes
+        self.types += other.types
+        self.equal += other.equal
+        self.merged += other.merged
 
 
 def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts: Facts) -> bool:

@@ -54,11 +54,12 @@ class Explorer:
     notes: dict[str, None] = field(default_factory=dict)
     multi_done: int = 0
     quiet: int = 0  #: iterations since group and multi-pattern rules last ran
-    last: tuple[Frozen, list[Row], dict[Any, int]] | None = None
+    skipped: int = 0  #: matches of this iteration that would close a cycle
+    filtered: int = 0  #: e-nodes on the filter list
 
     def run(self) -> Iterator[Step]:
         started = time.perf_counter()
-        self.program = Program(self.ops, self.rules, self.graph)
+        self.program = Program(self.ops, self.rules, self.graph, self.limits.cycles != "none")
         self.store = Store(Engine(), self.program)
         self.store.load_graph(self.graph)
         self.by_kind = {
@@ -75,16 +76,8 @@ class Explorer:
         for number in range(1, self.limits.iterations + 1):
             started_iteration = time.perf_counter()
             stats: list[RuleStats] = []
-            changed, stop = self._singles(number, stats)
-            banned = any(b.until > number for b in self.bans.values())
-            self.quiet += 1
-            if stop is None and (not changed or self.quiet >= PATIENCE):
-                self._freeze()
-                more, stop = self._merges(stats)
-                changed = changed or more
-                self.quiet = 0
-            self.store.engine.run("(run-schedule (saturate types))")
-            if stop is None and not changed and not banned:
+            changed, stop = self._iteration(number, stats)
+            if stop is None and not changed:
                 stop = "saturated"
             elif stop is None and number == self.limits.iterations:
                 stop = "iterations"
@@ -102,6 +95,19 @@ class Explorer:
         (sizes,) = self.store.engine.run("(print-size)")
         names = {c.name for c in self.program.schema.constructors()}
         return sum(n for name, n in sizes.sizes if name in names)
+
+    def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
+        """Whether another iteration may find more, and a limit that bound."""
+        changed, stop = self._singles(number, stats)
+        banned = any(b.until > number for b in self.bans.values())
+        self.quiet += 1
+        if stop is None and (not changed or self.quiet >= PATIENCE):
+            self._freeze()
+            more, stop = self._merges(stats)
+            changed = changed or more
+            self.quiet = 0
+        self.store.engine.run("(run-schedule (saturate types))")
+        return changed or banned, stop
 
     def _singles(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         changed = False
@@ -199,6 +205,15 @@ class Explorer:
         self, rule: CompiledRule, frozen: Frozen, handles: dict[Any, int], budget: int
     ) -> tuple[int, int]:
         """Marks the matches of a multi-pattern rule that are applied, oldest operands first, within the budget."""
+        keys = self._matches(rule, frozen, handles)
+        room = max(0, budget // max(1, rule.new_nodes))
+        chosen = keys[:room]
+        self.applied.update((rule.name, k) for k in chosen)
+        self.store.engine.load(ok_relation(rule.name), chosen)
+        return len(keys), len(chosen)
+
+    def _matches(self, rule: CompiledRule, frozen: Frozen, handles: dict[Any, int]) -> list[tuple[int, ...]]:
+        """The matches in a rule's relation that have not been applied, by handles, oldest operands first."""
         keys: set[tuple[int, ...]] = set()
         for row in frozen.rows(match_relation(rule.name)):
             tensors = row.inputs[: len(rule.tensors)]
@@ -210,15 +225,20 @@ class Explorer:
             if rule.pointless_alone:
                 keys = {k for k in keys if k != images[k]}
         keys = {k for k in keys if (rule.name, k) not in self.applied}
-        room = max(0, budget // max(1, rule.new_nodes))
-        chosen = sorted(keys, key=lambda k: (max(k), k))[:room]
-        self.applied.update((rule.name, k) for k in chosen)
-        self.store.engine.load(ok_relation(rule.name), chosen)
-        return len(keys), len(chosen)
+        return sorted(keys, key=lambda k: (max(k), k))
 
     def _group(self, rule: CompiledRule, frozen: Frozen, view: View, facts: Facts) -> int:
         """Applies a group rule to its maximal groups, and to those of the input program alone."""
         done = 0
+        for key, group in self._groups(rule, frozen, view):
+            self.applied.add(key)
+            done += build(rule, group, view, self.store, facts)
+        return done
+
+    def _groups(
+        self, rule: CompiledRule, frozen: Frozen, view: View
+    ) -> Iterator[tuple[tuple[str, tuple[object, ...]], Group]]:
+        """Groups that the rule has not been applied to, each with what names it in `applied`."""
         original = len(self.graph.nodes)
         for group in find_groups(rule, frozen, view, self.ops):
             first = [m for m in group.members if all(h < original for _, h in m.tensors)]
@@ -226,11 +246,8 @@ class Explorer:
             for members in options:
                 operands = (h for m in members for _, h in m.tensors)
                 key = (rule.name, (*group.shared.values(), *operands, *map(repr, group.attrs.values())))
-                if key in self.applied:
-                    continue
-                self.applied.add(key)
-                done += build(rule, Group(group.shared, group.attrs, members), view, self.store, facts)
-        return done
+                if key not in self.applied:
+                    yield key, Group(group.shared, group.attrs, members)
 
     def _load(self, facts: Facts) -> None:
         if not facts.nodes:
@@ -253,8 +270,12 @@ class Explorer:
             frozen = self.store.engine.freeze()
         return frozen, rows, handles
 
+    def _settled(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
+        """Rows and handles after an iteration: those of the snapshot."""
+        return self._freeze()
+
     def _step(self, started: float, stats: list[RuleStats], stop: Stop | None) -> Step:
-        frozen, rows, handles = self._freeze()
+        frozen, rows, handles = self._settled()
         try:
             egraph = snapshot(self.store, frozen, rows, handles, self.graph, self.limits.nodes)
         except TypeConflict:
@@ -262,7 +283,8 @@ class Explorer:
             raise RuleAlarm(
                 f"an e-class received two different types; rules that ran in this iteration: {names}"
             ) from None
+        seconds = time.perf_counter() - started
         iteration = Iteration(
-            egraph.num_nodes, egraph.num_classes, time.perf_counter() - started, tuple(stats)
+            egraph.num_nodes, egraph.num_classes, seconds, tuple(stats), self.skipped, self.filtered
         )
         return Step(iteration, egraph, stop, tuple(self.notes))

@@ -6,7 +6,7 @@ operators, attributes and the handles of children, so that whatever is sorted by
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ class Row:
     children: tuple[Any, ...]
     output: Any
     inputs: tuple[Any, ...]  #: all columns as engine values: the key of the origin function
+    subsumed: bool = False  #: whether it is hidden from rules
 
 
 #: Handle, operator, attributes, child handles, and the rule that builds it ("" for none).
@@ -95,6 +96,24 @@ class Store:
                 self.engine.run(declaration)
             self.engine.load(list_table(length), rows)
 
+    def terms(self, nodes: Iterable[tuple[Constructor, Attrs, tuple[int, ...]]]) -> list[str]:
+        """E-nodes that exist, given by their attributes and child handles, as egglog terms."""
+        lists: dict[int, list[tuple[Any, ...]]] = {}
+        out = []
+        for constructor, attrs, children in nodes:
+            values = dict(attrs)
+            columns = []
+            for column in constructor.columns:
+                value = encode(column, values[column.attr.name])
+                columns.append(
+                    column_term(column, self.list_key(value, lists) if isinstance(value, tuple) else value)
+                )
+            out.append(f"({' '.join([constructor.name, *columns, *(f'(by_id {c})' for c in children)])})")
+        if lists:
+            self._load_lists(lists)
+            self.engine.run("(run-schedule (saturate load))")
+        return out
+
     def load_types(self, types: list[tuple[int, TensorType]]) -> None:
         lists: dict[int, list[tuple[Any, ...]]] = {}
         rows = [(h, self.list_key((DTYPES.index(t.dtype), *t.shape), lists)) for h, t in types]
@@ -131,7 +150,7 @@ class Store:
                 if attrs is None:
                     values = [d(v) for d, v in zip(decoders, key, strict=True)]
                     attrs = memo[key] = decode(constructor, values)
-                yield Row(constructor, attrs, inputs[width:], row.output, inputs)
+                yield Row(constructor, attrs, inputs[width:], row.output, inputs, row.subsumed)
 
     def handles(self, frozen: Frozen) -> dict[Any, int]:
         """The handle of each e-class that has one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
@@ -10,17 +11,24 @@ from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ops.table import OpDecl
 from tensat_dl.result import Iteration, Stop
 
+#: What is done about cycles while the e-graph grows: nothing, or one of the filters of `tensat_dl.explore.cycles`,
+#: with which it has none after any iteration.
+Cycles = Literal["none", "vanilla", "efficient", "incremental"]
+CYCLES: tuple[Cycles, ...] = get_args(Cycles)
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to stop. ``k_multi`` is the number of iterations in which multi-pattern rules are applied
-    (paper, section 4). Seconds count wall-clock time of the exploration; bytes the worker's resident memory."""
+    """When to stop, and what may grow. ``k_multi`` is the number of iterations in which multi-pattern rules are
+    applied (paper, section 4). Seconds count wall-clock time of the exploration; bytes the worker's resident
+    memory."""
 
     nodes: int = 50_000
     iterations: int = 15
     k_multi: int = 1
     seconds: float | None = None
     memory: int | None = None
+    cycles: Cycles = "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import sys
 import threading
 from typing import BinaryIO
 
+from tensat_dl.explore.filtered import FilteredExplorer
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Job, RuleAlarm, Step
 from tensat_dl.lang.diagnostics import TsrError
@@ -38,7 +39,8 @@ def main() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-    explorer = Explorer(job.graph, OpTable(job.ops), job.rules, job.limits)
+    loop = Explorer if job.limits.cycles == "none" else FilteredExplorer
+    explorer = loop(job.graph, OpTable(job.ops), job.rules, job.limits)
     try:
         for step in explorer.run():
             send(outbox, step)

@@ -27,6 +27,11 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
         "operators": {"before": operators(result.before.graph), "after": operators(result.after.graph)},
         "weight_bytes": {"before": result.before.weight_bytes, "after": result.after.weight_bytes},
         "egraph": {"nodes": result.nodes, "classes": result.classes},
+        "cycles": {
+            "mode": result.cycles,
+            "skipped": sum(it.skipped for it in result.iterations),
+            "filtered": result.iterations[-1].filtered if result.iterations else 0,
+        },
         "stop": result.stop,
         "interrupted": result.interrupted,
         "iterations": [_iteration(it) for it in result.iterations],
@@ -68,6 +73,8 @@ def _iteration(iteration: Iteration) -> dict[str, Any]:
         "nodes": iteration.nodes,
         "classes": iteration.classes,
         "seconds": number(iteration.seconds),
+        "skipped": iteration.skipped,
+        "filtered": iteration.filtered,
         "matches": dict(matches),
         "rules": [
             {

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,15 @@ def test_optimize() -> None:
     assert result.equivalence is not None
     assert result.equivalence.status == "equivalent"
     assert not result.interrupted
+
+
+@pytest.mark.parametrize("cycles", ["vanilla", "efficient", "incremental"])
+def test_cycles(cycles: Any) -> None:
+    result = tensat_dl.optimize(tensat_dl.load(SHARED), cycles=cycles, extract="ilp-none")
+    assert result.after.total < result.before.total
+    assert result.cycles == cycles
+    with pytest.raises(ValueError, match="use one of none, vanilla"):
+        tensat_dl.optimize(tensat_dl.load(SHARED), cycles="all")  # type: ignore[arg-type]
 
 
 def test_rules(tmp_path: Path) -> None:

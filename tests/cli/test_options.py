@@ -131,6 +131,7 @@ def test_devices() -> None:
         ("--max-memory", ["0", "1.5"]),
         ("--seed", ["-1", "x"]),
         ("--extract", ["best", ""]),
+        ("--cycles", ["all", "", "Vanilla", "0"]),
     ],
 )
 def test_bad_values(option: str, values: list[str]) -> None:
@@ -186,6 +187,33 @@ def test_k_multi(tmp_path: Path) -> None:
     """Without multi-pattern rules nothing is merged."""
     assert "matmul 2 -> 1" in invoke("run", SHARED).out
     assert "matmul 2 -> 1" not in invoke("run", SHARED, "--k-multi", 0).out
+
+
+TWICE = """
+graph g {
+  input x : f32[64, 128]
+  output relu(relu(transpose(transpose(x; perm = [1, 0]); perm = [1, 0])))
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["none", "vanilla", "efficient", "incremental"])
+def test_cycles(mode: str, tmp_path: Path) -> None:
+    """Without cycles in the e-graph it can be extracted without constraints against them."""
+    path, report = write(tmp_path, TWICE), tmp_path / "r.json"
+    options = [path, "--rules", "standard", "--cycles", mode, "--json", report]
+    done = invoke("run", *options, "--extract", "ilp-none")
+    if mode == "none":
+        refused(done, "this e-graph has some")
+        done = invoke("run", *options)
+    assert done.code == 0
+    found = json.loads(report.read_text())
+    assert found["operators"]["after"]["relu"] == 1
+    assert found["cycles"]["mode"] == mode
+    assert found["cycles"]["filtered"] == found["iterations"][-1]["filtered"]
+    assert found["cycles"]["skipped"] == sum(it["skipped"] for it in found["iterations"])
+    assert (found["cycles"]["filtered"] > 0) == (mode != "none")
+    assert ("on the filter list" in done.out) == (mode != "none")
 
 
 def test_verification(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tensat_dl import resources
+from tensat_dl.explore.filtered import FilteredExplorer
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Limits, Step
 from tensat_dl.ir.egraph import EGraph
@@ -59,7 +60,9 @@ def steps_of(
     graph: Graph, rules: Sequence[RewriteRule], limits: Limits | None = None, ops: OpTable | None = None
 ) -> list[Step]:
     """All steps of an exploration in this process."""
-    return list(Explorer(graph, ops or library().ops, tuple(rules), limits or Limits()).run())
+    limits = limits or Limits()
+    loop = Explorer if limits.cycles == "none" else FilteredExplorer
+    return list(loop(graph, ops or library().ops, tuple(rules), limits).run())
 
 
 def explored(

@@ -1,0 +1,78 @@
+"""The tables of results in the documents, from the files that ``tensat-dl bench`` wrote into benchmarks/."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tensat_dl.bench.k_multi import LIMITS, cost
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+
+
+def results(name: str) -> dict[str, Any]:
+    """What a benchmark found, as it was recorded."""
+    found: dict[str, Any] = json.loads((BENCHMARKS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def where(report: dict[str, Any]) -> str:
+    m = report["machine"]
+    return (
+        f"Measured on {m['cores']} cores ({m['architecture']}), Python {m['python']}, egglog {m['egglog']}."
+    )
+
+
+def models() -> Iterator[str]:
+    yield "| model | operators | e-nodes | before | after | faster | gap |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
+    for r in results("models")["rows"]:
+        gap = "0" if r["status"] == "optimal" else f"{r['gap']:.1%}"
+        costs = f"{r['before']:.4f} | {r['after']:.4f} | {r['before'] / r['after']:.2f}x"
+        yield f"| {r['model']} | {r['operators']} | {r['nodes']:,} | {costs} | {gap} |"
+
+
+def join() -> Iterator[str]:
+    report = results("join")
+    yield where(report)
+    yield ""
+    yield "| model | search | e-nodes | combinations | matches | product | hash join | find | and read | faster |"
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+    for r in report["rows"]:
+        if "seconds" not in r:
+            continue
+        s = r["seconds"]
+        product, partial = f"{s['product']:.3f}", r["enumerated"] < 1
+        if partial:
+            product = f"> {s['product']:.0f} (estimated {s['product_estimated']:,.0f})"
+        sizes = f"{r['nodes']:,} | {r['combinations']:,} | {r['matches']:,}"
+        ours = f"{s['hash_join']:.3f} | {s['find']:.3f} | {s['read']:.3f}"
+        faster = f"{s['product_estimated'] / s['find']:.1f}x{' (estimated)' if partial else ''}"
+        yield f"| {r['model']} | {r['k_multi']} | {sizes} | {product} | {ours} | {faster} |"
+
+
+def k_multi() -> Iterator[str]:
+    report = results("k-multi")
+    rows = report["rows"]
+    columns = list(dict.fromkeys((r["rules"], r["k_multi"]) for r in rows))
+    yield where(report)
+    yield ""
+    names = ["groups" if rules == "groups" else f"k_multi {k}" for rules, k in columns]
+    yield f"| model | | {' | '.join(names)} |"
+    yield f"|---|---|{'--:|' * len(columns)}"
+    for model in dict.fromkeys(r["model"] for r in rows):
+        found = {(r["rules"], r["k_multi"]): r for r in rows if r["model"] == model}
+        cells = [found.get(c, {"error": "not run"}) for c in columns]
+        for what, show in (("cost", cost), ("e-nodes", _size), ("seconds", _seconds)):
+            shown = ["failed" if "error" in r else show(r) for r in cells]
+            yield f"| {model if what == 'cost' else ''} | {what} | {' | '.join(shown)} |"
+
+
+def _size(row: dict[str, Any]) -> str:
+    return f"{row['nodes']:,}{LIMITS.get(row['stop'], '')}"
+
+
+def _seconds(row: dict[str, Any]) -> str:
+    return f"{row['seconds']['explore']:.1f} + {row['seconds']['extract']:.1f}"

@@ -1,0 +1,1 @@
+"""The example models, as a package so that wheels carry them."""

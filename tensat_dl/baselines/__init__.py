@@ -1,0 +1,1 @@
+"""Earlier algorithms, to compare with."""

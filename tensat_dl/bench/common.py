@@ -1,0 +1,121 @@
+"""What all benchmarks share: their models, their options, and the form of their results. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tensat_dl import resources
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+#: The models of the paper, the two that it left out included.
+MODELS = (
+    "bert",
+    "nasrnn",
+    "resnext50",
+    "nasnet_a",
+    "inception_v3",
+    "squeezenet",
+    "vgg19",
+    "resnet50",
+    "mobilenet_v2",
+)
+#: Those of its ablations.
+ABLATION = ("bert", "nasrnn", "nasnet_a")
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The results of a benchmark. ``options`` and ``machine`` say how and where they were found; one row holds
+    what one measurement gave, or ``error``."""
+
+    benchmark: str
+    options: Mapping[str, Any]
+    machine: Mapping[str, Any]
+    rows: Sequence[Row]
+
+    def write(self, path: str) -> None:
+        from tensat_dl.files import write
+
+        write(path, json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
+
+
+def machine() -> dict[str, Any]:
+    """Where a benchmark ran, as far as it matters to times."""
+    return {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "tensat-dl": version("tensat-dl"),
+        "egglog": version("egglog"),
+        "pyscipopt": version("pyscipopt"),
+    }
+
+
+class ModelName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """An example by its name, or a path of a .tsr file with one graph."""
+
+    name = "model"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not path_of(value).is_file():
+            from tensat_dl.lang.diagnostics import did_you_mean
+
+            known = sorted(p.stem for p in resources.examples().glob("*.tsr"))
+            hint = did_you_mean(value, known) or f"models are {', '.join(MODELS)}, or paths of .tsr files"
+            self.fail(f"no model `{value}`: {hint}", param, ctx)
+        return str(value)
+
+
+def path_of(model: str) -> Path:
+    """The file of a model."""
+    return Path(model) if model.endswith(".tsr") else resources.examples() / f"{model}.tsr"
+
+
+def models_argument(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.argument("models", nargs=-1, type=ModelName(), metavar="[MODEL]...")(function)
+
+
+json_option = click.option("--json", "json_path", metavar="FILE", help="Write the results as JSON.")
+device_option = click.option(
+    "--device",
+    default="h100",
+    show_default=True,
+    metavar="NAME",
+    help="The device whose costs are minimised.",
+)
+
+
+def finish(report: Report, table: Table, notes: Sequence[str], json_path: str | None) -> int:
+    """Prints a benchmark's table and writes its file; exit code 1 if a measurement failed."""
+    import sys
+
+    from rich.console import Console
+
+    stream = sys.stderr if json_path == "-" else sys.stdout
+    console = Console(file=stream)
+    if not console.is_terminal:
+        console = Console(file=stream, width=200)
+    console.print(table)
+    for note in notes:
+        console.print(note, markup=False, highlight=False)
+    if json_path is not None:
+        report.write(json_path)
+    failed = [r for r in report.rows if "error" in r]
+    for row in failed:
+        what = " ".join(f"{k} {row[k]}" for k in ("model", "rules", "k_multi", "cycles") if k in row)
+        click.echo(f"error: {what}: {row['error']}", err=True)
+    return 1 if failed else 0

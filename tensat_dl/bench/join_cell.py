@@ -1,0 +1,257 @@
+"""One measurement of ``tensat-dl bench join``: the e-graph, and three ways to find its multi-pattern matches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from statistics import median
+from typing import Any
+
+from tensat_dl.baselines.product import Product, Sources, Substitution, hash_join
+from tensat_dl.bench.common import Row
+from tensat_dl.bench.packs import graph_of, rules_of
+from tensat_dl.datalog.compiled import CompiledRule, match_relation, ruleset
+from tensat_dl.datalog.engine import Engine
+from tensat_dl.datalog.program import Program
+from tensat_dl.datalog.variants import concrete
+from tensat_dl.explore.loop import Explorer
+from tensat_dl.explore.naming import NewNode, Store
+from tensat_dl.explore.types import Limits
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ir.types import TensorType
+from tensat_dl.ops.table import OpTable
+
+#: A match by the e-classes of the tensors that the rule's match relation has columns for.
+Match = tuple[int, ...]
+
+
+def measure(model: str, pack: str, k_multi: int, runs: int, time_limit: float) -> Row:
+    """What the search of multi-pattern iteration ``k_multi`` (from 1) costs by each way, and what it finds."""
+    graph, ops = graph_of(model)
+    rules = rules_of(pack)
+    egraph = before_search(graph, ops, rules, k_multi)
+    row: Row = {"model": model, "rules": pack, "k_multi": k_multi}
+    if egraph is None:
+        return {**row, "matches": 0, "nodes": None}
+    program = Program(ops, rules, graph)
+    multi = [r for r in program.rules if r.rule.kind == "multi"]
+    ours = by_join(egraph, program, graph, multi, runs)
+    baseline = by_product(egraph, multi, ops, time_limit)
+    for name, found in ours.found.items():
+        assert baseline.joined[name] == found, f"{name}: the engine's matches and the hash join's differ"
+        same = baseline.found[name] == found if baseline.complete[name] else baseline.found[name] <= found
+        assert same, f"{name}: the engine's matches and the product's differ"
+    return {
+        **row,
+        "nodes": egraph.num_nodes,
+        "classes": egraph.num_classes,
+        "combinations": baseline.total,
+        "enumerated": baseline.enumerated,
+        "matches": sum(len(m) for m in ours.found.values()),
+        "seconds": {
+            "product": baseline.search + baseline.product,
+            "product_estimated": baseline.search + baseline.estimated,
+            "hash_join": baseline.search + baseline.hash_join,
+            "find": ours.find,
+            "read": ours.read,
+        },
+    }
+
+
+def before_search(
+    graph: Graph, ops: OpTable, rules: Sequence[RewriteRule], k_multi: int, nodes: int = 50_000
+) -> EGraph | None:
+    """The e-graph that the multi-pattern rules search in their iteration ``k_multi``; None if there is none."""
+    multi = {r.name for r in rules if r.kind == "multi"}
+    iterations = searches = 0
+    for step in Explorer(graph, ops, tuple(rules), Limits(nodes, k_multi=k_multi)).run():
+        searches += any(s.rule in multi for s in step.iteration.rules)
+        if searches == k_multi:
+            break
+        iterations += 1
+    else:
+        return None
+    # Once more, up to that iteration, in which this time the multi-pattern rules are not applied again.
+    limits = Limits(nodes, iterations=iterations, k_multi=k_multi - 1)
+    *_, last = Explorer(graph, ops, tuple(rules), limits).run()
+    return last.egraph
+
+
+# ---- algorithm 1, and the same with a hash join ---------------------------------------------------------------
+
+
+@dataclass
+class ByProduct:
+    """Seconds, and the matches of each rule. ``search`` is what both ways have to do first."""
+
+    search: float = 0.0
+    product: float = 0.0
+    estimated: float = 0.0  #: seconds that the whole product would take, from the part that was enumerated
+    hash_join: float = 0.0
+    total: int = 0  #: combinations
+    enumerated: float = 1.0  #: share of them that was looked at
+    complete: dict[str, bool] = field(default_factory=dict)
+    found: dict[str, set[Match]] = field(default_factory=dict)
+    joined: dict[str, set[Match]] = field(default_factory=dict)
+
+
+def by_product(egraph: EGraph, rules: Sequence[CompiledRule], ops: OpTable, time_limit: float) -> ByProduct:
+    """Algorithm 1 up to the matches that pass shape checking, each rule for its share of the time that is left;
+    and the same with hash joins."""
+    out = ByProduct()
+    started = time.perf_counter()
+    sources = Sources([r.rule for r in rules], ops)
+    matches = sources.search(egraph)
+    lists = {r.name: sources.decanonical(r.rule, matches) for r in rules}
+    out.search = time.perf_counter() - started
+    left, looked_at = time_limit, 0.0
+    for i, rule in enumerate(sorted(rules, key=lambda r: prod(map(len, lists[r.name])))):
+        product = Product(lists[rule.name], max(0.0, left / (len(lists) - i)))
+        started = time.perf_counter()
+        out.found[rule.name] = ShapeCheck(rule, egraph, ops).applicable(product)
+        seconds = time.perf_counter() - started
+        left -= seconds
+        out.product += seconds
+        out.estimated += seconds / product.done
+        out.complete[rule.name] = product.done == 1.0
+        out.total += product.total
+        looked_at += product.total * product.done
+        started = time.perf_counter()
+        out.joined[rule.name] = ShapeCheck(rule, egraph, ops).applicable(hash_join(lists[rule.name]))
+        out.hash_join += time.perf_counter() - started
+    if not all(out.complete.values()):
+        out.enumerated = looked_at / out.total
+    return out
+
+
+class ShapeCheck:
+    """Whether a rule's conditions hold and its target type-checks; asked once for equal types and attributes."""
+
+    def __init__(self, rule: CompiledRule, egraph: EGraph, ops: OpTable) -> None:
+        self.rule = rule
+        self.ops = ops
+        self.types = [t[0] for t in egraph.types]
+        numbers: dict[TensorType, int] = {}
+        self.number = [numbers.setdefault(t, len(numbers)) for t in self.types]
+        self.variables = rule.rule.tensor_variables()
+        self.tensors = {*self.variables, *(n.result for n in rule.rule.source.nodes)}
+        self.known: dict[tuple[Any, ...], bool] = {}
+
+    def applicable(self, matches: Iterable[Substitution]) -> set[Match]:
+        """Those of the matches that may be applied."""
+        out = set()
+        attrs: list[str] | None = None
+        for m in matches:
+            if attrs is None:
+                attrs = [name for name in m if name not in self.tensors]
+            key = (*[self.number[m[v]] for v in self.variables], *[m[a] for a in attrs])
+            held = self.known.get(key)
+            if held is None:
+                held = self.known[key] = self._holds(m, attrs)
+            if held:
+                out.add(tuple([m[t] for t in self.rule.tensors]))
+        return out
+
+    def _holds(self, match: Substitution, attrs: Sequence[str]) -> bool:
+        types = {name: self.types[c] for name, c in match.items() if name in self.tensors}
+        env = {name: match[name] for name in attrs}
+        return concrete(self.rule.rule, self.ops, types, env, _no_facts) is not None
+
+
+def _no_facts(function: str, tensor: str) -> Any:
+    raise NotImplementedError(f"{function}({tensor}) in a multi-pattern rule")
+
+
+# ---- ours -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class ByJoin:
+    """Median seconds of the engine alone and with the matches read and put in order, and matches by rule."""
+
+    find: float
+    read: float
+    found: dict[str, set[Match]]
+
+
+def by_join(
+    egraph: EGraph, program: Program, graph: Graph, rules: Sequence[CompiledRule], runs: int
+) -> ByJoin:
+    """The rules' joins on an engine that holds the e-graph and has not matched anything before."""
+    engine = Engine()
+    load(egraph, Store(engine, program))
+    find, read = [], []
+    found: dict[str, set[Match]] = {}
+    for _ in range(runs):
+        engine.run("(push)")
+        started = time.perf_counter()
+        for rule in rules:
+            engine.matches(ruleset("find", rule.name))
+        find.append(time.perf_counter() - started)
+        found = _read(engine, rules)
+        read.append(time.perf_counter() - started)
+        engine.run("(pop)")
+    engine.close()
+    return ByJoin(median(find), median(read), found)
+
+
+def _read(engine: Engine, rules: Sequence[CompiledRule]) -> dict[str, set[Match]]:
+    """The matches by the handles of their tensors, and those which would be applied in order of age."""
+    frozen = engine.freeze()
+    number = frozen.decoder("i64")
+    handles = {row.inputs[0]: number(row.output) for row in frozen.rows("id_of")}
+    found = {}
+    for rule in rules:
+        width = len(rule.tensors)
+        keys = {
+            tuple(handles[t] for t in row.inputs[:width]) for row in frozen.rows(match_relation(rule.name))
+        }
+        chosen: Iterable[Match] = keys
+        if rule.mirror is not None:
+            images = {k: tuple(k[i] for i in rule.mirror) for k in keys}
+            chosen = {k for k, image in images.items() if k <= image or image not in images}
+        sorted(chosen, key=lambda k: (max(k), k))
+        found[rule.name] = keys
+    return found
+
+
+def load(egraph: EGraph, store: Store) -> None:
+    """Loads an e-graph so that the handle of every e-class is its number."""
+    names = _well_founded(egraph)
+    store.next_handle = egraph.num_classes
+    store.load_types([(c, t[0]) for c, t in enumerate(egraph.types) if len(t) == 1])
+    nodes: list[NewNode] = []
+    equal: list[tuple[int, int]] = []
+    for n, c in enumerate(egraph.node_class.tolist()):
+        handle = c if names[c] == n else store.fresh()
+        if handle != c:
+            equal.append((handle, c))
+        nodes.append((handle, egraph.op[n], egraph.attrs[n], tuple(egraph.children_of(n)), egraph.origin[n]))
+    store.load_nodes(nodes, run=False)
+    store.engine.load("in_equal", equal)
+    store.engine.run("(run-schedule (saturate load))\n(run-schedule (saturate types))")
+
+
+def _well_founded(egraph: EGraph) -> list[int]:
+    """For every e-class an e-node, such that together they have no cycle: these name the e-classes."""
+    chosen = [-1] * egraph.num_classes
+    waiting = list(range(egraph.num_nodes))
+    while waiting:
+        later = []
+        for n in waiting:
+            c = int(egraph.node_class[n])
+            if chosen[c] >= 0:
+                continue
+            if all(chosen[k] >= 0 for k in egraph.children_of(n)):
+                chosen[c] = n
+            else:
+                later.append(n)
+        if len(later) == len(waiting):
+            break
+        waiting = later
+    assert min(chosen) >= 0, "an e-class cannot be computed"
+    return chosen

@@ -1,0 +1,52 @@
+"""One measurement of a whole run, without its verification: explore a model with chosen rules, price, extract."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tensat_dl.bench.common import Row
+from tensat_dl.bench.packs import graph_of, rules_of
+from tensat_dl.explore.types import Limits
+from tensat_dl.extract.types import Limits as ExtractLimits
+from tensat_dl.pipeline import Options, optimize
+
+
+def measure(
+    model: str,
+    pack: str,
+    k_multi: int,
+    device: str,
+    max_nodes: int,
+    explore_seconds: float,
+    extract_seconds: float,
+    method: str = "exact",
+    **limits: Any,
+) -> Row:
+    """Sizes, seconds and costs. ``limits`` are further fields of `Limits`."""
+    graph, ops = graph_of(model)
+    options = Options(
+        device,
+        Limits(nodes=max_nodes, k_multi=k_multi, seconds=explore_seconds, **limits),
+        method,
+        ExtractLimits(seconds=extract_seconds),
+        verify=False,
+    )
+    result, _ = optimize(graph, ops, rules_of(pack), options)
+    found = result.extraction
+    return {
+        "model": model,
+        "rules": pack,
+        "k_multi": k_multi,
+        **limits,
+        "nodes": result.nodes,
+        "classes": result.classes,
+        "stop": result.stop,
+        "seconds": {"explore": result.times.explore, "extract": result.times.extract},
+        "before": result.before.total,
+        "after": result.after.total,
+        "measured_share": result.measured_share,
+        "status": found.status,
+        "gap": found.gap if math.isfinite(found.gap) else None,
+        "notes": list(result.notes),
+    }

@@ -1,0 +1,26 @@
+"""``tensat-dl bench``: the benchmarks, a module of `tensat_dl.bench` for each."""
+
+from __future__ import annotations
+
+import click
+
+from tensat_dl.cli.lazy import LazyGroup
+
+#: benchmark -> the module that defines its command, and what it shows
+BENCHMARKS = {
+    "models": ("tensat_dl.bench.models", "The models of the paper through the whole pipeline."),
+    "join": (
+        "tensat_dl.bench.join",
+        "Multi-pattern matching: the paper's algorithm 1 against Datalog joins.",
+    ),
+    "k-multi": ("tensat_dl.bench.k_multi", "What pairs find as k_multi grows, against group rules."),
+}
+
+
+@click.group("bench", cls=LazyGroup, lazy=BENCHMARKS, subcommand_metavar="NAME [OPTIONS] [MODEL]...")
+def command() -> None:
+    """Run a benchmark: a table on the terminal and, with --json FILE, a JSON file.
+
+    Models are examples by their names, or paths of .tsr files. Costs are milliseconds from the device's profile
+    where there is one, else from its roofline (estimated). Times are this machine's.
+    """

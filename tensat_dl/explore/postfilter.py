@@ -1,0 +1,189 @@
+"""The filter list: e-nodes that are taken out of the e-graph so that it has no cycle (paper, algorithm 2).
+
+Cycles are collected by depth-first search, and of each the e-node that was added last goes on the list, until no
+cycle is left. The engine keeps such e-nodes subsumed: no rule sees them, but adding one again finds its e-class.
+
+In each e-class one e-node is protected. Handles number e-classes so that each has an e-node whose children are all
+older (see `tensat_dl.explore.naming`), and uniting e-classes keeps it that way; the one of these that was added first
+is never put on the list. So every e-class keeps an acyclic derivation, and every cycle has an e-node that may go:
+along protected ones handles only decrease. Congruence may make an e-node on the list one with a protected one;
+where an e-class would be left without, it comes off the list again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensat_dl.datalog.engine import Frozen
+from tensat_dl.explore.cycles import ClassGraph
+from tensat_dl.explore.naming import Row, Store
+from tensat_dl.ir.graph import Attrs
+
+#: Constructor, attributes and child handles: they say which e-node it is.
+Key = tuple[str, Attrs, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ENode:
+    """An e-node by handles, its row, and its age: the number of those that were there before it."""
+
+    row: Row
+    own: int
+    children: tuple[int, ...]
+    age: int
+
+    @property
+    def grounded(self) -> bool:
+        """Whether it can be its e-class's derivation: all its children are older e-classes."""
+        return all(c < self.own for c in self.children)
+
+
+@dataclass
+class Ages:
+    """In which order e-nodes appeared. E-nodes that become congruent have the age of the older one."""
+
+    known: dict[Key, int] = field(default_factory=dict)
+    count: int = 0
+    merged: int = 0  #: how many handles had lost their e-classes to older ones
+
+    def enodes(self, frozen: Frozen, rows: Sequence[Row], handles: Mapping[Any, int]) -> list[ENode]:
+        """All e-nodes, oldest first. New ones of one iteration are ordered by their operands, oldest first."""
+        self._recanonicalise(frozen, handles)
+        new: list[tuple[tuple[int, ...], str, str, Key]] = []
+        found: list[tuple[Key, int, Row]] = []
+        for r in rows:
+            own, children = handles[r.output], tuple(handles[c] for c in r.children)
+            key = (r.constructor.name, r.attrs, children)
+            found.append((key, own, r))
+            if key not in self.known:
+                new.append(((max((own, *children)), own, *children), key[0], repr(r.attrs), key))
+        for *_, key in sorted(new, key=lambda n: n[:3]):
+            self.known[key] = self.count
+            self.count += 1
+        return sorted((ENode(r, own, key[2], self.known[key]) for key, own, r in found), key=lambda n: n.age)
+
+    def _recanonicalise(self, frozen: Frozen, handles: Mapping[Any, int]) -> None:
+        number = frozen.decoder("i64")
+        moved = {}
+        for row in frozen.rows("by_id"):
+            handle, now = number(row.inputs[0]), handles[row.output]
+            if handle != now:
+                moved[handle] = now
+        if len(moved) == self.merged:
+            return
+        self.merged = len(moved)
+        known: dict[Key, int] = {}
+        for (name, attrs, children), age in self.known.items():
+            key = (name, attrs, tuple(moved.get(c, c) for c in children))
+            known[key] = min(age, known.get(key, age))
+        self.known = known
+
+
+def restorable(enodes: Iterable[ENode]) -> list[ENode]:
+    """E-nodes on the filter list that have to come off it, each the oldest derivation of an e-class without one."""
+    grounded = {n.own for n in enodes if not n.row.subsumed and n.grounded}
+    out: dict[int, ENode] = {}
+    for n in enodes:
+        if n.own not in grounded and n.grounded:
+            out.setdefault(n.own, n)
+    return list(out.values())
+
+
+def cyclic(enodes: Iterable[ENode]) -> list[ENode]:
+    """E-nodes without which there is no cycle: of each cycle found, the one that was added last."""
+    alive = [n for n in enodes if not n.row.subsumed]
+    protected: dict[int, int] = {}
+    for n in alive:
+        if n.grounded:
+            protected.setdefault(n.own, n.age)
+    may_go = {n.age for n in alive if protected[n.own] != n.age}
+    gone: dict[int, ENode] = {}
+    while True:
+        left = _on_cycles([n for n in alive if n.age not in gone])
+        if not left:
+            return list(gone.values())
+        for cycle in _cycles(left):
+            if not any(n.age in gone for n in cycle):
+                last = max((n for n in cycle if n.age in may_go), key=lambda n: n.age)
+                gone[last.age] = last
+
+
+def _on_cycles(enodes: Sequence[ENode]) -> dict[int, list[ENode]]:
+    """E-nodes by e-class, without the e-classes that depend on no cycle and those on which none depends."""
+    by_class: dict[int, list[ENode]] = {}
+    for n in enodes:
+        by_class.setdefault(n.own, []).append(n)
+    down = {c: {d for n in ns for d in n.children} for c, ns in by_class.items()}
+    up: dict[int, set[int]] = {c: set() for c in by_class}
+    for c, ds in down.items():
+        for d in ds:
+            up[d].add(c)
+    left = set(by_class)
+    for out, into in ((down, up), (up, down)):
+        count = {c: sum(d in left for d in out[c]) for c in left}
+        ready = [c for c, k in count.items() if not k]
+        for c in ready:  # grows while it is read
+            left.remove(c)
+            for p in into[c]:
+                if p in left:
+                    count[p] -= 1
+                    if not count[p]:
+                        ready.append(p)
+    return {c: [n for n in ns if left.intersection(n.children)] for c, ns in by_class.items() if c in left}
+
+
+def _cycles(by_class: Mapping[int, Sequence[ENode]]) -> Iterator[list[ENode]]:
+    """The cycles that one depth-first pass closes, each as its e-nodes."""
+    done: set[int] = set()
+    for start in sorted(by_class):
+        if start in done:
+            continue
+        depth = {start: 0}  # e-classes of the current path, by their position on it
+        path: list[ENode] = []  # how each one leads to the next
+        stack = [_steps(by_class[start])]
+        where = [start]
+        while stack:
+            for n, d in stack[-1]:
+                if d in depth:
+                    yield [*path[depth[d] :], n]
+                elif d not in done and d in by_class:
+                    depth[d] = len(stack)
+                    path.append(n)
+                    where.append(d)
+                    stack.append(_steps(by_class[d]))
+                    break
+            else:
+                stack.pop()
+                c = where.pop()
+                del depth[c]
+                done.add(c)
+                if path:
+                    path.pop()
+
+
+def _steps(enodes: Sequence[ENode]) -> Iterator[tuple[ENode, int]]:
+    return ((n, d) for n in enodes for d in dict.fromkeys(n.children))
+
+
+def class_graph(enodes: Iterable[ENode]) -> ClassGraph:
+    """Which e-classes each e-class depends on, over e-nodes that are not on the filter list."""
+    graph: dict[int, set[int]] = {}
+    for n in enodes:
+        if not n.row.subsumed:
+            graph.setdefault(n.own, set()).update(n.children)
+    return graph
+
+
+def subsume(store: Store, enodes: Sequence[ENode]) -> None:
+    """Puts e-nodes on the filter list."""
+    for term in store.terms((n.row.constructor, n.row.attrs, n.children) for n in enodes):
+        store.engine.run(f"(subsume {term})")
+
+
+def restore(store: Store, enodes: Sequence[ENode]) -> None:
+    """Takes e-nodes off the filter list: the engine has no such command, so each is deleted and added again."""
+    terms = store.terms((n.row.constructor, n.row.attrs, n.children) for n in enodes)
+    for n, term in zip(enodes, terms, strict=True):
+        store.engine.run(f"(delete {term})\n(union {term} (by_id {n.own}))")
