@@ -100,12 +100,10 @@ def main() -> None:
         folder = Path(args.keep or temporary)
         folder.mkdir(exist_ok=True)
         for model in args.models:
-            first = None
             for layers in args.layers:
                 file = folder / f"{model}_{layers}.tsr"
                 file.write_text(text(model, layers, args.width, args.tokens))
                 r = reports[f"{model}_{layers}"] = run(file, layers, options)
-                first = first or (r, layers)
                 cost, found = r["cost"], r["extract"]
                 both = r["mb"] + r["worker_mb"]
                 table.add_row(
