@@ -131,6 +131,7 @@ def main() -> int:
         README: {"models": tables.models},
         LANGUAGE.parent / "results.md": {
             "join": tables.join,
+            "cycles": tables.cycles,
         },
     }
     outdated = False

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tensat_dl.bench.k_multi import LIMITS, cost
+from tensat_dl.bench.common import cost, seconds, size
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
@@ -38,8 +38,8 @@ def join() -> Iterator[str]:
     report = results("join")
     yield where(report)
     yield ""
-    yield "| model | search | e-nodes | combinations | matches | product | hash join | find | and read | faster |"
-    yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+    yield "| model | search | e-nodes | combinations | matches | product | hash join | find | and read | faster | in all |"
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
     for r in report["rows"]:
         if "seconds" not in r:
             continue
@@ -49,7 +49,8 @@ def join() -> Iterator[str]:
             product = f"> {s['product']:.0f} (estimated {s['product_estimated']:,.0f})"
         sizes = f"{r['nodes']:,} | {r['combinations']:,} | {r['matches']:,}"
         ours = f"{s['hash_join']:.3f} | {s['find']:.3f} | {s['read']:.3f}"
-        faster = f"{s['product_estimated'] / s['find']:.1f}x{' (estimated)' if partial else ''}"
+        note = " (estimated)" if partial else ""
+        faster = " | ".join(f"{s['product_estimated'] / s[way]:.1f}x{note}" for way in ("find", "read"))
         yield f"| {r['model']} | {r['k_multi']} | {sizes} | {product} | {ours} | {faster} |"
 
 
@@ -65,14 +66,26 @@ def k_multi() -> Iterator[str]:
     for model in dict.fromkeys(r["model"] for r in rows):
         found = {(r["rules"], r["k_multi"]): r for r in rows if r["model"] == model}
         cells = [found.get(c, {"error": "not run"}) for c in columns]
-        for what, show in (("cost", cost), ("e-nodes", _size), ("seconds", _seconds)):
+        for what, show in (("cost", cost), ("e-nodes", size), ("seconds", _both)):
             shown = ["failed" if "error" in r else show(r) for r in cells]
             yield f"| {model if what == 'cost' else ''} | {what} | {' | '.join(shown)} |"
 
 
-def _size(row: dict[str, Any]) -> str:
-    return f"{row['nodes']:,}{LIMITS.get(row['stop'], '')}"
+def cycles() -> Iterator[str]:
+    report = results("cycles")
+    rows = report["rows"]
+    ways = list(dict.fromkeys(r["cycles"] for r in rows))
+    yield where(report)
+    yield ""
+    yield f"| model | k_multi | | {' | '.join(ways)} |"
+    yield f"|---|--:|---|{'--:|' * len(ways)}"
+    for model, k in dict.fromkeys((r["model"], r["k_multi"]) for r in rows):
+        found = {r["cycles"]: r for r in rows if (r["model"], r["k_multi"]) == (model, k)}
+        for what, show in (("seconds", seconds), ("e-nodes", size), ("cost", cost)):
+            shown = ["failed" if "error" in found[w] else show(found[w]) for w in ways]
+            name = f"{model} | {k}" if what == "seconds" else " | "
+            yield f"| {name} | {what} | {' | '.join(shown)} |"
 
 
-def _seconds(row: dict[str, Any]) -> str:
-    return f"{row['seconds']['explore']:.1f} + {row['seconds']['extract']:.1f}"
+def _both(row: dict[str, Any]) -> str:
+    return f"{seconds(row)} + {row['seconds']['extract']:.2f}"

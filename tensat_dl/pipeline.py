@@ -1,15 +1,12 @@
-"""The pipeline: explore, price, extract, rebuild, verify. The CLI and the Python API both come through here."""
+"""The pipeline: search (explore, price, extract), rebuild, verify. The CLI and the Python API come through here."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tensat_dl.cost import CostModel, find_profile, load_device
-from tensat_dl.explore.explore import explore
 from tensat_dl.explore.types import Limits
-from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.ir.egraph import EGraph
@@ -19,6 +16,7 @@ from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.progress import Progress
 from tensat_dl.result import Result, Times
+from tensat_dl.search import search
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.trust import assumed, on_trust
 
@@ -51,21 +49,10 @@ def optimize(
     """
     options = options or Options()
     progress = progress or Progress(quiet=True)
-    clock = [time.perf_counter()]
-
-    def lap() -> float:
-        clock.append(time.perf_counter())
-        return clock[-1] - clock[-2]
-
     model = CostModel(ops, load_device(options.device), find_profile(options.device))
-    progress.phase("explore")
-    exploration = explore(graph, ops, rules, options.limits, progress.exploring)
-    explored = lap()
-    progress.phase("cost")
-    egraph, _ = model.price(exploration.egraph)
-    priced = lap()
+    found = search(graph, rules, model, options.limits, options.method, options.extract_limits, progress)
+    exploration, egraph, extraction = found.exploration, found.egraph, found.extraction
     progress.phase("extract")
-    extraction = extract(egraph, options.method, options.extract_limits, progress.extracting)
     optimized, used = rebuild(egraph, extraction, graph)
     before, after = model.price_graph(graph), model.price_graph(optimized)
     notes = list(exploration.notes)
@@ -73,9 +60,8 @@ def optimize(
         # A view can cost less in one graph than among all alternatives; a tie is not worth a change either.
         optimized, used, after = graph, {}, before
         notes.append("no graph was found that is cheaper than the input")
-    extracted = lap()
     interrupted = exploration.stop == "interrupted"
-    if extraction.interrupted:
+    if extraction.interrupted or found.interrupted:
         interrupted = True
         notes.append("interrupted: the cheapest graph extracted until then is used")
     equivalence = None
@@ -87,8 +73,7 @@ def optimize(
         except KeyboardInterrupt:
             interrupted = True
             notes.append("interrupted: the result is not verified")
-    verified = lap()
-    total = parse_seconds + clock[-1] - clock[0]
+    seconds = progress.seconds()
     result = Result(
         device=options.device,
         before=before,
@@ -99,7 +84,14 @@ def optimize(
         classes=egraph.num_classes,
         extraction=extraction,
         equivalence=equivalence,
-        times=Times(parse_seconds, explored, priced, extracted, verified, total),
+        times=Times(
+            parse_seconds,
+            seconds["explore"],
+            seconds["cost"],
+            seconds["extract"],
+            seconds.get("verify", 0.0),
+            parse_seconds + sum(s for phase, s in seconds.items() if phase != "parse"),
+        ),
         notes=tuple(notes),
         rules_used=tuple(used.items()),
         interrupted=interrupted,

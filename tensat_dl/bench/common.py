@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -46,10 +47,16 @@ class Report:
     machine: Mapping[str, Any]
     rows: Sequence[Row]
 
-    def write(self, path: str) -> None:
+    def write(self, path: str | None) -> None:
         from tensat_dl.files import write
 
-        write(path, json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
+        if path is not None:
+            write(path, json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
+
+    def keep(self, path: str | None) -> None:
+        """Writes what there is so far: a benchmark that is interrupted does not lose it."""
+        if path != "-":
+            self.write(path)
 
 
 def machine() -> dict[str, Any]:
@@ -99,10 +106,67 @@ device_option = click.option(
 )
 
 
+#: What is said of an exploration that a limit ended; saturation and the last iteration go without saying.
+LIMITS = {"nodes": "n", "time": "t", "memory": "m"}
+
+
+def measure_all(
+    function: str, variants: Sequence[Mapping[str, Any]], seconds: float, **arguments: Any
+) -> list[Row]:
+    """A row for each variant of the arguments, measured one after the other, each for so many seconds at most."""
+    from tensat_dl.bench.apart import Failed, apart
+
+    rows: list[Row] = []
+    for variant in variants:
+        job = {**arguments, **variant}
+        _say(", ".join(f"{k} {v}" for k, v in _identity(job).items()))
+        try:
+            rows.append(apart(function, seconds, **job))
+        except Failed as e:
+            rows.append({**_identity(job), "error": str(e)})
+    return rows
+
+
+def _say(what: str) -> None:
+    """What is being measured, to whoever waits at a terminal."""
+    if sys.stderr.isatty():
+        click.echo(f"measuring {what}", err=True)
+
+
+def _identity(job: Mapping[str, Any]) -> Row:
+    names = {"model": "model", "pack": "rules", "k_multi": "k_multi", "cycles": "cycles"}
+    return {shown: job[name] for name, shown in names.items() if name in job}
+
+
+def size(row: Row) -> str:
+    """E-nodes, and the limit that ended exploration."""
+    return f"{row['nodes']:,}{LIMITS.get(row['stop'], '')}"
+
+
+def seconds(row: Row) -> str:
+    """Seconds of exploration without the start of the engine's process."""
+    if row["stop"] == "time":
+        return f"> {row['explore_limit']:g}"
+    return f"{row['seconds']['iterations']:.2f}"
+
+
+def cost(row: Row) -> str:
+    """The cost that was found, and its gap unless it is optimal."""
+    if row["status"] == "optimal":
+        return f"{row['after']:.4f}"
+    gap = "?" if row["gap"] is None else f"{row['gap']:.1%}"
+    return f"{row['after']:.4f} ±{gap}"
+
+
+def cost_kind(rows: Sequence[Row], device: str) -> str:
+    """Whether costs were measured or estimated."""
+    shares = [r["measured_share"] for r in rows if "measured_share" in r]
+    kind = "estimated (roofline)" if not any(shares) else "partly measured"
+    return f"Costs are {kind} for {device}."
+
+
 def finish(report: Report, table: Table, notes: Sequence[str], json_path: str | None) -> int:
     """Prints a benchmark's table and writes its file; exit code 1 if a measurement failed."""
-    import sys
-
     from rich.console import Console
 
     stream = sys.stderr if json_path == "-" else sys.stdout
@@ -112,10 +176,9 @@ def finish(report: Report, table: Table, notes: Sequence[str], json_path: str | 
     console.print(table)
     for note in notes:
         console.print(note, markup=False, highlight=False)
-    if json_path is not None:
-        report.write(json_path)
+    report.write(json_path)
     failed = [r for r in report.rows if "error" in r]
     for row in failed:
-        what = " ".join(f"{k} {row[k]}" for k in ("model", "rules", "k_multi", "cycles") if k in row)
+        what = ", ".join(f"{k} {row[k]}" for k in ("model", "rules", "k_multi", "cycles") if k in row)
         click.echo(f"error: {what}: {row['error']}", err=True)
     return 1 if failed else 0

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import click
 
-from tensat_dl.bench.common import ABLATION, Report, Row, finish, json_option, machine, models_argument
+from tensat_dl.bench.common import (
+    ABLATION,
+    Report,
+    Row,
+    finish,
+    json_option,
+    machine,
+    measure_all,
+    models_argument,
+)
 from tensat_dl.cli.options import Seconds
 
 NOTES = (
@@ -55,30 +64,26 @@ def command(
     """
     from rich.table import Table
 
-    from tensat_dl.bench.apart import Failed, apart
-
     table = Table(title=f"Multi-pattern matching, rules {pack}; seconds, median of {runs}")
     headings = ("model", "k_multi", "e-nodes", "combinations", "matches")
     for heading in (*headings, "product", "hash join", "find", "+read", "faster", "with read"):
         table.add_column(heading, justify="left" if heading == "model" else "right")
+    options = {"rules": pack, "k_multi": k_multi, "runs": runs, "time_limit": time_limit}
     rows: list[Row] = []
     for model in models or ABLATION:
-        for k in range(1, k_multi + 1):
-            try:
-                row = apart(
-                    "tensat_dl.bench.join_cell:measure",
-                    600 + 4 * time_limit,
-                    model=model,
-                    pack=pack,
-                    k_multi=k,
-                    runs=runs,
-                    time_limit=time_limit,
-                )
-            except Failed as e:
-                row = {"model": model, "rules": pack, "k_multi": k, "error": str(e)}
-            rows.append(row)
+        found = measure_all(
+            "tensat_dl.bench.join_cell:measure",
+            [{"k_multi": k} for k in range(1, k_multi + 1)],
+            600 + 4 * time_limit,
+            model=model,
+            pack=pack,
+            runs=runs,
+            time_limit=time_limit,
+        )
+        rows += found
+        Report("join", options, machine(), rows).keep(json_path)
+        for row in found:
             table.add_row(*cells(row))
-    options = {"rules": pack, "k_multi": k_multi, "runs": runs, "time_limit": time_limit}
     return finish(Report("join", options, machine(), rows), table, NOTES, json_path)
 
 

@@ -34,6 +34,7 @@ def measure(
     )
     result, _ = optimize(graph, ops, rules_of(pack), options)
     found = result.extraction
+    iterations = result.iterations
     return {
         "model": model,
         "rules": pack,
@@ -42,7 +43,13 @@ def measure(
         "nodes": result.nodes,
         "classes": result.classes,
         "stop": result.stop,
-        "seconds": {"explore": result.times.explore, "extract": result.times.extract},
+        "explore_limit": explore_seconds,
+        "iterations": len(iterations),
+        "seconds": {
+            "explore": result.times.explore,  # with the start of the engine's process and the rules' compilation
+            "iterations": sum(i.seconds for i in iterations),
+            "extract": result.times.extract,
+        },
         "before": result.before.total,
         "after": result.after.total,
         "measured_share": result.measured_share,

@@ -14,6 +14,8 @@ BENCHMARKS = {
         "Multi-pattern matching: the paper's algorithm 1 against Datalog joins.",
     ),
     "k-multi": ("tensat_dl.bench.k_multi", "What pairs find as k_multi grows, against group rules."),
+    "depth": ("tensat_dl.bench.depth", "Deep graphs: time and memory by the number of layers."),
+    "cycles": ("tensat_dl.bench.cycles", "Cycle filters: vanilla, efficient, incremental, none."),
 }
 
 

@@ -50,6 +50,15 @@ class CostModel:
                 return Cost(found.median_ms, True)
         return Cost(roofline(self.table, self.device, signature), False)
 
+    def estimate(self, op: str, attrs: Attrs, inputs: tuple[TensorType, ...], output: TensorType) -> float:
+        """Milliseconds of one application, views that the device has for free at nothing.
+
+        For choosing what to try: `price` knows the consumers, and may make a view pay for its copy.
+        """
+        if op in FREE or (self.device.strided_views and self.table[op].view):
+            return 0.0
+        return self.cost(Signature(op, attrs, inputs, (output,), self.device.name)).ms
+
     def price(self, egraph: EGraph) -> tuple[EGraph, BoolArray]:
         """The e-graph with ``cost`` filled in, and for each e-node whether its cost was measured.
 

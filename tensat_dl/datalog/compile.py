@@ -16,9 +16,10 @@ from dataclasses import replace
 
 from tensat_dl.datalog.compile_group import compile_group
 from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation, ruleset
+from tensat_dl.datalog.members import first_of_pair, is_safe, member_rules, symmetric
 from tensat_dl.datalog.render import NotCompilable, variable
 from tensat_dl.datalog.schema import Schema
-from tensat_dl.datalog.symmetry import mirror
+from tensat_dl.datalog.symmetry import automorphism, mirror
 from tensat_dl.datalog.variants import variants
 from tensat_dl.datalog.writer import Writer
 from tensat_dl.ir.rule import RewriteRule
@@ -89,50 +90,66 @@ def _staged(writer: Writer, filtered: bool) -> CompiledRule:
             for v, r in zip(per_variant, rendered, strict=True):
                 v.append(r[k])
         terms.append(row)
-    m, ok = match_relation(rule.name), ok_relation(rule.name)
-    find, apply = ruleset("find", rule.name), ruleset("apply", rule.name)
-    sorts = ["T"] * len(tensors) + [s for s, _ in columns]
-    lines = [
-        f"(relation {m} ({' '.join(sorts)}))",
-        f"(relation {ok} ({' '.join(['i64'] * len(tensors))}))",
-        f"(ruleset {find})",
-        f"(ruleset {apply})",
-    ]
-    for i, (variant, values) in enumerate(zip(writer.usable, per_variant, strict=True)):
+    bodies = []
+    for variant, values in zip(writer.usable, per_variant, strict=True):
         checks = writer.checks(variant)
         computed = [f"(= {name} {v})" for (_, name), v in zip(columns, values, strict=True)]
-        body = [
-            *writer.source_atoms(variant),
-            *writer.premises(variant, checks + computed),
-            *checks,
-            *computed,
-        ]
-        row_text = " ".join([m, *(variable(t) for t in tensors), *(n for _, n in columns)])
-        suffix = f" #{i}" if len(writer.usable) > 1 else ""
-        lines.append(
-            f"(rule ({chr(10).join(body)})\n      (({row_text}))\n"
-            f'      :ruleset {find} :name "{rule.name}{suffix}")'.replace("\n(", "\n       (")
-        )
+        bodies.append((variant, [*writer.premises(variant, checks + computed), *checks], computed))
+    several = rule.kind == "multi"
+    # Matches of several patterns can be very many and few are applied: then columns are computed again.
+    kept = [] if several else columns
+    m, ok = match_relation(rule.name), ok_relation(rule.name)
+    find, apply = ruleset("find", rule.name), ruleset("apply", rule.name)
+    match = f"({' '.join([m, *map(variable, tensors), *(n for _, n in kept)])})"
     handles = [f"i{k}" for k in range(len(tensors))]
-    body = [f"({' '.join([ok, *handles])})"]
-    body += [f"(= {variable(t)} (by_id {h}))" for t, h in zip(tensors, handles, strict=True)]
-    match = f"({' '.join([m, *(variable(t) for t in tensors), *(n for _, n in columns)])})"
-    body.append(match)
+    selected = f"({' '.join([ok, *handles])})"
+    chosen = [
+        selected,
+        *(f"(= {variable(t)} (by_id {h}))" for t, h in zip(tensors, handles, strict=True)),
+        match,
+    ]
     action = writer.actions(terms)
     if filtered:  # the row of a match says that it is not applied yet, and that of a permission is used up
-        action += [f"(delete {match})", f"(delete ({' '.join([ok, *handles])}))"]
-    lines.append(
-        f"(rule ({(chr(10) + '       ').join(body)})\n      ({(chr(10) + '       ').join(action)})\n"
-        f'      :ruleset {apply} :name "apply {rule.name}")'
-    )
+        action += [f"(delete {match})", f"(delete {selected})"]
+    lines = [
+        f"(relation {m} ({' '.join(['T'] * len(tensors) + [s for s, _ in kept])}))",
+        f"(relation {ok} ({' '.join(['i64'] * len(tensors))}))",
+        *(f"(ruleset {name})" for name in (find, apply)),
+    ]
+    reordering = mirror(rule, schema.ops, tensors)
+    pruned: list[str] = []
+    if several:
+        lines.append(f"(ruleset {ruleset('members', rule.name)})")
+        renaming = automorphism(rule, schema.ops)
+        safe = all(is_safe(c) for *_, computed in bodies for c in computed)
+        if safe and reordering and renaming and symmetric([checked for _, checked, _ in bodies], renaming):
+            pruned = list(first_of_pair(tensors, reordering))
+    for i, (variant, checked, computed) in enumerate(bodies):
+        suffix = f" #{i}" if len(bodies) > 1 else ""
+        body = [*writer.source_atoms(variant), *checked, *computed]
+        if several:
+            lines.append(_rule([*chosen, *body], action, apply, f"apply {rule.name}{suffix}"))
+            failing = [c for c in computed if not is_safe(c)]
+            made, body = member_rules(
+                writer,
+                variant,
+                [*checked, *failing, *pruned],
+                {n: s for s, n in columns},
+                [variable(t) for t in tensors],
+                f"{m}#{i}",
+            )
+            lines += made
+        lines.append(_rule(body, [match], find, f"{rule.name}{suffix}"))
+    if not several:
+        lines.append(_rule(chosen, action, apply, f"apply {rule.name}"))
     return CompiledRule(
-        rule,
-        "\n".join(lines),
-        tensors,
-        tuple(columns),
-        len(rule.target.nodes),
-        mirror=mirror(rule, schema.ops, tensors),
+        rule, "\n".join(lines), tensors, tuple(kept), len(rule.target.nodes), mirror=reordering
     )
+
+
+def _rule(body: Sequence[str], action: Sequence[str], rules: str, name: str) -> str:
+    space = "\n       "
+    return f'(rule ({space.join(body)})\n      ({space.join(action)})\n      :ruleset {rules} :name "{name}")'
 
 
 def _is_literal(text: str) -> bool:

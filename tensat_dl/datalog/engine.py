@@ -15,6 +15,8 @@ from typing import Any
 from egglog.bindings import EGraph as Bindings
 from egglog.bindings import RunScheduleOutput
 
+from tensat_dl.datalog.compiled import CompiledRule, ruleset
+
 #: Tabs and line ends inside a string would break a table, and spaces around one are cut off; they travel as these
 #: private-use characters.
 ESCAPE = str.maketrans({"\t": "\ue000", "\n": "\ue001", "\r": "\ue002", " ": "\ue003"})
@@ -50,6 +52,12 @@ class Engine:
                 for name, n in output.report.num_matches_per_rule.items():
                     counts[name] = counts.get(name, 0) + n
         return counts, updated
+
+    def find(self, rule: CompiledRule) -> None:
+        """Fills the match relation of a rule with what is new."""
+        if rule.rule.kind == "multi":
+            self.run(f"(run {ruleset('members', rule.name)} 1)")
+        self.run(f"(run {ruleset('find', rule.name)} 1)")
 
     def load(self, relation: str, rows: Iterable[Sequence[int | float | str]]) -> None:
         """Adds rows to a relation of primitive columns."""

@@ -85,7 +85,8 @@ def _round(rules: list[CompiledRule]) -> str:
 
 
 def _step(rule: CompiledRule) -> str:
-    names = [ruleset(phase, rule.name) for phase in ("find", "select", "apply")]
+    phases = (*(("members",) if rule.rule.kind == "multi" else ()), "find", "select", "apply")
+    names = [ruleset(phase, rule.name) for phase in phases]
     return f"(seq {' '.join(f'(run {n})' for n in names)})"
 
 

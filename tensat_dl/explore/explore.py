@@ -1,4 +1,4 @@
-"""`explore`: runs the worker and keeps its last complete snapshot, whatever happens to it."""
+"""`exploring`: runs the worker and keeps its last complete snapshot, whatever happens to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tensat_dl.explore.types import Exploration, Job, Limits, RuleAlarm, Step
+from tensat_dl.explore.types import Estimate, Exploration, Feedback, Job, Limits, RuleAlarm, Step
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ops.table import OpTable
@@ -35,52 +35,105 @@ class ExplorationError(Exception):
     """The worker ended before it had a single snapshot."""
 
 
-def explore(
+@contextmanager
+def exploring(
     graph: Graph,
     ops: OpTable,
     rules: Sequence[RewriteRule],
     limits: Limits,
     progress: Progress | None = None,
-) -> Exploration:
-    """Grows the e-graph of a graph with rules until saturation or a limit.
+    estimate: Estimate | None = None,
+) -> Iterator[Exploring]:
+    """An exploration of a graph with rules; its worker is gone when the context ends.
 
-    Ctrl-C, the time and memory limits and the worker's death all give the last complete iteration, with the
-    reason in ``stop`` and ``notes``. Raises `TsrError` for a rule that can't be compiled, `RuleAlarm` for an
-    unsound one, `ExplorationError` if not even the input program could be loaded.
+    ``estimate`` prices operators, to choose what is tried.
     """
-    last: Step | None = None  # one e-graph is kept, not that of every iteration
-    iterations: list[Iteration] = []
-    notes: list[str] = []
-    stop: Stop | None = None
-    with _worker(Job(graph, tuple(ops.values()), tuple(rules), limits)) as (process, errors):
-        messages = _Messages(process, limits)
+    job = Job(graph, tuple(ops.values()), tuple(rules), limits, estimate)
+    with _worker(job) as (process, errors):
+        yield Exploring(process, errors, limits, progress)
+
+
+class Exploring:
+    """A worker that grows an e-graph."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], errors: Any, limits: Limits, progress: Progress | None
+    ) -> None:
+        self._process = process
+        self._errors = errors
+        self._progress = progress
+        self._messages = _Messages(process, limits)
+        self._iterations: list[Iteration] = []
+        self._stop: Stop | None = None
+        self._cycles = limits.cycles
+
+    def run(self) -> Exploration:
+        """Grows the e-graph until saturation or a limit.
+
+        Ctrl-C, the time and memory limits and the worker's death all give the last complete iteration, with the
+        reason in ``stop`` and ``notes``. Raises `TsrError` for a rule that can't be compiled, `RuleAlarm` for an
+        unsound one, `ExplorationError` if not even the input program could be loaded.
+        """
+        last: Step | None = None
+        notes: list[str] = []
+        stop: Stop | None = None
         try:
-            for message in messages:
-                if isinstance(message, Exception):
-                    raise message
-                if last is not None:  # the first step is the input program
-                    iterations.append(message.iteration)
-                last = message
-                if progress is not None:
-                    progress(len(iterations), message.iteration.nodes, message.iteration.classes)
+            while last is None or last.stop is None:
+                step = self._messages.next()
+                if step is None:
+                    break
+                last = self._seen(step)
         except KeyboardInterrupt:
             if last is None:
                 raise
             stop = "interrupted"
             notes.append("interrupted: the last complete iteration is used")
+        ended = self._messages.ended
         if last is None:
-            raise ExplorationError(_nothing(messages.ended, process, errors))
-        if messages.ended is not None:
-            stop = messages.ended
+            raise ExplorationError(_nothing(ended, self._process, self._errors))
+        if ended is not None:
+            stop = ended
             notes.append(f"the {stop} limit bound: the last complete iteration is used")
         stop = stop or last.stop
         if stop is None:  # the engine gave up by itself; on Linux that is nearly always memory
             stop = "memory"
-            why = _last_line(errors) or "most likely out of memory"
+            why = _last_line(self._errors) or "most likely out of memory"
             notes.append(f"the engine died, {why}: the last complete iteration is used")
-    if limits.cycles != "none":
-        notes.append(f"{last.iteration.filtered} e-nodes on the filter list, {limits.cycles} cycle filtering")
-    return Exploration(last.egraph, tuple(iterations), stop, (*last.notes, *notes))
+        self._stop = stop
+        if self._cycles != "none":
+            notes.append(
+                f"{last.iteration.filtered} e-nodes on the filter list, {self._cycles} cycle filtering"
+            )
+        return self._exploration(last, notes)
+
+    def refine(self, feedback: Feedback) -> Exploration | None:
+        """The e-graph with those groups merged that an extraction makes worth it; see `Explorer.refine`.
+
+        None if there is nothing to merge, and if exploration was stopped by a limit, now or before, or filters
+        cycles: an answer says nothing of those. Raises KeyboardInterrupt at Ctrl-C.
+        """
+        if self._stop not in ("saturated", "iterations") or self._cycles != "none":
+            return None
+        try:
+            assert self._process.stdin is not None
+            pickle.dump(feedback, self._process.stdin)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return None
+        step = self._messages.next()
+        return None if step is None else self._exploration(self._seen(step), [])
+
+    def _seen(self, step: Step) -> Step:
+        if self._progress is not None:
+            self._progress(len(self._iterations), step.iteration.nodes, step.iteration.classes)
+        self._iterations.append(step.iteration)
+        return step
+
+    def _exploration(self, last: Step, notes: Sequence[str]) -> Exploration:
+        assert self._stop is not None
+        return Exploration(
+            last.egraph, tuple(self._iterations[1:]), self._stop, (*last.notes, *notes), last.handles
+        )
 
 
 def _nothing(ended: Stop | None, process: subprocess.Popen[bytes], errors: Any) -> str:
@@ -130,43 +183,52 @@ def _worker(job: Job) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
 
 
 class _Messages:
-    """The worker's messages as they come. ``ended`` is the limit for which the worker was ended, if any."""
+    """The worker's messages. ``ended`` is the limit for which the worker was ended, if any."""
 
     def __init__(self, process: subprocess.Popen[bytes], limits: Limits) -> None:
+        assert process.stdout is not None
         self.process = process
         self.limits = limits
         self.ended: Stop | None = None
-
-    def __iter__(self) -> Iterator[Step | Exception]:
-        assert self.process.stdout is not None
-        pipe = self.process.stdout.fileno()
+        self._pipe = process.stdout.fileno()
+        self._buffer = bytearray()
         # Time counts from the loaded input program on, not from the start of Python.
-        loaded = False
-        seconds = self.limits.seconds
-        deadline = None if seconds is None else time.monotonic() + seconds + START
-        buffer = bytearray()
+        self._deadline = None if limits.seconds is None else time.monotonic() + limits.seconds + START
+        self._loaded = False
+
+    def next(self) -> Step | None:
+        """The next step; None if the worker has nothing to say, is gone, or was ended. Raises what it raised."""
         with selectors.DefaultSelector() as selector:
-            selector.register(pipe, selectors.EVENT_READ)
-            while True:
+            selector.register(self._pipe, selectors.EVENT_READ)
+            while not self._complete():
                 if selector.select(TICK):
-                    data = os.read(pipe, 1 << 20)
+                    data = os.read(self._pipe, 1 << 20)
                     if not data:
-                        return
-                    buffer += data
-                    while len(buffer) >= 8 and len(buffer) >= 8 + int.from_bytes(buffer[:8], "little"):
-                        size = int.from_bytes(buffer[:8], "little")
-                        message: Step | Exception = pickle.loads(bytes(buffer[8 : 8 + size]))
-                        del buffer[: 8 + size]
-                        yield message
-                        if not loaded and seconds is not None:
-                            deadline = time.monotonic() + seconds + GRACE
-                        loaded = True
-                if deadline is not None and time.monotonic() > deadline:
-                    self.ended = "time"
-                    return
-                if self.limits.memory is not None and _resident(self.process.pid) > self.limits.memory:
-                    self.ended = "memory"
-                    return
+                        return None
+                    self._buffer += data
+                elif self._over():
+                    return None
+        size = 8 + int.from_bytes(self._buffer[:8], "little")
+        message: Step | Exception | None = pickle.loads(bytes(self._buffer[8:size]))
+        del self._buffer[:size]
+        if isinstance(message, Exception):
+            raise message
+        if not self._loaded and self.limits.seconds is not None:
+            self._deadline = time.monotonic() + self.limits.seconds + GRACE
+        self._loaded = True
+        return message
+
+    def _complete(self) -> bool:
+        """Whether the buffer begins with a whole message."""
+        return len(self._buffer) >= 8 and len(self._buffer) >= 8 + int.from_bytes(self._buffer[:8], "little")
+
+    def _over(self) -> bool:
+        """Whether a limit is reached; it is in ``ended`` then."""
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            self.ended = "time"
+        elif self.limits.memory is not None and _resident(self.process.pid) > self.limits.memory:
+            self.ended = "memory"
+        return self.ended is not None
 
 
 def _resident(pid: int) -> int:
@@ -178,4 +240,4 @@ def _resident(pid: int) -> int:
         return 0
 
 
-__all__ = ["Exploration", "ExplorationError", "Limits", "RuleAlarm", "explore"]
+__all__ = ["Exploration", "ExplorationError", "Exploring", "Limits", "RuleAlarm", "exploring"]

@@ -26,10 +26,10 @@ from tensat_dl.explore.cycles import (
     closes_cycle,
 )
 from tensat_dl.explore.dependence import goals_of, in_layers
-from tensat_dl.explore.groups import Facts, View, build
+from tensat_dl.explore.groups import View
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.matches import Live, effect, effect_of_facts, is_live, live
-from tensat_dl.explore.naming import Row, Store
+from tensat_dl.explore.naming import Row
 from tensat_dl.explore.order import Incremental
 from tensat_dl.explore.postfilter import (
     Ages,
@@ -40,6 +40,7 @@ from tensat_dl.explore.postfilter import (
     restore,
     subsume,
 )
+from tensat_dl.explore.targets import Facts, plan
 from tensat_dl.explore.types import Cycles
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.result import RuleStats, Stop
@@ -57,14 +58,13 @@ class AcyclicView(View):
 
     def __init__(
         self,
-        store: Store,
         frozen: Frozen,
         rows: Sequence[Row],
         handles: Mapping[Any, int],
         nodes: Live,
         descendants: Descendants,
     ) -> None:
-        super().__init__(store, frozen, rows, handles)
+        super().__init__(frozen, rows, handles)
         self.nodes = nodes
         self.descendants = descendants
 
@@ -97,7 +97,7 @@ class FilteredExplorer(Explorer):
         self.skipped = 0
         multi = self.by_kind["multi"] if number <= self.limits.k_multi else []
         for rule in (*self.by_kind["single"], *self.by_kind["group"], *multi):
-            self.store.engine.matches(ruleset("find", rule.name))
+            self.store.engine.find(rule)
         frozen = self.store.engine.freeze()
         graph = class_graph(self.enodes)
         checker = CHECKERS[self.limits.cycles](graph)
@@ -106,7 +106,7 @@ class FilteredExplorer(Explorer):
         for rule in self.by_kind["single"]:
             full |= self._apply(rule, frozen, handles, checker, nodes, stats)
         if self.by_kind["group"]:
-            view = AcyclicView(self.store, frozen, rows, handles, nodes, Descendants(graph))
+            view = AcyclicView(frozen, rows, handles, nodes, Descendants(graph))
             for rule in self.by_kind["group"]:
                 full |= self._apply_groups(rule, frozen, view, checker, stats)
         for rule in multi:
@@ -174,11 +174,13 @@ class FilteredExplorer(Explorer):
         total = skipped = no_room = 0
         size = self.nodes()
         for key, group in self._groups(rule, frozen, view):
-            mark = self.store.next_handle
-            own = Facts()
-            if not build(rule, group, view, self.store, own):
+            target = plan(rule, group, view, self.ops)
+            if target is None:
                 continue
             total += 1
+            mark = self.store.next_handle
+            own = Facts()
+            own.add(target, self.store)
             outputs = effect_of_facts(own)
             if size + len(facts.nodes) + len(own.nodes) > self.limits.nodes:
                 no_room += 1

@@ -8,10 +8,8 @@ doubly exponential number.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from tensat_dl.datalog.compiled import CompiledRule, member_relation
@@ -20,17 +18,13 @@ from tensat_dl.datalog.groups import instantiate, member
 from tensat_dl.datalog.render import variable
 from tensat_dl.datalog.variants import Variant, concrete
 from tensat_dl.explore.dependence import layers
-from tensat_dl.explore.naming import NewNode, Row, Store
-from tensat_dl.ir.graph import AttrValue
+from tensat_dl.explore.naming import Row
+from tensat_dl.explore.types import Estimate
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import DTYPES, TensorType
 from tensat_dl.lang import ast
-from tensat_dl.ops.table import OpTable, coerce
-from tensat_dl.ops.typing import infer
+from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.values import SymType
-
-#: A concat of more inputs than this is nested: the engine plans a join over all inputs of a node.
-MAX_ARITY = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +45,19 @@ class Group:
     attrs: dict[str, Any]
     members: list[Member] = field(default_factory=list)
 
+    def of(self, members: Sequence[Member]) -> Group:
+        """The group of these members alone."""
+        return Group(self.shared, self.attrs, list(members))
+
 
 class View:
     """What group matching needs to know of the e-graph, by handle."""
 
-    def __init__(self, store: Store, frozen: Frozen, rows: Sequence[Row], handles: Mapping[Any, int]) -> None:
+    def __init__(self, frozen: Frozen, rows: Sequence[Row], handles: Mapping[Any, int]) -> None:
         decode = frozen.decoder("Ints")
         self.handles = handles
+        self._rows = rows
+        self._nodes: dict[int, list[Row]] = {}
         self.types: dict[int, TensorType] = {}
         for row in frozen.rows("type_of"):
             vector = decode(row.output)
@@ -76,15 +76,40 @@ class View:
         self.starts = {handles[r.inputs[0]] for r in frozen.rows("start") if r.inputs[0] in handles}
         self._instances: dict[tuple[str, int], RewriteRule] = {}
         self._checked: dict[tuple[Any, ...], Variant | None] = {}
-        # One well-founded derivation of each e-class: the first node whose children are all older.
+        # One well-founded derivation of each e-class: by a node whose children are all older, without products of a
+        # merge where there is one.
         self.derivation: dict[int, tuple[int, ...]] = {}
+        older: dict[int, list[tuple[int, ...]]] = {}
         for r in rows:
             own = handles.get(r.output)
             if own is None or any(c not in handles for c in r.children):
                 continue
             children = tuple(handles[c] for c in r.children)
-            if all(c < own for c in children) and own not in self.derivation:
-                self.derivation[own] = children
+            if all(c < own for c in children):
+                older.setdefault(own, []).append(children)
+        for own in sorted(older):
+            clean = [d for d in older[own] if self.merged.isdisjoint(d)]
+            self.derivation[own] = min(clean or older[own])
+            if not clean:
+                self.merged.add(own)
+
+    def cost(self, handle: int, ops: set[str], estimate: Estimate) -> float:
+        """Estimated milliseconds of the cheapest e-node of a class with one of these operators, without operands."""
+        if not self._nodes:
+            for r in self._rows:
+                if r.output in self.handles:
+                    self._nodes.setdefault(self.handles[r.output], []).append(r)
+        costs = [
+            estimate(
+                r.constructor.op,
+                r.attrs,
+                tuple(self.types[self.handles[c]] for c in r.children),
+                self.types[handle],
+            )
+            for r in self._nodes.get(handle, ())
+            if r.constructor.op in ops and all(self.handles.get(c) in self.types for c in r.children)
+        ]
+        return min(costs, default=0.0)
 
     def stale(self, rule: RewriteRule, tensors: Mapping[str, int]) -> bool:
         """Whether a possible member is no longer to be seen by rules."""
@@ -240,61 +265,3 @@ def attribute_values(rule: RewriteRule, columns: Mapping[str, Any], ops: OpTable
                 value = DTYPES[value] if a.type == "dtype" else bool(value) if a.type == "bool" else value
                 out[expr.id] = value
     return out
-
-
-@dataclass
-class Facts:
-    """What applying groups adds: nodes, their types, equal handles, merged classes."""
-
-    nodes: list[NewNode] = field(default_factory=list)
-    types: list[tuple[int, TensorType]] = field(default_factory=list)
-    equal: list[tuple[int, int]] = field(default_factory=list)
-    merged: list[int] = field(default_factory=list)
-
-    def extend(self, other: Facts) -> None:
-        self.nodes += other.nodes
-        self.types += other.types
-        self.equal += other.equal
-        self.merged += other.merged
-
-
-def build(compiled: CompiledRule, group: Group, view: View, store: Store, facts: Facts) -> bool:
-    """Adds a group's target to ``facts``; False if the rule does not apply to the whole group."""
-    group_rule, ops = compiled.rule, store.program.schema.ops
-    rule = view.instance(group_rule, len(group.members))
-    variant = view.check(group_rule, group, ops)
-    if variant is None:
-        return False
-    names: dict[str, int] = dict(group.shared)
-    for k, m in enumerate(group.members):
-        names |= {member(n, k): h for n, h in m.tensors}
-    local: dict[str, int] = {}
-    types: ChainMap[int, TensorType] = ChainMap({}, view.types)
-    outputs = set(rule.target.outputs)
-
-    def add(op: str, attrs: tuple[tuple[str, AttrValue], ...], children: tuple[int, ...]) -> int:
-        handle = store.fresh()
-        facts.nodes.append((handle, op, attrs, children, rule.name))
-        (types[handle],) = infer(ops, op, [types[c] for c in children], dict(attrs)).concrete()
-        facts.types.append((handle, types[handle]))
-        return handle
-
-    for node, values in zip(rule.target.nodes, variant.target_attrs, strict=True):
-        decl = ops[node.op]
-        children = tuple(local.get(a, names.get(a, -1)) for a in node.args)
-        attrs: list[tuple[str, AttrValue]] = []
-        for a in decl.attrs:
-            value = coerce(a, values[a.name])
-            assert value is not None, (node.op, a.name, values[a.name])
-            attrs.append((a.name, value))
-        while node.op == "concat" and len(children) > MAX_ARITY:
-            # Parts of equal size, so that each input is copied into few of them.
-            count = -(-len(children) // MAX_ARITY)
-            cuts = [len(children) * i // count for i in range(count + 1)]
-            children = tuple(add(node.op, tuple(attrs), children[a:b]) for a, b in pairwise(cuts))
-        handle = local[node.result] = add(node.op, tuple(attrs), children)
-        if node.result not in outputs:
-            facts.merged.append(handle)
-    for source, target in zip(rule.source.outputs, rule.target.outputs, strict=True):
-        facts.equal.append((names[source], local.get(target, names.get(target, -1))))
-    return True

@@ -16,10 +16,13 @@ from typing import Any
 from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation, ruleset
 from tensat_dl.datalog.engine import Engine, Frozen
 from tensat_dl.datalog.program import Program
-from tensat_dl.explore.groups import Facts, Group, View, build, find_groups
+from tensat_dl.explore.groups import Group, View, find_groups
+from tensat_dl.explore.matches import oldest_first
 from tensat_dl.explore.naming import Row, Store
+from tensat_dl.explore.seeds import Partitions
 from tensat_dl.explore.snapshot import TypeConflict, snapshot
-from tensat_dl.explore.types import Limits, RuleAlarm, Step
+from tensat_dl.explore.targets import Facts, plan
+from tensat_dl.explore.types import Estimate, Feedback, Limits, RuleAlarm, Step
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ops.table import OpTable
@@ -31,6 +34,8 @@ PATIENCE = 3
 #: the next ones, longer each time.
 RULE_BUDGET = 4_000
 RULE_SHARE = 0.08
+#: Said of groups that were merged because an answer uses them.
+REFINED = "what the extracted graph uses"
 
 
 @dataclass
@@ -49,6 +54,7 @@ class Explorer:
     ops: OpTable
     rules: tuple[RewriteRule, ...]
     limits: Limits
+    estimate: Estimate | None = None
     bans: dict[str, _Ban] = field(default_factory=dict)
     applied: set[tuple[str, tuple[object, ...]]] = field(default_factory=set)
     notes: dict[str, None] = field(default_factory=dict)
@@ -56,6 +62,9 @@ class Explorer:
     quiet: int = 0  #: iterations since group and multi-pattern rules last ran
     skipped: int = 0  #: matches of this iteration that would close a cycle
     filtered: int = 0  #: e-nodes on the filter list
+
+    def __post_init__(self) -> None:
+        self.partitions = None if self.estimate is None else Partitions(self.ops, self.estimate)
 
     def run(self) -> Iterator[Step]:
         started = time.perf_counter()
@@ -87,6 +96,32 @@ class Explorer:
             yield self._step(started_iteration, stats, stop)
             if stop is not None:
                 return
+
+    def refine(self, feedback: Feedback) -> Step | None:
+        """Merges those members of each group that an answer computes, and of these the ones that need no copy.
+
+        What is new goes through the single-pattern rules. None if nothing is.
+        """
+        started = time.perf_counter()
+        for rule in self.by_kind["group"]:
+            self.store.engine.matches(ruleset("find", rule.name))
+        frozen, rows, handles = self._freeze()
+        view = View(frozen, rows, handles)
+        facts = Facts()
+        stats: list[RuleStats] = []
+        for rule in self.by_kind["group"]:
+            before = len(facts.nodes)
+            done = self._group(rule, frozen, view, facts, feedback)
+            if done:
+                stats.append(RuleStats(rule.name, done, done, len(facts.nodes) - before, 0.0, REFINED))
+        if not stats:
+            return None
+        self._load(facts)
+        for _ in range(PATIENCE):
+            changed, stop = self._singles(self.limits.iterations + 1, stats)
+            if stop is not None or not changed:
+                break
+        return self._step(started, stats, None)
 
     # ---- one iteration -----------------------------------------------------------------------------------
 
@@ -154,11 +189,11 @@ class Explorer:
         if not active:
             return False, None
         for rule in active:
-            self.store.engine.matches(ruleset("find", rule.name))
+            self.store.engine.find(rule)
         frozen, rows, handles = self._freeze()
         before = self.nodes()
         changed = False
-        view = View(self.store, frozen, rows, handles)
+        view = View(frozen, rows, handles)
         facts = Facts()
         group_stats = []
         for rule in self.by_kind["group"]:
@@ -225,29 +260,50 @@ class Explorer:
             if rule.pointless_alone:
                 keys = {k for k in keys if k != images[k]}
         keys = {k for k in keys if (rule.name, k) not in self.applied}
-        return sorted(keys, key=lambda k: (max(k), k))
+        return oldest_first(keys)
 
-    def _group(self, rule: CompiledRule, frozen: Frozen, view: View, facts: Facts) -> int:
-        """Applies a group rule to its maximal groups, and to those of the input program alone."""
+    def _group(
+        self, rule: CompiledRule, frozen: Frozen, view: View, facts: Facts, feedback: Feedback | None = None
+    ) -> int:
+        """Applies a group rule; to how many groups."""
         done = 0
-        for key, group in self._groups(rule, frozen, view):
+        for key, group in self._groups(rule, frozen, view, feedback):
             self.applied.add(key)
-            done += build(rule, group, view, self.store, facts)
+            target = plan(rule, group, view, self.ops)
+            if target is not None:
+                facts.add(target, self.store)
+                done += 1
         return done
 
     def _groups(
-        self, rule: CompiledRule, frozen: Frozen, view: View
+        self, rule: CompiledRule, frozen: Frozen, view: View, feedback: Feedback | None = None
     ) -> Iterator[tuple[tuple[str, tuple[object, ...]], Group]]:
-        """Groups that the rule has not been applied to, each with what names it in `applied`."""
+        """Groups that the rule has not been applied to, each with what names it in `applied`.
+
+        They are the maximal ones and their members from the input program, or, with feedback, the members that an
+        answer computes and of these the ones that need no copy; and the parts of their best partitions.
+        """
+        outputs = [o for o in rule.rule.source.outputs if o in rule.rule.members]
         original = len(self.graph.nodes)
         for group in find_groups(rule, frozen, view, self.ops):
-            first = [m for m in group.members if all(h < original for _, h in m.tensors)]
-            options = [group.members] + ([first] if 1 < len(first) < len(group.members) else [])
-            for members in options:
-                operands = (h for m in members for _, h in m.tensors)
-                key = (rule.name, (*group.shared.values(), *operands, *map(repr, group.attrs.values())))
-                if key not in self.applied:
-                    yield key, Group(group.shared, group.attrs, members)
+            if feedback is None:
+                first = [m for m in group.members if all(h < original for _, h in m.tensors)]
+                subsets = [group.members, first]
+            else:
+                used = [m for m in group.members if all(m[o] in feedback.used for o in outputs)]
+                subsets = [used, [m for m in used if not any(m[o] in feedback.copied for o in outputs)]]
+            for subset in subsets:
+                if len(subset) < 2:
+                    continue
+                parts = [subset]
+                if self.partitions is not None:
+                    parts += self.partitions.best(rule, group.of(subset), view)
+                for members in parts:
+                    operands = (h for m in members for _, h in m.tensors)
+                    attrs = map(repr, group.attrs.values())
+                    key = (rule.name, (*group.shared.values(), *operands, *attrs))
+                    if key not in self.applied:
+                        yield key, group.of(members)
 
     def _load(self, facts: Facts) -> None:
         if not facts.nodes:
@@ -277,14 +333,14 @@ class Explorer:
     def _step(self, started: float, stats: list[RuleStats], stop: Stop | None) -> Step:
         frozen, rows, handles = self._settled()
         try:
-            egraph = snapshot(self.store, frozen, rows, handles, self.graph, self.limits.nodes)
+            egraph, names = snapshot(self.store, frozen, rows, handles, self.graph, self.limits.nodes)
         except TypeConflict:
-            names = ", ".join(sorted({s.rule for s in stats if s.applied})) or "none"
+            applied = ", ".join(sorted({s.rule for s in stats if s.applied})) or "none"
             raise RuleAlarm(
-                f"an e-class received two different types; rules that ran in this iteration: {names}"
+                f"an e-class received two different types; rules that ran in this iteration: {applied}"
             ) from None
         seconds = time.perf_counter() - started
         iteration = Iteration(
             egraph.num_nodes, egraph.num_classes, seconds, tuple(stats), self.skipped, self.filtered
         )
-        return Step(iteration, egraph, stop, tuple(self.notes))
+        return Step(iteration, egraph, stop, tuple(self.notes), names)

@@ -29,8 +29,8 @@ def class_types(frozen: Frozen) -> dict[Any, tuple[int, ...]]:
 
 def snapshot(
     store: Store, frozen: Frozen, rows: list[Row], handles: dict[Any, int], graph: Graph, limit: int
-) -> EGraph:
-    """The e-graph's arrays, of at most ``limit`` e-nodes unless the graph alone has more.
+) -> tuple[EGraph, tuple[int, ...]]:
+    """The e-graph's arrays, of at most ``limit`` e-nodes unless the graph alone has more; its classes' handles.
 
     E-classes without a type (never for well-typed rules) and their uses are left out.
     """
@@ -68,7 +68,7 @@ def snapshot(
     for i in source:
         if i >= 0:
             origin[i] = ""
-    return EGraph(
+    egraph = EGraph(
         op=tuple(r.constructor.op for r in order),
         attrs=tuple(r.attrs for r in order),
         node_class=node_class,
@@ -82,6 +82,7 @@ def snapshot(
         cost=np.full(len(order), np.nan),
         origin=tuple(origin),
     )
+    return egraph, tuple(handles[c] for c in classes)
 
 
 def _sound(usable: set[Any], rows: list[Row]) -> tuple[set[Any], list[Row]]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.graph import Attrs, Graph
 from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.table import OpDecl
 from tensat_dl.result import Iteration, Stop
 
+#: Estimated milliseconds of an operator, given its name, attributes, input types and output type; views that are
+#: free for some consumer count as free. It is pickled on its way to the worker.
+Estimate = Callable[[str, Attrs, tuple[TensorType, ...], TensorType], float]
 #: What is done about cycles while the e-graph grows: nothing, or one of the filters of `tensat_dl.explore.cycles`,
 #: with which it has none after any iteration.
 Cycles = Literal["none", "vanilla", "efficient", "incremental"]
@@ -39,6 +44,16 @@ class Exploration:
     iterations: tuple[Iteration, ...]
     stop: Stop
     notes: tuple[str, ...]
+    handles: tuple[int, ...] = ()  #: of each e-class; they stay the same when exploration goes on
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What an extraction says about the e-graph, in handles of e-classes: those that its answer computes, and
+    those for which a view would have to be copied."""
+
+    used: frozenset[int]
+    copied: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +64,7 @@ class Job:
     ops: tuple[OpDecl, ...]
     rules: tuple[RewriteRule, ...]
     limits: Limits
+    estimate: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +75,7 @@ class Step:
     egraph: EGraph
     stop: Stop | None
     notes: tuple[str, ...]
+    handles: tuple[int, ...]
 
 
 class RuleAlarm(Exception):

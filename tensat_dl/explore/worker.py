@@ -1,25 +1,27 @@
 """The worker process of exploration: ``python -m tensat_dl.explore.worker``.
 
 The engine cannot be interrupted and may run out of memory, so it runs here. A pickled job comes in on standard
-input; a pickled message goes out for every iteration. Standard input stays open as long as the parent lives:
-when it ends, so does this process.
+input; a pickled message goes out for every iteration. Then the process waits for feedback, to which it answers with
+another message: an iteration, or None if there is nothing to add. Standard input stays open as long as the parent
+lives: when it ends, so does this process.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import queue
 import sys
 import threading
 from typing import BinaryIO
 
 from tensat_dl.explore.filtered import FilteredExplorer
 from tensat_dl.explore.loop import Explorer
-from tensat_dl.explore.types import Job, RuleAlarm, Step
+from tensat_dl.explore.types import Feedback, Job, RuleAlarm, Step
 from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.ops.table import OpTable
 
-Message = Step | TsrError | RuleAlarm
+Message = Step | TsrError | RuleAlarm | None
 
 
 def send(out: BinaryIO, message: Message) -> None:
@@ -34,16 +36,23 @@ def main() -> None:
     os.dup2(2, 1)  # whatever else prints must not get between the messages
     job: Job = pickle.load(inbox)
 
-    def watch() -> None:
-        inbox.read()  # returns when the parent is gone
-        os._exit(1)
+    feedback: queue.SimpleQueue[Feedback] = queue.SimpleQueue()
 
-    threading.Thread(target=watch, daemon=True).start()
+    def listen() -> None:
+        try:
+            while True:
+                feedback.put(pickle.load(inbox))
+        except (EOFError, pickle.UnpicklingError):  # the parent is gone
+            os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
     loop = Explorer if job.limits.cycles == "none" else FilteredExplorer
-    explorer = loop(job.graph, OpTable(job.ops), job.rules, job.limits)
+    explorer = loop(job.graph, OpTable(job.ops), job.rules, job.limits, job.estimate)
     try:
         for step in explorer.run():
             send(outbox, step)
+        while True:
+            send(outbox, explorer.refine(feedback.get()))
     except (TsrError, RuleAlarm) as e:
         send(outbox, e)
     outbox.close()

@@ -90,7 +90,7 @@ def _direction(
         rule.doc,
         rule.name_span,
     )
-    problems = [*_conditions(result, source), *_unused(result, source, target), *_group(result, source)]
+    problems = [*_conditions(result, source), *_unused(result, source, target)]
     if problems:
         raise TsrError(problems)
     return result
@@ -160,17 +160,3 @@ def _unused(rule: RewriteRule, source: Pattern, target: Pattern) -> Iterator[Dia
                 span,
                 "bind it on the right too, or use it in the pattern",
             )
-
-
-def _group(rule: RewriteRule, source: Pattern) -> Iterator[Diagnostic]:
-    """The members of a group must have a tensor in common."""
-    if rule.index is None:
-        return
-    nodes = [n for n in rule.source.nodes if n.each is not None]
-    if all(a in source.members for n in nodes for a in n.args):
-        example = next((a for n in nodes for a in n.args), "x")
-        yield Diagnostic(
-            "the members of this group share no tensor",
-            nodes[0].span if nodes else rule.span,
-            f"what they share has no index: `{example}` instead of `{example}[{rule.index}]`",
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from math import isfinite
 from types import TracebackType
 
@@ -12,7 +13,7 @@ from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 
 class Progress:
-    """Shows what a run is doing. Used as a context manager; silent if ``quiet`` or not on a terminal."""
+    """Shows what a run is doing, and times it. A context manager; silent if ``quiet`` or not on a terminal."""
 
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
         console = console or Console(file=sys.stderr)
@@ -27,6 +28,7 @@ class Progress:
                 transient=True,
             )
         self._task: TaskID | None = None
+        self._phases: list[tuple[str, float]] = []  #: names and when they began
 
     def __enter__(self) -> Progress:
         if self._display is not None:
@@ -40,11 +42,20 @@ class Progress:
             self._display.stop()
 
     def phase(self, name: str) -> None:
-        """The next phase has started: parse, explore, cost, extract or verify."""
+        """The next phase has started: parse, explore, cost, extract or verify. Phases may come again."""
+        self._phases.append((name, time.perf_counter()))
         if self._display is not None:
             if self._task is not None:
                 self._display.update(self._task, total=1, completed=1)
             self._task = self._display.add_task(name, total=None, detail="")
+
+    def seconds(self) -> dict[str, float]:
+        """Wall-clock seconds in each phase until now."""
+        ends = [started for _, started in self._phases[1:]] + [time.perf_counter()]
+        out: dict[str, float] = {}
+        for (name, started), end in zip(self._phases, ends, strict=True):
+            out[name] = out.get(name, 0.0) + end - started
+        return out
 
     def exploring(self, iteration: int, nodes: int, classes: int) -> None:
         """An iteration is complete, and the e-graph has these sizes."""

@@ -40,6 +40,30 @@ ROWS: dict[str, tuple[list[str], dict[str, type | tuple[type, ...]]]] = {
             "seconds": dict,
         },
     ),
+    "cycles": (
+        ["--k-multi", "1", "--time-limit", "20"],
+        {
+            "cycles": str,
+            "k_multi": int,
+            "nodes": int,
+            "stop": str,
+            "seconds": dict,
+            "after": float,
+            "status": str,
+        },
+    ),
+    "depth": (
+        ["--layers", "1", "--width", "64", "--tokens", "8"],
+        {
+            "layers": int,
+            "nodes": int,
+            "stop": str,
+            "seconds": dict,
+            "megabytes": dict,
+            "after": float,
+            "verified": str,
+        },
+    ),
     "k-multi": (
         ["--k-multi", "1", "--time-limit", "20"],
         {
@@ -91,15 +115,16 @@ def test_every_benchmark_is_tried() -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_a_small_run(name: str, tmp_path: Path) -> None:
     options, fields = ROWS[name]
-    done, report = bench(name, *options, SMALL, path=tmp_path / "out.json")
+    model = "resnext" if name == "depth" else SMALL
+    done, report = bench(name, *options, model, path=tmp_path / "out.json")
     assert done.code == 0, done.err
-    assert SMALL in done.out
+    assert model in done.out
     assert set(report) == {"benchmark", "options", "machine", "rows"}
     assert report["benchmark"] == name
     assert {"cores", "python", "egglog"} <= set(report["machine"])
     assert report["rows"]
     for row in report["rows"]:
-        assert row["model"] == SMALL
+        assert row["model"] == model
         for field, kind in fields.items():
             assert isinstance(row[field], kind), field
 

@@ -15,9 +15,9 @@ from tensat_dl.explore.cycles import (
     children_first,
     closes_cycle,
 )
-from tensat_dl.explore.groups import Facts
 from tensat_dl.explore.matches import effect, effect_of_facts
 from tensat_dl.explore.order import Incremental
+from tensat_dl.explore.targets import Facts
 from tests.explore.graphs import library, program_of
 
 Edges = dict[int, set[int]]

@@ -51,6 +51,24 @@ SIBLINGS = {
         "weight w{i} : f32[{s}, 2, {odd}, 3]",
         "conv2d(x, w{i}; pads = same)",
     ),
+    "group-add-shared": ("input x : f32[3, 4]", "weight w{i} : f32[4]", "ewadd(x, w{i})"),
+    "group-mul-shared": ("input x : f32[2, 3, 4]", "weight w{i} : f32[3, 4]", "ewmul(x, w{i})"),
+    "group-poolmax": (
+        "input u : f32[1]",
+        "input x{i} : f32[2, {s}, 5, 6]",
+        "poolmax(x{i}; kernel = [3, 2], stride = 2, pads = [1, 0, 1, 0], act = relu)",
+    ),
+    "group-poolavg": (
+        "input u : f32[1]",
+        "input x{i} : f32[1, {s}, 5, 6]",
+        "poolavg(x{i}; kernel = 3, pads = same)",
+    ),
+    "group-relu": ("input u : f32[1]", "input x{i} : f32[{s}, 4]", "relu(x{i})"),
+    "group-sigmoid": ("input u : f32[1]", "input x{i} : f32[{s}]", "sigmoid(x{i})"),
+    "group-tanh": ("input u : f32[1]", "input x{i} : f32[{s}, 1, 4]", "tanh(x{i})"),
+    "group-gelu": ("input u : f32[1]", "input x{i} : f32[{s}, 4]", "gelu(x{i})"),
+    "group-add": ("input u : f32[1]", "input x{i} : f32[{s}, 4]; input y{i} : f32[{s}, 4]", "x{i} + y{i}"),
+    "group-mul": ("input u : f32[1]", "input x{i} : f32[{s}, 4]; input y{i} : f32[{s}, 4]", "x{i} * y{i}"),
 }
 
 

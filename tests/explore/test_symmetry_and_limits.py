@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from tensat_dl.explore import loop
-from tensat_dl.explore.explore import explore
+from tensat_dl.explore.explore import exploring
 from tensat_dl.explore.loop import Step
 from tensat_dl.explore.types import Limits
 from tensat_dl.ir.egraph import EGraph
@@ -148,7 +148,8 @@ def test_the_time_limit_ends_after_a_complete_iteration() -> None:
 def test_the_time_limit_ends_the_worker() -> None:
     program = program_of(ENDLESS)
     limits = Limits(nodes=10**7, iterations=10**6, seconds=0.5)
-    found = explore(graph_in(program), program.ops, program.rules, limits)
+    with exploring(graph_in(program), program.ops, program.rules, limits) as exploration:
+        found = exploration.run()
     assert found.stop == "time"
     assert len(found.iterations) >= 1
     assert found.iterations[-1].nodes == found.egraph.num_nodes

@@ -1,0 +1,93 @@
+"""The search for a cheaper graph: explore, price, extract; then merge what the answer uses, and extract again.
+
+An answer tells which members of a group are worth merging: those that it computes. Merging exactly these can be
+better than merging all, and better than what was found without. So exploration goes on with them, until an extraction
+gains nothing from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tensat_dl.cost import CostModel
+from tensat_dl.explore.explore import exploring
+from tensat_dl.explore.types import Exploration, Feedback, Limits
+from tensat_dl.extract.api import extract
+from tensat_dl.extract.types import TOLERANCE, Extraction
+from tensat_dl.extract.types import Limits as ExtractLimits
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ops.table import OpTable
+from tensat_dl.report.progress import Progress
+
+#: How often exploration goes on from an answer at most.
+REFINEMENTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The cheapest extraction, the priced e-graph that it is from, and how that was explored."""
+
+    exploration: Exploration
+    egraph: EGraph
+    extraction: Extraction
+    interrupted: bool = False  #: by Ctrl-C, before a better answer could be looked for
+
+
+def search(
+    graph: Graph,
+    rules: Sequence[RewriteRule],
+    model: CostModel,
+    limits: Limits,
+    method: str,
+    extract_limits: ExtractLimits,
+    progress: Progress,
+) -> Found:
+    """The cheapest extraction of what the rules make of a graph. Only the exact method is worth refining for.
+
+    Ctrl-C ends the phase that is running, and the best answer until then is returned.
+    """
+
+    def answer(exploration: Exploration) -> Found:
+        progress.phase("cost")
+        egraph, _ = model.price(exploration.egraph)
+        progress.phase("extract")
+        return Found(exploration, egraph, extract(egraph, method, extract_limits, progress.extracting))
+
+    progress.phase("explore")
+    with exploring(graph, model.table, rules, limits, progress.exploring, model.estimate) as worker:
+        best = answer(worker.run())
+        if method != "exact":
+            return best
+        for _ in range(REFINEMENTS):
+            if best.extraction.interrupted:
+                break
+            try:
+                progress.phase("explore")
+                more = worker.refine(_feedback(best, model.table))
+                if more is None:
+                    break
+                other = answer(more)
+            except KeyboardInterrupt:
+                return Found(best.exploration, best.egraph, best.extraction, interrupted=True)
+            if other.extraction.cost >= best.extraction.cost * (1 - TOLERANCE):
+                interrupted = other.extraction.interrupted
+                return Found(best.exploration, best.egraph, best.extraction, interrupted)
+            best = other
+    return best
+
+
+def _feedback(found: Found, ops: OpTable) -> Feedback:
+    """What an answer computes, and where in it a view would have to be copied."""
+    egraph, handles = found.egraph, found.exploration.handles
+    classes = found.extraction.choices
+    copied = (
+        c
+        for c in classes
+        if any(
+            ops[egraph.op[n]].view and egraph.cost[n] > 0 for n in egraph.nodes_of(c) if egraph.op[n] in ops
+        )
+    )
+    return Feedback(frozenset(handles[c] for c in classes), frozenset(handles[c] for c in copied))

@@ -1,0 +1,85 @@
+"""Merging all members of a group can lose to merging some: a case for each reason, and what finds it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensat_dl.cost import CostModel, Measurement, Profile, Signature, load_device
+from tensat_dl.explore.loop import REFINED
+from tensat_dl.explore.types import Limits
+from tensat_dl.extract.types import Limits as ExtractLimits
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.types import TensorType
+from tensat_dl.report.progress import Progress
+from tensat_dl.search import Found, search
+from tests.explore.graphs import graph_of, library, pack
+
+
+def found(graph: Graph, model: CostModel, rules: str = "standard") -> Found:
+    return search(graph, pack(rules), model, Limits(), "exact", ExtractLimits(), Progress(quiet=True))
+
+
+def widths(answer: Found) -> list[int]:
+    """Columns of the products that an answer computes, in order."""
+    e = answer.egraph
+    chosen = answer.extraction.choices
+    return sorted(e.types[c][0].shape[-1] for c, n in chosen.items() if e.op[n] == "matmul")
+
+
+def h100() -> CostModel:
+    return CostModel(library().ops, load_device("h100"))
+
+
+def test_members_that_the_answer_does_not_use_are_left_out() -> None:
+    # (x c) d becomes x (c d), so of the four products of x that the e-graph has one is not needed.
+    graph = graph_of("""
+  input x : f32[1, 128]
+  weight a : f32[128, 128]
+  weight b : f32[128, 128]
+  weight c : f32[128, 128]
+  weight d : f32[128, 128]
+  output x @ a, x @ b, x @ c @ d""")
+    answer = found(graph, h100())
+    assert widths(answer) == [3 * 128]
+    notes = [
+        r.note for it in answer.exploration.iterations for r in it.rules if r.rule == "group-matmul-left"
+    ]
+    assert notes == ["", REFINED]
+
+
+def steps(widest: int) -> CostModel:
+    """A device on which a product of more than 16 columns takes ten times as long, as where a kernel needs a second
+    wave, and a relu next to nothing."""
+    table = library().ops
+    attrs = (("act", "none"),)
+    entries = {}
+    for columns in range(8, widest + 1, 8):
+        inputs = (TensorType("f32", (4, 8)), TensorType("f32", (8, columns)))
+        output = TensorType("f32", (4, columns))
+        product = Signature("matmul", attrs, inputs, (output,), "h100")
+        relu = Signature("relu", (), (output,), (output,), "h100")
+        entries[product.text] = Measurement(1.0 if columns <= 16 else 10.0, 0.0, 1)
+        entries[relu.text] = Measurement(1e-3, 0.0, 1)
+    return CostModel(table, load_device("h100"), Profile("h100", {}, {}, entries))
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_parts_where_kernels_get_slower_by_steps(count: int) -> None:
+    weights = "\n".join(f"  weight w{i} : f32[8, 8]" for i in range(count))
+    outputs = ", ".join(f"relu(x @ w{i}) + x" for i in range(count))
+    graph = graph_of(f"  input x : f32[4, 8]\n{weights}\n  output {outputs}")
+    answer = found(graph, steps(8 * count), "groups")
+    assert widths(answer) == sorted([16] * (count // 2) + [8] * (count % 2))
+
+
+def test_members_whose_part_would_be_copied_are_left_out() -> None:
+    # A part that is an output of the graph is copied, which takes longer than the narrow product does.
+    graph = graph_of("""
+  input x : f32[4096, 8]
+  weight a : f32[8, 512]
+  weight b : f32[8, 512]
+  weight c : f32[8, 512]
+  weight d : f32[8, 512]
+  output x @ a, x @ b, tanh(x @ c) * sigmoid(x @ d)""")
+    answer = found(graph, h100(), "groups")
+    assert widths(answer) == [512, 512, 1024]
