@@ -132,6 +132,7 @@ def main() -> int:
         LANGUAGE.parent / "results.md": {
             "join": tables.join,
             "cycles": tables.cycles,
+            "k-multi": tables.k_multi,
         },
     }
     outdated = False

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     default="none",
     show_default=True,
     type=click.Choice(["none", "vanilla", "efficient", "incremental"]),
-    help="Keep cycles out of the e-graph: not at all, by a check of each match, or by the efficient filter.",
+    help="Keep cycles out of the e-graph, for ilp-none: not at all, or by one of three checks of matches.",
 )
 @extract_method
 @click.option("--extract-time-limit", type=Seconds(), metavar="S", help="Stop extracting after S seconds.")

@@ -109,8 +109,6 @@ def _staged(writer: Writer, filtered: bool) -> CompiledRule:
         match,
     ]
     action = writer.actions(terms)
-    if filtered:  # the row of a match says that it is not applied yet, and that of a permission is used up
-        action += [f"(delete {match})", f"(delete {selected})"]
     lines = [
         f"(relation {m} ({' '.join(['T'] * len(tensors) + [s for s, _ in kept])}))",
         f"(relation {ok} ({' '.join(['i64'] * len(tensors))}))",
@@ -124,6 +122,11 @@ def _staged(writer: Writer, filtered: bool) -> CompiledRule:
         safe = all(is_safe(c) for *_, computed in bodies for c in computed)
         if safe and reordering and renaming and symmetric([checked for _, checked, _ in bodies], renaming):
             pruned = list(first_of_pair(tensors, reordering))
+    if filtered:
+        action.append(f"(delete {selected})")
+        # A match that is applied need not be looked at again, unless it tells that another one is its mirror image.
+        if not reordering or pruned:
+            action.append(f"(delete {match})")
     for i, (variant, checked, computed) in enumerate(bodies):
         suffix = f" #{i}" if len(bodies) > 1 else ""
         body = [*writer.source_atoms(variant), *checked, *computed]

@@ -135,6 +135,14 @@ def children_first(graph: ClassGraph) -> list[int]:
     return out
 
 
+def has_cycle(graph: ClassGraph) -> bool:
+    try:
+        children_first(graph)
+    except ValueError:
+        return True
+    return False
+
+
 class Descendants:
     """The descendants map: for each e-class the set of those that it reaches, itself included, as bits."""
 

@@ -24,6 +24,7 @@ from tensat_dl.explore.cycles import (
     Vanilla,
     children_first,
     closes_cycle,
+    has_cycle,
 )
 from tensat_dl.explore.dependence import goals_of, in_layers
 from tensat_dl.explore.groups import View
@@ -88,6 +89,7 @@ class FilteredExplorer(Explorer):
 
     ages: Ages = field(default_factory=Ages)
     enodes: list[ENode] = field(default_factory=list)  #: those not on the filter list
+    classes: ClassGraph = field(default_factory=dict)  #: which e-classes each one depends on, by those
     state: tuple[Frozen, list[Row], dict[Any, int]] | None = None
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
@@ -99,14 +101,13 @@ class FilteredExplorer(Explorer):
         for rule in (*self.by_kind["single"], *self.by_kind["group"], *multi):
             self.store.engine.find(rule)
         frozen = self.store.engine.freeze()
-        graph = class_graph(self.enodes)
-        checker = CHECKERS[self.limits.cycles](graph)
+        checker = CHECKERS[self.limits.cycles](self.classes)
         nodes = live(self.enodes)
         full = False
         for rule in self.by_kind["single"]:
             full |= self._apply(rule, frozen, handles, checker, nodes, stats)
         if self.by_kind["group"]:
-            view = AcyclicView(frozen, rows, handles, nodes, Descendants(graph))
+            view = AcyclicView(frozen, rows, handles, nodes, Descendants(self.classes))
             for rule in self.by_kind["group"]:
                 full |= self._apply_groups(rule, frozen, view, checker, stats)
         for rule in multi:
@@ -232,13 +233,17 @@ class FilteredExplorer(Explorer):
             if not back:
                 break
             restore(self.store, back)
-        gone = cyclic(enodes)
-        subsume(self.store, gone)
-        out = {n.age for n in gone}
-        self.enodes = [n for n in enodes if not n.row.subsumed and n.age not in out]
+        self.enodes = [n for n in enodes if not n.row.subsumed]
+        self.classes = class_graph(self.enodes)
+        if has_cycle(self.classes):
+            gone = cyclic(self.enodes)
+            subsume(self.store, gone)
+            out = {n.age for n in gone}
+            self.enodes = [n for n in self.enodes if n.age not in out]
+            self.classes = class_graph(self.enodes)
+            children_first(self.classes)  # raises if there still is a cycle
         self.filtered = len(enodes) - len(self.enodes)
         self.state = frozen, [n.row for n in self.enodes], handles
-        children_first(class_graph(self.enodes))  # raises if there is a cycle
 
     def _settled(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
         if self.state is None:

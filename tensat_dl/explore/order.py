@@ -36,9 +36,10 @@ class Incremental:
             c = self.find(goal)
             own[c] = own.get(c, 0) | 1 << k
         lowest = min(self.rank[c] for c in own)
-        return lambda c: self._search(self.find(c), own, lowest)
+        everything = (1 << len(goals)) - 1
+        return lambda c: self._search(self.find(c), own, lowest, everything)
 
-    def _search(self, start: int, own: dict[int, int], lowest: int) -> int:
+    def _search(self, start: int, own: dict[int, int], lowest: int, everything: int) -> int:
         """The goals that are reached from ``start``; nothing below the lowest of them is looked at."""
         rank, children = self.rank, self.children
         if rank[start] < lowest:
@@ -48,7 +49,10 @@ class Incremental:
         stack = [start]
         while stack:
             c = stack.pop()
-            found |= own.get(c, 0)
+            if c in own:
+                found |= own[c]
+                if found == everything:
+                    break
             for d in children[c]:
                 if d not in seen and rank[d] >= lowest:
                     seen.add(d)

@@ -1,7 +1,7 @@
 """The filter list: e-nodes that are taken out of the e-graph so that it has no cycle (paper, algorithm 2).
 
-Cycles are collected by depth-first search, and of each the e-node that was added last goes on the list, until no
-cycle is left. The engine keeps such e-nodes subsumed: no rule sees them, but adding one again finds its e-class.
+Cycles are looked for depth first, and of each the e-node that was added last goes on the list, until no cycle is
+left. The engine keeps such e-nodes subsumed: no rule sees them, but adding one again finds its e-class.
 
 In each e-class one e-node is protected. Handles number e-classes so that each has an e-node whose children are all
 older (see `tensat_dl.explore.naming`), and uniting e-classes keeps it that way; the one of these that was added first
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensat_dl.datalog.engine import Frozen
 from tensat_dl.explore.cycles import ClassGraph
@@ -25,19 +25,14 @@ from tensat_dl.ir.graph import Attrs
 Key = tuple[str, Attrs, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class ENode:
-    """An e-node by handles, its row, and its age: the number of those that were there before it."""
+class ENode(NamedTuple):
+    """An e-node by handles. (A tuple, as an exploration makes some for each e-node in each iteration.)"""
 
-    row: Row
+    age: int  #: the number of e-nodes that were there before it
     own: int
     children: tuple[int, ...]
-    age: int
-
-    @property
-    def grounded(self) -> bool:
-        """Whether it can be its e-class's derivation: all its children are older e-classes."""
-        return all(c < self.own for c in self.children)
+    grounded: bool  #: whether it can be its e-class's derivation: all its children are older e-classes
+    row: Row
 
 
 @dataclass
@@ -51,18 +46,25 @@ class Ages:
     def enodes(self, frozen: Frozen, rows: Sequence[Row], handles: Mapping[Any, int]) -> list[ENode]:
         """All e-nodes, oldest first. New ones of one iteration are ordered by their operands, oldest first."""
         self._recanonicalise(frozen, handles)
-        new: list[tuple[tuple[int, ...], str, str, Key]] = []
-        found: list[tuple[Key, int, Row]] = []
+        new: list[tuple[int, int, tuple[int, ...], str, str, Key]] = []
+        keys: list[Key] = []
         for r in rows:
-            own, children = handles[r.output], tuple(handles[c] for c in r.children)
+            children = tuple([handles[c] for c in r.children])
             key = (r.constructor.name, r.attrs, children)
-            found.append((key, own, r))
+            keys.append(key)
             if key not in self.known:
-                new.append(((max((own, *children)), own, *children), key[0], repr(r.attrs), key))
-        for *_, key in sorted(new, key=lambda n: n[:3]):
+                own = handles[r.output]
+                new.append((max((own, *children)), own, children, key[0], repr(r.attrs), key))
+        for *_, key in sorted(new, key=lambda n: n[:5]):
             self.known[key] = self.count
             self.count += 1
-        return sorted((ENode(r, own, key[2], self.known[key]) for key, own, r in found), key=lambda n: n.age)
+        found = []
+        for key, r in zip(keys, rows, strict=True):
+            own, children = handles[r.output], key[2]
+            grounded = not children or max(children) < own
+            found.append(ENode(self.known[key], own, children, grounded, r))
+        found.sort(key=lambda n: n.age)
+        return found
 
     def _recanonicalise(self, frozen: Frozen, handles: Mapping[Any, int]) -> None:
         number = frozen.decoder("i64")
@@ -92,22 +94,54 @@ def restorable(enodes: Iterable[ENode]) -> list[ENode]:
 
 
 def cyclic(enodes: Iterable[ENode]) -> list[ENode]:
-    """E-nodes without which there is no cycle: of each cycle found, the one that was added last."""
-    alive = [n for n in enodes if not n.row.subsumed]
+    """Those of an e-graph's e-nodes without which it has no cycle: of each cycle found, the last one added.
+
+    One depth-first pass is enough. When an e-node of a cycle goes, the search takes itself back to that e-node's
+    e-class and continues there. What it has finished with leads to no e-class of the current path, so no cycle is
+    closed later by what was finished before.
+    """
+    alive = list(enodes)
     protected: dict[int, int] = {}
     for n in alive:
         if n.grounded:
             protected.setdefault(n.own, n.age)
-    may_go = {n.age for n in alive if protected[n.own] != n.age}
+    by_class = _on_cycles(alive)
     gone: dict[int, ENode] = {}
-    while True:
-        left = _on_cycles([n for n in alive if n.age not in gone])
-        if not left:
-            return list(gone.values())
-        for cycle in _cycles(left):
-            if not any(n.age in gone for n in cycle):
-                last = max((n for n in cycle if n.age in may_go), key=lambda n: n.age)
+    done: set[int] = set()
+    for start in sorted(by_class):
+        if start in done:
+            continue
+        path = [start]
+        depth = {start: 0}  # e-classes of the path, by their position on it
+        steps = [_steps(by_class[start])]
+        taken: list[ENode] = []  # how each one leads to the next
+        while path:
+            for n, d in steps[-1]:
+                if n.age in gone or d in done or d not in by_class:
+                    continue
+                if d not in depth:
+                    depth[d] = len(path)
+                    path.append(d)
+                    steps.append(_steps(by_class[d]))
+                    taken.append(n)
+                    break
+                cycle = [*taken[depth[d] :], n]
+                last = max((m for m in cycle if protected[m.own] != m.age), key=lambda m: m.age)
                 gone[last.age] = last
+                if last is not n:
+                    keep = depth[last.own] + 1
+                    for c in path[keep:]:
+                        del depth[c]
+                    del path[keep:], steps[keep:], taken[keep - 1 :]
+                    break
+            else:
+                c = path.pop()
+                steps.pop()
+                del depth[c]
+                done.add(c)
+                if taken:
+                    taken.pop()
+    return list(gone.values())
 
 
 def _on_cycles(enodes: Sequence[ENode]) -> dict[int, list[ENode]]:
@@ -134,45 +168,15 @@ def _on_cycles(enodes: Sequence[ENode]) -> dict[int, list[ENode]]:
     return {c: [n for n in ns if left.intersection(n.children)] for c, ns in by_class.items() if c in left}
 
 
-def _cycles(by_class: Mapping[int, Sequence[ENode]]) -> Iterator[list[ENode]]:
-    """The cycles that one depth-first pass closes, each as its e-nodes."""
-    done: set[int] = set()
-    for start in sorted(by_class):
-        if start in done:
-            continue
-        depth = {start: 0}  # e-classes of the current path, by their position on it
-        path: list[ENode] = []  # how each one leads to the next
-        stack = [_steps(by_class[start])]
-        where = [start]
-        while stack:
-            for n, d in stack[-1]:
-                if d in depth:
-                    yield [*path[depth[d] :], n]
-                elif d not in done and d in by_class:
-                    depth[d] = len(stack)
-                    path.append(n)
-                    where.append(d)
-                    stack.append(_steps(by_class[d]))
-                    break
-            else:
-                stack.pop()
-                c = where.pop()
-                del depth[c]
-                done.add(c)
-                if path:
-                    path.pop()
-
-
 def _steps(enodes: Sequence[ENode]) -> Iterator[tuple[ENode, int]]:
     return ((n, d) for n in enodes for d in dict.fromkeys(n.children))
 
 
 def class_graph(enodes: Iterable[ENode]) -> ClassGraph:
-    """Which e-classes each e-class depends on, over e-nodes that are not on the filter list."""
+    """Which e-classes each e-class depends on."""
     graph: dict[int, set[int]] = {}
     for n in enodes:
-        if not n.row.subsumed:
-            graph.setdefault(n.own, set()).update(n.children)
+        graph.setdefault(n.own, set()).update(n.children)
     return graph
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensat_dl.datalog.schema import Schema
+from tensat_dl.explore import postfilter
 from tensat_dl.explore.cycles import (
     Checker,
     Descendants,
@@ -16,7 +20,9 @@ from tensat_dl.explore.cycles import (
     closes_cycle,
 )
 from tensat_dl.explore.matches import effect, effect_of_facts
+from tensat_dl.explore.naming import Row
 from tensat_dl.explore.order import Incremental
+from tensat_dl.explore.postfilter import ENode
 from tensat_dl.explore.targets import Facts
 from tests.explore.graphs import library, program_of
 
@@ -221,3 +227,52 @@ def test_every_rule_of_the_library_has_an_effect() -> None:
             continue
         names = list(dict.fromkeys([*rule.tensor_variables(), *(n.result for n in rule.source.nodes)]))
         assert len(effect(rule, names).outputs) == len(rule.source.outputs)
+
+
+# ---- the filter list -------------------------------------------------------------------------------------------
+
+
+@st.composite
+def cyclic_enodes(draw: st.DrawFn) -> list[ENode]:
+    """E-classes 0, 1, ..: each has an e-node with older children, and further ones with any."""
+    n = draw(st.integers(2, 8))
+    kids: list[tuple[int, tuple[int, ...]]] = []
+    for c in range(n):
+        kids.append((c, tuple(draw(st.lists(st.integers(0, c - 1), max_size=2))) if c else ()))
+    for _ in range(draw(st.integers(1, 12))):
+        kids.append((draw(st.integers(0, n - 1)), tuple(draw(st.lists(st.integers(0, n - 1), max_size=3)))))
+    ages = draw(st.permutations(range(len(kids))))
+    row = Row(Schema(library().ops).constructor("relu", 1), (), (), None, ())
+    made = [(age, own, ks, all(k < own for k in ks), row) for age, (own, ks) in zip(ages, kids, strict=True)]
+    return sorted((ENode(*m) for m in made), key=lambda n: n.age)
+
+
+def edges(enodes: list[ENode]) -> Edges:
+    return {c: {k for n in enodes if n.own == c for k in n.children} for c in {n.own for n in enodes}}
+
+
+@settings(max_examples=500, deadline=None)
+@given(cyclic_enodes())
+def test_the_last_added_node_of_each_cycle_goes(enodes: list[ENode]) -> None:
+    gone = postfilter.cyclic(enodes)
+    kept = [n for n in enodes if n not in gone]
+    assert not cyclic(edges(kept))
+    protected = {n.own: n for n in reversed(enodes) if n.grounded}  # the oldest
+    assert not set(protected.values()) & set(gone)
+    for k, last in enumerate(gone):
+        # It was on a cycle of e-nodes that were there before it or that may not go.
+        others = [n for n in enodes if n not in gone[: k + 1]]
+        others = [n for n in others if n.age < last.age or n == protected[n.own]]
+        graph = edges(others) | {c: set() for c in range(8) if c not in edges(others)}
+        assert any(last.own in reachable(graph, c) for c in last.children)
+
+
+@settings(max_examples=200, deadline=None)
+@given(cyclic_enodes(), st.sets(st.integers(0, 19)))
+def test_every_e_class_gets_a_derivation_back(enodes: list[ENode], hidden: set[int]) -> None:
+    listed = [n._replace(row=replace(n.row, subsumed=n.age in hidden)) for n in enodes]
+    back = postfilter.restorable(listed)
+    assert all(n.row.subsumed and n.grounded for n in back)
+    seen = [n for n in listed if n in back or not n.row.subsumed]
+    assert {n.own for n in seen if n.grounded} == {n.own for n in listed}
+    assert len({n.own for n in back}) == len(back)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensat_dl.datalog.compiled import match_relation
+from tensat_dl.datalog.compiled import match_relation, ok_relation
 from tensat_dl.explore.explore import exploring
 from tensat_dl.explore.filtered import FilteredExplorer
 from tensat_dl.explore.postfilter import subsume
@@ -230,15 +230,38 @@ def test_a_skipped_match_is_reported_and_tried_again(cycles: Cycles) -> None:
 
 @each_filter
 def test_an_applied_match_leaves_nothing_behind(cycles: Cycles) -> None:
-    program = program_of(rule("pair-left") + "\ngraph g { input x : f32[2, 2]\n weight u : f32[2, 3]\n"
-                         " weight v : f32[2, 4]\n output matmul(x, u), matmul(x, v) }")  # fmt: skip
-    (own,) = (r for r in program.rules if r.name == "pair-left")
-    explorer = FilteredExplorer(graph_in(program), program.ops, (own,), Limits(cycles=cycles))
-    for _ in explorer.run():
-        pass
-    # What is left is each matmul with itself; mirror images are not looked for.
-    assert explorer.store.engine.freeze().size(match_relation("pair-left")) == 2
-    assert explorer.store.engine.freeze().size("ok:pair-left") == 0
+    program = program_of(
+        rule("associate")
+        + "\ngraph g { input x : f32[2, 2]\n weight u : f32[2, 3]\n output (x @ u) @ transpose(u; perm = [1, 0]) }"
+    )
+    own = tuple(r for r in program.rules if r.name == "associate")
+    explorer = FilteredExplorer(graph_in(program), program.ops, own, Limits(cycles=cycles))
+    applied = sum(r.applied for step in explorer.run() for r in step.iteration.rules)
+    frozen = explorer.store.engine.freeze()
+    assert applied > 0
+    assert frozen.size(match_relation("associate")) == frozen.size(ok_relation("associate")) == 0
+
+
+@each_filter
+def test_a_symmetric_rule_takes_every_pair_once_in_all_iterations(cycles: Cycles) -> None:
+    """The rule is false, but its target is no source of it."""
+    program = program_of("""
+rule r {
+  a = relu(x)
+  b = relu(y)
+  =>
+  m = tanh(concat(x, y; axis = 0))
+  (a, b) = split(m; axis = 0, sizes = [dim(x, 0), dim(y, 0)])
+}
+graph g {
+  input x : f32[2, 2]
+  input y : f32[3, 2]
+  input z : f32[4, 2]
+  output relu(x), relu(y), relu(z)
+}""")
+    own = [r for r in program.rules if r.name == "r"]
+    steps = steps_of(graph_in(program), own, Limits(k_multi=4, cycles=cycles), program.ops)
+    assert [sum(r.applied for r in s.iteration.rules) for s in steps] == [0, 3, 0]
 
 
 @each_filter
@@ -256,6 +279,8 @@ def test_what_is_filtered_is_not_matched(cycles: Cycles) -> None:
     held = explorer.by_kind["single"].pop(1)
     assert held.name == "sees"
     assert next(steps).iteration.filtered == 1
+    hidden = [r for r in explorer.store.rows(explorer.store.engine.freeze()) if r.subsumed]
+    assert [r.constructor.op for r in hidden] == ["transpose"]
     explorer.by_kind["single"].append(held)
     last = list(steps)[-1]
     assert "sqrt" not in last.egraph.op
@@ -288,6 +313,18 @@ def test_a_filtered_node_that_becomes_the_only_one_comes_back(cycles: Cycles) ->
     assert explorer.filtered == 0
     # Rules see it again.
     assert explorer.store.engine.matches("find:seen")[0] == {"seen": 1}
+
+
+def test_nodes_that_become_one_have_the_age_of_the_older() -> None:
+    explorer, _ = filtered_explorer("vanilla")
+    older, newer = (n.age for n in explorer.enodes if n.row.constructor.op == "relu")
+    assert older < newer
+    explorer.store.engine.load("in_equal", [(0, 1)])
+    explorer.store.engine.run("(run-schedule (saturate load))")
+    explorer._settle()
+    assert [n.age for n in explorer.enodes if n.row.constructor.op == "relu"] == [older]
+    # relu(y) is now known as relu(x): nothing has the key that it had.
+    assert all(1 not in children for _, _, children in explorer.ages.known)
 
 
 def test_without_filtering_these_have_cycles() -> None:
