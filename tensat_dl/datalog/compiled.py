@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.lang.walk import calls_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,11 @@ class CompiledRule:
     @property
     def name(self) -> str:
         return self.rule.name
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the rule asks for numbers of factors: its products have so many, and a chain has few of those."""
+        return any(call.fn in ("factors", "start") for call in calls_of(self.rule.conditions))
 
     @property
     def pointless_alone(self) -> bool:

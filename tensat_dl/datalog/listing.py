@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation, ruleset
-from tensat_dl.datalog.program import Program, list_table, type_vector, wide_node
+from tensat_dl.datalog.program import Program, list_table, starts, type_vector, wide_node
 from tensat_dl.datalog.render import variable
 from tensat_dl.datalog.schema import encode
 from tensat_dl.ir.graph import Graph
@@ -61,6 +61,7 @@ def listing(program: Program, graph: Graph) -> str:
         f"; ---- the graph {graph.name}: rule that built it (none), handle, attributes, inputs",
         *facts,
         *(["(run-schedule (saturate load))", *wide] if wide else []),
+        *([f"(in_start {i})" for i in starts(graph)] if program.counts_factors else []),
         "; ---- selection: here every match",
         *(_select(r) for r in multis),
         "; ---- schedule",

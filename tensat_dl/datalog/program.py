@@ -46,6 +46,19 @@ HEADER = """\
 (function value_of (T) f64 :merge old)
 """
 
+#: How many factors an e-class's shortest product has: 1 unless it is one. Chains of products start at what the input
+#: program computes otherwise. Declared only where rules ask for it.
+FACTORS = """\
+; ---- chains of products
+(function factors_of (T) i64 :merge (min old new))
+(relation start (T))
+(relation in_start (i64))
+(rule ((in_start i) (= x (by_id i))) ((start x) (set (factors_of x) 1)) :ruleset load :name "load starts")
+"""
+
+#: What a concatenation counts as, more than any rule allows: its parts are multiplied, not the whole.
+_MANY = "1000"
+
 #: Nodes of more inputs than this are loaded one by one, with their types: the engine takes time cubic in the number
 #: of inputs to plan a rule about them.
 WIDE = 64
@@ -96,6 +109,24 @@ def constructor_text(c: Constructor, ops: OpTable, ranks: Sequence[int], wide: b
             ':ruleset types :name "value")'
         )
     return "\n".join(lines)
+
+
+def factors_text(c: Constructor, ops: OpTable) -> str:
+    """The rules that count the factors of a constructor's nodes."""
+    columns = [f"a{i}" for i in range(len(c.columns))]
+    term = " ".join([c.name, *columns, *(f"x{i}" for i in range(c.arity))])
+
+    def rule(facts: str, count: str, note: str = "") -> str:
+        name = f"factors {c.name}{note}"
+        return f'(rule ((= e ({term})){facts}) ((set (factors_of e) {count})) :ruleset types :name "{name}")'
+
+    if c.op == "matmul" and c.arity == 2:
+        act = next(a for a, column in zip(columns, c.columns, strict=True) if column.attr.name == "act")
+        product = f' (= {act} "none") (= i (factors_of x0)) (= j (factors_of x1))'
+        return "\n".join([rule(product, "(+ i j)"), rule(f' (!= {act} "none")', "1", " with act")])
+    if c.op == "smul" or (c.op in ops and ops[c.op].view):  # a scaled product is one with a scaled factor
+        return rule(" (= i (factors_of x0))", "i")
+    return rule("", _MANY if c.op == "concat" else "1")
 
 
 def column_term(column: Column, value: int | float | str) -> str:
@@ -196,6 +227,12 @@ def _tuple_rules(
     return rules
 
 
+def starts(graph: Graph) -> list[int]:
+    """Where chains of products start: at what is computed from inputs and is no product itself."""
+    known = graph.weights_only()
+    return [i for i, n in enumerate(graph.nodes) if not known[i] and n.op != "matmul"]
+
+
 def ranks_of(graph: Graph, ops: OpTable) -> set[int]:
     """The ranks of a graph's tensors, and the lengths of lists in attributes, which mostly are ranks too."""
     ranks = {len(t.shape) for n in graph.nodes for t in n.types}
@@ -244,6 +281,8 @@ class Program:
             self._compile(fitting, matched, True)
             if not self.typed_ranks <= set(self.ranks):
                 self._compile(fitting, matched, False)
+        #: Whether some rule asks for numbers of factors.
+        self.counts_factors = any(r.bounded for r in self.rules)
         self._built = {(n.op, len(n.args)) for r in self.rules for n in r.rule.target.nodes}
         self._declared: set[str] = set()
         self._lengths: set[int] = set()
@@ -269,7 +308,7 @@ class Program:
 
     def text(self) -> str:
         """The whole program: header, operators, rules."""
-        parts = [HEADER, self.new_constructors()]
+        parts = [HEADER, *([FACTORS] if self.counts_factors else []), self.new_constructors()]
         for r in self.rules:
             comment = "\n".join(f"; {line}" for line in r.rule.doc.splitlines())
             parts.append(f"; ---- rule {r.name}\n{comment}\n{r.text}" if comment else r.text)
@@ -282,9 +321,10 @@ class Program:
             if c.name not in self._declared:
                 self._declared.add(c.name)
                 doc = "" if c.op == "proj" else f"; ---- {self.schema.ops[c.op].signature}\n"
-                out.append(
-                    doc + constructor_text(c, self.schema.ops, sorted(self.typed_ranks), self.is_wide(c))
-                )
+                wide = self.is_wide(c)
+                out.append(doc + constructor_text(c, self.schema.ops, sorted(self.typed_ranks), wide))
+                if self.counts_factors and not wide:
+                    out.append(factors_text(c, self.schema.ops))
         return "\n".join(out)
 
     def new_list_length(self, length: int) -> str:

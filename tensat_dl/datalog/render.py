@@ -21,6 +21,11 @@ def value_variable(tensor: str) -> str:
     return f"{variable(tensor)}.value"
 
 
+def factors_variable(tensor: str) -> str:
+    """The egglog variable that holds the number of factors of a tensor variable."""
+    return f"{variable(tensor)}.factors"
+
+
 def integer(p: Int) -> str:
     if isinstance(p, int):
         return str(p)
@@ -50,6 +55,8 @@ def atom(a: Atom) -> str:
     match a:
         case ("dim", tensor, i):
             return f"(vec-get {type_variable(tensor)} {i + 1})"
+        case ("factors", tensor):
+            return factors_variable(tensor)
         case ("attr", name):
             return variable(name)
         case ("attr", name, i):
@@ -166,6 +173,8 @@ def guard(c: Condition) -> str:
             return _same("!=", a, b)
         case "weight", (tensor,):
             return f"(weights_only {variable(tensor)})"
+        case "start", (tensor,):
+            return f"(start {variable(tensor)})"
     return f"(guard {boolean(c)})"
 
 
@@ -205,7 +214,7 @@ def boolean(c: Condition | bool) -> str:
             return f"(bool-= {value(a)} {value(b)})"
         case "holds", _:  # of an unknown value: only floats hold it for certain
             return "(bool-= 0 1)"
-    raise NotCompilable("weight(x), value(x) and words stand alone, not inside `or` or `not`")
+    raise NotCompilable("weight(x), start(x), value(x) and words stand alone, not inside `or` or `not`")
 
 
 class NotCompilable(Exception):

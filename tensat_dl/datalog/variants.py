@@ -19,7 +19,8 @@ from tensat_dl.lang import ast
 from tensat_dl.lang.walk import names_of
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate
-from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
+from tensat_dl.ops.kinds import FACTS
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque, Sym
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, attributes, defaults
 from tensat_dl.ops.values import SymType
@@ -248,7 +249,7 @@ def _where(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> N
         if condition is False:
             raise IllTyped("a condition of the rule does not hold")
         for c in _conjuncts(condition):
-            if c.kind == "weight" or values_in(c):
+            if c.kind in ("weight", "start") or values_in(c) or factors_in(c):
                 variant.facts.append(c)
                 continue
             rest = facts.unproven(c)
@@ -267,15 +268,26 @@ def values_in(c: Condition) -> list[str]:
     return [a[1] for a in atoms if a[0] == "value"]
 
 
+def factors_in(c: Condition) -> list[str]:
+    """The tensors whose numbers of factors a condition is about."""
+    found: dict[str, None] = {}
+    for x in c.args:
+        if isinstance(x, Condition):
+            found |= dict.fromkeys(factors_in(x))
+        elif isinstance(x, Sym):
+            found |= dict.fromkeys(sorted(a[1] for a in x.mentioned if a[0] == "factors"))
+    return list(found)
+
+
 def words(ops: OpTable) -> dict[str, str]:
     """What attributes can be set to by name; a condition may compare with it, as in ``act == relu``."""
     return {choice: choice for decl in ops.values() for a in decl.attrs for choice in a.choices}
 
 
 def _with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any] | None = None) -> Any:
-    """``weight(x)`` and ``value(x)`` replaced by names that stand for what the e-graph knows about x: unknowns,
+    """``weight(x)`` and the like replaced by names that stand for what the e-graph knows about x: unknowns,
     or what ``known(function, x)`` says."""
-    if isinstance(expr, ast.Call) and expr.fn in ("weight", "value") and isinstance(expr.args, tuple):
+    if isinstance(expr, ast.Call) and expr.fn in FACTS and isinstance(expr.args, tuple):
         (arg,) = expr.args
         tensor = None
         if isinstance(arg, ast.Name):
@@ -288,8 +300,10 @@ def _with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any]
             name = f"{expr.fn} of {tensor}"
             if known is not None:
                 env[name] = known(expr.fn, tensor)
-            elif expr.fn == "weight":
-                env[name] = Condition("weight", (tensor,))
+            elif expr.fn in ("weight", "start"):
+                env[name] = Condition(expr.fn, (tensor,))
+            elif expr.fn == "factors":
+                env[name] = sym.atom("factors", tensor)
             else:
                 env[name] = Opaque(("value", tensor))
             return ast.Name(name, span=expr.span)
@@ -366,7 +380,7 @@ def concrete(
     """A concrete match checked: the target's attributes and types, or None if the rule does not apply to it.
 
     ``types`` are those of the source's tensors, ``env`` what expressions may name besides them, ``known`` answers
-    ``weight(x)`` and ``value(x)``. Used for groups, whose matches are put together outside of the engine.
+    ``weight(x)`` and the like. Used for groups, whose matches are put together outside of the engine.
     """
     symbolic = {name: SymType(t.dtype, t.shape) for name, t in types.items()}
     variant = Variant(dict(symbolic), {**symbolic, **env}, {})

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensat_dl.datalog import render
-from tensat_dl.datalog.render import type_variable, value_variable, variable
+from tensat_dl.datalog.render import factors_variable, type_variable, value_variable, variable
 from tensat_dl.datalog.schema import Column, Schema
-from tensat_dl.datalog.variants import Variant, values_in
+from tensat_dl.datalog.variants import Variant, factors_in, values_in
 from tensat_dl.ir.rule import PatternNode, RewriteRule
 from tensat_dl.lang import ast
 
@@ -91,7 +91,9 @@ class Writer:
         for condition in variant.facts:
             for name in values_in(condition):
                 out.append(f"(= {value_variable(name)} (value_of {variable(name)}))")
-        return out + [render.guard(c) for c in (*variant.facts, *variant.guards)]
+            for name in factors_in(condition):
+                out.append(f"(= {factors_variable(name)} (factors_of {variable(name)}))")
+        return list(dict.fromkeys(out)) + [render.guard(c) for c in (*variant.facts, *variant.guards)]
 
     def premises(self, variant: Variant, rest: Sequence[str]) -> list[str]:
         """Type look-ups for the tensors that ``rest`` mentions, and rank checks where ranks vary."""

@@ -71,6 +71,11 @@ class View:
         self.values = {
             handles[r.inputs[0]]: number(r.output) for r in frozen.rows("value_of") if r.inputs[0] in handles
         }
+        count = frozen.decoder("i64")
+        self.factors = {
+            handles[r.inputs[0]]: count(r.output) for r in frozen.rows("factors_of") if r.inputs[0] in handles
+        }
+        self.starts = {handles[r.inputs[0]] for r in frozen.rows("start") if r.inputs[0] in handles}
         self._instances: dict[tuple[str, int], RewriteRule] = {}
         self._checked: dict[tuple[Any, ...], Variant | None] = {}
         # One well-founded derivation of each e-class: by a node whose children are all older, without products of a
@@ -127,9 +132,10 @@ class View:
         """Members in layers within which none needs what another makes, see `dependence.layers`."""
         return layers(self.derivation, needs, makes, self.weights)
 
-    def kind(self, handle: int) -> tuple[TensorType, bool, float | None]:
+    def kind(self, handle: int) -> tuple[object, ...]:
         """All of a tensor that conditions of rules can ask for."""
-        return self.types[handle], handle in self.weights, self.values.get(handle)
+        facts = handle in self.weights, handle in self.starts, self.values.get(handle)
+        return self.types[handle], *facts, self.factors.get(handle, 1)
 
     def instance(self, rule: RewriteRule, n: int) -> RewriteRule:
         """A group rule for that many members, made once."""
@@ -166,6 +172,8 @@ def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable
             continue
         if any(handle[n] in view.merged for n in varying) or view.stale(rule, handle):
             continue
+        if all(handle[o] in view.weights for o in rule.source.outputs):
+            continue  # computed ahead of time, where one product is no better than several
         values = [d(v) for d, v in zip(decoders, inputs[len(tensors) :], strict=True)]
         key = (tuple(handle[n] for n in shared_names), tuple(map(repr, values)))
         group = groups.get(key)
@@ -233,7 +241,14 @@ def check(
 
     def fact(function: str, tensor: str) -> Any:
         handle = names[tensor]
-        return handle in view.weights if function == "weight" else view.values.get(handle)
+        match function:
+            case "weight":
+                return handle in view.weights
+            case "factors":
+                return view.factors.get(handle, 1)
+            case "start":
+                return handle in view.starts
+        return view.values.get(handle)
 
     env: dict[str, Any] = {**lists, **attribute_values(group_rule, group.attrs, ops)}
     return concrete(rule, ops, {n: view.types[h] for n, h in names.items()}, env, fact)

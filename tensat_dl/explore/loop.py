@@ -1,6 +1,7 @@
 """The exploration loop: find, filter, apply, types to fixpoint; iteration by iteration until a limit.
 
-An iteration runs every single-pattern rule once. When these have nothing left to do, or at the latest after
+An iteration runs every single-pattern rule once, or, if it makes products of a bounded number of factors, until it
+has no more matches. When these have nothing left to do, or at the latest after
 `PATIENCE` iterations in a row, group rules and (in at most k_multi iterations) multi-pattern rules run as well: on
 an e-graph where the single-pattern rules have finished, what can be merged is visible, and less is merged twice.
 """
@@ -31,8 +32,10 @@ from tensat_dl.result import Iteration, RuleStats, Stop
 
 #: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
 PATIENCE = 3
-#: A rule that adds more e-nodes than this in one iteration sits out the next ones, longer each time.
+#: A rule that adds more e-nodes than this in one iteration, or this share of those that are allowed in all, sits out
+#: the next ones, longer each time.
 RULE_BUDGET = 4_000
+RULE_SHARE = 0.08
 #: Said of groups that were merged because an answer uses them.
 REFINED = "what the extracted graph uses"
 
@@ -143,6 +146,7 @@ class Explorer:
     def _singles(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         changed = False
         nodes = self.selection.nodes()
+        budget = max(RULE_BUDGET, int(RULE_SHARE * self.limits.nodes))
         for rule in self.by_kind["single"]:
             ban = self.bans.setdefault(rule.name, _Ban())
             if ban.until > number:
@@ -155,16 +159,22 @@ class Explorer:
                 if full:
                     return True, "nodes"
                 continue
-            counts, updated = self.store.engine.matches(ruleset("rule", rule.name))
-            matches = sum(counts.values())
+            matches, now = 0, nodes
+            while True:
+                counts, updated = self.store.engine.matches(ruleset("rule", rule.name))
+                matches += sum(counts.values())
+                if updated:
+                    changed, self.unchanged, now = True, None, self.selection.nodes()
+                # A rule of bounded products would go one step along a chain in each iteration.
+                grown = now - nodes > budget << ban.times
+                if not updated or not rule.bounded or grown or now >= self.selection.limit:
+                    break
+                self.store.engine.run("(run-schedule (saturate types))")
             self.done[rule.name] += matches
             if not matches:
                 continue
-            if updated:
-                changed, self.unchanged = True, None
-            now = self.selection.nodes()
             note = ""
-            if now - nodes > RULE_BUDGET << ban.times:
+            if now - nodes > budget << ban.times:
                 ban.times += 1
                 ban.until = number + 1 + ban.times
                 note = f"added {now - nodes} e-nodes and sits out until iteration {ban.until}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensat_dl.datalog.engine import Engine, Frozen
-from tensat_dl.datalog.program import Program, column_term, list_table, wide_node
+from tensat_dl.datalog.program import Program, column_term, list_table, starts, wide_node
 from tensat_dl.datalog.schema import Constructor, decode, encode
 from tensat_dl.ir.graph import Attrs, Graph
 from tensat_dl.ir.types import DTYPES, TensorType
@@ -126,7 +126,14 @@ class Store:
         self._weights = {i for i, known in enumerate(graph.weights_only()) if known}
         self.load_types([(i, n.type) for i, n in enumerate(graph.nodes) if len(n.types) == 1])
         self.load_nodes([(i, n.op, n.attrs, n.inputs, "") for i, n in enumerate(graph.nodes)])
+        if self.program.counts_factors:
+            self._load_starts(graph)
         self.engine.run("(run-schedule (saturate types))")
+
+    def _load_starts(self, graph: Graph) -> None:
+        """Marks where chains of products start."""
+        self.engine.load("in_start", [(i,) for i in starts(graph)])
+        self.engine.run("(run-schedule (saturate load))")
 
     # ---- reading -----------------------------------------------------------------------------------------
 

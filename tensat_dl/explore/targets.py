@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.datalog.groups import member
@@ -82,9 +83,13 @@ def target_of(rule: RewriteRule, names: dict[str, int], variant: Variant, view: 
         attrs = _attributes(ops[node.op], values)
         args = [built.get(a, a) for a in node.args]
         while node.op == "concat" and len(args) > MAX_ARITY:
-            part = f"{node.result}:{len(args)}"
-            add(part, node.op, attrs, args[:MAX_ARITY])
-            args = [part, *args[MAX_ARITY:]]
+            # Parts of equal size, so that each input is copied into few of them.
+            count = -(-len(args) // MAX_ARITY)
+            cuts = [len(args) * i // count for i in range(count + 1)]
+            parts = [f"{node.result}:{len(args)}.{i}" for i in range(count)]
+            for part, (a, b) in zip(parts, pairwise(cuts), strict=True):
+                add(part, node.op, attrs, args[a:b])
+            args = parts
         built[node.result] = f"{node.result}:"
         add(built[node.result], node.op, attrs, args)
     outputs = zip(rule.source.outputs, rule.target.outputs, strict=True)

@@ -18,7 +18,7 @@ from tensat_dl.ops.table import AttrDecl
 
 ANYTHING = "anything"
 #: What an e-graph knows about a tensor. Conditions of rules may ask for it.
-FACTS = {"weight": "condition", "value": "known value"}
+FACTS = {"weight": "condition", "value": "known value", "factors": "integer", "start": "condition"}
 
 _LISTS = {
     "integer": "list of integers",
@@ -181,7 +181,7 @@ def _binary(expr: ast.Binary, names: Kinds, facts: bool) -> str:
         if kind == "tensor":
             hint = "use its shape: `dim(x, 0)`, `rank(x)`, `shape(x)`"
             raise error(side.span, "expected a number, found a tensor", hint)
-        found.append(want(side, names, _NUMBERS))
+        found.append(want(side, names, _NUMBERS, facts))
     if op in ("<", "<=", ">", ">="):
         return "condition"
     return "float" if "float" in found else _common(found)

@@ -71,7 +71,7 @@ class Opaque:
 class Condition:
     """What must hold. ``eq``/``ne``/``le``: args = (p,), meaning p = 0, p != 0, p <= 0. ``same``: two values that
     are not integers are equal. ``holds``: an element type has a value. ``and``/``or``/``not`` combine conditions.
-    ``weight``/``value``: facts about a tensor variable that only an e-graph knows."""
+    ``weight``/``start``/``value``: facts about a tensor variable that only an e-graph knows."""
 
     kind: str
     args: tuple[Any, ...]

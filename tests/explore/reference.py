@@ -7,6 +7,7 @@ the concrete evaluator alone, once all types and attributes are known: no ranks,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tensat_dl.datalog.variants import words
@@ -16,6 +17,7 @@ from tensat_dl.ir.rule import PatternNode, RewriteRule
 from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.diagnostics import TsrError
+from tensat_dl.lang.walk import calls_of
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
@@ -39,6 +41,10 @@ class Reference:
         for node in graph.nodes:
             kids = tuple(self.of_source[i] for i in node.inputs)
             self.of_source.append(self.add(node.op, node.attrs, kids, node.type))
+        known = graph.weights_only()
+        self.marked = [
+            c for i, c in enumerate(self.of_source) if not known[i] and graph.nodes[i].op != "matmul"
+        ]
 
     def find(self, c: int) -> int:
         while self.parent[c] != c:
@@ -87,24 +93,52 @@ class Reference:
         """The values of constants, by e-class."""
         return {c: dict(attrs)["value"] for (op, attrs, _), c in self.nodes.items() if op == "fill"}  # type: ignore[misc]
 
+    def starts(self) -> set[int]:
+        """E-classes at which chains of products start: what the input graph does not compute by products."""
+        return {self.find(c) for c in self.marked}
+
+    def factors(self) -> dict[int, int]:
+        """The least number of factors of each e-class's products."""
+        found = dict.fromkeys(self.starts(), 1)
+        while True:
+            before = dict(found)
+            for (op, attrs, children), c in self.nodes.items():
+                kids = [found.get(self.find(k), 10**6) for k in children]
+                count = 1
+                if op == "matmul" and len(kids) == 2 and dict(attrs)["act"] == "none":
+                    count = sum(kids)
+                elif op == "smul" or self.ops[op].view:
+                    count = kids[0]
+                elif op == "concat":
+                    count = 1000
+                c = self.find(c)
+                found[c] = min(found.get(c, 10**6), count)
+            if found == before:
+                return found
+
     # ---- matching ----------------------------------------------------------------------------------------
 
     def matches(self, rule: RewriteRule) -> Iterator[Match]:
         """Every match of a rule that may be applied."""
-        weights, values = self.weights(), self.values()
+        weights, values, starts, factors = self.weights(), self.values(), self.starts(), self.factors()
         for tensors, variables in self._search(tuple(reversed(rule.source.nodes)), {}, {}):
             env = {**words(self.ops), **{n: self.types[c] for n, c in tensors.items()}, **variables}
+
+            for name, c in tensors.items():
+                env[f"factors of {name}"] = factors[self.find(c)]
 
             def holds(c: ast.Expr, tensors: Mapping[str, int] = tensors, env: dict[str, Any] = env) -> bool:
                 match c:
                     case ast.Call("weight", (ast.Name(x),)):
                         return tensors[x] in weights
+                    case ast.Call("start", (ast.Name(x),)):
+                        return tensors[x] in starts
                     case ast.Binary("==", ast.Call("value", (ast.Name(x),)), number):
                         return values.get(tensors[x]) == evaluate(number, env)
                     case ast.Binary("!=", ast.Call("value", (ast.Name(x),)), number):
                         return tensors[x] in values and values[tensors[x]] != evaluate(number, env)
                 try:
-                    return evaluate(c, env) is True
+                    return evaluate(named(c), env) is True
                 except EvaluationError:
                     return False
 
@@ -203,6 +237,25 @@ class Reference:
         applied = sum([self.apply(rule, m) for m in list(self.matches(rule))])
         self.rebuild()
         return applied
+
+    def round(self, rule: RewriteRule) -> int:
+        """What an iteration does: a rule that counts factors is applied until that changes nothing."""
+        applied, size = self.step(rule), 0
+        bounded = any(call.fn in ("factors", "start") for call in calls_of(rule.conditions))
+        while bounded and size != len(self.nodes):
+            size = len(self.nodes)
+            applied += self.step(rule)
+        return applied
+
+
+def named(expr: ast.Expr) -> ast.Expr:
+    """``factors(x)`` as a name."""
+    match expr:
+        case ast.Call("factors", (ast.Name(x),)):
+            return ast.Name(f"factors of {x}", span=expr.span)
+        case ast.Binary(left=left, right=right):
+            return replace(expr, left=named(left), right=named(right))
+    return expr
 
 
 def counterparts(egraph: EGraph, reference: Reference) -> tuple[list[str], dict[int, int]]:

@@ -13,7 +13,7 @@ from tensat_dl.explore.dependence import layers
 from tensat_dl.explore.naming import levels
 from tensat_dl.explore.snapshot import _sound
 from tensat_dl.explore.types import Limits
-from tests.explore.graphs import graph_in, pack, program_of, steps_of
+from tests.explore.graphs import graph_in, pack, program_of, rules_named, steps_of
 
 # ---- levels of new e-classes ------------------------------------------------------------------------------
 
@@ -176,6 +176,22 @@ graph resnext {{
 }}
 """
 
+#: The benchmark graph of the paper: linear in x but for the mixtures of heads, so everything is a product of x.
+LINEAR = """
+graph bert {{
+  input tokens : f32[4, 8]
+  x = relu(tokens)
+  for i in 0..{layers} {{
+    weight wq[i] : f32[8, 8]
+    weight wk[i] : f32[8, 8]
+    weight w[i] : f32[8, 8]
+    mixed[i] = transpose(x @ wq[i]; perm = [1, 0]) @ (x @ wk[i])
+    x = x @ w[i]
+  }}
+  output mixed[..], x
+}}
+"""
+
 
 def sizes(text: str) -> Iterator[tuple[int, int, int]]:
     """E-nodes, e-classes and iterations at saturation, for 2, 3, .. layers."""
@@ -192,3 +208,23 @@ def test_each_layer_adds_as_much_as_the_one_before(text: str) -> None:
         assert four[i] - three[i] == three[i] - two[i]
         assert seven[i] - four[i] == 3 * (four[i] - three[i])
     assert two[2] == three[2] == four[2] == seven[2]
+
+
+def test_chains_of_products_grow_in_proportion_to_their_length() -> None:
+    nodes = []
+    for n in (24, 36, 48):
+        graph = graph_in(program_of(LINEAR.format(layers=n)))
+        steps = steps_of(graph, pack("standard"), Limits(iterations=15))
+        assert steps[-1].stop == "saturated"
+        nodes.append(steps[-1].egraph.num_nodes)
+    assert nodes[2] - nodes[1] <= 1.02 * (nodes[1] - nodes[0])
+
+
+def test_whatever_is_multiplied_by_weights_alone_is_one_product() -> None:
+    graph = graph_in(program_of(LINEAR.format(layers=20)))
+    last = steps_of(graph, rules_named("matmul-fold"), Limits(iterations=2))[-1].egraph
+    x = int(last.node_class[last.source[next(i for i, n in enumerate(graph.nodes) if n.op == "relu")]])
+    direct = {int(last.node_class[n]) for n in range(last.num_nodes) if last.children_of(n)[:1] == [x]}
+    products = [i for i, n in enumerate(graph.nodes) if n.op == "matmul" and n.inputs[1] in graph.weights]
+    assert len(products) == 60
+    assert direct == {int(last.node_class[last.source[i]]) for i in products}

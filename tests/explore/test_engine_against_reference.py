@@ -77,7 +77,7 @@ def test_the_engine_builds_what_the_concrete_evaluator_allows(
     graph = drawn_graph(rule)
     reference = Reference(graph, library().ops)
     rounds = 1 if rule.kind == "multi" else ROUNDS
-    applied = sum(reference.step(rule) for _ in range(rounds))
+    applied = sum(reference.round(rule) for _ in range(rounds))
     egraph = explored(graph, [rule], Limits(iterations=rounds))
     compare(rule, egraph, reference, applied)
     # With the stages that cycle filtering needs, and no match skipped, it is the same.
