@@ -61,7 +61,8 @@ def k_multi() -> Iterator[str]:
     columns = list(dict.fromkeys((r["rules"], r["k_multi"]) for r in rows))
     yield where(report)
     yield ""
-    names = ["groups" if rules == "groups" else f"k_multi {k}" for rules, k in columns]
+    words = {"groups": "groups", "both": "both, unlimited"}
+    names = [words.get(rules, f"k_multi {k}") for rules, k in columns]
     yield f"| model | | {' | '.join(names)} |"
     yield f"|---|---|{'--:|' * len(columns)}"
     for model in dict.fromkeys(r["model"] for r in rows):
