@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import fsum
 from typing import Literal
 
 from tensat_dl.cost.priced import PricedGraph
@@ -74,5 +75,5 @@ class Result:
     def measured_share(self) -> float:
         """The share of the optimized graph's cost that was measured, 0 to 1."""
         total = self.after.total
-        known = sum(c for c, m in zip(self.after.cost, self.after.measured, strict=True) if m)
+        known = fsum(c for c, m in zip(self.after.cost, self.after.measured, strict=True) if m)
         return known / total if total else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import fsum
 
 from tensat_dl.ir.graph import Graph
 
@@ -21,4 +22,4 @@ class PricedGraph:
 
     @property
     def total(self) -> float:
-        return sum(self.cost)
+        return fsum(self.cost)

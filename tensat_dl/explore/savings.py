@@ -8,6 +8,7 @@ needs. So it decides what is tried first, and nothing is dropped for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 from typing import Any
 
 from tensat_dl.datalog.compiled import CompiledRule
@@ -35,7 +36,9 @@ class Savings:
         """Estimated milliseconds that a match saves, given the handles of the rule's tensors."""
         names = dict(zip(self.compiled.tensors, match, strict=True))
         rule = self.compiled.rule
-        now = sum(self.view.cost(names[o], {self.patterns[o].op}, self.estimate) for o in rule.source.outputs)
+        now = fsum(
+            self.view.cost(names[o], {self.patterns[o].op}, self.estimate) for o in rule.source.outputs
+        )
         attributes = self._attributes(names)
         if attributes is None:
             return 0.0

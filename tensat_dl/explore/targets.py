@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import fsum
 
 from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.datalog.groups import member
@@ -49,7 +50,7 @@ class Target:
 
     def cost(self, estimate: Estimate) -> float:
         """Estimated milliseconds at run time: nothing for what is computed ahead of time."""
-        return sum(estimate(o.op, o.attrs, o.inputs, o.type) for o in self.operators if not o.constant)
+        return fsum(estimate(o.op, o.attrs, o.inputs, o.type) for o in self.operators if not o.constant)
 
 
 def plan(compiled: CompiledRule, group: Group, view: View, ops: OpTable) -> Target | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from math import isfinite
+from math import fsum, isfinite
 
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.ir.graph import Graph
@@ -68,7 +68,7 @@ def _costs(priced: PricedGraph) -> dict[str, tuple[int, float, float]]:
 def measured_share(priced: PricedGraph) -> float:
     """The share of a graph's cost that was measured, 0 to 1."""
     total = priced.total
-    known = sum(c for c, m in zip(priced.cost, priced.measured, strict=True) if m)
+    known = fsum(c for c, m in zip(priced.cost, priced.measured, strict=True) if m)
     return known / total if total > 0 else 0.0
 
 
