@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tensat_dl import resources
 from tensat_dl.explore.types import Limits
 from tensat_dl.ir.graph import Graph
-from tests.explore.graphs import graph_of, library, rules_named, steps_of
+from tensat_dl.lang.program import load_program
+from tests.explore.graphs import graph_in, graph_of, library, rules_named, steps_of
 from tests.explore.values import check_values
 
 RULES = {r.name: r for r in library().rules if r.kind == "group"}
@@ -131,3 +133,16 @@ def test_members_that_differ_in_what_they_share_form_groups_of_their_own() -> No
     groups = sorted(str(e.types[int(e.node_class[n])][0]) for n in range(e.num_nodes) if e.op[n] == "concat")
     assert groups == ["f32[4, 3]", "f32[4, 7]"]
     check_values(graph, e)
+
+
+@pytest.mark.parametrize(("model", "ways"), [("bert", 4), ("nasrnn", 8)])
+def test_all_siblings_of_a_model_are_merged_in_one_iteration(model: str, ways: int) -> None:
+    program = load_program(str(resources.examples() / f"{model}.tsr"))
+    steps = steps_of(graph_in(program), rules_named("group-matmul-left"), Limits(iterations=1), program.ops)
+    before, after = steps[0].egraph, steps[1].egraph
+    widths = [len(after.children_of(n)) for n in range(after.num_nodes) if after.op[n] == "concat"]
+    # BERT: q, k, v and the next block's x in each of 8 blocks. NasRNN: all products with the step's input, and all
+    # with the state, in each of 5 steps; the first state is a weight, whose products are known ahead of time.
+    assert widths == [ways] * (8 if model == "bert" else 9)
+    members = sum(before.op[n] == "matmul" for n in range(before.num_nodes))
+    assert after.num_nodes - before.num_nodes <= 3 * members
