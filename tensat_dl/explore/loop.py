@@ -63,13 +63,10 @@ class Explorer:
     multi_done: int = 0
     first_late: int = 0  #: the first handle of what was made after multi-pattern rules were applied
     quiet: int = 0  #: iterations since group and multi-pattern rules last ran
-    put_off: dict[str, int] = field(
-        default_factory=dict
-    )  #: matches by multi-pattern rule that are not tried yet
     done: Counter[str] = field(default_factory=Counter)  #: matches by single-pattern rule that were applied
     staged: dict[str, CompiledRule] = field(default_factory=dict)  #: rules whose matches are selected
-    alike: Nodes = field(default_factory=dict)  #: when they were last read
-    read: int = 0  #: how many there were then
+    alike: Nodes = field(default_factory=dict)  #: the e-nodes as they were last read
+    read: int = 0  #: how many these are
     unchanged: tuple[Frozen, list[Row], dict[Any, int]] | None = None  #: what was read, if it is still so
     skipped: int = 0  #: matches of this iteration that would close a cycle
     filtered: int = 0  #: e-nodes on the filter list
@@ -138,7 +135,6 @@ class Explorer:
         banned = any(b.until > number for b in self.bans.values())
         self.quiet += 1
         if stop is None and (not changed or self.quiet >= PATIENCE):
-            self._freeze()
             more, stop = self._merges(stats)
             changed = changed or more
             self.quiet = 0
