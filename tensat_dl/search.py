@@ -8,7 +8,7 @@ gains nothing from it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensat_dl.cost import CostModel
 from tensat_dl.explore.explore import exploring
@@ -50,15 +50,32 @@ def search(
     Ctrl-C ends the phase that is running, and the best answer until then is returned.
     """
 
-    def answer(exploration: Exploration) -> Found:
+    def priced(exploration: Exploration) -> EGraph:
         progress.phase("cost")
-        egraph, _ = model.price(exploration.egraph)
+        return model.price(exploration.egraph)[0]
+
+    def answer(exploration: Exploration, egraph: EGraph) -> Found:
         progress.phase("extract")
-        return Found(exploration, egraph, extract(egraph, method, extract_limits, progress.extracting))
+        try:
+            extraction = extract(egraph, method, extract_limits, progress.extracting)
+        except KeyboardInterrupt:  # before there was any choice: the quickest one is made
+            extraction = replace(extract(egraph, method, ExtractLimits(seconds=0.0)), interrupted=True)
+        return Found(exploration, egraph, extraction)
 
     progress.phase("explore")
     with exploring(graph, model.table, rules, limits, progress.exploring, model.estimate) as worker:
-        best = answer(worker.run())
+        exploration = worker.run()
+        interrupted = False
+        try:
+            egraph = priced(exploration)
+        except (
+            KeyboardInterrupt
+        ):  # without prices there is no answer at all, so they are worked out nevertheless
+            interrupted = True
+            egraph = priced(exploration)
+        best = answer(exploration, egraph)
+        if interrupted:
+            return replace(best, interrupted=True)
         if method != "exact":
             return best
         for _ in range(REFINEMENTS):
@@ -68,15 +85,22 @@ def search(
                 progress.phase("explore")
                 more = worker.refine(_feedback(best, model.table))
                 if more is None:
-                    break
-                other = answer(more)
+                    return _noted(best, worker.lost)
+                other = answer(more, priced(more))
             except KeyboardInterrupt:
-                return Found(best.exploration, best.egraph, best.extraction, interrupted=True)
+                return replace(best, interrupted=True)
             if other.extraction.cost >= best.extraction.cost * (1 - TOLERANCE):
-                interrupted = other.extraction.interrupted
-                return Found(best.exploration, best.egraph, best.extraction, interrupted)
+                return replace(best, interrupted=other.extraction.interrupted)
             best = other
     return best
+
+
+def _noted(found: Found, note: str) -> Found:
+    """The same with another note, if it says anything."""
+    if not note:
+        return found
+    exploration = replace(found.exploration, notes=(*found.exploration.notes, note))
+    return replace(found, exploration=exploration)
 
 
 def _feedback(found: Found, ops: OpTable) -> Feedback:
