@@ -123,6 +123,7 @@ class Exploring:
             step = self._messages.next()
         except BrokenPipeError:
             step = None
+            self._messages.closed = True
         if step is not None:
             return self._exploration(self._seen(step), [])
         if self._messages.ended is not None:
