@@ -244,7 +244,7 @@ def test_the_worker_is_killed_before_it_refines(reaped: str, place: Place) -> No
 
 
 def test_time_limit_while_refining(place: Place) -> None:
-    with refining(place, "os.kill(worker, signal.SIGSTOP)", "--time-limit", 1) as process:
+    with refining(place, "os.kill(worker, signal.SIGSTOP)", "--time-limit", 3) as process:
         (worker,) = children(process.pid)
         shown, _ = process.communicate(timeout=60)
     assert process.returncode == 0
