@@ -57,10 +57,11 @@ def search(
     def answer(exploration: Exploration, egraph: EGraph) -> Found:
         progress.phase("extract")
         try:
-            extraction = extract(egraph, method, extract_limits, progress.extracting)
+            found = extract(egraph, method, extract_limits, progress.extracting, exploration.early)
         except KeyboardInterrupt:  # before there was any choice: the quickest one is made
-            extraction = replace(extract(egraph, method, ExtractLimits(seconds=0.0)), interrupted=True)
-        return Found(exploration, egraph, extraction)
+            quickly = ExtractLimits(seconds=0.0)
+            found = replace(extract(egraph, method, quickly), interrupted=True)
+        return Found(exploration, egraph, found)
 
     progress.phase("explore")
     with exploring(graph, model.table, rules, limits, progress.exploring, model.estimate) as worker:
@@ -68,9 +69,7 @@ def search(
         interrupted = False
         try:
             egraph = priced(exploration)
-        except (
-            KeyboardInterrupt
-        ):  # without prices there is no answer at all, so they are worked out nevertheless
+        except KeyboardInterrupt:  # without prices there is no answer, so they are worked out nevertheless
             interrupted = True
             egraph = priced(exploration)
         best = answer(exploration, egraph)
