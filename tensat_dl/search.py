@@ -54,7 +54,8 @@ def search(
         progress.phase("cost")
         egraph, _ = model.price(exploration.egraph)
         progress.phase("extract")
-        return Found(exploration, egraph, extract(egraph, method, extract_limits, progress.extracting))
+        found = extract(egraph, method, extract_limits, progress.extracting, exploration.early)
+        return Found(exploration, egraph, found)
 
     progress.phase("explore")
     with exploring(graph, model.table, rules, limits, progress.exploring, model.estimate) as worker:

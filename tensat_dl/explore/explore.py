@@ -131,8 +131,9 @@ class Exploring:
 
     def _exploration(self, last: Step, notes: Sequence[str]) -> Exploration:
         assert self._stop is not None
+        iterations = tuple(self._iterations[1:])
         return Exploration(
-            last.egraph, tuple(self._iterations[1:]), self._stop, (*last.notes, *notes), last.handles
+            last.egraph, iterations, self._stop, (*last.notes, *notes), last.handles, last.early
         )
 
 

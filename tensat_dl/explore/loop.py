@@ -1,14 +1,15 @@
 """The exploration loop: find, filter, apply, types to fixpoint; iteration by iteration until a limit.
 
 An iteration runs every single-pattern rule once, or, if it makes products of a bounded number of factors, until it
-has no more matches. When these have nothing left to do, or at the latest after
-`PATIENCE` iterations in a row, group rules and (in at most k_multi iterations) multi-pattern rules run as well: on
-an e-graph where the single-pattern rules have finished, what can be merged is visible, and less is merged twice.
+has no more matches. When these have nothing left to do, or at the latest after `PATIENCE` iterations in a row, group
+rules run as well, and when these have nothing left either, multi-pattern rules (in at most k_multi iterations): on an
+e-graph where the other rules have finished, what can be merged is visible, and less is merged twice.
 """
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -60,6 +61,7 @@ class Explorer:
     bans: dict[str, _Ban] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     multi_done: int = 0
+    first_late: int = 0  #: the first handle of what was made after multi-pattern rules were applied
     quiet: int = 0  #: iterations since group and multi-pattern rules last ran
     put_off: dict[str, int] = field(
         default_factory=dict
@@ -229,24 +231,31 @@ class Explorer:
         return applied, applied < len(waiting)
 
     def _merges(self, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
-        """Group rules, and multi-pattern rules while k_multi allows, all on the e-graph as it is now."""
-        k = self.limits.k_multi
-        multi = self.by_kind["multi"] if k is None or self.multi_done < k else []
-        if not self.by_kind["group"] and not multi:
-            return False, None
+        """Group rules; and once these have nothing left to merge, multi-pattern rules, while k_multi allows.
+
+        Groups come first because they merge more with fewer e-nodes: what they find is there, however many pairs
+        are merged afterwards.
+        """
         for rule in self.by_kind["group"]:
             self.store.engine.find(rule)
-        if multi:
-            self.selection.find(multi, self._freeze()[2])
         frozen, rows, handles = self._freeze()
+        if self.by_kind["group"] and self._group_all(frozen, View(frozen, rows, handles), stats):
+            return True, "nodes" if self.selection.nodes() >= self.limits.nodes else None
+        k = self.limits.k_multi
+        multi = self.by_kind["multi"] if k is None or self.multi_done < k else []
+        if not multi:
+            return False, None
+        self.selection.find(multi, handles)
+        frozen = self.store.engine.freeze()
         view = View(frozen, rows, handles)
         waiting = {
             rule.name: self.selection.ordered(rule, self.selection.matches(rule, frozen, handles), view)
             for rule in multi
         }
-        changed = self._group_all(frozen, view, stats)
-        full = self.selection.nodes() >= self.limits.nodes
-        self.multi_done += bool(multi)
+        changed = full = False
+        if not self.multi_done:
+            self.first_late = self.store.next_handle
+        self.multi_done += 1
         for rule in multi:
             matches = waiting[rule.name]
             if not matches:
@@ -377,4 +386,5 @@ class Explorer:
         left = self.selection.put_off.items()
         notes = [f"rule {name}: {n:,} matches were not tried" for name, n in left if n]
         notes = [*self.notes, *self.selection.restricted.values(), *notes]
-        return Step(iteration, egraph, stop, tuple(notes), names)
+        early = bisect_left(names, self.first_late)
+        return Step(iteration, egraph, stop, tuple(notes), names, early)

@@ -45,6 +45,9 @@ class Exploration:
     stop: Stop
     notes: tuple[str, ...]
     handles: tuple[int, ...] = ()  #: of each e-class; they stay the same when exploration goes on
+    early: int = (
+        0  #: how many e-classes are older than what multi-pattern rules made; 0 if those made nothing
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class Step:
     stop: Stop | None
     notes: tuple[str, ...]
     handles: tuple[int, ...]
+    early: int
 
 
 class RuleAlarm(Exception):

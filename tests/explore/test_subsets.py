@@ -83,3 +83,22 @@ def test_members_whose_part_would_be_copied_are_left_out() -> None:
   output x @ a, x @ b, tanh(x @ c) * sigmoid(x @ d)""")
     answer = found(graph, h100(), "groups")
     assert widths(answer) == [512, 512, 1024]
+
+
+def test_pairs_beside_groups_are_merged_after_them_and_lose_nothing() -> None:
+    weights = "\n".join(f"  weight w{i} : f32[64, 64]" for i in range(6))
+    products = " + ".join(f"tanh(x @ w{i})" for i in range(6))
+    graph = graph_of(f"  input x : f32[8, 64]\n{weights}\n  output {products}")
+    rules = (*pack("standard"), *pack("pairs"))
+    limits = Limits(nodes=1500, k_multi=None)
+    both = search(graph, rules, h100(), limits, "exact", ExtractLimits(), Progress(quiet=True))
+    assert both.exploration.stop == "nodes"
+    assert 0 < both.exploration.early < both.egraph.num_classes
+    first = {"group": 0, "pair": 0}
+    for number, iteration in enumerate(both.exploration.iterations, start=1):
+        for r in iteration.rules:
+            kind = r.rule.split("-")[0]
+            if r.applied and not first.get(kind, 1):
+                first[kind] = number
+    assert 0 < first["group"] < first["pair"]
+    assert both.extraction.cost <= found(graph, h100()).extraction.cost * (1 + 1e-9)
