@@ -61,7 +61,8 @@ def k_multi() -> Iterator[str]:
     columns = list(dict.fromkeys((r["rules"], r["k_multi"]) for r in rows))
     yield where(report)
     yield ""
-    names = ["groups" if rules == "groups" else f"k_multi {k}" for rules, k in columns]
+    words = {"groups": "groups", "both": "both, unlimited"}
+    names = [words.get(rules, f"k_multi {k}") for rules, k in columns]
     yield f"| model | | {' | '.join(names)} |"
     yield f"|---|---|{'--:|' * len(columns)}"
     for model in dict.fromkeys(r["model"] for r in rows):
@@ -86,6 +87,22 @@ def cycles() -> Iterator[str]:
             shown = ["failed" if "error" in found[w] else show(found[w]) for w in ways]
             name = f"{model} | {k}" if what == "seconds" else " | "
             yield f"| {name} | {what} | {' | '.join(shown)} |"
+
+
+def depth() -> Iterator[str]:
+    report = results("depth")
+    phases = ("parse", "explore", "extract", "verify")
+    yield where(report)
+    yield ""
+    yield f"| model | layers | operators | e-nodes | {' | '.join(phases)} | all | MB | before | after | gap |"
+    yield f"|---|{'--:|' * (len(phases) + 8)}"
+    for r in report["rows"]:
+        s, megabytes = r["seconds"], sum(r["megabytes"].values())
+        times = " | ".join(f"{s[phase]:.2f}" for phase in (*phases, "wall"))
+        gap = "0" if r["status"] == "optimal" else f"{r['gap']:.1%}"
+        sizes = f"{r['layers']} | {r['operators']:,} | {r['nodes']:,}"
+        costs = f"{r['before']:.4f} | {r['after']:.4f}"
+        yield f"| {r['model']} | {sizes} | {times} | {megabytes:.0f} | {costs} | {gap} |"
 
 
 def _both(row: dict[str, Any]) -> str:

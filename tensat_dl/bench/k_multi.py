@@ -60,11 +60,18 @@ def command(
     device: str,
     json_path: str | None,
 ) -> int:
-    """What pairs find, and what they cost, as k_multi grows; beside it group rules, which need no k_multi."""
+    """What pairs find, and what they cost, as k_multi grows; beside it group rules, which need no k_multi, and both
+    without any."""
     from rich.table import Table
 
     table = Table(title=f"Rules {pack} by k_multi, and groups; {device}", show_lines=True)
-    for heading in ("model", "input", *(f"k_multi {k}" for k in range(k_multi + 1)), "groups"):
+    for heading in (
+        "model",
+        "input",
+        *(f"k_multi {k}" for k in range(k_multi + 1)),
+        "groups",
+        "both, unlimited",
+    ):
         table.add_column(heading, justify="left" if heading == "model" else "right")
     options = {
         "rules": pack,
@@ -77,7 +84,11 @@ def command(
     for model in models or MODELS:
         found = measure_all(
             "tensat_dl.bench.run_cell:measure",
-            [*({"pack": pack, "k_multi": k} for k in range(k_multi + 1)), {"pack": "groups", "k_multi": 0}],
+            [
+                *({"pack": pack, "k_multi": k} for k in range(k_multi + 1)),
+                {"pack": "groups", "k_multi": 0},
+                {"pack": "both", "k_multi": None},
+            ],
             120 + 3 * time_limit,
             model=model,
             device=device,

@@ -11,8 +11,8 @@ from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.table import OpTable
 
-#: "pairs" is "standard" with the paper's multi-pattern rules in place of group rules.
-PACKS = ("groups", "pairs", "taso")
+#: "groups" is "standard"; "pairs" has the paper's multi-pattern rules in place of group rules, "both" has both.
+PACKS = ("groups", "pairs", "both", "taso")
 
 
 def graph_of(model: str) -> tuple[Graph, OpTable]:
@@ -31,9 +31,11 @@ def rules_of(pack: str) -> tuple[RewriteRule, ...]:
     standard = _pack("standard")
     if pack == "groups":
         return standard
+    pairs = tuple(r for r in _pack("pairs") if r.kind == "multi")
+    if pack == "both":
+        return (*standard, *pairs)
     groups = {r.name for r in _pack("groups")} - {r.name for r in _pack("pairs")}
-    kept = [r for r in standard if r.name not in groups]
-    return (*kept, *(r for r in _pack("pairs") if r.kind == "multi"))
+    return (*(r for r in standard if r.name not in groups), *pairs)
 
 
 def _pack(name: str) -> tuple[RewriteRule, ...]:

@@ -15,7 +15,7 @@ from tensat_dl.pipeline import Options, optimize
 def measure(
     model: str,
     pack: str,
-    k_multi: int,
+    k_multi: int | None,
     device: str,
     max_nodes: int,
     explore_seconds: float,

@@ -68,7 +68,7 @@ ROWS: dict[str, tuple[list[str], dict[str, type | tuple[type, ...]]]] = {
         ["--k-multi", "1", "--time-limit", "20"],
         {
             "rules": str,
-            "k_multi": int,
+            "k_multi": (int, type(None)),
             "nodes": int,
             "stop": str,
             "seconds": dict,
@@ -131,9 +131,11 @@ def test_a_small_run(name: str, tmp_path: Path) -> None:
 
 def test_pairs_and_groups_find_the_same_in_a_small_graph(tmp_path: Path) -> None:
     _, report = bench("k-multi", "--k-multi", "1", SMALL, path=tmp_path / "out.json")
-    none, pairs, groups = report["rows"]
+    none, pairs, groups, both = report["rows"]
     assert (none["k_multi"], pairs["k_multi"], groups["rules"]) == (0, 1, "groups")
+    assert (both["rules"], both["k_multi"]) == ("both", None)
     assert pairs["after"] == pytest.approx(groups["after"])
+    assert both["after"] == pytest.approx(groups["after"])
     assert pairs["after"] <= none["after"]
     assert {r["status"] for r in report["rows"]} == {"optimal"}
 
@@ -145,7 +147,7 @@ def test_a_failure_is_shown_and_the_others_go_on(tmp_path: Path) -> None:
     assert done.code == 1
     assert "failed" in done.out
     assert "error: model" in done.err.replace(str(bad), "model")
-    assert ["error" in r for r in report["rows"]] == [True, True, False, False]
+    assert ["error" in r for r in report["rows"]] == [True] * 3 + [False] * 3
 
 
 def test_json_to_standard_output() -> None:
@@ -156,7 +158,12 @@ def test_json_to_standard_output() -> None:
 
 def test_packs() -> None:
     kinds = {pack: {r.kind for r in rules_of(pack)} for pack in PACKS}
-    assert kinds == {"groups": {"single", "group"}, "pairs": {"single", "multi"}, "taso": {"single", "multi"}}
+    assert kinds == {
+        "groups": {"single", "group"},
+        "pairs": {"single", "multi"},
+        "both": {"single", "multi", "group"},
+        "taso": {"single", "multi"},
+    }
     for pack in PACKS:
         names = [r.name for r in rules_of(pack)]
         assert len(names) == len(set(names))
