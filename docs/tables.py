@@ -89,5 +89,21 @@ def cycles() -> Iterator[str]:
             yield f"| {name} | {what} | {' | '.join(shown)} |"
 
 
+def depth() -> Iterator[str]:
+    report = results("depth")
+    phases = ("parse", "explore", "extract", "verify")
+    yield where(report)
+    yield ""
+    yield f"| model | layers | operators | e-nodes | {' | '.join(phases)} | all | MB | before | after | gap |"
+    yield f"|---|{'--:|' * (len(phases) + 8)}"
+    for r in report["rows"]:
+        s, megabytes = r["seconds"], sum(r["megabytes"].values())
+        times = " | ".join(f"{s[phase]:.2f}" for phase in (*phases, "wall"))
+        gap = "0" if r["status"] == "optimal" else f"{r['gap']:.1%}"
+        sizes = f"{r['layers']} | {r['operators']:,} | {r['nodes']:,}"
+        costs = f"{r['before']:.4f} | {r['after']:.4f}"
+        yield f"| {r['model']} | {sizes} | {times} | {megabytes:.0f} | {costs} | {gap} |"
+
+
 def _both(row: dict[str, Any]) -> str:
     return f"{seconds(row)} + {row['seconds']['extract']:.2f}"

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -41,7 +41,8 @@ def _replace(target: Path, text: str) -> None:
         os.chmod(temporary, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~mask)
         os.replace(temporary, target)
     except BaseException:
-        os.unlink(temporary)
+        with suppress(FileNotFoundError):  # Ctrl-C after it was renamed
+            os.unlink(temporary)
         raise
 
 

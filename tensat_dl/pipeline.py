@@ -14,6 +14,7 @@ from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.table import OpTable
+from tensat_dl.report.growth import reason_to_stop
 from tensat_dl.report.progress import Progress
 from tensat_dl.result import Result, Times
 from tensat_dl.search import search
@@ -56,6 +57,8 @@ def optimize(
     optimized, used = rebuild(egraph, extraction, graph)
     before, after = model.price_graph(graph), model.price_graph(optimized)
     notes = list(exploration.notes)
+    if reason := reason_to_stop(exploration.iterations, exploration.stop, rules, options.limits.k_multi):
+        notes.insert(0, reason)
     if after.total >= before.total:
         # A view can cost less in one graph than among all alternatives; a tie is not worth a change either.
         optimized, used, after = graph, {}, before

@@ -8,7 +8,7 @@ gains nothing from it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensat_dl.cost import CostModel
 from tensat_dl.explore.explore import exploring
@@ -50,16 +50,31 @@ def search(
     Ctrl-C ends the phase that is running, and the best answer until then is returned.
     """
 
-    def answer(exploration: Exploration) -> Found:
+    def priced(exploration: Exploration) -> EGraph:
         progress.phase("cost")
-        egraph, _ = model.price(exploration.egraph)
+        return model.price(exploration.egraph)[0]
+
+    def answer(exploration: Exploration, egraph: EGraph) -> Found:
         progress.phase("extract")
-        found = extract(egraph, method, extract_limits, progress.extracting, exploration.early)
+        try:
+            found = extract(egraph, method, extract_limits, progress.extracting, exploration.early)
+        except KeyboardInterrupt:  # before there was any choice: the quickest one is made
+            quickly = ExtractLimits(seconds=0.0)
+            found = replace(extract(egraph, method, quickly), interrupted=True)
         return Found(exploration, egraph, found)
 
     progress.phase("explore")
     with exploring(graph, model.table, rules, limits, progress.exploring, model.estimate) as worker:
-        best = answer(worker.run())
+        exploration = worker.run()
+        interrupted = False
+        try:
+            egraph = priced(exploration)
+        except KeyboardInterrupt:  # without prices there is no answer, so they are worked out nevertheless
+            interrupted = True
+            egraph = priced(exploration)
+        best = answer(exploration, egraph)
+        if interrupted:
+            return replace(best, interrupted=True)
         if method != "exact":
             return best
         for _ in range(REFINEMENTS):
@@ -69,15 +84,22 @@ def search(
                 progress.phase("explore")
                 more = worker.refine(_feedback(best, model.table))
                 if more is None:
-                    break
-                other = answer(more)
+                    return _noted(best, worker.lost)
+                other = answer(more, priced(more))
             except KeyboardInterrupt:
-                return Found(best.exploration, best.egraph, best.extraction, interrupted=True)
+                return replace(best, interrupted=True)
             if other.extraction.cost >= best.extraction.cost * (1 - TOLERANCE):
-                interrupted = other.extraction.interrupted
-                return Found(best.exploration, best.egraph, best.extraction, interrupted)
+                return replace(best, interrupted=other.extraction.interrupted)
             best = other
     return best
+
+
+def _noted(found: Found, note: str) -> Found:
+    """The same with another note, if it says anything."""
+    if not note:
+        return found
+    exploration = replace(found.exploration, notes=(*found.exploration.notes, note))
+    return replace(found, exploration=exploration)
 
 
 def _feedback(found: Found, ops: OpTable) -> Feedback:

@@ -49,8 +49,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """The entry point. Exit codes: 0 done, 1 a check failed, 2 bad input, 3 no answer, 130 interrupted."""
     _standard_streams()
-    # SCIP has its own handler of SIGINT while it runs, so SIGTERM is made the same thing.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         result = cli.main(standalone_mode=False)
         sys.stdout.flush()
@@ -72,6 +71,16 @@ def main() -> NoReturn:
     except Exception as e:
         code = _report(e)
     sys.exit(code)
+
+
+def _terminate(*_: object) -> None:
+    """SIGTERM is made SIGINT, for which SCIP has a handler of its own while it runs.
+
+    Shells start background jobs with SIGINT ignored; these must still end when they are told to.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.raise_signal(signal.SIGINT)
 
 
 def _standard_streams() -> None:

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(0), metavar="N", help="Seed of verification."
 )
+@click.option("-v", "--verbose", is_flag=True, help="Print what each rule did in each iteration.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def command(
     file: str,
@@ -101,10 +102,13 @@ def command(
     egraph_path: str | None,
     no_verify: bool,
     seed: int,
+    verbose: bool,
     quiet: bool,
 ) -> int:
     """Optimize the graph of FILE (.tsr, or "-" for standard input) and verify the result."""
     started = time.perf_counter()
+    if verbose and quiet:
+        raise click.UsageError("--verbose and --quiet exclude each other")
     from rich.console import Console
 
     from tensat_dl.cli.common import choose_graph, warn
@@ -144,7 +148,13 @@ def command(
     if not quiet:
         from tensat_dl.report.text import print_summary
 
-        print_summary(result, Console(file=messages))
+        console = Console(file=messages)
+        if verbose:
+            from tensat_dl.report.iterations import print_iterations
+
+            print_iterations(result.iterations, console)
+            console.print()
+        print_summary(result, console)
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
     found = result.equivalence
     unverified = found is None and not no_verify  # interrupted

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from egglog.bindings import EGraph as Bindings
@@ -27,11 +26,12 @@ class Engine:
     """One egglog e-graph."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="tensat-dl-")
-        self._egraph = Bindings(fact_directory=self._folder.name)
+        # A file without a name: nothing is left behind, however the process ends.
+        self._table = tempfile.TemporaryFile("w", encoding="utf-8")  # noqa: SIM115 (it lives as long as this)
+        self._egraph = Bindings()
 
     def close(self) -> None:
-        self._folder.cleanup()
+        self._table.close()
 
     def run(self, program: str) -> list[Any]:
         """Runs egglog text; its outputs. A command starts at the beginning of a line."""
@@ -67,9 +67,11 @@ class Engine:
         )
         if not text:
             return
-        name = "table.tsv"
-        (Path(self._folder.name) / name).write_text(text, encoding="utf-8")
-        self.run(f'(input {relation} "{name}")')
+        self._table.seek(0)
+        self._table.truncate()
+        self._table.write(text)
+        self._table.seek(0)  # some systems read on from here
+        self.run(f'(input {relation} "/dev/fd/{self._table.fileno()}")')
 
     def freeze(self) -> Frozen:
         return Frozen(self._egraph)

@@ -66,6 +66,7 @@ class Exploring:
         self._iterations: list[Iteration] = []
         self._stop: Stop | None = None
         self._cycles = limits.cycles
+        self.lost = ""  #: why `refine` found nothing, if not because there is nothing to merge
 
     def run(self) -> Exploration:
         """Grows the e-graph until saturation or a limit.
@@ -110,7 +111,8 @@ class Exploring:
         """The e-graph with those groups merged that an extraction makes worth it; see `Explorer.refine`.
 
         None if there is nothing to merge, if exploration was stopped by the time or memory limit, now or before, or
-        by Ctrl-C before, and if it filters cycles: an answer says nothing of those. Raises KeyboardInterrupt.
+        by Ctrl-C before, and if it filters cycles: an answer says nothing of those. None, too, if the worker is
+        gone. ``lost`` names a limit that binds now, or the worker's end. Raises KeyboardInterrupt.
         """
         if self._stop not in ("saturated", "iterations", "nodes") or self._cycles != "none":
             return None
@@ -118,10 +120,20 @@ class Exploring:
             assert self._process.stdin is not None
             pickle.dump(feedback, self._process.stdin)
             self._process.stdin.flush()
+            step = self._messages.next()
         except BrokenPipeError:
-            return None
-        step = self._messages.next()
-        return None if step is None else self._exploration(self._seen(step), [])
+            step = None
+            self._messages.closed = True
+        if step is not None:
+            return self._exploration(self._seen(step), [])
+        if self._messages.ended is not None:
+            self.lost = (
+                f"the {self._messages.ended} limit bound while groups were merged that the result uses"
+            )
+        elif self._messages.closed:
+            why = _last_line(self._errors) or "most likely out of memory"
+            self.lost = f"the engine died, {why}, while groups were merged that the result uses"
+        return None
 
     def _seen(self, step: Step) -> Step:
         if self._progress is not None:
@@ -184,48 +196,61 @@ def _worker(job: Job) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
 
 
 class _Messages:
-    """The worker's messages. ``ended`` is the limit for which the worker was ended, if any."""
+    """The worker's messages. ``ended`` is the limit for which the worker was ended, if any; ``closed`` is whether
+    it closed its end by itself."""
 
     def __init__(self, process: subprocess.Popen[bytes], limits: Limits) -> None:
         assert process.stdout is not None
         self.process = process
         self.limits = limits
         self.ended: Stop | None = None
+        self.closed = False
         self._pipe = process.stdout.fileno()
         self._buffer = bytearray()
-        # Time counts from the loaded input program on, not from the start of Python.
-        self._deadline = None if limits.seconds is None else time.monotonic() + limits.seconds + START
+        # Time counts from the loaded input program on, not from the start of Python; and not while an answer is
+        # extracted, between one phase of exploration and the next.
+        self._left = None if limits.seconds is None else limits.seconds + START
         self._loaded = False
 
     def next(self) -> Step | None:
         """The next step; None if the worker has nothing to say, is gone, or was ended. Raises what it raised."""
+        started = time.monotonic()
+        if not self._receive(None if self._left is None else started + self._left):
+            return None
+        if self.limits.seconds is not None and not self._loaded:
+            self._left = self.limits.seconds + GRACE
+        elif self._left is not None:
+            self._left -= time.monotonic() - started
+        self._loaded = True
+        size = 8 + int.from_bytes(self._buffer[:8], "little")
+        message: Step | Exception | None = pickle.loads(bytes(self._buffer[8:size]))
+        del self._buffer[:size]
+        if isinstance(message, Exception):
+            raise message
+        return message
+
+    def _receive(self, deadline: float | None) -> bool:
+        """Waits for a whole message; False if none will come."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._pipe, selectors.EVENT_READ)
             while not self._complete():
                 if selector.select(TICK):
                     data = os.read(self._pipe, 1 << 20)
                     if not data:
-                        return None
+                        self.closed = True
+                        return False
                     self._buffer += data
-                elif self._over():
-                    return None
-        size = 8 + int.from_bytes(self._buffer[:8], "little")
-        message: Step | Exception | None = pickle.loads(bytes(self._buffer[8:size]))
-        del self._buffer[:size]
-        if isinstance(message, Exception):
-            raise message
-        if not self._loaded and self.limits.seconds is not None:
-            self._deadline = time.monotonic() + self.limits.seconds + GRACE
-        self._loaded = True
-        return message
+                elif self._over(deadline):
+                    return False
+        return True
 
     def _complete(self) -> bool:
         """Whether the buffer begins with a whole message."""
         return len(self._buffer) >= 8 and len(self._buffer) >= 8 + int.from_bytes(self._buffer[:8], "little")
 
-    def _over(self) -> bool:
+    def _over(self, deadline: float | None) -> bool:
         """Whether a limit is reached; it is in ``ended`` then."""
-        if self._deadline is not None and time.monotonic() > self._deadline:
+        if deadline is not None and time.monotonic() > deadline:
             self.ended = "time"
         elif self.limits.memory is not None and _resident(self.process.pid) > self.limits.memory:
             self.ended = "memory"

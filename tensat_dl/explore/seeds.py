@@ -20,6 +20,8 @@ from tensat_dl.ops.table import OpTable
 
 #: Targets that are planned at most to find the best partition of one group.
 MAX_PLANS = 200
+#: Members of a group that is cut at most: looking at all consecutive parts takes time cubic in their number.
+MAX_MEMBERS = 48
 #: Relative difference of estimated costs below which a partition is not worth a try.
 WORTH = 1e-3
 
@@ -55,6 +57,8 @@ class Partitions:
     ) -> tuple[float, list[list[Member]]] | None:
         """Cost and parts of the best partition of members in this order, if it beats merging all of them."""
         n = len(members)
+        if n > MAX_MEMBERS:
+            return None
         keys = [tuple(view.kind(h) for _, h in m.tensors) for m in members]
         intervals = [(i, j) for i in range(n) for j in range(i + 1, n + 1)]
         if len({tuple(keys[i:j]) for i, j in intervals}) > MAX_PLANS:

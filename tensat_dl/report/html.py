@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.report import facts
+from tensat_dl.report.bars import by_rule, growth_bars, seconds_bars
 from tensat_dl.report.chart import growth_chart
 from tensat_dl.report.diff import changed_nodes
 from tensat_dl.report.labels import FAMILIES, shape, shown_attrs
@@ -66,6 +67,9 @@ def result_to_html(result: Result) -> str:
         rules=rules,
         most_new=max((r.new_nodes for r in rules), default=0) or 1,
         chart=Markup(growth_chart(result.iterations)),
+        bars=Markup(growth_bars(result.iterations)),
+        seconds_bars=Markup(seconds_bars(result.iterations)),
+        by_rule=by_rule(result.iterations),
         pictures=[
             ("before", _drawn(picture(result.before, gone, "the graph before"))),
             ("after", _drawn(picture(result.after, new, "the graph after"))),

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any
 
 from tensat_dl.report.facts import measured_share, operators, speedup
+from tensat_dl.report.growth import growth
 from tensat_dl.result import Iteration, Result
 
 
@@ -35,6 +36,7 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
         "stop": result.stop,
         "interrupted": result.interrupted,
         "iterations": [_iteration(it) for it in result.iterations],
+        "growth": growth(result.iterations),
         "rules_used": dict(result.rules_used),
         "time": {
             "parse": number(result.times.parse),

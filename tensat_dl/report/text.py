@@ -18,6 +18,7 @@ from tensat_dl.report.facts import (
     times_faster,
     verified,
 )
+from tensat_dl.report.growth import growth_line
 from tensat_dl.result import Result
 
 #: How many items lists show, so that the summary fits on a screen.
@@ -69,6 +70,8 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
             f"iteration{'' if count == 1 else 's'}; {STOPS[result.stop]}"
         ),
     )
+    if grown := growth_line(result.iterations, result.stop):
+        yield "growth", Text(grown)
     extraction = result.extraction
     yield "extraction", Text(f"{extraction.method}: {gap(result)}, {seconds(extraction.seconds)}")
     yield "verification", _verification(result)

@@ -56,12 +56,13 @@ def invoke(*args: object, stdin: str = "") -> Done:
 
 
 def start(*args: object, **options: object) -> subprocess.Popen[str]:
-    """The command in a process of its own, with its outputs as pipes."""
+    """The command in a process of its own, with its outputs as pipes. ``command`` replaces the installed one."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     environment |= options.pop("env", {})  # type: ignore[arg-type]
+    command = options.pop("command", COMMAND)
     return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
-        [*COMMAND, *map(str, args)], **{**pipes, "env": environment, "text": True, **options}
+        [*command, *map(str, args)], **{**pipes, "env": environment, "text": True, **options}
     )
 
 

@@ -339,3 +339,42 @@ def test_a_result_is_not_made_worse_by_another_run(tmp_path: Path) -> None:
     cost = json.loads(report.read_text())["cost"]
     assert cost["before"] == pytest.approx(found)
     assert cost["after"] <= cost["before"]
+
+
+def test_verbose() -> None:
+    """A table above the summary, in 80 columns wherever it goes."""
+    plain, verbose = (invoke("run", SHARED, *more) for more in ([], ["-v"]))
+    assert (verbose.code, verbose.err) == (0, "")
+    table, _, summary = verbose.out.partition("\n\n")
+    assert re.search(r"^iteration 1 +11 +9 +[\d.]+ m?s$", table, re.MULTILINE)
+    assert re.search(r"^  merge-matmul +1 +1 +\+4 +[\d.]+ m?s$", table, re.MULTILINE)
+    assert max(map(len, table.splitlines())) <= 80
+    assert summary.splitlines()[:4] == plain.out.splitlines()[:4]
+    assert "iteration 1" not in plain.out
+    to_pipe = invoke("run", SHARED, "--verbose", "-o", "-")
+    assert "iteration 1" in to_pipe.err
+    assert "iteration 1" not in to_pipe.out
+
+
+def test_verbose_and_quiet(tmp_path: Path) -> None:
+    for options in (["-v", "-q"], ["--quiet", "--verbose"]):
+        refused(invoke("run", SHARED, *options, "-o", tmp_path / "out.tsr"), "Usage: ", "exclude each other")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_made_the_e_graph_grow(tmp_path: Path) -> None:
+    """The rule that brought most of what reached the limit is named, and what to do about it."""
+    sums = " + ".join(f"x{i}" for i in range(8))
+    inputs = "\n".join(f"  input x{i} : f32[4]" for i in range(8))
+    rules = "rule commute { x + y => y + x }\nrule associate { (x + y) + z => x + (y + z) }\n"
+    path = write(tmp_path, f"{rules}graph g {{\n{inputs}\n  output {sums}\n}}\n")
+    report = tmp_path / "r.json"
+    done = invoke("run", path, "--max-nodes", 300, "--json", report)
+    assert done.code == 0
+    found = json.loads(report.read_text())
+    assert found["stop"] == "nodes"
+    most = max(found["growth"], key=found["growth"].get)
+    each = [(r["rule"], r["new_nodes"]) for it in found["iterations"] for r in it["rules"]]
+    assert found["growth"][most] == sum(n for rule, n in each if rule == most)
+    assert re.search(rf"^growth +{most} \+", done.out, re.MULTILINE)
+    assert any(note.startswith(f"rule {most} brought ") for note in found["notes"])

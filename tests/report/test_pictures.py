@@ -87,7 +87,7 @@ def test_html_stands_alone(tmp_path: Path) -> None:
     for tag, attrs in page.tags:
         assert tag not in ("link", "img", "iframe", "object")
         assert not {"src", "href", "xlink:href"} & attrs.keys()
-    assert sum(tag == "svg" for tag, _ in page.tags) == 3
+    assert sum(tag == "svg" for tag, _ in page.tags) == 5
     assert result_to_html(result(before, after)) == html
 
 
