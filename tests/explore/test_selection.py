@@ -95,6 +95,7 @@ def test_matches_that_save_most_come_first(estimated: bool, monkeypatch: pytest.
     graph = pairs_of_products()
     limits = Limits(nodes=20, iterations=4, k_multi=1)
     monkeypatch.setattr(selection, "MULTI_FLOOR", 4)  # one match
+    monkeypatch.setattr(selection, "MULTI_SHARE", 0.2)
     rules = rules_named("pair-matmul-left")
     explorer = Explorer(graph, library().ops, rules, limits, model.estimate if estimated else None)
     last = list(explorer.run())[-1]
@@ -105,6 +106,7 @@ def test_matches_that_save_most_come_first(estimated: bool, monkeypatch: pytest.
 
 def test_what_was_put_off_is_tried_in_the_next_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "MULTI_FLOOR", 4)
+    monkeypatch.setattr(selection, "MULTI_SHARE", 0.2)
     rules = rules_named("pair-matmul-left")
     steps = steps_of(pairs_of_products(), rules, Limits(nodes=20, iterations=3, k_multi=None))
     merged = [{t.shape for (t,) in s.egraph.types} & {(1, 16), (2048, 16)} for s in steps]
