@@ -9,6 +9,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from tensat_dl.cli.main import main
@@ -55,13 +56,22 @@ def invoke(*args: object, stdin: str = "") -> Done:
     return Done(code, out.text(), err.text())
 
 
+class _Process(subprocess.Popen[str]):
+    """A process that does not outlive a test that fails."""
+
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is not None:
+            self.kill()
+        super().__exit__(*error)
+
+
 def start(*args: object, **options: object) -> subprocess.Popen[str]:
     """The command in a process of its own, with its outputs as pipes. ``command`` replaces the installed one."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     environment |= options.pop("env", {})  # type: ignore[arg-type]
     command = options.pop("command", COMMAND)
-    return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+    return _Process(  # type: ignore[call-overload, no-any-return]
         [*command, *map(str, args)], **{**pipes, "env": environment, "text": True, **options}
     )
 
