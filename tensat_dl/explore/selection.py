@@ -22,7 +22,7 @@ from tensat_dl.explore.savings import Savings
 from tensat_dl.explore.types import Estimate, Limits
 
 #: A multi-pattern rule may add this share of the node limit in one iteration; its other matches wait for the next.
-MULTI_SHARE = 0.4
+MULTI_SHARE = 0.2
 #: The least that it may add, so that small limits don't bind twice.
 MULTI_FLOOR = 1_000
 #: A join with more matches than this times the node limit is restricted to older e-classes.
