@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensat_dl import resources
+from tensat_dl.cli.options import Seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -94,6 +95,26 @@ def path_of(model: str) -> Path:
 
 def models_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("models", nargs=-1, type=ModelName(), metavar="[MODEL]...")(function)
+
+
+def limit_options(seconds: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options --max-nodes and --time-limit, with this default."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        limit = click.option(
+            "--time-limit",
+            default=seconds,
+            show_default=True,
+            type=Seconds(),
+            metavar="S",
+            help="Stop exploring after S seconds, and extracting after S more.",
+        )
+        nodes = click.option(
+            "--max-nodes", default=50_000, show_default=True, type=click.IntRange(1), metavar="N"
+        )
+        return nodes(limit(function))
+
+    return add
 
 
 json_option = click.option("--json", "json_path", metavar="FILE", help="Write the results as JSON.")

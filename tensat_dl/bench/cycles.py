@@ -13,13 +13,13 @@ from tensat_dl.bench.common import (
     device_option,
     finish,
     json_option,
+    limit_options,
     machine,
     measure_all,
     models_argument,
     seconds,
     size,
 )
-from tensat_dl.cli.options import Seconds
 
 #: How cycles are treated, and how the e-graph that results is extracted from.
 WAYS = {"vanilla": "ilp-none", "efficient": "ilp-none", "incremental": "ilp-none", "none": "exact"}
@@ -43,15 +43,7 @@ NOTES = (
 @click.option(
     "--k-multi", default=2, show_default=True, type=click.IntRange(1), metavar="N", help="From 1 to N."
 )
-@click.option("--max-nodes", default=50_000, show_default=True, type=click.IntRange(1), metavar="N")
-@click.option(
-    "--time-limit",
-    default=300.0,
-    show_default=True,
-    type=Seconds(),
-    metavar="S",
-    help="Stop exploring after S seconds, and extracting after S more.",
-)
+@limit_options(300.0)
 @device_option
 @json_option
 def command(

@@ -13,13 +13,13 @@ from tensat_dl.bench.common import (
     device_option,
     finish,
     json_option,
+    limit_options,
     machine,
     measure_all,
     models_argument,
     seconds,
     size,
 )
-from tensat_dl.cli.options import Seconds
 
 NOTES = (
     "A cell: cost; e-nodes; seconds of exploration (without starting) + extraction. n, t, m, >: the limit of",
@@ -40,15 +40,7 @@ NOTES = (
 @click.option(
     "--k-multi", default=3, show_default=True, type=click.IntRange(0), metavar="N", help="From 0 to N."
 )
-@click.option("--max-nodes", default=50_000, show_default=True, type=click.IntRange(1), metavar="N")
-@click.option(
-    "--time-limit",
-    default=120.0,
-    show_default=True,
-    type=Seconds(),
-    metavar="S",
-    help="Stop exploring after S seconds, and extracting after S more.",
-)
+@limit_options(120.0)
 @device_option
 @json_option
 def command(

@@ -25,7 +25,8 @@ def graph_of(model: str) -> tuple[Graph, OpTable]:
 
 @cache
 def rules_of(pack: str) -> tuple[RewriteRule, ...]:
-    """The rules that a benchmark calls by this name."""
+    """The rules that a benchmark calls by this name, one of `PACKS`."""
+    assert pack in PACKS, pack
     if pack == "taso":
         return _pack("taso")
     standard = _pack("standard")

@@ -181,9 +181,8 @@ class Efficient:
         pass
 
 
-class Vanilla:
-    """The paper's first method: each check is a pass over the whole e-graph as it is, with what the matches
-    accepted before it have added. What congruence will add is not known before the engine has rebuilt."""
+class Mirror:
+    """The e-graph by its e-classes, with what accepted matches add. ``alias`` says what became one with another."""
 
     def __init__(self, graph: ClassGraph) -> None:
         self.children = {c: set(ds) for c, ds in graph.items()}
@@ -194,11 +193,21 @@ class Vanilla:
             c = self.alias[c]
         return c
 
-    def reach(self, goals: tuple[int, ...]) -> Reached:
+    def marked(self, goals: tuple[int, ...]) -> dict[int, int]:
+        """The e-classes of the goals, each with those as bits."""
         own: dict[int, int] = {}
         for k, goal in enumerate(goals):
             c = self.find(goal)
             own[c] = own.get(c, 0) | 1 << k
+        return own
+
+
+class Vanilla(Mirror):
+    """The paper's first method: each check is a pass over the whole e-graph as it is, with what the matches
+    accepted before it have added. What congruence will add is not known before the engine has rebuilt."""
+
+    def reach(self, goals: tuple[int, ...]) -> Reached:
+        own = self.marked(goals)
         masks: dict[int, int] = {}
         children = self.children
         for c in children_first(children):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tensat_dl.explore.cycles import ClassGraph, Output, Reached, children_first
+from tensat_dl.explore.cycles import ClassGraph, Mirror, Output, Reached, children_first
 
 
-class Incremental:
+class Incremental(Mirror):
     """As exact as ``vanilla``, at the cost of a small search for most checks.
 
     Every e-class has a rank greater than those of its children. A search from a leaf for an output therefore never
@@ -17,24 +17,15 @@ class Incremental:
     """
 
     def __init__(self, graph: ClassGraph) -> None:
-        self.children = {c: set(ds) for c, ds in graph.items()}
+        super().__init__(graph)
         self.parents: dict[int, set[int]] = {c: set() for c in graph}
         for c, ds in self.children.items():
             for d in ds:
                 self.parents[d].add(c)
         self.rank = {c: k for k, c in enumerate(children_first(graph))}
-        self.alias: dict[int, int] = {}
-
-    def find(self, c: int) -> int:
-        while c in self.alias:
-            c = self.alias[c]
-        return c
 
     def reach(self, goals: tuple[int, ...]) -> Reached:
-        own: dict[int, int] = {}
-        for k, goal in enumerate(goals):
-            c = self.find(goal)
-            own[c] = own.get(c, 0) | 1 << k
+        own = self.marked(goals)
         lowest = min(self.rank[c] for c in own)
         everything = (1 << len(goals)) - 1
         return lambda c: self._search(self.find(c), own, lowest, everything)
