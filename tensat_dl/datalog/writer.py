@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensat_dl.datalog import render
+from tensat_dl.datalog.acyclic import acyclic
 from tensat_dl.datalog.render import factors_variable, type_variable, value_variable, variable
 from tensat_dl.datalog.schema import Column, Schema
 from tensat_dl.datalog.variants import Variant, factors_in, values_in
@@ -78,12 +79,23 @@ class Writer:
     # ---- bodies ------------------------------------------------------------------------------------------
 
     def source_atoms(self, variant: Variant) -> list[str]:
-        out = []
+        """The e-nodes of the source; those of a single-pattern rule as an acyclic join, with what that leaves to be
+        compared. (The patterns of other rules are joined by what they share.)"""
+        atoms: list[tuple[str, list[str]]] = []
+        heads = []
         for node, attrs in zip(self.rule.source.nodes, variant.source_attrs, strict=True):
             constructor = self.schema.constructor(node.op, len(node.args))
             args = [*self.columns(node, attrs, variant), *(variable(a) for a in node.args)]
-            out.append(f"(= {variable(node.result)} ({' '.join([constructor.name, *args])}))")
-        return out
+            heads.append(constructor.name)
+            atoms.append((variable(node.result), args))
+        equal: list[tuple[str, str]] = []
+        if self.rule.kind == "single":
+            atoms, equal = acyclic(atoms)
+        out = [
+            f"(= {result} ({' '.join([head, *args])}))"
+            for head, (result, args) in zip(heads, atoms, strict=True)
+        ]
+        return [*out, *(f"(value-eq {a} {b})" for a, b in equal)]
 
     def checks(self, variant: Variant) -> list[str]:
         """Guards, and facts that only the e-graph knows."""
