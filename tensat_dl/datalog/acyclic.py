@@ -1,7 +1,7 @@
 """Source patterns as acyclic joins.
 
-A pattern is a tree of operators, but a variable that it names in two places closes a cycle in the join of its e-nodes:
-in ``ewadd(smul(x, s), smul(y, s))`` a plan may start from the two products and relate every pair of products by the
+A pattern is a tree of operators, but a variable that it names in two places closes a cycle in the join of e-nodes:
+in ``ewadd(smul(x, s), smul(y, s))`` a plan may start from the two products and relate every pair of them by the
 same scale, quadratically many if the whole graph is scaled alike. Where the places are not next to each other in the
 tree, the second one gets a name of its own, and the two values are compared once both are found. What is left has
 the running intersection property: whatever a name is shared by is connected, and matching takes time in proportion to
@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def acyclic(atoms: Sequence[tuple[str, Sequence[str]]]) -> tuple[list[tuple[str, list[str]]], list[tuple[str, str]]]:
+def acyclic(
+    atoms: Sequence[tuple[str, Sequence[str]]],
+) -> tuple[list[tuple[str, list[str]]], list[tuple[str, str]]]:
     """E-node patterns, each a result and its terms, of which those that start with ``?`` are variables. Operands come
     before what uses them. The same with variables renamed, and the pairs of variables that have to be equal."""
     names = [{t for t in (result, *terms) if t.startswith("?")} for result, terms in atoms]

@@ -16,11 +16,11 @@ from dataclasses import replace
 
 from tensat_dl.datalog.compile_group import compile_group
 from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation, old_relation, ruleset
+from tensat_dl.datalog.groups import instantiate
 from tensat_dl.datalog.members import first_of_pair, is_safe, member_rules, symmetric
 from tensat_dl.datalog.render import NotCompilable, variable
 from tensat_dl.datalog.schema import Schema
 from tensat_dl.datalog.symmetry import automorphism, mirror
-from tensat_dl.datalog.variants import variants
 from tensat_dl.datalog.writer import Writer
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.lang.diagnostics import error
@@ -38,16 +38,22 @@ def compile_rule(
     try:
         if rule.kind == "group":
             return compile_group(rule, schema, ranks, closed)
-        found = variants(rule, schema.ops, ranks, schema.infer)
+        found = schema.variants(rule, ranks)
         if all(v.ill_typed for v in found):
             return None
         writer = Writer(rule, schema, found, closed)
         staged = filtered or rule.kind == "multi"
-        compiled = _staged(writer, filtered) if staged else _single(writer)
-        built = [v.types[n.result] for v in found if not v.ill_typed for n in rule.target.nodes]
-        return replace(compiled, ranks=frozenset(len(t.shape) for t in built))
+        return _staged(writer, filtered) if staged else _single(writer)
     except NotCompilable as e:
         raise error(rule.span, f"rule `{rule.name}` can't be compiled: {e}") from None
+
+
+def built_ranks(rule: RewriteRule, schema: Schema, ranks: Sequence[int]) -> frozenset[int]:
+    """The ranks of the tensors that a rule builds from tensors of these ranks."""
+    if rule.kind == "group":
+        rule = replace(instantiate(rule, 1), conditions=())
+    found = [v for v in schema.variants(rule, ranks) if not v.ill_typed]
+    return frozenset(len(v.types[n.result].shape) for v in found for n in rule.target.nodes)
 
 
 def _single(writer: Writer) -> CompiledRule:

@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from tensat_dl.datalog import render
 from tensat_dl.datalog.compiled import CompiledRule, member_relation, ruleset
-from tensat_dl.datalog.groups import instantiate
 from tensat_dl.datalog.render import variable
 from tensat_dl.datalog.schema import Schema
-from tensat_dl.datalog.variants import variants
 from tensat_dl.datalog.writer import Writer
 from tensat_dl.ir.rule import RewriteRule, Side
 from tensat_dl.lang import ast
@@ -22,7 +20,7 @@ def compile_group(
 ) -> CompiledRule | None:
     """The member query of a group rule. Columns: shared variables, then what varies by member, outputs last."""
     source_only = replace(rule, source=Side(rule.source.nodes, ()), target=Side((), ()), conditions=())
-    found = variants(source_only, schema.ops, ranks, schema.infer)
+    found = schema.variants(source_only, ranks)
     if not found:
         return None
     writer = Writer(source_only, schema, found, closed)
@@ -47,10 +45,7 @@ def compile_group(
         suffix = f" #{i}" if len(writer.usable) > 1 else ""
         text = "\n       ".join(body)
         lines.append(f'(rule ({text})\n      (({row}))\n      :ruleset {find} :name "{rule.name}{suffix}")')
-    one = replace(instantiate(rule, 1), conditions=())
-    applicable = [v for v in variants(one, schema.ops, ranks, schema.infer) if not v.ill_typed]
-    built = frozenset(len(v.types[n.result].shape) for v in applicable for n in one.target.nodes)
-    return CompiledRule(rule, "\n".join(lines), tensors, tuple(columns), len(rule.target.nodes), built)
+    return CompiledRule(rule, "\n".join(lines), tensors, tuple(columns), len(rule.target.nodes))
 
 
 def attribute_columns(rule: RewriteRule, ops: OpTable) -> list[tuple[str, str]]:

@@ -18,7 +18,6 @@ class CompiledRule:
     tensors: tuple[str, ...]
     attrs: tuple[tuple[str, str], ...]  #: further columns of the match relation: (sort, name)
     new_nodes: int  #: e-nodes that one application adds at most
-    ranks: frozenset[int] = frozenset()  #: of the tensors that it builds
     mirror: tuple[int, ...] | None = None  #: see `symmetry.mirror`
     #: The relations that a multi-pattern rule joins, for each variant, with their columns. The join of a variant has
     #: as many matches as these have rows in common, or fewer.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from tensat_dl.datalog import render
-from tensat_dl.datalog.compile import compile_rule
+from tensat_dl.datalog.compile import built_ranks, compile_rule
 from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.datalog.engine import ESCAPE
 from tensat_dl.datalog.schema import Column, Constructor, Schema
@@ -16,7 +16,7 @@ from tensat_dl.ir.rule import PatternNode, RewriteRule, Side
 from tensat_dl.lang import ast
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import IllTyped, infer
+from tensat_dl.ops.typing import IllTyped, Inference, infer
 from tensat_dl.ops.values import AnyType, SymType
 
 HEADER = """\
@@ -166,7 +166,7 @@ def _type_rules(c: Constructor, ops: OpTable, ranks: Sequence[int]) -> list[str]
     """
     decl = ops[c.op]
     xs = [f"x{i}" for i in range(c.arity)]
-    found = variants(_pattern(c, ops), ops, ranks)
+    found = variants(_pattern(c, ops), Inference(ops), ranks)
     out: list[str] = []
     same = [x for x in xs if found and all(v.types["e"] == v.types[x] for v in found)]
     if same and not decl.outputs:
@@ -267,7 +267,6 @@ class Program:
         self, ops: OpTable, rules: Sequence[RewriteRule], graph: Graph, filtered: bool = False
     ) -> None:
         self.schema = Schema(ops)
-        self.filtered = filtered
         given = ranks_of(graph, ops)
         for node in graph.nodes:
             if node.op != "proj":
@@ -275,26 +274,23 @@ class Program:
         # Rules match tensors of the graph's ranks and of the ranks that rules build from those. Where that builds
         # yet other ranks, every rule checks that it does not match them.
         fitting = usable(list(rules), graph)
-        self._compile(fitting, given, True)
-        if not self.typed_ranks <= set(self.ranks):
-            matched = self.typed_ranks
-            self._compile(fitting, matched, True)
-            if not self.typed_ranks <= set(self.ranks):
-                self._compile(fitting, matched, False)
+        matched = self._typed(fitting, given)
+        #: Every rank that a tensor of the e-graph may have.
+        self.typed_ranks = matched if matched == given else self._typed(fitting, matched)
+        self.ranks = sorted(r for r in matched if r <= MAX_RANK)
+        self.closed = self.typed_ranks == set(self.ranks)
+        compiled = [compile_rule(r, self.schema, self.ranks, self.closed, filtered) for r in fitting]
+        self.rules = [c for c in compiled if c is not None]
         #: Whether some rule asks for numbers of factors.
         self.counts_factors = any(r.bounded for r in self.rules)
         self._built = {(n.op, len(n.args)) for r in self.rules for n in r.rule.target.nodes}
         self._declared: set[str] = set()
         self._lengths: set[int] = set()
 
-    def _compile(self, rules: Sequence[RewriteRule], ranks: set[int], closed: bool) -> None:
-        """Compiles rules for tensors of these ranks, those above the limit left out."""
-        self.ranks = sorted(r for r in ranks if r <= MAX_RANK)
-        self.closed = closed
-        compiled = [compile_rule(r, self.schema, self.ranks, closed, self.filtered) for r in rules]
-        self.rules = [c for c in compiled if c is not None]
-        #: Every rank that a tensor of the e-graph may have.
-        self.typed_ranks = ranks | {rank for r in self.rules for rank in r.ranks}
+    def _typed(self, rules: Sequence[RewriteRule], ranks: set[int]) -> set[int]:
+        """These ranks, and those of what the rules build from tensors of these ranks (up to a limit)."""
+        matched = sorted(r for r in ranks if r <= MAX_RANK)
+        return ranks.union(*(built_ranks(r, self.schema, matched) for r in rules))
 
     def staged(self, rule: RewriteRule) -> CompiledRule:
         """A single-pattern rule in the form whose matches are selected."""

@@ -7,9 +7,12 @@ columns) and then the inputs. Lists of any length are values of the sort ``Ints`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tensat_dl.datalog.variants import Variant, variants
 from tensat_dl.ir.graph import Attrs, AttrValue
+from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import DTYPES
 from tensat_dl.ops.table import AttrDecl, OpDecl, OpTable
 from tensat_dl.ops.typing import Inference
@@ -90,6 +93,7 @@ class Schema:
         self.infer = Inference(ops)  #: shared by all rules of the program
         self._made: dict[tuple[str, int], Constructor] = {}
         self._names: dict[str, Constructor] = {}
+        self._variants: dict[tuple[RewriteRule, tuple[int, ...]], list[Variant]] = {}
         index = AttrDecl("index", "int", None, (), None)
         self._add(Constructor("Proj", "proj", (Column("i64", index, None),), 1))
 
@@ -110,6 +114,13 @@ class Schema:
         while name in _TAKEN or name in _SORTS or name in self._names:
             name += "_"
         return self._add(Constructor(name, op, tuple(_columns(decl)), arity))
+
+    def variants(self, rule: RewriteRule, ranks: Sequence[int]) -> list[Variant]:
+        """A rule's variants for tensors of these ranks, found once."""
+        key = (rule, tuple(ranks))
+        if key not in self._variants:
+            self._variants[key] = variants(rule, self.infer, ranks)
+        return self._variants[key]
 
     def constructors(self) -> tuple[Constructor, ...]:
         return tuple(self._made.values())

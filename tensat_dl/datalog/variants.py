@@ -53,18 +53,15 @@ class Variant:
         return Variant(dict(self.types), dict(self.env), dict(self.chosen), list(self.source_attrs))
 
 
-def variants(
-    rule: RewriteRule, ops: OpTable, ranks: Sequence[int], infer: Inference | None = None
-) -> list[Variant]:
+def variants(rule: RewriteRule, infer: Inference, ranks: Sequence[int]) -> list[Variant]:
     """Every assignment under which the source may type-check; marked are those for which the rule's conditions or
     the target's types can't hold: whatever tells them apart from the others has to be checked."""
-    infer = infer or Inference(ops)
     out = []
     for variant, conditions in _source(rule, infer, ranks):
         facts = Facts()
         try:
             facts.add(conditions)
-            _where(rule, ops, variant, facts)
+            _where(rule, infer.table, variant, facts)
             type_target(rule, infer, variant, facts)
         except IllTyped as e:
             variant.ill_typed = e.message
@@ -87,7 +84,7 @@ def _source(
             yield variant, known
             return
         node = rule.source.nodes[i]
-        for choice in _choices(node, ops, ranks, variant):
+        for choice in _choices(node, infer, ranks, variant):
             attempt = variant.copy()
             for name, (kind, value) in choice.items():
                 attempt.chosen[name] = value
@@ -117,10 +114,11 @@ def _unknown_tensor(name: str, rank: int) -> SymType:
 
 
 def _choices(
-    node: PatternNode, ops: OpTable, ranks: Sequence[int], variant: Variant
+    node: PatternNode, infer: Inference, ranks: Sequence[int], variant: Variant
 ) -> Iterator[dict[str, tuple[str, int]]]:
-    """Assignments of the tensor, axis and list variables that this node is the first to mention."""
-    decl = ops[node.op]
+    """Assignments of the tensor, axis and list variables that this node is the first to mention, without ranks that
+    its operator never takes together."""
+    decl = infer.table[node.op]
     names: list[tuple[str, str]] = []
     options: list[Sequence[int]] = []
     axes = range(max(ranks, default=0))
@@ -145,8 +143,12 @@ def _choices(
         elif a.type == "ints":
             names.append((keyword.value.id, "ints"))
             options.append(ranks)
+    known = {arg: len(t.shape) for arg, t in variant.types.items()}
     for values in product(*options):
         choice = {n: (kind, v) for (n, kind), v in zip(names, values, strict=True)}
+        taken = known | {n: v for n, (kind, v) in choice.items() if kind == "tensor"}
+        if not variadic and not infer.possible(node.op, tuple(taken[a] for a in node.args)):
+            continue
         if variadic:
             first = node.args[len(decl.inputs) - 1]
             rank = choice[first][1] if first in choice else len(variant.types[first].shape)

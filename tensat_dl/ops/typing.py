@@ -8,11 +8,12 @@ from typing import Any
 
 from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
+from tensat_dl.lang.walk import names_of
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.calls import not_a_word, words
 from tensat_dl.ops.evaluate import Unresolved, evaluate
 from tensat_dl.ops.functions import Broadcast
-from tensat_dl.ops.symbolic import Condition, EvaluationError
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable
 from tensat_dl.ops.values import Absent, AnyType, Env, Lazy, SymType, Unknown
 
@@ -111,6 +112,8 @@ class Inference:
     def __init__(self, table: OpTable) -> None:
         self.table = table
         self._known: dict[tuple[Any, ...], Typing | str] = {}
+        self._constraints: dict[str, list[tuple[ast.Expr, tuple[int, ...]]]] = {}
+        self._possible: dict[tuple[str, int, int, tuple[int, ...]], bool] = {}
 
     def __call__(self, op: str, inputs: Sequence[AnyType], attrs: Mapping[str, Any]) -> Typing:
         key = (op, tuple(inputs), tuple((name, type(value), value) for name, value in attrs.items()))
@@ -124,6 +127,53 @@ class Inference:
         if isinstance(known, str):
             raise IllTyped(known)
         return known
+
+    def possible(self, op: str, ranks: tuple[int, ...]) -> bool:
+        """Whether tensors of these ranks meet the operator's constraints on tensors alone, for some dimensions and
+        element types. (Constraints that mention attributes are not looked at.)"""
+        if op not in self._constraints:
+            self._constraints[op] = _tensor_constraints(self.table[op])
+        last = len(self.table[op].inputs) - 1  # it may stand for many operands
+        for i, (expr, inputs) in enumerate(self._constraints[op]):
+            named = tuple(rank for k, rank in enumerate(ranks) if min(k, last) in inputs)
+            key = (op, i, len(ranks), named)
+            if key not in self._possible:
+                self._possible[key] = self._may_hold(self.table[op], expr, ranks)
+            if not self._possible[key]:
+                return False
+        return True
+
+    @staticmethod
+    def _may_hold(decl: OpDecl, expr: ast.Expr, ranks: tuple[int, ...]) -> bool:
+        types = [
+            SymType(Opaque(("dtype", i)), tuple(sym.atom("dim", str(i), k) for k in range(rank)))
+            for i, rank in enumerate(ranks)
+        ]
+        try:
+            return evaluate(expr, environment(decl, types, {})) is not False
+        except Absent:
+            return True
+        except EvaluationError:
+            return False
+
+
+def _tensor_constraints(decl: OpDecl) -> list[tuple[ast.Expr, tuple[int, ...]]]:
+    """The constraints that mention no attribute, each with the positions of the inputs that it mentions."""
+    mentioned = {name: {n.id for n in names_of(expr)} for name, expr in decl.lets}
+
+    def names(expr: ast.Expr) -> set[str]:
+        found = {n.id for n in names_of(expr)}
+        for _ in decl.lets:
+            found |= {n for name in found & mentioned.keys() for n in mentioned[name]}
+        return found
+
+    attrs = {a.name for a in decl.attrs}
+    exprs = [stmt.value for stmt in decl.requires if stmt.value is not None]
+    return [
+        (expr, tuple(k for k, p in enumerate(decl.inputs) if p.name in found))
+        for expr in exprs
+        if attrs.isdisjoint(found := names(expr))
+    ]
 
 
 def _infer_expr(table: OpTable, expr: ast.Expr, env: Env, conditions: list[Condition]) -> SymType:

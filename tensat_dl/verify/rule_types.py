@@ -5,7 +5,6 @@ from __future__ import annotations
 from tensat_dl.datalog.compile import compile_rule
 from tensat_dl.datalog.groups import instantiate
 from tensat_dl.datalog.schema import Schema
-from tensat_dl.datalog.variants import variants
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError
 from tensat_dl.ops.table import OpTable
@@ -16,13 +15,14 @@ RANKS = (0, 1, 2, 3, 4, 5)
 def check_rule_types(rule: RewriteRule, ops: OpTable) -> list[Diagnostic]:
     """Problems of a rule: a side that never type-checks, or a condition that can't be compiled."""
     try:
-        found = variants(rule if rule.index is None else instantiate(rule, 2), ops, RANKS)
+        schema = Schema(ops)
+        found = schema.variants(rule if rule.index is None else instantiate(rule, 2), RANKS)
         if not found:
             return [Diagnostic(f"the source of rule `{rule.name}` never type-checks", rule.span)]
         if all(v.ill_typed for v in found):
             reason = found[0].ill_typed
             return [Diagnostic(f"the target of rule `{rule.name}` never type-checks: {reason}", rule.span)]
-        compile_rule(rule, Schema(ops), RANKS)
+        compile_rule(rule, schema, RANKS)
     except TsrError as e:
         return list(e.diagnostics)
     return []

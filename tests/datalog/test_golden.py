@@ -26,6 +26,7 @@ LIBRARY = {
     "group-conv-enlarge": ("members of a group, computed attributes", (4,)),
     "add-zero-right": ("the value of a constant", (0, 2)),
     "concat-exchange": ("axis variables", (2,)),
+    "smul-add": ("a variable of two siblings, compared", (0, 2)),
 }
 OWN = {
     "rank-specific": "rule rank-specific { relu(x) => softmax(x; axis = rank(x) - 1) }",

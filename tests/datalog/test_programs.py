@@ -14,6 +14,7 @@ from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Limits
 from tensat_dl.ir.graph import GraphBuilder
 from tensat_dl.ir.types import TensorType
+from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.rule_types import check_rule_types
 from tests.explore.graphs import graph_in, graph_of, library, program_of, rules_named
 
@@ -171,3 +172,12 @@ def test_mirror_images_are_left_out_where_conditions_are_symmetric(where: str, o
     find = compiled.text[compiled.text.rindex("(rule ") :]
     assert "(type_of" not in find
     assert "Matmul" not in find
+
+
+def test_ranks_are_ruled_out_only_where_nothing_type_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators rule out ranks by their constraints on tensors alone, before anything else is looked at."""
+    rules = [r for r in library().rules if r.index is None]
+    fast = [Schema(library().ops).variants(r, (0, 1, 2, 4)) for r in rules]
+    monkeypatch.setattr(Inference, "possible", lambda self, op, ranks: True)
+    slow = [Schema(library().ops).variants(r, (0, 1, 2, 4)) for r in rules]
+    assert fast == slow
