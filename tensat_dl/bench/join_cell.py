@@ -1,4 +1,4 @@
-"""One measurement of ``tensat-dl bench join``: the e-graph, and three ways to find its multi-pattern matches."""
+"""One measurement of ``tensat-dl bench join``: the e-graph, and the ways to find its multi-pattern matches."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from tensat_dl.baselines.product import Product, Sources, Substitution, hash_joi
 from tensat_dl.bench.common import Row
 from tensat_dl.bench.packs import graph_of, rules_of
 from tensat_dl.datalog.compiled import CompiledRule, match_relation
-from tensat_dl.datalog.engine import Engine
+from tensat_dl.datalog.engine import Engine, Frozen
 from tensat_dl.datalog.program import Program
 from tensat_dl.datalog.variants import concrete
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.matches import oldest_first
 from tensat_dl.explore.naming import NewNode, Store
+from tensat_dl.explore.selection import Selection
 from tensat_dl.explore.types import Limits
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.table import OpTable
+
+#: E-nodes that the explorations may have.
+NODES = 50_000
 
 #: A match by the e-classes of the tensors that the rule's match relation has columns for.
 Match = tuple[int, ...]
@@ -56,23 +60,23 @@ def measure(model: str, pack: str, k_multi: int, runs: int, time_limit: float) -
         "combinations": baseline.total,
         "enumerated": baseline.enumerated,
         "matches": sum(len(m) for m in baseline.joined.values()),
+        "explored": ours.explored,
         "seconds": {
             "product": baseline.search + baseline.product,
             "product_estimated": baseline.search + baseline.estimated,
             "hash_join": baseline.search + baseline.hash_join,
             "find": ours.find,
             "read": ours.read,
+            "explore": ours.explore,
         },
     }
 
 
-def before_search(
-    graph: Graph, ops: OpTable, rules: Sequence[RewriteRule], k_multi: int, nodes: int = 50_000
-) -> EGraph | None:
+def before_search(graph: Graph, ops: OpTable, rules: Sequence[RewriteRule], k_multi: int) -> EGraph | None:
     """The e-graph that the multi-pattern rules search in their iteration ``k_multi``; None if there is none."""
     multi = {r.name for r in rules if r.kind == "multi"}
     iterations = searches = 0
-    for step in Explorer(graph, ops, tuple(rules), Limits(nodes, k_multi=k_multi)).run():
+    for step in Explorer(graph, ops, tuple(rules), Limits(NODES, k_multi=k_multi)).run():
         searches += any(s.rule in multi for s in step.iteration.rules)
         if searches == k_multi:
             break
@@ -80,7 +84,7 @@ def before_search(
     else:
         return None
     # Once more, up to that iteration, in which this time the multi-pattern rules are not applied again.
-    limits = Limits(nodes, iterations=iterations, k_multi=k_multi - 1)
+    limits = Limits(NODES, iterations=iterations, k_multi=k_multi - 1)
     *_, last = Explorer(graph, ops, tuple(rules), limits).run()
     return last.egraph
 
@@ -175,11 +179,14 @@ def _no_facts(function: str, tensor: str) -> Any:
 
 @dataclass
 class ByJoin:
-    """Median seconds of the engine alone and with the matches read and put in order, and matches by rule."""
+    """Median seconds of the engine alone, with the matches read and put in order, and of what exploration does, which
+    reads no more matches than it may apply; and matches by rule."""
 
     find: float
     read: float
+    explore: float
     found: dict[str, set[Match]]
+    explored: int  #: matches that exploration looks at
 
 
 def by_join(
@@ -187,9 +194,11 @@ def by_join(
 ) -> ByJoin:
     """The rules' joins on an engine that holds the e-graph and has not matched anything before."""
     engine = Engine()
-    load(egraph, Store(engine, program))
-    find, read = [], []
+    store = Store(engine, program)
+    load(egraph, store)
+    find, read, explore = [], [], []
     found: dict[str, set[Match]] = {}
+    explored: dict[str, set[Match]] = {}
     for _ in range(runs):
         engine.run("(push)")
         started = time.perf_counter()
@@ -198,16 +207,27 @@ def by_join(
         find.append(time.perf_counter() - started)
         found = _read(engine, rules)
         read.append(time.perf_counter() - started)
+        engine.run("(pop)\n(push)")
+        handles = _handles(engine.freeze())  # an exploration has them
+        started = time.perf_counter()
+        Selection(store, Limits(NODES), None).find(rules, handles)
+        explored = _read(engine, rules)
+        explore.append(time.perf_counter() - started)
         engine.run("(pop)")
     engine.close()
-    return ByJoin(median(find), median(read), found)
+    assert all(explored[name] <= found[name] for name in found)
+    return ByJoin(median(find), median(read), median(explore), found, sum(map(len, explored.values())))
+
+
+def _handles(frozen: Frozen) -> dict[Any, int]:
+    number = frozen.decoder("i64")
+    return {row.inputs[0]: number(row.output) for row in frozen.rows("id_of")}
 
 
 def _read(engine: Engine, rules: Sequence[CompiledRule]) -> dict[str, set[Match]]:
     """The matches that would be applied, by the handles of their tensors, put in the order of application."""
     frozen = engine.freeze()
-    number = frozen.decoder("i64")
-    handles = {row.inputs[0]: number(row.output) for row in frozen.rows("id_of")}
+    handles = _handles(frozen)
     found = {}
     for rule in rules:
         rows = frozen.rows(match_relation(rule.name))

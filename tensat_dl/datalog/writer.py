@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensat_dl.datalog import render
-from tensat_dl.datalog.acyclic import acyclic
+from tensat_dl.datalog.comparisons import apart
 from tensat_dl.datalog.render import factors_variable, type_variable, value_variable, variable
 from tensat_dl.datalog.schema import Column, Schema
 from tensat_dl.datalog.variants import Variant, factors_in, values_in
@@ -79,8 +79,8 @@ class Writer:
     # ---- bodies ------------------------------------------------------------------------------------------
 
     def source_atoms(self, variant: Variant) -> list[str]:
-        """The e-nodes of the source; those of a single-pattern rule as an acyclic join, with what that leaves to be
-        compared. (The patterns of other rules are joined by what they share.)"""
+        """The e-nodes of the source. In a single-pattern rule, scalars that several of them share are compared. (The
+        patterns of other rules are joined by what they share.)"""
         atoms: list[tuple[str, list[str]]] = []
         heads = []
         for node, attrs in zip(self.rule.source.nodes, variant.source_attrs, strict=True):
@@ -90,7 +90,12 @@ class Writer:
             atoms.append((variable(node.result), args))
         equal: list[tuple[str, str]] = []
         if self.rule.kind == "single":
-            atoms, equal = acyclic(atoms)
+            scalars = [
+                name
+                for name in self.rule.tensor_variables()
+                if all(v.types[name].shape == () for v in self.usable)
+            ]
+            atoms, equal = apart(atoms, {variable(name) for name in scalars})
         out = [
             f"(= {result} ({' '.join([head, *args])}))"
             for head, (result, args) in zip(heads, atoms, strict=True)
