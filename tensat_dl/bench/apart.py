@@ -20,8 +20,13 @@ class Failed(Exception):
     """A measurement gave no answer."""
 
 
+class Overran(Failed):
+    """A measurement was ended because it took longer than it may."""
+
+
 def apart(function: str, seconds: float | None = None, /, **arguments: Any) -> dict[str, Any]:
-    """What ``module:function`` answers to the arguments. Raises `Failed`, after so many seconds at the latest."""
+    """What ``module:function`` answers to the arguments. Raises `Failed`, and `Overran` after so many
+    seconds."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tensat_dl.bench.apart"],
         stdin=subprocess.PIPE,
@@ -33,7 +38,7 @@ def apart(function: str, seconds: float | None = None, /, **arguments: Any) -> d
     try:
         out, err = process.communicate(json.dumps({"function": function, "arguments": arguments}), seconds)
     except subprocess.TimeoutExpired:
-        raise Failed(f"no answer within {seconds:g} s") from None
+        raise Overran(f"no answer within {seconds:g} s") from None
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

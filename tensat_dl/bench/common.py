@@ -109,14 +109,14 @@ def limit_options(seconds: float) -> Callable[[Callable[..., Any]], Callable[...
             metavar="S",
             help="Stop exploring after S seconds, and extracting after S more.",
         )
-        nodes = click.option(
-            "--max-nodes", default=50_000, show_default=True, type=click.IntRange(1), metavar="N"
-        )
-        return nodes(limit(function))
+        return max_nodes_option(limit(function))
 
     return add
 
 
+max_nodes_option = click.option(
+    "--max-nodes", default=50_000, show_default=True, type=click.IntRange(1), metavar="N"
+)
 json_option = click.option("--json", "json_path", metavar="FILE", help="Write the results as JSON.")
 device_option = click.option(
     "--device",
@@ -140,7 +140,7 @@ def measure_all(
     rows: list[Row] = []
     for variant in variants:
         job = {**arguments, **variant}
-        _say(", ".join(f"{k} {v}" for k, v in _identity(job).items()))
+        say(_identity(job))
         try:
             rows.append(apart(function, seconds, **job))
         except Failed as e:
@@ -148,10 +148,16 @@ def measure_all(
     return rows
 
 
-def _say(what: str) -> None:
+def say(row: Row) -> None:
     """What is being measured, to whoever waits at a terminal."""
     if sys.stderr.isatty():
-        click.echo(f"measuring {what}", err=True)
+        click.echo(f"measuring {_name(row)}", err=True)
+
+
+def _name(row: Row) -> str:
+    """Which measurement a row is of."""
+    names = ("model", "rules", "k_multi", "cycles", "method")
+    return ", ".join(f"{k} {row[k]}" for k in names if k in row)
 
 
 def _identity(job: Mapping[str, Any]) -> Row:
@@ -200,6 +206,5 @@ def finish(report: Report, table: Table, notes: Sequence[str], json_path: str | 
     report.write(json_path)
     failed = [r for r in report.rows if "error" in r]
     for row in failed:
-        what = ", ".join(f"{k} {row[k]}" for k in ("model", "rules", "k_multi", "cycles") if k in row)
-        click.echo(f"error: {what}: {row['error']}", err=True)
+        click.echo(f"error: {_name(row)}: {row['error']}", err=True)
     return 1 if failed else 0

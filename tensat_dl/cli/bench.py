@@ -16,6 +16,10 @@ BENCHMARKS = {
     "k-multi": ("tensat_dl.bench.k_multi", "What pairs find as k_multi grows, against group rules."),
     "depth": ("tensat_dl.bench.depth", "Deep graphs: time and memory by the number of layers."),
     "cycles": ("tensat_dl.bench.cycles", "Cycle filters: vanilla, efficient, incremental, none."),
+    "extraction": (
+        "tensat_dl.bench.extraction",
+        "Extraction methods on the same e-graphs: greedy, the paper's programs, exact.",
+    ),
 }
 
 

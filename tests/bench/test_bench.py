@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from tensat_dl.bench.apart import Failed, apart
-from tensat_dl.bench.common import MODELS, path_of
+from tensat_dl.bench.apart import Failed, Overran, apart
+from tensat_dl.bench.common import MODELS, Row, path_of
+from tensat_dl.bench.extraction import check, measured
+from tensat_dl.bench.extraction_cell import explored, extracted, load
+from tensat_dl.bench.extraction_table import HEADINGS, lines
 from tensat_dl.bench.packs import PACKS, graph_of, rules_of
 from tensat_dl.cli.bench import BENCHMARKS
 from tests.cli.running import EXAMPLES, Done, invoke
@@ -76,6 +79,23 @@ ROWS: dict[str, tuple[list[str], dict[str, type | tuple[type, ...]]]] = {
             "status": str,
         },
     ),
+    "extraction": (
+        ["--k-multi", "1", "--time-limit", "20"],
+        {
+            "k_multi": int,
+            "cycles": str,
+            "nodes": int,
+            "classes": int,
+            "stop": str,
+            "before": float,
+            "method": str,
+            "status": str,
+            "cost": float,
+            "bound": float,
+            "gap": float,
+            "seconds": float,
+        },
+    ),
 }
 
 
@@ -140,6 +160,154 @@ def test_pairs_and_groups_find_the_same_in_a_small_graph(tmp_path: Path) -> None
     assert {r["status"] for r in report["rows"]} == {"optimal"}
 
 
+#: The root's cheaper e-node needs a class that can need the root again.
+CYCLIC = {
+    "nodes": {
+        "r0": {"op": "add", "children": ["a0"], "eclass": "r", "cost": 1},
+        "r1": {"op": "leaf", "eclass": "r", "cost": 7},
+        "a0": {"op": "neg", "children": ["r0"], "eclass": "a", "cost": 0},
+        "a1": {"op": "leaf", "eclass": "a", "cost": 4},
+    },
+    "root_eclasses": ["r"],
+}
+
+
+def test_extraction_from_a_file_with_cycles(tmp_path: Path) -> None:
+    file = tmp_path / "cyclic.json"
+    file.write_text(json.dumps(CYCLIC), encoding="utf-8")
+    done, report = bench("extraction", file, path=tmp_path / "out.json")
+    assert done.code == 0, done.err
+    found = {r["method"]: r for r in report["rows"]}
+    assert {m: found[m]["status"] for m in ("ilp-real", "ilp-int", "ilp-none", "exact")} == {
+        "ilp-real": "optimal",
+        "ilp-int": "optimal",
+        "ilp-none": "cyclic",
+        "exact": "optimal",
+    }
+    assert {r["cost"] for r in found.values() if "cost" in r} == {5.0}
+    assert {(r["nodes"], r["classes"], r["rules"]) for r in found.values()} == {(4, 2, None)}
+    assert "cyclic.json" in done.out
+    assert "roofline" not in done.out
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"nodes": {}, "root_eclasses": ["r"]}', "\udcff"])
+def test_extraction_from_a_file_that_is_no_egraph(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "bad.json"
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    for done in (
+        invoke("bench", "extraction", SMALL, file),
+        invoke("bench", "extraction", tmp_path / "none.json"),
+    ):
+        assert done.code == 2
+        assert "rror: " in done.err
+        assert "Traceback" not in done.err
+        assert not done.out
+
+
+def test_extraction_knows_the_models() -> None:
+    done = invoke("bench", "extraction", "nasrn")
+    assert done.code == 2
+    assert "did you mean `nasrnn`?" in done.err
+
+
+def test_every_method_is_given_the_same_priced_egraph(tmp_path: Path) -> None:
+    path = str(tmp_path / "kept.pickle")
+    row = explored(str(SMALL), "groups", None, "none", "h100", 1000, 60.0, path)
+    egraph, _ = load(path)
+    assert (egraph.num_nodes, egraph.num_classes) == (row["nodes"], row["classes"])
+    assert egraph.weights_only.any()
+    found = {m: extracted(path, m, 20.0) for m in ("greedy", "exact")}
+    assert found["exact"]["cost"] <= found["greedy"]["cost"] <= row["before"]
+
+
+def test_groups_are_measured_once_whatever_k_multi(tmp_path: Path) -> None:
+    arguments = ["--rules", "groups", "--k-multi", "1", "--k-multi", "2", "--time-limit", "20"]
+    _, report = bench("extraction", *arguments, SMALL, path=tmp_path / "out.json")
+    methods = [(r["k_multi"], r["cycles"], r["method"]) for r in report["rows"]]
+    assert len(methods) == len(set(methods)) == 8
+    assert {k for k, _, _ in methods} == {None}
+
+
+def answer(method: str, cost: float, bound: float, cycles: str = "none") -> Row:
+    proven = cost == bound
+    return {
+        "model": "m",
+        "rules": "pairs",
+        "k_multi": 1,
+        "cycles": cycles,
+        "nodes": 10,
+        "classes": 5,
+        "stop": "nodes",
+        "method": method,
+        "status": "optimal" if proven else "feasible",
+        "cost": cost,
+        "bound": bound,
+        "gap": (cost - bound) / cost,
+        "seconds": 12.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong"),
+    [
+        ([answer("greedy", 3.0, 1.0), answer("ilp-real", 2.0, 2.0), answer("exact", 2.0, 2.0)], []),
+        ([answer("ilp-int", 2.0, 1.0), answer("exact", 2.0 + 1e-6, 2.0 + 1e-6)], []),
+        ([answer("ilp-int", 2.0, 1.0), answer("exact", 2.1, 2.1)], ["exact"]),
+        ([answer("greedy", 2.0, 1.0), answer("ilp-int", 4.0, 2.5), answer("exact", 3.0, 1.0)], ["ilp-int"]),
+        ([answer("exact", 2.0, 2.0), answer("exact", 3.0, 3.0, "efficient")], []),
+        ([{"status": "cyclic", "cycles": "none"}, answer("exact", 2.0, 2.0)], []),
+    ],
+)
+def test_what_is_proven_and_false_is_an_error(rows: list[Row], wrong: list[str]) -> None:
+    check(rows)
+    assert [r["method"] for r in rows if "error" in r] == wrong
+
+
+def test_a_false_proof_fails_the_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lying(function: str, seconds: float, /, **job: Any) -> Row:
+        if function.endswith(":explored"):
+            return {"nodes": 4, "classes": 2, "stop": "saturated", "measured_share": 0.0}
+        return answer(job["method"], *((2.0, 2.0) if job["method"] == "exact" else (1.0, 0.5)))
+
+    monkeypatch.setattr("tensat_dl.bench.apart.apart", lying)
+    done, report = bench("extraction", SMALL, "--k-multi", "1", path=tmp_path / "out.json")
+    assert done.code == 1
+    assert "method exact: proves that nothing costs less than 2 (optimal), but greedy found 1" in done.err
+    assert "failed" in done.out
+    assert report["rows"][-1]["cost"] == 2.0
+
+
+def test_a_method_that_does_not_stop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*_: object, **__: object) -> Row:
+        raise Overran("no answer")
+
+    monkeypatch.setattr("tensat_dl.bench.apart.apart", endless)
+    row = {**answer("exact", 1.0, 1.0), **measured("extracted", 20.0, {})}
+    assert row["status"] == "killed"
+    ((*_, exact, _),) = lines([row])
+    assert exact == "killed (100)"
+
+
+def test_lines_of_the_extraction_table() -> None:
+    rows = [
+        answer("greedy", 3.0, 0.5),
+        {**answer("ilp-none", 3.0, 3.0), "status": "cyclic"},
+        answer("exact", 2.0, 2.0),
+        answer("ilp-none", 2.5, 1.0, "efficient"),
+        answer("exact", 2.5, 2.4, "efficient"),
+    ]
+    kept, filtered = (dict(zip(HEADINGS, line, strict=True)) for line in lines(rows))
+    assert (kept["e-graph"], kept["k"], kept["e-nodes"]) == ("m", "1", "10n")
+    assert (kept["greedy"], kept["ilp-int"], kept["ilp-none"]) == ("3.0000 (12)", "", "cyclic")
+    assert (kept["exact"], filtered["exact"]) == ("2.0000 (12)", "2.5000 ±4.0% (12)")
+    assert filtered["ilp-none"] == "2.5000 ±60% (12)"
+    assert (kept[HEADINGS[-1]], filtered[HEADINGS[-1]]) == ("", "1.20–1.25")
+    rows[-1] = answer("exact", 2.5, 2.5, "efficient")
+    assert [line[-1] for line in lines(rows)] == ["", "1.250"]
+    failed = {"model": "m", "k_multi": 1, "cycles": "none", "error": "no memory"}
+    assert [line[:4] for line in lines([failed])] == [["m", "1", "failed", ""]]
+
+
 def test_a_failure_is_shown_and_the_others_go_on(tmp_path: Path) -> None:
     bad = tmp_path / "bad.tsr"
     bad.write_text("graph g { output nothing }\n", encoding="utf-8")
@@ -176,7 +344,7 @@ def test_models_exist() -> None:
 
 
 def test_a_measurement_can_be_ended() -> None:
-    with pytest.raises(Failed, match=r"within 1 s"):
+    with pytest.raises(Overran, match=r"within 1 s"):
         apart("subprocess:run", 1.0, args=["sleep", "600"])
     with pytest.raises(Failed, match="TypeError"):
         apart("math:sqrt", 60.0, nothing=1)
