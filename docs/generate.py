@@ -133,6 +133,7 @@ def main() -> int:
             "join": tables.join,
             "cycles": tables.cycles,
             "k-multi": tables.k_multi,
+            "extraction": tables.extraction,
             "depth": tables.depth,
         },
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tensat_dl.bench.common import cost, seconds, size
+from tensat_dl.bench.extraction_table import HEADINGS, lines
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
@@ -89,6 +90,16 @@ def cycles() -> Iterator[str]:
             shown = ["failed" if "error" in found[w] else show(found[w]) for w in ways]
             name = f"{model} | {k}" if what == "seconds" else " | "
             yield f"| {name} | {what} | {' | '.join(shown)} |"
+
+
+def extraction() -> Iterator[str]:
+    report = results("extraction")
+    yield where(report)
+    yield ""
+    yield f"| {' | '.join(' '.join(h.split()) for h in HEADINGS)} |"
+    yield f"|---|{'--:|' * (len(HEADINGS) - 1)}"
+    for line in lines(report["rows"]):
+        yield f"| {' | '.join(line)} |"
 
 
 def depth() -> Iterator[str]:
