@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from tensat_dl.extract.types import Limits
 
 
+#: Stands for work without a limit, so that shares of it are numbers: thirty years.
+_MOST_WORK = 1e15
+
+
 @dataclass(slots=True)
 class Budget:
     """Work and wall-clock time left. Work is counted, never timed, so that runs repeat.
@@ -22,7 +26,7 @@ class Budget:
 
     @classmethod
     def of(cls, limits: Limits) -> Budget:
-        return cls(limits.work, None if limits.seconds is None else time.perf_counter() + limits.seconds)
+        return cls(min(limits.work, _MOST_WORK), None if limits.seconds is None else time.perf_counter() + limits.seconds)
 
     def charge(self, work: float) -> None:
         self.work -= work

@@ -26,6 +26,10 @@ _SCALE = 1000.0
 #: Work units of a callback, for each column: reading a solution takes about half of it.
 _WORK_PER_CALL_AND_COLUMN = 3.0
 
+#: A node of the search is branched on when this many rounds of cuts close less than this share of its gap.
+_STALL_ROUNDS = 8
+_STALL_SHARE = 0.01
+
 #: Loop cuts added in one round of separation.
 _CUTS_PER_ROUND = 200
 
@@ -89,6 +93,8 @@ class _LoopHandler(Conshdlr):
         self._separator = separator
         self._columns = columns
         self._watch = watch
+        self._node = -1
+        self._values_seen: list[float] = []
 
     def _values(self, solution: Any) -> Vector:
         return np.array([self.model.getSolVal(solution, v) for v in self._columns])
@@ -110,6 +116,8 @@ class _LoopHandler(Conshdlr):
 
     def conssepalp(self, constraints: Any, nusefulconss: int) -> dict[str, Any]:
         self._watch.look(_WORK_PER_CALL_AND_COLUMN * len(self._columns))
+        if self._stalled():
+            return {"result": SCIP_RESULT.DIDNOTRUN}
         cuts = self._separator.separate(self._values(None), _CUTS_PER_ROUND)
         model = self.model
         for cut in cuts:
@@ -122,6 +130,16 @@ class _LoopHandler(Conshdlr):
             model.addPoolCut(row)
             model.releaseRow(row)
         return {"result": SCIP_RESULT.SEPARATED if cuts else SCIP_RESULT.DIDNOTFIND}
+
+    def _stalled(self) -> bool:
+        """Whether cuts at this node of the search no longer raise its bound: then it is time to branch."""
+        node, value = self.model.getCurrentNode().getNumber(), self.model.getLPObjVal()
+        if node != self._node:
+            self._node, self._values_seen = node, []
+        seen = self._values_seen
+        seen.append(value)
+        rounds = _STALL_ROUNDS
+        return len(seen) > rounds and value - seen[-1 - rounds] < _STALL_SHARE * (_SCALE - value)
 
     def _enforce(self) -> dict[str, Any]:
         x = self._values(None)
