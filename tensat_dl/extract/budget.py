@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from tensat_dl.extract.types import Limits
 
+#: Unlimited work: some 30 years. Shares of infinity, and what they leave of it, would be no numbers.
+_UNLIMITED = 1e15
+
 
 @dataclass(slots=True)
 class Budget:
@@ -22,7 +25,10 @@ class Budget:
 
     @classmethod
     def of(cls, limits: Limits) -> Budget:
-        return cls(limits.work, None if limits.seconds is None else time.perf_counter() + limits.seconds)
+        return cls(
+            min(limits.work, _UNLIMITED),
+            None if limits.seconds is None else time.perf_counter() + limits.seconds,
+        )
 
     def charge(self, work: float) -> None:
         self.work -= work
