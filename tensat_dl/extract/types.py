@@ -44,6 +44,7 @@ class Extraction:
     ``choices`` maps e-class to e-node. Classes computed from weights alone are leaves and are not in it.
     ``cost`` and ``bound`` are in milliseconds: no derivation of the roots costs less than ``bound``. A status
     of ``optimal`` means that the two agree within a relative 1e-9. ``interrupted`` tells of Ctrl-C.
+    ``runners_up`` are other derivations of the same roots, cheapest first, if any were asked for.
     """
 
     choices: dict[int, int]
@@ -53,6 +54,7 @@ class Extraction:
     method: str
     seconds: float
     interrupted: bool = False
+    runners_up: tuple[Extraction, ...] = ()
 
     @property
     def gap(self) -> float:

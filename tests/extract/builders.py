@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import fsum
 
 import numpy as np
@@ -89,7 +89,28 @@ def layered_egraph(seed: int, classes: int, max_nodes: int = 4, back: float = 0.
 
 def brute_force(graph: EGraph) -> float | None:
     """The least cost of an acyclic derivation of the roots, by trying every choice; None if there is none."""
-    best: float | None = None
+    best = float("inf")
+
+    def hopeless(cost: float) -> bool:
+        return cost >= best
+
+    for choice in derivations(graph, hopeless):
+        best = price(graph, choice)
+    return None if best == float("inf") else best
+
+
+def price(graph: EGraph, choice: dict[int, int]) -> float:
+    return fsum(float(graph.cost[n]) for n in choice.values())
+
+
+def derivations(
+    graph: EGraph, hopeless: Callable[[float], bool] = lambda cost: False
+) -> Iterator[dict[int, int]]:
+    """Every acyclic derivation of the roots, without classes that it does not need.
+
+    What begins with choices of a cost that is ``hopeless`` is left out.
+    """
+    kids = [graph.children_of(n) for n in range(graph.num_nodes)]
 
     def needed(choice: dict[int, int]) -> int | None:
         """Some class that is needed and not chosen."""
@@ -102,32 +123,29 @@ def brute_force(graph: EGraph) -> float | None:
             seen.add(c)
             if c not in choice:
                 return c
-            stack.extend(graph.children_of(choice[c]))
+            stack.extend(kids[choice[c]])
         return None
 
     def cyclic(choice: dict[int, int]) -> bool:
         left = dict(choice)
         while True:
-            done = [c for c, n in left.items() if not any(d in left for d in graph.children_of(n))]
+            done = [c for c, n in left.items() if not any(d in left for d in kids[n])]
             if not done:
                 return bool(left)
             for c in done:
                 del left[c]
 
-    def explore(choice: dict[int, int]) -> None:
-        nonlocal best
-        cost = fsum(float(graph.cost[n]) for n in choice.values())
-        if best is not None and cost >= best:
+    def explore(choice: dict[int, int]) -> Iterator[dict[int, int]]:
+        if hopeless(price(graph, choice)):
             return
         c = needed(choice)
         if c is None:
-            best = cost
+            yield dict(choice)
             return
         for n in graph.nodes_of(c):
             choice[c] = n
             if not cyclic(choice):
-                explore(choice)
+                yield from explore(choice)
             del choice[c]
 
-    explore({})
-    return best
+    yield from explore({})
