@@ -67,6 +67,38 @@ def random_egraph(
     return egraph(specs, roots, starts[:classes], leaves)
 
 
+def wild_egraph(rng: random.Random) -> EGraph:
+    """Any small e-graph: cycles, e-nodes that need their own class, empty classes, roots that nothing derives."""
+    classes = rng.randint(1, 9)
+    choices = rng.choice(((0, 1), (0, 0, 1, 1, 2, 3.5), (1, 1.25, 1.5, 2.75), (0, 0.1, 0.2, 0.3, 1e-6, 1e6)))
+    back = rng.choice((0.0, 0.2, 0.4, 0.7))
+    specs: list[list[Spec]] = []
+    for c in range(classes):
+        nodes: list[Spec] = []
+        for _ in range(0 if rng.random() < 0.05 else rng.choice((1, 2, 2, 3, 4))):
+            above, below = range(c, classes), range(c)
+            kids = []
+            for _ in range(rng.choice((0, 1, 1, 2, 2, 3))):
+                part = above if rng.random() < back else below
+                kids.extend([rng.choice(part)] if part else [])
+            nodes.append((rng.choice(choices), kids))
+        specs.append(nodes)
+    roots = [classes - 1, *(rng.randrange(classes) for _ in range(rng.randint(0, 3)))]
+    leaves = [c for c in range(classes) if rng.random() < 0.1]
+    return egraph(specs, roots, weights_only=leaves)
+
+
+def tangled_egraph(rng: random.Random, classes: int) -> EGraph:
+    """A random e-graph in which every e-class can be had at a high price, or cheaply from others, in cycles."""
+    specs: list[list[Spec]] = []
+    for _ in range(classes):
+        cheap = [
+            (rng.choice((0, 1, 1, 2, 3)), rng.sample(range(classes), rng.randint(1, 2))) for _ in range(2)
+        ]
+        specs.append([(rng.choice((5, 6, 7, 8, 9)), []), *cheap])
+    return egraph(specs, rng.sample(range(classes), min(3, classes)))
+
+
 def layered_egraph(seed: int, classes: int, max_nodes: int = 4, back: float = 0.1, width: int = 6) -> EGraph:
     """A random e-graph whose derivations are long: only the lowest ``width`` classes have no children."""
     rng = random.Random(seed)

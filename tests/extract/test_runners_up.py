@@ -122,7 +122,7 @@ def test_bad_requests() -> None:
             extract(graph, method, n_best=2)
 
 
-@pytest.mark.parametrize("work", [0.0, 50_000.0, 10_000_000.0])
+@pytest.mark.parametrize("work", [0.0, 50_000.0, 2_000_000.0])
 def test_a_larger_e_graph(work: float) -> None:
     graph = layered_egraph(3, 200)
     found = extract(graph, limits=Limits(work=work), n_best=6)
