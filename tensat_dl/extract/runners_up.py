@@ -64,19 +64,22 @@ def runners_up(
     search = _Search(kernel, preferred, budget)
     first = search.derivation(problem, best.choice)
     found = [first]
+    at_hand: tuple[_Derivation, ...] = ()  # in the part that is being looked at
     try:
         search.split(_Solved(problem, first))
         while search.heap and len(found) <= count and not budget.exhausted:
-            item = heappop(search.heap)[-1]
+            item = search.heap[0][-1]
+            at_hand = item.at_hand
+            heappop(search.heap)
             if isinstance(item, _Solved):
                 found = _answers([*found, item.known], count + 1)
                 search.split(item)
             else:
-                rivals = _answers([*found, *item.at_hand, *search.known()], count + 1)
+                rivals = _answers([*found, *at_hand, *search.known()], count + 1)
                 search.solve(item, rivals[count].cost if len(rivals) > count else float("inf"))
     except KeyboardInterrupt:
         budget.interrupted = True
-    answers = _answers([*found, *search.known()], count + 1)
+    answers = _answers([*found, *at_hand, *search.known()], count + 1)
     best.offer(answers[0].choice)
     return [a.choice for a in answers if a.choice != best.choice][:count]
 
@@ -94,6 +97,10 @@ class _Solved:
 
     problem: Problem
     known: _Derivation
+
+    @property
+    def at_hand(self) -> tuple[_Derivation, ...]:
+        return (self.known,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +154,7 @@ class _Search:
     def known(self) -> Iterator[_Derivation]:
         """One of each part that is waiting, as far as any is known."""
         for *_, item in sorted(self.heap, key=lambda entry: entry[3]):
-            yield from (item.known,) if isinstance(item, _Solved) else item.at_hand
+            yield from item.at_hand
 
     def derivation(self, problem: Problem, choice: Choice) -> _Derivation:
         paid = frozenset(self.kernel[n] for n in choice.values() if problem.cost[n] > 0)

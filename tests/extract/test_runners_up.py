@@ -164,19 +164,22 @@ def test_no_time() -> None:
 
 
 @pytest.mark.parametrize("calls", [0, 3])
-def test_an_interrupt_keeps_those_found_so_far(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["improve", "prune"])
+def test_an_interrupt_keeps_those_found_so_far(
+    name: str, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = layered_egraph(3, 120)
     seen = 0
 
-    def interrupt(*args: object) -> None:
+    def interrupt(*args: object) -> object:
         nonlocal seen
         seen += 1
         if seen > calls:
             raise KeyboardInterrupt
-        improve(*args)  # type: ignore[arg-type]
+        return original(*args)
 
-    improve = runners_up.improve
-    monkeypatch.setattr(runners_up, "improve", interrupt)
+    original = getattr(runners_up, name)
+    monkeypatch.setattr(runners_up, name, interrupt)
     found = extract(graph, n_best=4)
     assert seen == calls + 1
     assert found.interrupted
