@@ -4,60 +4,105 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tensat_dl.cli.options import Seconds, extract_method
 
+if TYPE_CHECKING:
+    from tensat_dl.extract.types import Extraction
+
 
 @click.command("extract")
 @click.argument("file")
 @extract_method
-@click.option("--time-limit", type=Seconds(), metavar="S", help="Stop after S seconds.")
-@click.option("--json", "json_path", metavar="FILE", help="Write cost, bound and the chosen nodes as JSON.")
+@click.option(
+    "--n-best",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="K",
+    help="Find the K cheapest answers that differ in what they pay for (with exact).",
+)
+@click.option(
+    "--time-limit",
+    type=Seconds(),
+    metavar="S",
+    help="Stop after S seconds. Without it, a deterministic amount of work of about ten seconds.",
+)
+@click.option(
+    "-o", "--out", metavar="ANSWER", help='Write the chosen e-nodes as JSON ("-": standard output).'
+)
+@click.option(
+    "--json",
+    "json_path",
+    metavar="FILE",
+    help='Write cost, bound, gap and status as JSON ("-": standard output).',
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-def command(file: str, method: str, time_limit: float | None, json_path: str | None, quiet: bool) -> int:
-    """Extract the cheapest acyclic term for the roots of the e-graph in FILE ("-": standard input)."""
+def command(
+    file: str,
+    method: str,
+    n_best: int,
+    time_limit: float | None,
+    out: str | None,
+    json_path: str | None,
+    quiet: bool,
+) -> int:
+    """Extract the cheapest acyclic term for the roots of the e-graph in FILE ("-": standard input).
+
+    FILE is JSON in the format of egraph-serialize. ANSWER names for each e-class of the term the e-node that is
+    chosen, by the names in FILE:
+
+    \b
+      {"root_eclasses": [CLASS, ..], "cost": COST, "choices": {CLASS: NODE, ..}}
+
+    With --n-best above 1 "runners_up" is added, a list of {"cost": .., "choices": ..}, cheapest first.
+    """
+    from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.extract.api import extract
-    from tensat_dl.extract.types import Limits
-    from tensat_dl.files import check_writable, native_output_elsewhere, same_file, write
+    from tensat_dl.extract.types import ExtractionError, Limits
+    from tensat_dl.files import check_writable, native_output_elsewhere, write
     from tensat_dl.ir.egraph_json import loads_named
     from tensat_dl.lang.load import read_source
+    from tensat_dl.report.answer import answer_to_json, extraction_to_json
     from tensat_dl.report.progress import Progress
 
-    if json_path is not None:
-        if json_path != "-" and same_file(json_path, file):
-            raise click.UsageError(f"{json_path} is the input: choose another name")
-        check_writable([json_path])
+    if n_best > 1 and method != "exact":
+        raise click.UsageError(f"--n-best is for --extract exact, not for {method}")
+    outputs = [path for path in (out, json_path) if path is not None]
+    check_writable(outputs)
+    check_outputs(outputs, [file], "which")
     source = read_source(file)
     try:
         egraph, classes, nodes = loads_named(source.text)
     except ValueError as e:
         print(f"{source.path}: error: {e}", file=sys.stderr)
         return 2
-    limits = Limits() if time_limit is None else Limits(seconds=time_limit)
-    with native_output_elsewhere(), Progress(quiet) as progress:
-        progress.phase("extract")
-        found = extract(egraph, method, limits, progress.extracting)
+    # The limit of work is there for runs that repeat. Whoever gives a time means that time.
+    limits = Limits() if time_limit is None else Limits(seconds=time_limit, work=float("inf"))
+    try:
+        with native_output_elsewhere(), Progress(quiet) as progress:
+            progress.phase("extract")
+            found = extract(egraph, method, limits, progress.extracting, n_best=n_best)
+    except ExtractionError as e:
+        print(f"{source.path}: error: {e.naming(classes)}", file=sys.stderr)
+        return 2
+    if out is not None:
+        write(out, json.dumps(answer_to_json(found, egraph.roots, classes, nodes, n_best), indent=2) + "\n")
     if json_path is not None:
-        report: dict[str, Any] = {
-            "extract": {
-                "method": found.method,
-                "status": found.status,
-                "cost": found.cost,
-                "bound": found.bound,
-                "gap": found.gap,
-                "seconds": found.seconds,
-            },
-            "choices": {classes[c]: nodes[n] for c, n in found.choices.items()},
-        }
-        write(json_path, json.dumps(report, indent=2) + "\n")
+        write(json_path, json.dumps(extraction_to_json(found), indent=2, allow_nan=False) + "\n")
     if not quiet:
         size = f"{egraph.num_nodes:,} e-nodes in {egraph.num_classes:,} e-classes"
-        gap = "" if found.status == "optimal" else f", bound {found.bound:.6g}, gap {found.gap:.2%}"
-        line = (
-            f"cost {found.cost:.6g} ({found.status}{gap}) by {found.method} in {found.seconds:.2f} s; {size}"
-        )
-        print(line, file=sys.stderr if json_path == "-" else sys.stdout)
+        print(_summary(found, n_best, size), file=sys.stderr if "-" in outputs else sys.stdout)
     return 130 if found.interrupted else 0
+
+
+def _summary(found: Extraction, n_best: int, size: str) -> str:
+    gap = "" if found.status == "optimal" else f", bound {found.bound:.6g}, gap {found.gap:.2%}"
+    line = f"cost {found.cost:.6g} ({found.status}{gap}) by {found.method} in {found.seconds:.2f} s; {size}"
+    if n_best > 1:
+        others = ", ".join(f"{other.cost:.6g}" for other in found.runners_up)
+        line += f"\nrunners-up {others or 'none'}"
+    return line

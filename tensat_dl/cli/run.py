@@ -112,6 +112,7 @@ def command(
     from rich.console import Console
 
     from tensat_dl.cli.common import choose_graph, warn
+    from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.files import check_writable, native_output_elsewhere, write
     from tensat_dl.lang.program import load_program
     from tensat_dl.report.progress import Progress
@@ -120,11 +121,12 @@ def command(
         p for p in (output, json_path, html_path, dot_path, signatures_path, egraph_path) if p is not None
     ]
     check_writable(paths)
-    _check_paths(paths, (file, *rules))
+    lost = "whose rules and comments"
+    check_outputs(paths, (file, *rules), lost)
     with native_output_elsewhere(), Progress(quiet) as progress:
         progress.phase("parse")
         program = load_program(file, rules)
-        _check_paths(paths, tuple(map(str, program.files)))
+        check_outputs(paths, tuple(map(str, program.files)), lost)
         for w in program.warnings:
             warn(w)
         graph = choose_graph(program, graph_name)
@@ -207,17 +209,3 @@ def _suspects(result: Result, own_rules: tuple[str, ...]) -> str:
     names = own or list(applied)
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return f"a rule must be false; {'of this file ' if own else ''}these were applied: {shown}"
-
-
-def _check_paths(outputs: list[str], inputs: tuple[str, ...]) -> None:
-    """An output must not overwrite another one, nor an input: that would lose its rules and comments."""
-    from tensat_dl.files import same_file
-
-    for i, path in enumerate(outputs):
-        if any(same_file(path, other) for other in outputs[:i]):
-            what = "standard output" if path == "-" else path
-            raise click.UsageError(f"two outputs cannot both go to {what}")
-        if path != "-" and any(same_file(path, other) for other in inputs):
-            raise click.UsageError(
-                f"{path} is an input, whose rules and comments would be lost: choose another name"
-            )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.check import check
@@ -10,9 +11,10 @@ from tensat_dl.extract.exact import improve
 from tensat_dl.extract.greedy import dag_greedy, tree_greedy
 from tensat_dl.extract.ilp import Cycles, solve_ilp
 from tensat_dl.extract.incumbent import Incumbent, first_incumbent, source_nodes
-from tensat_dl.extract.problem import Problem, from_egraph, prune
+from tensat_dl.extract.problem import Choice, Problem, from_egraph, prune
 from tensat_dl.extract.reduce import forced_bound
-from tensat_dl.extract.types import Extraction, ExtractionError, Limits, Progress
+from tensat_dl.extract.runners_up import kernels, runners_up
+from tensat_dl.extract.types import TOLERANCE, Extraction, ExtractionError, Limits, Progress
 from tensat_dl.ir.egraph import EGraph
 
 METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
@@ -22,6 +24,11 @@ _ILP: dict[str, Cycles] = {"ilp-real": "real", "ilp-int": "int", "ilp-none": "no
 #: The share of the work that goes into the older part of the e-graph.
 _EARLY_SHARE = 0.3
 
+#: The share of the time that the best answer may take where others are asked for as well, and the work that
+#: these get if the best one took less.
+_BEST_SHARE = 0.5
+_LEAST_WORK = 1_000_000.0
+
 
 def extract(
     egraph: EGraph,
@@ -29,6 +36,7 @@ def extract(
     limits: Limits | None = None,
     progress: Progress | None = None,
     early: int = 0,
+    n_best: int = 1,
 ) -> Extraction:
     """The cheapest acyclic choice of e-nodes for the roots of a priced e-graph, by one of `METHODS`.
 
@@ -36,14 +44,27 @@ def extract(
     what they can within the limits, and when the limits bind, or on Ctrl-C, return the best choice so far.
     ``progress`` is called with each better cost or bound. The exact method solves the part of the first ``early``
     e-classes first, and starts from that answer: an e-graph that has grown too large to be searched gives no worse
-    answer than what it grew from. Raises `ExtractionError`.
+    answer than what it grew from.
+
+    With ``n_best`` above 1, which is for the exact method, ``runners_up`` of the answer has the next cheapest
+    derivations, ``n_best`` - 1 if there are as many. They get about as much work again as the best answer took,
+    out of the same seconds. Their bound is that of the best: no derivation costs less. Raises `ExtractionError`.
     """
     if method not in METHODS:
         raise ExtractionError(f"unknown extraction method {method!r}: use one of {', '.join(METHODS)}")
+    if n_best < 1:
+        raise ExtractionError(f"n_best is {n_best}: it must be at least 1")
+    if n_best > 1 and method != "exact":
+        raise ExtractionError(f"only the exact method finds several answers, not {method}")
     start = time.perf_counter()
-    budget = Budget.of(limits or Limits())
+    limits = limits or Limits()
+    budget = Budget.of(limits)
+    work, deadline = budget.work, budget.deadline
+    if n_best > 1 and limits.seconds is not None:
+        budget.deadline = start + _BEST_SHARE * limits.seconds
     problem = from_egraph(egraph)
     preferred = source_nodes(egraph)
+    others: list[Choice] = []
     if method in ("greedy", "greedy-dag"):
         best = Incumbent(problem, progress)
         best.offer((tree_greedy if method == "greedy" else dag_greedy)(problem, preferred))
@@ -59,6 +80,10 @@ def extract(
                 solve_ilp(problem, _ILP[method], best, budget)
         except KeyboardInterrupt:
             budget.interrupted = True  # the incumbent and its bound stand
+    if n_best > 1 and not budget.interrupted:
+        budget.work = min(work, max(work - budget.work, _LEAST_WORK))
+        budget.deadline = deadline
+        others = runners_up(problem, kernels(egraph), best, n_best - 1, preferred, budget)
     extraction = Extraction(
         choices=best.choice,
         cost=best.cost,
@@ -68,8 +93,23 @@ def extract(
         seconds=time.perf_counter() - start,
         interrupted=budget.interrupted,
     )
-    check(egraph, extraction)
+    extraction = replace(extraction, runners_up=tuple(_other(extraction, problem, c) for c in others))
+    for found in (extraction, *extraction.runners_up):
+        check(egraph, found)
     return extraction
+
+
+def _other(best: Extraction, problem: Problem, choice: Choice) -> Extraction:
+    """A runner-up: what bounds the best answer bounds it, so one that is as cheap is optimal too."""
+    cost = problem.total(choice)
+    ties = best.status == "optimal" and cost * (1 - TOLERANCE) <= best.cost
+    return replace(
+        best,
+        choices=choice,
+        cost=cost,
+        bound=min(best.bound, cost),
+        status="optimal" if ties else "feasible",
+    )
 
 
 def _start_early(

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from tensat_dl.extract.types import Limits
 
-
-#: Stands for work without a limit, so that shares of it are numbers: thirty years.
-_MOST_WORK = 1e15
+#: Unlimited work: some 30 years. Shares of infinity, and what they leave of it, would be no numbers.
+_UNLIMITED = 1e15
 
 
 @dataclass(slots=True)
@@ -26,7 +25,10 @@ class Budget:
 
     @classmethod
     def of(cls, limits: Limits) -> Budget:
-        return cls(min(limits.work, _MOST_WORK), None if limits.seconds is None else time.perf_counter() + limits.seconds)
+        return cls(
+            min(limits.work, _UNLIMITED),
+            None if limits.seconds is None else time.perf_counter() + limits.seconds,
+        )
 
     def charge(self, work: float) -> None:
         self.work -= work

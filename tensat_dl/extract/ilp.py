@@ -77,7 +77,7 @@ def _refuse_cycles(problem: Problem) -> None:
     for component in strong_components(problem.nodes, problem.successors()):
         if len(component) > 1:
             raise CyclicEGraphError(
-                "ilp-none has no constraints against cycles, and this e-graph has some: e-class "
-                f"{min(component)} and {len(component) - 1} others can depend on one another. Extract "
-                "with exact, ilp-real or ilp-int"
+                "ilp-none has no constraints against cycles, and this e-graph has some: e-class {} and "
+                f"{len(component) - 1} others can depend on one another. Extract with exact, ilp-real or ilp-int",
+                min(component),
             )

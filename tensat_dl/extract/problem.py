@@ -9,7 +9,10 @@ from math import fsum
 import numpy as np
 
 from tensat_dl.extract.types import ExtractionError
-from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.egraph import BoolArray, EGraph, FloatArray
+
+#: Costs beyond these could not be added up, or not be scaled to what solvers take.
+LEAST_COST, MOST_COST = 1e-200, 1e200
 
 #: One e-node for each chosen e-class.
 Choice = dict[int, int]
@@ -54,10 +57,16 @@ class Problem:
         return fsum(self.cost[n] for n in choice.values())
 
 
+def _usable(cost: FloatArray) -> BoolArray:
+    usable: BoolArray = (cost >= LEAST_COST) & (cost <= MOST_COST)
+    return usable
+
+
 def from_egraph(egraph: EGraph) -> Problem:
     """The problem of a priced e-graph, without anything that cannot be part of an answer.
 
-    Raises `ExtractionError` for a cost that is negative or not finite and for a root without a derivation.
+    Raises `ExtractionError` for a cost that is negative, not finite or out of range, and for a root without a
+    derivation.
     """
     leaf = egraph.weights_only
     relevant = ~leaf[egraph.node_class]
@@ -67,6 +76,13 @@ def from_egraph(egraph: EGraph) -> Problem:
         raise ExtractionError(
             f"e-node {n} ({egraph.op[n]}) has cost {egraph.cost[n]}: "
             f"costs must be finite and not negative ({bad.size} such e-nodes)"
+        )
+    extreme = np.flatnonzero(relevant & (egraph.cost > 0) & ~_usable(egraph.cost))
+    if extreme.size:
+        n = int(extreme[0])
+        raise ExtractionError(
+            f"e-node {n} ({egraph.op[n]}) has cost {egraph.cost[n]}: costs other than 0 must be from {LEAST_COST:g} "
+            f"to {MOST_COST:g} ({extreme.size} such e-nodes)"
         )
     is_leaf = leaf.tolist()
     offsets = egraph.offsets.tolist()
@@ -87,8 +103,9 @@ def from_egraph(egraph: EGraph) -> Problem:
         derived = derivation(whole)
         missing = next(r for r in roots if r not in derived)
         raise ExtractionError(
-            f"root e-class {missing} has no finite derivation: each of its e-nodes needs, directly or "
-            "indirectly, an e-class that is empty or depends on itself"
+            "root e-class {} has no finite derivation: each of its e-nodes needs, directly or "
+            "indirectly, an e-class that is empty or depends on itself",
+            missing,
         )
     return pruned
 

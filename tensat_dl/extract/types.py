@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +17,19 @@ TOLERANCE = 1e-9
 
 
 class ExtractionError(ValueError):
-    """The e-graph cannot be extracted from: bad costs, roots without a derivation, or an unusable method."""
+    """The e-graph cannot be extracted from: bad costs, roots without a derivation, or an unusable method.
+
+    A message about an e-class is written with ``{}`` in its place, so that a file's name of it can stand there.
+    """
+
+    def __init__(self, message: str, eclass: int | None = None) -> None:
+        super().__init__(message if eclass is None else message.format(eclass))
+        self._message = message
+        self._eclass = eclass
+
+    def naming(self, classes: Sequence[str]) -> str:
+        """The message with an e-class called as in ``classes``, names by number."""
+        return str(self) if self._eclass is None else self._message.format(classes[self._eclass])
 
 
 class CyclicEGraphError(ExtractionError):
@@ -44,6 +56,7 @@ class Extraction:
     ``choices`` maps e-class to e-node. Classes computed from weights alone are leaves and are not in it.
     ``cost`` and ``bound`` are in milliseconds: no derivation of the roots costs less than ``bound``. A status
     of ``optimal`` means that the two agree within a relative 1e-9. ``interrupted`` tells of Ctrl-C.
+    ``runners_up`` are other derivations of the same roots, cheapest first, if any were asked for.
     """
 
     choices: dict[int, int]
@@ -53,6 +66,7 @@ class Extraction:
     method: str
     seconds: float
     interrupted: bool = False
+    runners_up: tuple[Extraction, ...] = ()
 
     @property
     def gap(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import fsum
 
 import numpy as np
@@ -67,6 +67,38 @@ def random_egraph(
     return egraph(specs, roots, starts[:classes], leaves)
 
 
+def wild_egraph(rng: random.Random) -> EGraph:
+    """Any small e-graph: cycles, e-nodes that need their own class, empty classes, roots that nothing derives."""
+    classes = rng.randint(1, 9)
+    choices = rng.choice(((0, 1), (0, 0, 1, 1, 2, 3.5), (1, 1.25, 1.5, 2.75), (0, 0.1, 0.2, 0.3, 1e-6, 1e6)))
+    back = rng.choice((0.0, 0.2, 0.4, 0.7))
+    specs: list[list[Spec]] = []
+    for c in range(classes):
+        nodes: list[Spec] = []
+        for _ in range(0 if rng.random() < 0.05 else rng.choice((1, 2, 2, 3, 4))):
+            above, below = range(c, classes), range(c)
+            kids = []
+            for _ in range(rng.choice((0, 1, 1, 2, 2, 3))):
+                part = above if rng.random() < back else below
+                kids.extend([rng.choice(part)] if part else [])
+            nodes.append((rng.choice(choices), kids))
+        specs.append(nodes)
+    roots = [classes - 1, *(rng.randrange(classes) for _ in range(rng.randint(0, 3)))]
+    leaves = [c for c in range(classes) if rng.random() < 0.1]
+    return egraph(specs, roots, weights_only=leaves)
+
+
+def tangled_egraph(rng: random.Random, classes: int) -> EGraph:
+    """A random e-graph in which every e-class can be had at a high price, or cheaply from others, in cycles."""
+    specs: list[list[Spec]] = []
+    for _ in range(classes):
+        cheap = [
+            (rng.choice((0, 1, 1, 2, 3)), rng.sample(range(classes), rng.randint(1, 2))) for _ in range(2)
+        ]
+        specs.append([(rng.choice((5, 6, 7, 8, 9)), []), *cheap])
+    return egraph(specs, rng.sample(range(classes), min(3, classes)))
+
+
 def layered_egraph(seed: int, classes: int, max_nodes: int = 4, back: float = 0.1, width: int = 6) -> EGraph:
     """A random e-graph whose derivations are long: only the lowest ``width`` classes have no children."""
     rng = random.Random(seed)
@@ -89,7 +121,28 @@ def layered_egraph(seed: int, classes: int, max_nodes: int = 4, back: float = 0.
 
 def brute_force(graph: EGraph) -> float | None:
     """The least cost of an acyclic derivation of the roots, by trying every choice; None if there is none."""
-    best: float | None = None
+    best = float("inf")
+
+    def hopeless(cost: float) -> bool:
+        return cost >= best
+
+    for choice in derivations(graph, hopeless):
+        best = price(graph, choice)
+    return None if best == float("inf") else best
+
+
+def price(graph: EGraph, choice: dict[int, int]) -> float:
+    return fsum(float(graph.cost[n]) for n in choice.values())
+
+
+def derivations(
+    graph: EGraph, hopeless: Callable[[float], bool] = lambda cost: False
+) -> Iterator[dict[int, int]]:
+    """Every acyclic derivation of the roots, without classes that it does not need.
+
+    What begins with choices of a cost that is ``hopeless`` is left out.
+    """
+    kids = [graph.children_of(n) for n in range(graph.num_nodes)]
 
     def needed(choice: dict[int, int]) -> int | None:
         """Some class that is needed and not chosen."""
@@ -102,32 +155,29 @@ def brute_force(graph: EGraph) -> float | None:
             seen.add(c)
             if c not in choice:
                 return c
-            stack.extend(graph.children_of(choice[c]))
+            stack.extend(kids[choice[c]])
         return None
 
     def cyclic(choice: dict[int, int]) -> bool:
         left = dict(choice)
         while True:
-            done = [c for c, n in left.items() if not any(d in left for d in graph.children_of(n))]
+            done = [c for c, n in left.items() if not any(d in left for d in kids[n])]
             if not done:
                 return bool(left)
             for c in done:
                 del left[c]
 
-    def explore(choice: dict[int, int]) -> None:
-        nonlocal best
-        cost = fsum(float(graph.cost[n]) for n in choice.values())
-        if best is not None and cost >= best:
+    def explore(choice: dict[int, int]) -> Iterator[dict[int, int]]:
+        if hopeless(price(graph, choice)):
             return
         c = needed(choice)
         if c is None:
-            best = cost
+            yield dict(choice)
             return
         for n in graph.nodes_of(c):
             choice[c] = n
             if not cyclic(choice):
-                explore(choice)
+                yield from explore(choice)
             del choice[c]
 
-    explore({})
-    return best
+    yield from explore({})

@@ -20,6 +20,15 @@ def test_bad_costs(cost: float) -> None:
     assert extract(free).cost == 1.0
 
 
+@pytest.mark.parametrize("cost", [1e-310, 1e308])
+def test_costs_out_of_range(cost: float) -> None:
+    message = (
+        r"e-node 1 \(op1\) has cost .*: costs other than 0 must be from 1e-200 to 1e\+200 \(2 such e-nodes\)"
+    )
+    with pytest.raises(ExtractionError, match=message):
+        extract(egraph([[(0.0, []), (cost, [])], [(cost, [0])]], [1]))
+
+
 def test_unpriced() -> None:
     graph = dataclasses.replace(egraph([[(0.0, [])]], [0]), cost=np.full(1, np.nan))
     with pytest.raises(ValueError, match="has cost nan"):
@@ -32,6 +41,13 @@ def test_no_derivation(method: str) -> None:
         extract(egraph([[(1.0, [1])], [(1.0, [0])]], [0]), method)
     with pytest.raises(ExtractionError, match="root e-class 1 has no finite derivation"):
         extract(egraph([[(1.0, [])], []], [0, 1]), method)
+
+
+def test_messages_can_name_e_classes() -> None:
+    with pytest.raises(ExtractionError, match="root e-class 0 has") as raised:
+        extract(egraph([[(1.0, [0])]], [0]))
+    assert raised.value.naming(["{x}"]).startswith("root e-class {x} has no finite derivation: ")
+    assert ExtractionError("as {it} is").naming([]) == "as {it} is"
 
 
 def test_unknown_method() -> None:

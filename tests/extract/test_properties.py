@@ -1,0 +1,182 @@
+"""The exact method on thousands of random e-graphs, against every choice and against the paper's program.
+
+Small e-graphs are mostly solved by reductions, which would hide a fault of what comes after them. So there are
+e-graphs made to need the rest, runs without the strongest reductions, and a count of what really ran.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+from pyscipopt.scip import PY_SCIP_RESULT as SCIP_RESULT
+
+from tensat_dl.extract import api, exact, mip, reduce
+from tensat_dl.extract.api import extract
+from tensat_dl.extract.budget import Budget
+from tensat_dl.extract.formulation import formulate
+from tensat_dl.extract.incumbent import Incumbent
+from tensat_dl.extract.loops import LoopSeparator
+from tensat_dl.extract.problem import Problem, derivation
+from tensat_dl.extract.types import Extraction, ExtractionError, Limits
+from tensat_dl.ir.egraph import EGraph
+
+from .builders import brute_force, layered_egraph, random_egraph, tangled_egraph, wild_egraph
+
+
+def wild(seeds: Iterable[int]) -> Iterator[EGraph]:
+    return (wild_egraph(random.Random(seed)) for seed in seeds)
+
+
+def tangled(seeds: Iterable[int]) -> Iterator[EGraph]:
+    return (tangled_egraph(random.Random(seed), 7 + seed % 3) for seed in seeds)
+
+
+def solve(graph: EGraph) -> Extraction:
+    found = extract(graph)
+    assert found.status == "optimal"
+    assert found.bound == found.cost
+    return found
+
+
+def agree(graphs: Iterable[EGraph]) -> int:
+    """Compares with brute force; the number of e-graphs whose roots have a derivation."""
+    derived = 0
+    for graph in graphs:
+        expected = brute_force(graph)
+        if expected is None:
+            with pytest.raises(ExtractionError, match="has no finite derivation"):
+                extract(graph)
+        else:
+            assert solve(graph).cost == pytest.approx(expected, rel=1e-9, abs=1e-12)
+            derived += 1
+    return derived
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_any_small_e_graph(block: int) -> None:
+    assert 40 < agree(wild(range(100 * block, 100 * block + 100))) < 95
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_small_e_graphs_with_many_cycles(block: int) -> None:
+    agree(tangled(range(100 * block, 100 * block + 100)))
+
+
+@pytest.fixture
+def weak(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hardly any reductions and a bad start: the relaxation and the integer program have to do the work."""
+
+    def first(problem: Problem, *_: object) -> Incumbent:
+        best = Incumbent(problem)
+        best.offer(derivation(problem))
+        return best
+
+    monkeypatch.setattr(reduce, "_undominated", lambda problem, c, candidates, *_: candidates)
+    monkeypatch.setattr(reduce, "_drop_expensive", lambda *_: None)
+    monkeypatch.setattr(api, "first_incumbent", first)
+
+
+@pytest.mark.usefixtures("weak")
+@pytest.mark.parametrize("graphs", [wild, tangled])
+def test_small_e_graphs_by_the_solver_alone(graphs: Callable[[Iterable[int]], Iterator[EGraph]]) -> None:
+    agree(graphs(range(5_000, 5_500)))
+
+
+def watch(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, seen: Callable[..., dict[str, bool]]
+) -> Counter[str]:
+    """Counts the calls of a function by what ``seen`` makes of its arguments and its result."""
+    ran: Counter[str] = Counter()
+    original = getattr(owner, name)
+
+    def watched(*args: object) -> object:
+        result = original(*args)
+        ran.update(what for what, happened in seen(args, result).items() if happened)
+        return result
+
+    monkeypatch.setattr(owner, name, watched)
+    return ran
+
+
+def solver_alone(problem: Problem, best: Incumbent, preferred: frozenset[int], budget: Budget) -> None:
+    """The integer program without any loop cuts at its start."""
+    reduced = reduce.reduce(problem, best.cost, preferred)
+    if reduced is None:
+        best.prove(best.cost)
+    else:
+        form = formulate(reduced)
+        mip.solve_mip(form, LoopSeparator(form), [], best, budget)
+
+
+@pytest.mark.usefixtures("weak")
+@pytest.mark.parametrize("separating", [True, False])
+def test_small_e_graphs_by_the_integer_program_alone(
+    separating: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without cuts for its relaxations, what it cuts off are integral points with a cycle."""
+    monkeypatch.setattr(api, "improve", solver_alone)
+    if not separating:
+        monkeypatch.setattr(mip._LoopHandler, "conssepalp", lambda *_: {"result": SCIP_RESULT.DIDNOTFIND})
+    enforced = watch(
+        *(monkeypatch, mip._LoopHandler, "_enforce"),
+        lambda _, done: {"cut": done["result"] == SCIP_RESULT.CONSADDED},
+    )
+    agree(tangled(range(6_000, 6_150)))
+    agree(wild(range(6_000, 6_150)))
+    assert separating or enforced["cut"]
+
+
+@pytest.mark.parametrize(
+    ("make", "count"),
+    [
+        (lambda rng: layered_egraph(rng.randrange(10**6), 30, back=rng.choice((0.0, 0.1, 0.3))), 100),
+        (lambda rng: random_egraph(rng, 40, 4, 0.3), 60),
+        (lambda rng: tangled_egraph(rng, 12), 40),
+    ],
+    ids=["layered", "random", "tangled"],
+)
+def test_medium_e_graphs_by_the_papers_program(make: Callable[[random.Random], EGraph], count: int) -> None:
+    for seed in range(count):
+        graph = make(random.Random(seed))
+        found, paper = solve(graph), extract(graph, "ilp-int", Limits(work=1e9))
+        assert paper.status == "optimal"
+        assert found.cost == pytest.approx(paper.cost, rel=1e-8)
+
+
+def test_every_stage_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the comparisons above are worth: none of the steps was idle on e-graphs like theirs."""
+
+    def size(nodes: Iterable[Iterable[int]]) -> int:
+        return sum(len(list(ns)) for ns in nodes)
+
+    separated = watch(monkeypatch, exact, "_relax", lambda _, done: {"cuts": bool(done[1])})
+    solved = watch(
+        *(monkeypatch, exact, "_solve_apart"), lambda _, union: {"apart": union, "together": not union}
+    )
+    fixed = watch(
+        *(monkeypatch, exact, "prune"),
+        lambda args, _: {"fewer": size(args[1].values()) < size(args[0].nodes.values())},
+    )
+    tried = watch(monkeypatch, exact, "solve_mip", lambda *_: {"mip": True})
+    checked = watch(
+        *(monkeypatch, mip._LoopHandler, "conscheck"),
+        lambda _, done: {"cyclic": done["result"] == SCIP_RESULT.INFEASIBLE},
+    )
+    cut = watch(
+        *(monkeypatch, mip._LoopHandler, "conssepalp"),
+        lambda _, done: {"cuts": done["result"] == SCIP_RESULT.SEPARATED},
+    )
+    agree(tangled(range(300)))
+    for counts, what, least in [
+        (separated, "cuts", 50),
+        (solved, "apart", 2),
+        (solved, "together", 10),
+        (fixed, "fewer", 10),
+        (tried, "mip", 10),
+        (checked, "cyclic", 1),
+        (cut, "cuts", 1),
+    ]:
+        assert counts[what] >= least, (what, counts)
