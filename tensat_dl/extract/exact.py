@@ -11,7 +11,7 @@ from tensat_dl.extract.decompose import Answer, by_number, by_position, pieces, 
 from tensat_dl.extract.formulation import Formulation, Row, Vector, formulate
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
-from tensat_dl.extract.loops import LoopSeparator
+from tensat_dl.extract.loops import MIN_VIOLATION, LoopSeparator
 from tensat_dl.extract.mip import guided_greedy, solve_mip
 from tensat_dl.extract.problem import Choice, Problem, prune, topological
 from tensat_dl.extract.reduce import Reduced, forced_bound, reduce
@@ -34,6 +34,9 @@ _MIN_PROGRESS = 0.01
 _LARGE = 300
 _ATTEMPT_SHARE = 0.15
 _SEARCH_SHARE = 0.6
+
+#: Where cuts are looked for, as weights of the inner point. The search for cuts draws at random: the last ones try again.
+_INWARD = (0.7, 0.35, 0.0, 0.0, 0.0)
 
 #: Cuts with less slack than this in the last relaxation go into the integer program.
 _TIGHT = 1e-6
@@ -157,6 +160,7 @@ def _relax(
     relaxation = Relaxation(form)
     relaxed = None
     cuts: list[Row] = []
+    inner: Vector | None = None
     share = budget.take(_RELAXATION_SHARE)
     history: list[float] = []
     while (found := relaxation.solve(share)) is not None:
@@ -167,7 +171,8 @@ def _relax(
         if best.proven or separator.acyclic or _stalled(history, best.cost):
             break
         share.charge(_WORK_PER_ROUND_AND_COLUMN * len(form.cost))
-        violated = separator.separate(relaxed.x, 500)
+        inner = relaxed.x if inner is None else (inner + relaxed.x) / 2
+        violated = _violated(separator, relaxed.x, inner)
         if not violated:
             break
         cuts.extend(violated)
@@ -175,6 +180,20 @@ def _relax(
     budget.give_back(share)
     tight = [] if relaxed is None else [cut for cut in cuts if _activity(cut, relaxed.x) > cut.upper - _TIGHT]
     return relaxed, tight
+
+
+def _violated(separator: LoopSeparator, x: Vector, inner: Vector) -> list[Row]:
+    """Loop cuts that a solution of the relaxation violates, looked for on the way to it from further inside.
+
+    A vertex is cut off by many weak cuts; one that is violated in the direction of the ``inner`` point, an average
+    of the solutions so far, goes deeper (in-out separation, Ben-Ameur and Neto 2007, Fischetti and Salvagnin 2010).
+    """
+    for weight in _INWARD:
+        cuts = separator.separate(weight * inner + (1 - weight) * x, 500)
+        violated = [cut for cut in cuts if _activity(cut, x) > cut.upper + MIN_VIOLATION]
+        if violated:
+            return violated
+    return []
 
 
 def _activity(row: Row, x: Vector) -> float:

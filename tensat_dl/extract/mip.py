@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from pyscipopt import Conshdlr, Heur
+from pyscipopt import SCIP_PARAMSETTING, Conshdlr, Heur
 from pyscipopt.scip import PY_SCIP_HEURTIMING as SCIP_HEURTIMING
 from pyscipopt.scip import PY_SCIP_RESULT as SCIP_RESULT
 
@@ -50,8 +50,7 @@ def solve_mip(
     for row in [*form.rows, *cuts]:
         model.addCons(constraint(columns, row))
     model.setObjlimit(_SCALE * (1 - TOLERANCE))
-    model.setParam("separating/gomory/freq", -1)  # dense rows, which make each later iteration slower
-    model.setParam("misc/usesymmetry", 0)  # it does not see the loop handler
+    model.setHeuristics(SCIP_PARAMSETTING.OFF)  # choices come from greedy extraction and from the search
     model.includeHeur(
         _GreedyHeuristic(form, columns, best, scale, watch),
         "greedydag",
@@ -62,6 +61,8 @@ def solve_mip(
         usessubscip=False,
     )
     if not separator.acyclic:
+        model.setParam("separating/gomory/freq", -1)  # dense rows, which make each later iteration slower
+        model.setParam("misc/usesymmetry", 0)  # it does not see the loop handler
         handler = _LoopHandler(form, separator, columns, watch)
         model.includeConshdlr(
             handler,
