@@ -29,14 +29,16 @@ _RELAXATION_SHARE = 0.3
 _PATIENCE = 80
 _MIN_PROGRESS = 0.01
 
-#: For problems of more e-nodes the integer program is first only tried, with this share of what is left, and
-#: then there is a search, with that share.
+#: For problems of more e-nodes the integer program and the search for a better choice take turns, with these shares of
+#: what is left: at first, doubled where neither helped, and last.
 _LARGE = 300
-_ATTEMPT_SHARE = 0.15
-_SEARCH_SHARE = 0.6
+_FIRST_EFFORT = 0.03
+_LAST_EFFORT = 0.25
 
-#: Where cuts are looked for, as weights of the inner point. The search for cuts draws at random: the last ones try again.
-_INWARD = (0.7, 0.35, 0.0, 0.0, 0.0)
+#: How far the inner point moves to each solution of the relaxation, and where cuts are looked for between the two, as
+#: weights of the inner point. The search for cuts draws at random: the last ones try again.
+_INNER_STEP = 0.1
+_INWARD = (0.5, 0.25, 0.0, 0.0, 0.0)
 
 #: Cuts with less slack than this in the last relaxation go into the integer program.
 _TIGHT = 1e-6
@@ -50,8 +52,8 @@ def improve(
 ) -> None:
     """Makes the incumbent as cheap, and its bound as high, as the budget allows.
 
-    With ``searching`` a large problem that the relaxation leaves open is searched by neighbourhoods first,
-    each a small problem for this same function.
+    With ``searching`` a large problem that the relaxation leaves open is searched by neighbourhoods in turn with the
+    integer program, each neighbourhood a small problem for this same function.
     """
 
     def solve(part: Problem, answer: Incumbent, share: Budget) -> bool:
@@ -61,6 +63,7 @@ def improve(
     reduced = reduce(problem, best.cost, preferred)
     base = reduced
     together = False
+    effort, seed = _FIRST_EFFORT, 0
     while base is not None and reduced is not None:
         best.prove(reduced.bound)
         if budget.exhausted:
@@ -80,17 +83,20 @@ def improve(
         if smaller.problem.num_nodes < _SHRINK * reduced.problem.num_nodes:
             reduced = smaller
             continue
-        if searching and smaller.problem.num_nodes > _LARGE:
-            searching = False
-            if relaxed is not None and _attempt(form, separator, cuts, best, budget):
+        known = best.cost
+        while searching and smaller.problem.num_nodes > _LARGE and effort <= _LAST_EFFORT:
+            if relaxed is not None and _attempt(form, separator, cuts, best, budget, effort):
                 return
-            cost = best.cost
-            share = budget.take(1.0 if relaxed is None else _SEARCH_SHARE)
-            search(base.problem, best, share, solve)
+            share = budget.take(1.0 if relaxed is None else effort)
+            search(base.problem, best, share, solve, seed)
             budget.give_back(share)
-            if relaxed is not None and best.cost < cost:
-                reduced = _fix(reduced, form, relaxed, best, preferred)
-                continue
+            seed += 1
+            if best.cost < known:
+                break
+            effort *= 2
+        if relaxed is not None and best.cost < known:  # with a cheaper choice more e-nodes can go
+            reduced = _fix(reduced, form, relaxed, best, preferred)
+            continue
         if relaxed is not None:
             solve_mip(form, separator, cuts, best, budget)
         return
@@ -98,10 +104,15 @@ def improve(
 
 
 def _attempt(
-    form: Formulation, separator: LoopSeparator, cuts: list[Row], best: Incumbent, budget: Budget
+    form: Formulation,
+    separator: LoopSeparator,
+    cuts: list[Row],
+    best: Incumbent,
+    budget: Budget,
+    effort: float,
 ) -> bool:
     """Tries the integer program for a while: many are easy once the cuts are in."""
-    share = budget.take(_ATTEMPT_SHARE)
+    share = budget.take(effort)
     solve_mip(form, separator, cuts, best, share)
     budget.give_back(share)
     return best.proven
@@ -171,7 +182,7 @@ def _relax(
         if best.proven or separator.acyclic or _stalled(history, best.cost):
             break
         share.charge(_WORK_PER_ROUND_AND_COLUMN * len(form.cost))
-        inner = relaxed.x if inner is None else (inner + relaxed.x) / 2
+        inner = relaxed.x if inner is None else inner + _INNER_STEP * (relaxed.x - inner)
         violated = _violated(separator, relaxed.x, inner)
         if not violated:
             break

@@ -36,9 +36,9 @@ _WORK_PER_STEP = 15_000.0
 Solver = Callable[[Problem, Incumbent, Budget], bool]
 
 
-def search(problem: Problem, best: Incumbent, budget: Budget, solver: Solver) -> None:
+def search(problem: Problem, best: Incumbent, budget: Budget, solver: Solver, seed: int = 0) -> None:
     """Improves the incumbent until nothing is found any more or the budget is used up."""
-    rng = random.Random(0)
+    rng = random.Random(seed)
     state = _State.of(problem, best.choice)
     around = _neighbours(problem)
     size = _FIRST_SIZE
