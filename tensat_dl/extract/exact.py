@@ -29,7 +29,7 @@ _RELAXATION_SHARE = 0.3
 _PATIENCE = 80
 _MIN_PROGRESS = 0.01
 
-#: For problems of more e-nodes the integer program and the search for a better choice take turns, with these shares of
+#: For problems of more e-nodes the integer program and the search for a better choice take turns with these shares of
 #: what is left: at first, doubled where neither helped, and last.
 _LARGE = 300
 _FIRST_EFFORT = 0.03

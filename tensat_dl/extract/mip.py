@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from pyscipopt import SCIP_PARAMSETTING, Conshdlr, Heur
+from pyscipopt import Conshdlr, Heur
 from pyscipopt.scip import PY_SCIP_HEURTIMING as SCIP_HEURTIMING
+from pyscipopt.scip import PY_SCIP_PARAMSETTING as SCIP_PARAMSETTING
 from pyscipopt.scip import PY_SCIP_RESULT as SCIP_RESULT
 
 from tensat_dl.extract.budget import Budget
