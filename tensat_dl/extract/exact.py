@@ -23,7 +23,7 @@ from tensat_dl.extract.types import TOLERANCE
 _WORK_PER_ROUND_AND_COLUMN = 8.0
 
 #: Work on the relaxation, as a share of what is left.
-_RELAXATION_SHARE = 0.3
+_RELAXATION_SHARE = 0.5
 
 #: The relaxation is left when this many rounds of cuts close less than this share of the gap.
 _PATIENCE = 80
@@ -83,6 +83,8 @@ def improve(
         if smaller.problem.num_nodes < _SHRINK * reduced.problem.num_nodes:
             reduced = smaller
             continue
+        if separator.acyclic:  # plain integer programs are what SCIP is best at
+            effort = max(effort, _LAST_EFFORT)
         known = best.cost
         while searching and smaller.problem.num_nodes > _LARGE and effort <= _LAST_EFFORT:
             if relaxed is not None and _attempt(form, separator, cuts, best, budget, effort):
