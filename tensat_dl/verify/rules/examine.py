@@ -1,0 +1,135 @@
+"""Tests one rule: on instances of it, and on such as only the rule without one of its conditions would have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.lang.walk import calls_of
+from tensat_dl.ops.compose import semantics_of
+from tensat_dl.ops.semantics.types import Semantics
+from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import Inference
+from tensat_dl.verify.rules.comparison import Exact, compare_exactly
+from tensat_dl.verify.rules.counterexample import counterexample, smallest
+from tensat_dl.verify.rules.instance import Instance
+from tensat_dl.verify.rules.rounding import rounds_alike
+from tensat_dl.verify.rules.sampling import Sampler
+from tensat_dl.verify.rules.verdict import Counterexample, Rounding, Verdict
+
+#: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
+INSTANCES = 24
+PATIENCE = 150
+#: The same for a rule without one of its conditions: the first that fails is enough.
+WEAKER_INSTANCES = 30
+WEAKER_PATIENCE = 30
+#: How many more instances are looked at to find a small one whose sides differ.
+MORE = 60
+#: On how many instances rounding is observed.
+ROUNDED = 12
+#: What a condition may ask for that says where a rule pays, not where it is true.
+ABOUT_COST = frozenset(("weight", "start", "factors"))
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Tests rules over one table of operators."""
+
+    ops: OpTable
+    seed: int = 0
+    infer: Inference = field(init=False)
+    semantics: Mapping[str, Semantics] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "infer", Inference(self.ops))
+        object.__setattr__(self, "semantics", semantics_of(self.ops))
+
+    def verdict(self, rule: RewriteRule) -> Verdict:
+        """What instances show of a rule."""
+        opaque = self._opaque(rule)
+        weakest: Exact | None = None
+        found: list[Instance] = []
+        for frame, values, instance in Sampler(rule, self.infer, self.seed).several(INSTANCES, PATIENCE):
+            exact = self._compare(instance, len(found))
+            if exact.status == "different" and not opaque:
+                small = smallest(frame, values, instance, self._differs, self.seed)
+                return Verdict(
+                    rule.name, "refuted", len(found) + 1, counterexample=self._counterexample(small, instance)
+                )
+            if exact.status != "equal":
+                return Verdict(rule.name, "assumed", reason=_assumption(opaque, exact))
+            found.append(instance)
+            weakest = exact if weakest is None else _weaker(weakest, exact)
+        if weakest is None:
+            return Verdict(rule.name, "vacuous", reason=self._never(rule))
+        return Verdict(
+            rule.name,
+            "tested",
+            len(found),
+            weakest.log2_error,
+            weakest.reason,
+            self._rounding(found),
+            unneeded=tuple(self._unneeded(rule)),
+        )
+
+    def failing(self, rule: RewriteRule, without: int) -> Instance | None:
+        """An instance, of those that only the rule without one condition has, whose sides differ."""
+        for number, (_, _, instance) in enumerate(self._weaker(rule, without)):
+            if self._compare(instance, number).status == "different":
+                return instance
+        return None
+
+    def _weaker(self, rule: RewriteRule, without: int) -> Iterator[tuple[object, object, Instance]]:
+        sampler = Sampler(rule, self.infer, self.seed, (without,))
+        return sampler.several(WEAKER_INSTANCES, WEAKER_PATIENCE)
+
+    def _unneeded(self, rule: RewriteRule) -> Iterator[str]:
+        """The conditions without which nothing fails, those about costs excepted."""
+        for i, condition in enumerate(rule.conditions):
+            if not any(call.fn in ABOUT_COST for call in calls_of(condition)) and self.failing(rule, i) is None:
+                yield " ".join(condition.span.text.split())
+
+    def _compare(self, instance: Instance, number: int) -> Exact:
+        return compare_exactly(instance.before, instance.after, self.ops, self.seed + number)
+
+    def _differs(self, instance: Instance) -> bool:
+        return self._compare(instance, 0).status == "different"
+
+    def _counterexample(self, small: Instance, first: Instance) -> Counterexample | None:
+        return counterexample(small, self.ops, self.semantics, self.seed) or counterexample(
+            first, self.ops, self.semantics, self.seed
+        )
+
+    def _rounding(self, instances: list[Instance]) -> Rounding:
+        alike = [rounds_alike(i, self.semantics, self.seed) for i in instances[:ROUNDED]]
+        return "reassociating" if False in alike else "exact"
+
+    def _opaque(self, rule: RewriteRule) -> tuple[str, ...]:
+        nodes = (*rule.source.nodes, *rule.target.nodes)
+        return tuple(dict.fromkeys(n.op for n in nodes if self.ops[n.op].opaque))
+
+    def _never(self, rule: RewriteRule) -> str:
+        """Why no instance was found: the conditions without any one of which there are some."""
+        needed = [
+            f"`{' '.join(c.span.text.split())}`"
+            for i, c in enumerate(rule.conditions)
+            if next(self._weaker(rule, i), None) is not None
+        ]
+        if needed:
+            return f"no instance meets its conditions: there are some without {' or without '.join(needed)}"
+        return "its two sides never have equal types" if not rule.conditions else "no instance meets its conditions"
+
+
+def _weaker(a: Exact, b: Exact) -> Exact:
+    """The one that says less: no bound, or a larger one."""
+    if a.log2_error is None or b.log2_error is None:
+        return a if a.log2_error is None else b
+    return a if a.log2_error >= b.log2_error else b
+
+
+def _assumption(opaque: tuple[str, ...], exact: Exact) -> str:
+    if not opaque:
+        return f"it can't be tested: {exact.reason}"
+    names = ", ".join(f"`{op}`" for op in opaque)
+    return f"this law of {names}, of which only types are known"
