@@ -42,21 +42,21 @@ def smallest(
 ) -> Instance:
     """An instance of the same ranks, as small as is found, whose sides still differ."""
     rng = random.Random(seed)
-    best = _size(instance)
+    best = size(instance)
     failures = 0
     for _ in range(TRIES):
         if failures == PATIENCE:
             break
         failures += 1
         found = frame.smaller(values, rng)
-        if found is None or _size(found[1]) >= best or not differs(found[1]):
+        if found is None or size(found[1]) >= best or not differs(found[1]):
             continue
         values, instance = found
-        best, failures = _size(instance), 0
+        best, failures = size(instance), 0
     return instance
 
 
-def _size(instance: Instance) -> tuple[int, int, int, int]:
+def size(instance: Instance) -> tuple[int, int, int, int]:
     """What is smaller is better: elements, then attributes, then members."""
     attrs = instance.assignment.attrs.values()
     numbers = [abs(x) for a in attrs for x in (a if isinstance(a, tuple) else (a,)) if isinstance(x, int)]

@@ -11,11 +11,12 @@ from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.semantics.types import Semantics
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
-from tensat_dl.verify.rules.comparison import Exact, compare_exactly
-from tensat_dl.verify.rules.counterexample import counterexample, smallest
+from tensat_dl.verify.exact import Exact, compare_exactly
+from tensat_dl.verify.rule_types import check_rule_types
+from tensat_dl.verify.rules.counterexample import counterexample, size, smallest
 from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.rounding import rounds_alike
-from tensat_dl.verify.rules.sampling import Sampler
+from tensat_dl.verify.rules.sampling import Draw, Sampler
 from tensat_dl.verify.rules.verdict import Counterexample, Rounding, Verdict
 
 #: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
@@ -24,8 +25,9 @@ PATIENCE = 150
 #: The same for a rule without one of its conditions: the first that fails is enough.
 WEAKER_INSTANCES = 30
 WEAKER_PATIENCE = 30
-#: How many more instances are looked at to find a small one whose sides differ.
+#: How many more instances are looked at to find a small one whose sides differ, and how many are made smaller.
 MORE = 60
+SHRUNK = 4
 #: On how many instances rounding is observed.
 ROUNDED = 12
 #: What a condition may ask for that says where a rule pays, not where it is true.
@@ -46,49 +48,56 @@ class Examiner:
         object.__setattr__(self, "semantics", semantics_of(self.ops))
 
     def verdict(self, rule: RewriteRule) -> Verdict:
-        """What instances show of a rule."""
+        """What instances show of a rule. One that can't be compiled is vacuous, and the reason says so."""
+        problems = check_rule_types(rule, self.ops)
+        if problems:
+            return Verdict(rule.name, "vacuous", reason=problems[0].message)
         opaque = self._opaque(rule)
-        weakest: Exact | None = None
         found: list[Instance] = []
-        for frame, values, instance in Sampler(rule, self.infer, self.seed).several(INSTANCES, PATIENCE):
-            exact = self._compare(instance, len(found))
+        results: list[Exact] = []
+        drawn = Sampler(rule, self.infer, self.seed).several(INSTANCES, PATIENCE)
+        for number, (frame, values, instance) in enumerate(drawn):
+            exact = self._compare(instance, number)
             if exact.status == "different" and not opaque:
-                small = smallest(frame, values, instance, self._differs, self.seed)
-                return Verdict(
-                    rule.name, "refuted", len(found) + 1, counterexample=self._counterexample(small, instance)
-                )
+                worst = self._smallest_failing(rule, (frame, values, instance))
+                return Verdict(rule.name, "refuted", number + 1, counterexample=worst)
             if exact.status != "equal":
                 return Verdict(rule.name, "assumed", reason=_assumption(opaque, exact))
             found.append(instance)
-            weakest = exact if weakest is None else _weaker(weakest, exact)
-        if weakest is None:
+            results.append(exact)
+        if not found:
             return Verdict(rule.name, "vacuous", reason=self._never(rule))
+        bounds = [x.log2_error for x in results if x.log2_error is not None]
         return Verdict(
             rule.name,
             "tested",
             len(found),
-            weakest.log2_error,
-            weakest.reason,
+            len(bounds),
+            max(bounds, default=None),
+            next((x.reason for x in results if x.log2_error is None), ""),
             self._rounding(found),
             unneeded=tuple(self._unneeded(rule)),
         )
 
-    def failing(self, rule: RewriteRule, without: int) -> Instance | None:
-        """An instance, of those that only the rule without one condition has, whose sides differ."""
-        for number, (_, _, instance) in enumerate(self._weaker(rule, without)):
-            if self._compare(instance, number).status == "different":
-                return instance
-        return None
-
-    def _weaker(self, rule: RewriteRule, without: int) -> Iterator[tuple[object, object, Instance]]:
+    def _weaker(self, rule: RewriteRule, without: int) -> Iterator[Draw]:
         sampler = Sampler(rule, self.infer, self.seed, (without,))
         return sampler.several(WEAKER_INSTANCES, WEAKER_PATIENCE)
 
     def _unneeded(self, rule: RewriteRule) -> Iterator[str]:
         """The conditions without which nothing fails, those about costs excepted."""
         for i, condition in enumerate(rule.conditions):
-            if not any(call.fn in ABOUT_COST for call in calls_of(condition)) and self.failing(rule, i) is None:
-                yield " ".join(condition.span.text.split())
+            if any(call.fn in ABOUT_COST for call in calls_of(condition)):
+                continue
+            compared = 0
+            for compared, (_, _, instance) in enumerate(self._weaker(rule, i), start=1):
+                if self._compare(instance, compared).status == "different":
+                    break
+            else:
+                text = f"`{' '.join(condition.span.text.split())}`"
+                if compared:
+                    yield f"{text}: the rule is true without it, on {compared} instances"
+                else:
+                    yield f"{text}: nothing was found that only the rule without it applies to"
 
     def _compare(self, instance: Instance, number: int) -> Exact:
         return compare_exactly(instance.before, instance.after, self.ops, self.seed + number)
@@ -96,10 +105,19 @@ class Examiner:
     def _differs(self, instance: Instance) -> bool:
         return self._compare(instance, 0).status == "different"
 
-    def _counterexample(self, small: Instance, first: Instance) -> Counterexample | None:
-        return counterexample(small, self.ops, self.semantics, self.seed) or counterexample(
-            first, self.ops, self.semantics, self.seed
-        )
+    def _smallest_failing(self, rule: RewriteRule, first: Draw) -> Counterexample | None:
+        """A small counterexample, the smallest of several that are found from other instances."""
+        failing = [first]
+        for draw in Sampler(rule, self.infer, self.seed + 1).several(MORE, PATIENCE):
+            if self._differs(draw[2]):
+                failing.append(draw)
+        failing.sort(key=lambda draw: size(draw[2]))
+        small = [smallest(*draw, self._differs, self.seed) for draw in failing[:SHRUNK]]
+        for instance in sorted([*small, first[2]], key=size):
+            found = counterexample(instance, self.ops, self.semantics, self.seed)
+            if found is not None:
+                return found
+        return None
 
     def _rounding(self, instances: list[Instance]) -> Rounding:
         alike = [rounds_alike(i, self.semantics, self.seed) for i in instances[:ROUNDED]]
@@ -119,13 +137,6 @@ class Examiner:
         if needed:
             return f"no instance meets its conditions: there are some without {' or without '.join(needed)}"
         return "its two sides never have equal types" if not rule.conditions else "no instance meets its conditions"
-
-
-def _weaker(a: Exact, b: Exact) -> Exact:
-    """The one that says less: no bound, or a larger one."""
-    if a.log2_error is None or b.log2_error is None:
-        return a if a.log2_error is None else b
-    return a if a.log2_error >= b.log2_error else b
 
 
 def _assumption(opaque: tuple[str, ...], exact: Exact) -> str:

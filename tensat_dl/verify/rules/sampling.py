@@ -28,6 +28,10 @@ LIMIT = 400
 AT_ONCE = 3
 
 
+#: An instance, with the ranks and the solution that it is made of.
+Draw = tuple["Frame", Values, Instance]
+
+
 class Sampler:
     """Draws instances of a rule. ``without`` are the positions of conditions that are left out; then at least one of
     those is false, so that the instances are such as only the weaker rule has."""
@@ -43,7 +47,7 @@ class Sampler:
         self._frame: Frame | None = None
         self._left = 0
 
-    def draw(self) -> tuple[Frame, Values, Instance] | None:
+    def draw(self) -> Draw | None:
         """One attempt at an instance, with where it is from."""
         if self._left == 0 or self._frame is None:
             form = self._rng.choice(self._forms)
@@ -62,7 +66,7 @@ class Sampler:
         found = frame.instance(values)
         return None if found is None else (frame, values, found)
 
-    def several(self, count: int, patience: int) -> Iterator[tuple[Frame, Values, Instance]]:
+    def several(self, count: int, patience: int) -> Iterator[Draw]:
         """Up to ``count`` different instances, until so many attempts in a row have found no new one."""
         seen: set[str] = set()
         failures = 0

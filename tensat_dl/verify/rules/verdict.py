@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal
 
 Status = Literal["derived", "tested", "assumed", "refuted", "vacuous"]
@@ -58,15 +59,16 @@ class Counterexample:
 class Verdict:
     """What is known of one rule, read in one direction.
 
-    ``instances`` is how many concrete graphs support it. ``log2_error``: a rule that is false at any of them would
-    have been found out but with probability 2^log2_error at most; None where no bound can be stated, and ``reason``
-    says why. ``reason`` also says what is assumed, or why a rule is vacuous. ``rules`` are those that it is derived
+    ``instances`` is how many concrete graphs support it, and ``bounded`` how many of these with a bound: a rule that
+    is false at any of them would have passed with probability 2^log2_error at most. ``reason`` says why there is no
+    bound for the others; or what is assumed; or why a rule is vacuous. ``rules`` are those that it is derived
     from. ``unneeded`` are conditions without which nothing failed: they are redundant, or nothing tested them.
     """
 
     rule: str
     status: Status
     instances: int = 0
+    bounded: int = 0
     log2_error: float | None = None
     reason: str = ""
     rounding: Rounding | None = None
@@ -85,10 +87,12 @@ class Verdict:
         match self.status:
             case "derived":
                 return f"from {', '.join(self.rules)}, {count}"
-            case "tested" if self.log2_error is not None:
-                return f"p < 2^{int(self.log2_error)}, {count}"
-            case "tested":
+            case "tested" if self.log2_error is None:
                 return count
+            case "tested" if self.bounded < self.instances:
+                return f"p < 2^{ceil(self.log2_error)} on {self.bounded} of {count}"
+            case "tested":
+                return f"p < 2^{ceil(self.log2_error)}, {count}"
             case "assumed" | "vacuous":
                 return self.reason
         return "see the counterexample"
