@@ -158,7 +158,7 @@ def _print(file: _File, out: Any, quiet: bool) -> None:
 def _outcome(file: _File) -> str:
     """``ok``, or what failed."""
     kinds = [v.status for v in file.verdicts]
-    parts = [f"{kinds.count(kind)} {kind}" for kind in ("refuted", "vacuous") if kind in kinds]  # type: ignore[comparison-overlap]
+    parts = [f"{kinds.count(kind)} {kind}" for kind in ("refuted", "vacuous") if kind in kinds]
     if file.failed_tests:
         parts.append(f"{file.failed_tests} test{'s' if file.failed_tests != 1 else ''} failed")
     return ", ".join(parts) or "ok"

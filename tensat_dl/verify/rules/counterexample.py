@@ -56,14 +56,15 @@ def smallest(
     return instance
 
 
-def size(instance: Instance) -> tuple[int, int, int, int]:
-    """What is smaller is better: elements, then attributes, then members."""
+def size(instance: Instance) -> tuple[int, ...]:
+    """What is smaller is better: elements, then dimensions, attributes, element types, operators."""
     attrs = instance.assignment.attrs.values()
     numbers = [abs(x) for a in attrs for x in (a if isinstance(a, tuple) else (a,)) if isinstance(x, int)]
     words = sum(isinstance(a, str) and a != "none" for a in attrs)
     dtypes = sum(t.dtype != "f32" for t in instance.assignment.types.values())
     nodes = len(instance.before.nodes) + len(instance.after.nodes)
-    return (instance.assignment.elements, sum(numbers) + words, dtypes, nodes)
+    ranks = sum(t.rank for t in instance.assignment.types.values())
+    return (instance.assignment.elements, ranks, sum(numbers) + words, dtypes, nodes)
 
 
 def counterexample(

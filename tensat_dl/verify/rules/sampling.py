@@ -121,7 +121,10 @@ class Frame:
             t = self.skeleton.types[name]
             types[name] = TensorType(value(t.dtype, values), value(t.shape, values))
         attrs = {name: value(self.skeleton.env[name], values) for name in self.form.attrs}
-        facts = {f: values.get(f) if f[0] in ("weight", "start") else value(_unknown(f), values) for f in self.form.facts}
+        facts = {
+            f: values.get(f) if f[0] in ("weight", "start") else value(_unknown(f), values)
+            for f in self.form.facts
+        }
         return self.form.sides.build(Assignment(types, attrs, facts), self.form.members)
 
     def smaller(self, values: Values, rng: random.Random) -> tuple[Values, Instance] | None:

@@ -158,7 +158,11 @@ def _needs(c: ast.Expr, members: Mapping[str, int]) -> dict[str, int]:
     found: dict[str, int] = {}
 
     def visit(tree: Any) -> None:
-        if isinstance(tree, ast.Index) and isinstance(tree.base, ast.Name) and isinstance(tree.index, ast.Const):
+        if (
+            isinstance(tree, ast.Index)
+            and isinstance(tree.base, ast.Name)
+            and isinstance(tree.index, ast.Const)
+        ):
             if tree.base.id in members:
                 found[tree.base.id] = max(found.get(tree.base.id, 0), int(tree.index.value) + 1)
         elif isinstance(tree, ast.Name):
@@ -201,6 +205,10 @@ def attribute_variables(rule: RewriteRule, ops: OpTable) -> dict[str, AttrDecl]:
             assert a is not None
             items = keyword.value.items if isinstance(keyword.value, ast.ListExpr) else (keyword.value,)
             for item in items if isinstance(items, tuple) else ():
-                if isinstance(item, ast.Name) and item.id not in a.choices and not decl.preset(a.name, item.id):
+                if (
+                    isinstance(item, ast.Name)
+                    and item.id not in a.choices
+                    and not decl.preset(a.name, item.id)
+                ):
                     found.setdefault(item.id, a)
     return found

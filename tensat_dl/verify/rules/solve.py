@@ -69,7 +69,7 @@ class Problem:
         self.free = tuple(dict.fromkeys(a for atoms in mentioned for a in sorted(atoms, key=repr)))
 
     def draw(self, rng: random.Random, domain: Domain, tries: int = 4) -> Values | None:
-        """Values of what is free in a solution, or None if none was found. The same generator state gives the same."""
+        """Values of what is free in a solution, or None if none was found."""
         for _ in range(tries if self.possible else 0):
             order = list(self.free)
             rng.shuffle(order)
