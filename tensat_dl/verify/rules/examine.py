@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.lang.walk import calls_of
+from tensat_dl.lang.walk import calls_of, names_of
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.semantics.types import Semantics
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.exact import Exact, compare_exactly
 from tensat_dl.verify.rule_types import check_rule_types
-from tensat_dl.verify.rules.counterexample import counterexample, size, smallest
+from tensat_dl.verify.rules.counterexample import as_found, counterexample, size, smallest
 from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.rounding import rounds_alike
 from tensat_dl.verify.rules.sampling import Draw, Sampler
@@ -59,13 +59,15 @@ class Examiner:
         for number, (frame, values, instance) in enumerate(drawn):
             exact = self._compare(instance, number)
             if exact.status == "different" and not opaque:
-                worst = self._smallest_failing(rule, (frame, values, instance))
-                return Verdict(rule.name, "refuted", number + 1, counterexample=worst)
+                worst = self._smallest_failing(rule, (frame, values, instance), exact)
+                return Verdict(rule.name, "refuted", number + 1, reason=exact.reason, counterexample=worst)
             if exact.status != "equal":
                 return Verdict(rule.name, "assumed", reason=_assumption(opaque, exact))
             found.append(instance)
             results.append(exact)
         if not found:
+            if computed := _values_of_results(rule):
+                return Verdict(rule.name, "assumed", reason=f"it asks for the value of {computed}, a result")
             return Verdict(rule.name, "vacuous", reason=self._never(rule))
         bounds = [x.log2_error for x in results if x.log2_error is not None]
         return Verdict(
@@ -106,8 +108,9 @@ class Examiner:
         """With few elements one draw of values is not enough."""
         return any(self._compare(instance, k).status == "different" for k in range(3))
 
-    def _smallest_failing(self, rule: RewriteRule, first: Draw) -> Counterexample | None:
-        """A small counterexample, the smallest of several that are found from other instances."""
+    def _smallest_failing(self, rule: RewriteRule, first: Draw, exact: Exact) -> Counterexample | None:
+        """A small counterexample, the smallest of several that are found from other instances. If none is found in
+        small whole numbers it is the one that the comparison found."""
         failing = [first]
         for draw in Sampler(rule, self.infer, self.seed + 1).several(MORE, PATIENCE):
             if self._differs(draw[2]):
@@ -118,7 +121,7 @@ class Examiner:
             found = counterexample(instance, self.ops, self.semantics, self.seed)
             if found is not None:
                 return found
-        return None
+        return as_found(first[2], self.ops, exact.difference)
 
     def _rounding(self, instances: list[Instance]) -> Rounding:
         alike = [rounds_alike(i, self.semantics, self.seed) for i in instances[:ROUNDED]]
@@ -142,6 +145,14 @@ class Examiner:
             if not rule.conditions
             else "no instance meets its conditions"
         )
+
+
+def _values_of_results(rule: RewriteRule) -> str:
+    """The results of operators whose values a rule's conditions ask for, which no instance can set."""
+    results = {n.result.partition("[")[0] for n in rule.source.nodes}
+    asked = [call for c in rule.conditions for call in calls_of(c) if call.fn == "value"]
+    names = [n.id for call in asked for n in names_of(call.args) if n.id in results]
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(names))
 
 
 def _assumption(opaque: tuple[str, ...], exact: Exact) -> str:

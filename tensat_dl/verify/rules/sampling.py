@@ -40,10 +40,8 @@ class Sampler:
         self, rule: RewriteRule, infer: Inference, seed: int = 0, without: Sequence[int] = ()
     ) -> None:
         self._rng = random.Random(f"{seed} {rule.name} {sorted(without)}")
-        kept = replace(rule, conditions=tuple(c for i, c in enumerate(rule.conditions) if i not in without))
-        dropped = replace(rule, conditions=tuple(rule.conditions[i] for i in without))
         sizes = MEMBERS if rule.index is not None else (0,)
-        self._forms = [_Form(kept, dropped, infer, n) for n in sizes]
+        self._forms = [form for n in sizes for form in _forms(rule, infer, n, without)]
         self._frame: Frame | None = None
         self._left = 0
 
@@ -79,12 +77,28 @@ class Sampler:
                 yield found
 
 
+def _forms(rule: RewriteRule, infer: Inference, members: int, without: Sequence[int]) -> Iterator[_Form]:
+    """A rule for a number of members. Where a condition on each member is left out, it may be false for any of them,
+    or for the first or the last alone."""
+    kept = tuple(c for i, c in enumerate(rule.conditions) if i not in without)
+    dropped = tuple(rule.conditions[i] for i in without)
+    if not members:
+        yield _Form(replace(rule, conditions=kept), dropped, infer, 0)
+        return
+    whole = instantiate(replace(rule, conditions=kept), members)
+    rejected = instantiate(replace(rule, conditions=dropped), members).conditions
+    yield _Form(whole, rejected, infer, members)
+    for k in {0, len(rejected) - 1} if len(rejected) > 1 else ():
+        others = (*whole.conditions, *(c for i, c in enumerate(rejected) if i != k))
+        yield _Form(replace(whole, conditions=others), (rejected[k],), infer, members)
+
+
 class _Form:
     """A rule as it is for one number of members, and what to draw its instances with."""
 
-    def __init__(self, kept: RewriteRule, dropped: RewriteRule, infer: Inference, members: int) -> None:
-        rule = instantiate(kept, members) if members else kept
-        rejected = (instantiate(dropped, members) if members else dropped).conditions
+    def __init__(
+        self, rule: RewriteRule, rejected: tuple[ast.Expr, ...], infer: Inference, members: int
+    ) -> None:
         self.members = members
         self.rule = rule
         self.skeletons = Skeletons(rule, infer, rejected)
@@ -93,6 +107,15 @@ class _Form:
         asked = [call for c in (*rule.conditions, *rejected) for call in calls_of(c) if call.fn in FACTS]
         self.facts = tuple(dict.fromkeys((call.fn, _tensor(call)) for call in asked))
         self.constants = tuple(_numbers((*rule.conditions, *rejected)))
+
+    def below(self, tensor: str) -> Iterator[str]:
+        """The variables that a tensor of the source is computed from: itself, if it is one."""
+        node = next((n for n in self.rule.source.nodes if n.result == tensor), None)
+        if node is None:
+            yield tensor
+        else:
+            for a in node.args:
+                yield from self.below(a)
 
 
 class Frame:
@@ -125,6 +148,9 @@ class Frame:
             f: values.get(f) if f[0] in ("weight", "start") else value(_unknown(f), values)
             for f in self.form.facts
         }
+        for fn, tensor in self.form.facts:
+            if facts[fn, tensor] is True and fn == "weight":  # of a result: all that it is computed from
+                facts |= dict.fromkeys((("weight", x) for x in self.form.below(tensor)), True)
         return self.form.sides.build(Assignment(types, attrs, facts), self.form.members)
 
     def smaller(self, values: Values, rng: random.Random) -> tuple[Values, Instance] | None:
