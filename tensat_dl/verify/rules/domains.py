@@ -60,7 +60,7 @@ class RandomDomain:
             decl = self._attrs.get(name)
             default = decl.default if decl is not None else None
             plain = default[0] if isinstance(default, tuple) and default else value
-            self._uniform[name] = self._rng.choice((None, None, value, plain))
+            self._uniform[name] = self._rng.choice((None, None, None, value, plain))
         return self._uniform[name]
 
     def _attribute(self, a: AttrDecl | None) -> Sequence[Any]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tensat_dl.datalog.compile import compile_rule
+from tensat_dl.datalog.schema import Schema
 from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.lang.walk import calls_of, names_of
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.semantics.types import Semantics
@@ -20,7 +23,7 @@ from tensat_dl.verify.rules.sampling import Draw, Sampler
 from tensat_dl.verify.rules.verdict import Counterexample, Rounding, Verdict
 
 #: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
-INSTANCES = 24
+INSTANCES = 36
 PATIENCE = 150
 #: The same for a rule without one of its conditions: the first that fails is enough.
 WEAKER_INSTANCES = 30
@@ -49,9 +52,12 @@ class Examiner:
 
     def verdict(self, rule: RewriteRule) -> Verdict:
         """What instances show of a rule. One that can't be compiled is vacuous, and the reason says so."""
-        problems = check_rule_types(rule, self.ops)
-        if problems:
-            return Verdict(rule.name, "vacuous", reason=problems[0].message)
+        try:
+            return self._verdict(rule)
+        except TsrError as e:
+            return Verdict(rule.name, "vacuous", reason=e.diagnostics[0].message)
+
+    def _verdict(self, rule: RewriteRule) -> Verdict:
         opaque = self._opaque(rule)
         found: list[Instance] = []
         results: list[Exact] = []
@@ -69,6 +75,7 @@ class Examiner:
             if computed := _values_of_results(rule):
                 return Verdict(rule.name, "assumed", reason=f"it asks for the value of {computed}, a result")
             return Verdict(rule.name, "vacuous", reason=self._never(rule))
+        compile_rule(rule, Schema(self.ops), _ranks(found[0]))
         bounds = [x.log2_error for x in results if x.log2_error is not None]
         return Verdict(
             rule.name,
@@ -132,7 +139,10 @@ class Examiner:
         return tuple(dict.fromkeys(n.op for n in nodes if self.ops[n.op].opaque))
 
     def _never(self, rule: RewriteRule) -> str:
-        """Why no instance was found: the conditions without any one of which there are some."""
+        """Why no instance was found: types that do not fit, or conditions without any one of which there are some."""
+        problems = check_rule_types(rule, self.ops)
+        if problems:
+            return problems[0].message
         needed = [
             f"`{' '.join(c.span.text.split())}`"
             for i, c in enumerate(rule.conditions)
@@ -145,6 +155,12 @@ class Examiner:
             if not rule.conditions
             else "no instance meets its conditions"
         )
+
+
+def _ranks(instance: Instance) -> tuple[int, ...]:
+    """The ranks of its tensors."""
+    nodes = (*instance.before.nodes, *instance.after.nodes)
+    return tuple(sorted({t.rank for n in nodes for t in n.types}))
 
 
 def _values_of_results(rule: RewriteRule) -> str:

@@ -52,6 +52,7 @@ class Problem:
         facts = Facts()
         facts.add(c for c in flat if isinstance(c, Condition))
         self._writer = Writer(facts)
+        self._functions: dict[Sym | Opaque, Callable[[Values], Any]] = {}
         left = dict.fromkeys(facts.simplify(c) for c in flat)
         checks = [self._check(c) for c in left if isinstance(c, Condition)]
         for a, x in facts.known.items():
@@ -82,7 +83,11 @@ class Problem:
         """What an unknown or an expression of unknowns is in a solution."""
         if isinstance(x, tuple):
             return tuple(self.value(item, values) for item in x)
-        return self._writer.function(x)(values) if isinstance(x, Sym | Opaque | Condition) else x
+        if not isinstance(x, Sym | Opaque):
+            return x
+        if x not in self._functions:
+            self._functions[x] = self._writer.function(x)
+        return self._functions[x](values)
 
     def _search(self, order: Sequence[Atom], domain: Domain) -> Values | None:
         position = {a: i for i, a in enumerate(order)}
