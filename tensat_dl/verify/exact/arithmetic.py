@@ -26,9 +26,12 @@ class Arithmetic(ABC, Generic[V]):
 
     ``stand_ins`` collects what was not computed as it is: functions that random ones stood in for, and rounded
     constants. Where there are some, graphs that differ in this arithmetic may be equal nevertheless.
+
+    ``keeps_sigmoid`` says whether sigmoid is a function in its own right, or defined by exp.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keeps_sigmoid: bool = False) -> None:
+        self.keeps_sigmoid = keeps_sigmoid
         self.stand_ins: set[str] = set()
 
     def note_constant(self, value: Fraction) -> None:
@@ -71,8 +74,11 @@ class Arithmetic(ABC, Generic[V]):
     def products(self, function: Callable[[Array, Array], Array], terms: int, x: V, y: V) -> V: ...
 
     @abstractmethod
-    def largest(self, function: Callable[[Array], Array], x: V) -> V:
-        """Each element of the result is the largest of some of the operand's."""
+    def largest(
+        self, sums: Callable[[Array], Array], largest: Callable[[Array], Array], terms: int, x: V
+    ) -> V:
+        """Each element of the result is the largest of at most ``terms`` of the operand's, which is what the function
+        ``largest`` computes. ``sums`` gives the sums of the same elements."""
 
     @abstractmethod
     def function(self, name: str, x: V) -> V:
