@@ -17,7 +17,7 @@ from tensat_dl.lang.tokens import RESERVED
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import OpTable
 from tensat_dl.sexpr.reader import Line, read_lines
-from tensat_dl.sexpr.terms import PADDINGS, Apply, Parameter, Term, Terms, Variable, variables
+from tensat_dl.sexpr.terms import PADDINGS, Apply, Parameter, Term, Terms, Variable, subterms, variables
 from tensat_dl.sexpr.translate import Translation
 
 
@@ -118,7 +118,7 @@ def _sides(sources: Sequence[Term], targets: Sequence[Term], multi: bool) -> Ite
         for v in variables(target):
             if v.name not in bound:
                 hint = did_you_mean(v.name, bound).replace("`", "`?", 1)
-                if not hint and not multi:
+                if not multi and any(isinstance(t, Apply) and t.op == "split" for t in subterms(target)):
                     hint = "where two lines make one multi-pattern rule, import them with --multi"
                 yield Diagnostic(f"`?{v.name}` does not stand on the left side", v.span, hint)
                 bound.add(v.name)  # said once

@@ -20,6 +20,7 @@ from typing import Literal
 
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.lang.source import Span
+from tensat_dl.ops.kinds import article
 from tensat_dl.sexpr.reader import Atom, Form, SExpr
 
 #: What stands at a place among an operator's arguments.
@@ -140,12 +141,14 @@ class Terms:
             raise error(atom.span, "a variable has a name", "write `?x`")
         known = self.kinds.setdefault(name, kind)
         if known != kind:
-            raise error(atom.span, f"`?{name}` is a {known} elsewhere, and a {kind} here", "rename one")
+            raise error(
+                atom.span, f"`?{name}` is {article(known)} elsewhere, and {article(kind)} here", "rename one"
+            )
         return Variable(name, atom.span)
 
     def _parameter(self, item: SExpr, kind: Kind) -> Parameter:
         if isinstance(item, Form):
-            raise error(item.span, f"a {kind} stands here, not a tensor", _expected(kind))
+            raise error(item.span, f"{article(kind)} stands here, not a tensor", _expected(kind))
         if item.text.startswith("?"):
             return self._variable(item, kind)
         if kind == "list":
@@ -173,7 +176,7 @@ def _refuse_pairs(term: Apply) -> None:
 def _expected(kind: Kind) -> str:
     if kind in _VALUES:
         listed = ", ".join(f"{number} ({meaning})" for number, meaning in _VALUES[kind].items())
-        return f"a {kind} is one of {listed}, or a variable"
+        return f"{article(kind)} is one of {listed}, or a variable"
     return f"write {_WORDS[kind]}, or a variable"
 
 

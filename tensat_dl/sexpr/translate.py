@@ -23,6 +23,7 @@ class Translation:
 
     ``names`` are those of its variables, ``taken`` words that are not to be used as further names. Terms that a
     condition or a size is about are bound to names: those of the left side in ``left``, others in ``right``.
+    ``free`` are variables for what is not said of a constant that is matched.
     """
 
     sources: Sequence[Term]
@@ -32,6 +33,7 @@ class Translation:
     left: dict[Term, str] = field(default_factory=dict)
     right: dict[Term, str] = field(default_factory=dict)
     outputs: dict[Term, str] = field(default_factory=dict)
+    free: dict[tuple[Term, int, str], str] = field(default_factory=dict)
 
     def rule(self, name: str, doc: str, span: Span) -> ast.Rule:
         """The rule. Raises `TsrError` for what has no meaning in its place."""
@@ -183,7 +185,7 @@ class Translation:
 
     def _fresh(self, letter: str) -> str:
         used = {*self.taken, *self.names.values(), *self.left.values(), *self.right.values()}
-        used |= set(self.outputs.values())
+        used |= {*self.outputs.values(), *self.free.values()}
         return next(name for i in range(len(used) + 1) if (name := f"{letter}{i}") not in used)
 
     # ---- expressions -------------------------------------------------------------------------------------
@@ -239,24 +241,51 @@ class Translation:
         if not isinstance(operand, Apply):
             return self._value(operand, known)
         other = term.operands[1 - i] if len(term.operands) == 2 else operand
-        if term.op == "conv2d" and i == 1 and operand.op in ("Iconv", "Cpool"):
-            op = "conv_identity" if operand.op == "Iconv" else "conv_average"
-            kernel = _keyword("kernel", self._pair(operand.parameters, span))
-            attrs = (_keyword("channels", self._dim(other, 1)), kernel, self._dtype(other))
-            return _call(op, [], attrs, span)
         if term.op == "conv2d" and i == 1 and operand.op == "merge":
             (weight,), (count,) = operand.operands, operand.parameters
             groups = ast.Binary("/", self._dim(other, 1), self._dim(weight, 1), span=span)
             merged = (_keyword("groups", groups), _keyword("count", self._number(count, span)))
             return _call("merge", [self._value(weight, known)], merged, span)
-        if term.op == "matmul" and operand.op == "Imatmul":
-            n = _call("dim", [ast.Name(self._name(other), span=span), _last(i, span)], (), span)
-            return _call("eye", [], (_keyword("n", n), self._dtype(other)), span)
-        if term.op == "ewmul" and operand.op == "Iewmul":
-            one = _keyword("value", ast.Const(1.0, "float", "1.0", span=span))
-            shape = _keyword("shape", self._about("shape", same_shape(other)))
-            return _call("fill", [], (one, self._dtype(other), shape), span)
+        attrs = self._constant(term, i, operand, other) if operand.op in _CONSTANTS else None
+        if attrs is not None:
+            return _call(_CONSTANTS[operand.op], [], attrs, span)
         return self._value(operand, known)
+
+    def _constant(
+        self, term: Apply, i: int, constant: Apply, other: Term
+    ) -> tuple[ast.KeywordArg, ...] | None:
+        """The attributes of a constant that is operand i of a term; None if it is none, or does not belong there.
+
+        In a target its type is computed from the other operand's. A source matches any: what does not fit the other
+        operand is ill-typed, or changes the type of the result.
+        """
+        span, matched = constant.span, term in _all(self.sources)
+
+        def free(name: str) -> ast.KeywordArg:
+            place = (term, i, name)
+            if place not in self.free:
+                self.free[place] = self._fresh(name[0])
+            return _keyword(name, ast.Name(self.free[place], span=span))
+
+        same = other if isinstance(other, Variable) else same_shape(other)
+        dtype = free("dtype") if matched else _keyword("dtype", self._about("dtype", same))
+        match term.op, i, constant.op:
+            case "conv2d", 1, "Iconv" | "Cpool":
+                kernel = _keyword("kernel", self._pair(constant.parameters, span))
+                channels = free("channels") if matched else _keyword("channels", self._dim(other, 1))
+                groups = (free("groups"),) if matched and constant.op == "Iconv" else ()
+                return (channels, *groups, kernel, dtype)
+            case "matmul", _, "Imatmul":
+                if matched:
+                    return (free("n"), dtype)
+                last = ast.Unary("-", _integer(1 if i == 1 else 2, span), span=span)
+                name = ast.Name(self._name(other), span=span)
+                return (_keyword("n", _call("dim", [name, last], (), span)), dtype)
+            case "ewmul", _, "Iewmul":
+                one = _keyword("value", ast.Const(1.0, "float", "1.0", span=span))
+                shape = free("shape") if matched else _keyword("shape", self._about("shape", same))
+                return (one, dtype, shape)
+        return None
 
     def _part(self, term: Apply, known: Mapping[Term, str]) -> ast.Expr:
         """One part of a split alone: a slice."""
@@ -287,9 +316,6 @@ class Translation:
             return self._number(first, span)
         return ast.ListExpr((self._number(first, span), self._number(second, span)), span=span)
 
-    def _dtype(self, like: Term) -> ast.KeywordArg:
-        return _keyword("dtype", self._about("dtype", same_shape(like)))
-
     def _number(self, value: Parameter, span: Span) -> ast.Expr:
         if isinstance(value, Variable):
             return ast.Name(self.names[value.name], span=value.span)
@@ -317,6 +343,8 @@ class _Classes:
         return a != b
 
 
+#: TASO's constants.
+_CONSTANTS = {"Iconv": "conv_identity", "Cpool": "conv_average", "Imatmul": "eye", "Iewmul": "fill"}
 _MISPLACED = {
     "merge": ("`merge` is about the groups of a convolution", "it stands as the weight of a `conv2d`"),
     "Iconv": ("`Iconv` has its channels from a convolution's input", "it stands as the weight of a `conv2d`"),
@@ -355,11 +383,6 @@ def _keyword(name: str, value: ast.Expr) -> ast.KeywordArg:
 
 def _integer(value: int, span: Span) -> ast.Const:
     return ast.Const(value, "int", str(value), span=span)
-
-
-def _last(i: int, span: Span) -> ast.Expr:
-    """The axis of the other factor that operand i of a product meets: its last one, or its last but one."""
-    return ast.Unary("-", _integer(1 if i == 1 else 2, span), span=span)
 
 
 def _equal(a: ast.Expr, b: ast.Expr) -> ast.Expr:
