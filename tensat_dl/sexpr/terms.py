@@ -110,7 +110,7 @@ class Terms:
         if isinstance(tree, Atom):
             if tree.text.startswith("?"):
                 return self._variable(tree, "tensor")
-            if SIGNATURES.get(tree.text) == ():  # constants are written without parentheses
+            if SIGNATURES.get(tree.text) == ():  # constants go without parentheses
                 return Apply(tree.text, (), (), tree.span)
             raise error(tree.span, *_no_tensor(tree.text))
         signature = SIGNATURES.get(tree.head.text)
@@ -200,7 +200,7 @@ def _arity(tree: Form, signature: tuple[Kind, ...]) -> tuple[str, str]:
     places = " ".join("x" if kind == "tensor" else kind.upper() for kind in signature)
     form = f"its form is `({' '.join((tree.head.text, places)).strip()})`"
     if not n:
-        form = f"write `{tree.head.text}` without parentheses"
+        form = f"write `{tree.head.text}`"
     return (
         f"`{tree.head.text}` takes {n or 'no'} argument{'s' if n != 1 else ''}, not {len(tree.items)}",
         form,
