@@ -68,8 +68,8 @@ class Exact:
 
     ``log2_error`` bounds the probability that graphs which differ would be found equal, as its logarithm to base 2;
     it is None where none can be stated. ``reason`` then says why; it also says why graphs are "unsupported" or
-    differ without a ``difference``. ``stand_ins`` names functions that random ones stood in for on the level that
-    decided, opaque operators included, and constants that are rounded.
+    differ without a ``difference``. ``stand_ins`` names the functions that random ones stood in for on the level that
+    decided, opaque operators included; for graphs that differ also constants that are rounded.
     """
 
     status: Status
@@ -131,7 +131,8 @@ def _compare_residues(
             outputs = [o.arrays[i] for o in x], [o.arrays[i] for o in y]
             residues = {name: v.arrays[i] for name, v in values.items()}
             if difference := _difference(before, *outputs, residues, p):
-                return Exact("different", "modular", difference=difference, stand_ins=stand_ins)
+                doubtful = (*stand_ins, *sorted(a.rounded))
+                return Exact("different", "modular", difference=difference, stand_ins=doubtful)
         log2_error = a.ledger.log2_error(((i.degrees, j.degrees) for i, j in zip(x, y, strict=True)), primes)
         if log2_error == 0:
             reason = "the graphs are too large for a bound on the error"
@@ -158,7 +159,8 @@ def _compare_integers(before: Graph, after: Graph, ops: OpTable, seed: int, reas
             compared = True
             stand_ins |= a.stand_ins
             if difference := _difference(before, x, y, values):
-                return Exact("different", "integer", None, difference, reason, tuple(sorted(stand_ins)))
+                doubtful = (*sorted(stand_ins), *sorted(a.rounded))
+                return Exact("different", "integer", None, difference, reason, doubtful)
             break
     if not compared:
         raise OutOfReach("a divisor is always zero")
