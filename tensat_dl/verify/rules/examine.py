@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -28,9 +29,12 @@ PATIENCE = 150
 #: The same for a rule without one of its conditions: the first that fails is enough.
 WEAKER_INSTANCES = 30
 WEAKER_PATIENCE = 30
-#: How many more instances are looked at to find a small one whose sides differ, and how many are made smaller.
+#: How many more instances are looked at to find a small one whose sides differ; in how many of the lowest ranks others
+#: are tried, and how often; and how many are made smaller.
 MORE = 60
-SHRUNK = 4
+FLATTEST = 6
+DRAWS = 8
+SHRUNK = 6
 #: On how many instances rounding is observed.
 ROUNDED = 12
 #: What a condition may ask for that says where a rule pays, not where it is true.
@@ -119,9 +123,17 @@ class Examiner:
         """A small counterexample, the smallest of several that are found from other instances. If none is found in
         small whole numbers it is the one that the comparison found."""
         failing = [first]
+        frames = [first[0]]
         for draw in Sampler(rule, self.infer, self.seed + 1).several(MORE, PATIENCE):
+            if draw[0] is not frames[-1]:
+                frames.append(draw[0])
             if self._differs(draw[2]):
                 failing.append(draw)
+        # The fewer dimensions the better: where there are few, a difference is looked for more than once.
+        rng = random.Random(self.seed)
+        for frame in sorted(frames, key=lambda f: f.dimensions)[:FLATTEST]:
+            drawn = (frame.draw(rng) for _ in range(DRAWS))
+            failing += [d for d in drawn if d is not None and self._differs(d[2])][:1]
         failing.sort(key=lambda draw: size(draw[2]))
         small = [smallest(*draw, self._differs, self.seed) for draw in failing[:SHRUNK]]
         for instance in sorted([*small, first[2]], key=size):

@@ -54,15 +54,10 @@ class Sampler:
                 return None
             self._frame, self._left = Frame(form, skeleton), AT_ONCE
         self._left -= 1
-        frame = self._frame
-        values = frame.problem.draw(
-            self._rng, RandomDomain(self._rng, frame.form.attrs, frame.form.constants), 2
-        )
-        if values is None:
+        found = self._frame.draw(self._rng)
+        if found is None:
             self._left = 0
-            return None
-        found = frame.instance(values)
-        return None if found is None else (frame, values, found)
+        return found
 
     def several(self, count: int, patience: int) -> Iterator[Draw]:
         """Up to ``count`` different instances, until so many attempts in a row have found no new one."""
@@ -135,6 +130,17 @@ class Frame:
             unknowns += [x for x in items if isinstance(x, Sym | Opaque)]
         unknowns += [x for f in form.facts if isinstance(x := _unknown(f), Sym | Opaque)]
         self.problem = Problem(skeleton.conditions, unknowns, skeleton.shapes, LIMIT)
+
+    @property
+    def dimensions(self) -> int:
+        """How many its variables have together."""
+        return sum(len(self.skeleton.types[name].shape) for name in self.variables)
+
+    def draw(self, rng: random.Random) -> Draw | None:
+        """One attempt at an instance."""
+        values = self.problem.draw(rng, RandomDomain(rng, self.form.attrs, self.form.constants), 2)
+        found = None if values is None else self.instance(values)
+        return None if values is None or found is None else (self, values, found)
 
     def instance(self, values: Values) -> Instance | None:
         """The instance of a solution."""
