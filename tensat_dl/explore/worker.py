@@ -15,6 +15,7 @@ import sys
 import threading
 from typing import BinaryIO
 
+from tensat_dl.explore.culprits import blamed
 from tensat_dl.explore.filtered import FilteredExplorer
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Feedback, Job, RuleAlarm, Step
@@ -53,8 +54,10 @@ def main() -> None:
             send(outbox, step)
         while True:
             send(outbox, explorer.refine(feedback.get()))
-    except (TsrError, RuleAlarm) as e:
+    except TsrError as e:
         send(outbox, e)
+    except RuleAlarm as alarm:
+        send(outbox, blamed(alarm, job, loop))
     outbox.close()
     os._exit(0)  # the engine's memory need not be freed piece by piece
 
