@@ -57,7 +57,8 @@ def main() -> None:
     except TsrError as e:
         send(outbox, e)
     except RuleAlarm as alarm:
-        send(outbox, blamed(alarm, job, loop))
+        # under a time limit this process could be ended while it looks for the culprits, and the alarm be lost
+        send(outbox, blamed(alarm, job, loop) if job.limits.seconds is None else alarm)
     outbox.close()
     os._exit(0)  # the engine's memory need not be freed piece by piece
 
