@@ -140,14 +140,18 @@ def _composition(decl: OpDecl, expr: ast.Expr, ops: OpTable, names: dict[str, st
             hint = "a composition is made of operators, parameters and numbers"
             yield Diagnostic("expected a tensor", expr.span, hint)
             return
-    below = [d for a in args if not is_number(a) for d in _composition(decl, a, ops, names)]
+
+    def is_scalar(a: ast.Expr) -> bool:
+        return is_number(a) or (isinstance(a, ast.Name) and names.get(a.id) == "float")
+
+    below = [d for a in args if not is_scalar(a) for d in _composition(decl, a, ops, names)]
     yield from below
     try:
         check_attrs(ops[fn], attrs, expr.span)
         check_arity(ops[fn], len(args), expr.span)
         if ops[fn].outputs:
             raise error(expr.span, f"`{fn}` has several outputs", "a composition has one")
-        if all(is_number(a) for a in args) and args:
+        if all(map(is_scalar, args)) and args:
             raise error(expr.span, "a number needs a tensor beside it, whose element type it takes")
     except TsrError as e:
         yield from e.diagnostics

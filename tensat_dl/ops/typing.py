@@ -199,12 +199,16 @@ def scalar_like(
     table: OpTable, exprs: Sequence[ast.Expr], env: Env, conditions: list[Condition]
 ) -> list[AnyType]:
     """Types of operands, where a number is a scalar of the first tensor's element type."""
-    types = [None if is_number(e) else _infer_expr(table, e, env, conditions) for e in exprs]
+    numbers = [scalar_value(e, env) for e in exprs]
+    types = [
+        None if value is not None else _infer_expr(table, e, env, conditions)
+        for e, value in zip(exprs, numbers, strict=True)
+    ]
     dtype = next((t.dtype for t in types if t is not None), "f32")
     out: list[AnyType] = []
-    for expr, t in zip(exprs, types, strict=True):
+    for value, t in zip(numbers, types, strict=True):
         if t is None:
-            attrs = {"value": float(number(expr)), "dtype": dtype, "shape": ()}
+            attrs = {"value": value, "dtype": dtype, "shape": ()}
             typing = infer(table, "fill", (), attrs)
             conditions.extend(typing.conditions)
             t = typing.types[0]
@@ -229,6 +233,17 @@ def number(expr: ast.Expr) -> int | float:
     assert isinstance(expr, ast.Const)
     assert isinstance(expr.value, int | float)
     return expr.value
+
+
+def scalar_value(expr: ast.Expr, env: Env) -> float | Opaque | None:
+    """The value of an expression that stands for a scalar: a literal, or the name of a float attribute, whose value
+    may be unknown. None for tensors."""
+    if is_number(expr):
+        return float(number(expr))
+    if isinstance(expr, ast.Name) and isinstance(env.get(expr.id), float | Opaque):
+        value: float | Opaque = env[expr.id]
+        return value
+    return None
 
 
 def defaults(decl: OpDecl) -> dict[str, Any]:
