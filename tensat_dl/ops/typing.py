@@ -29,6 +29,10 @@ class IllTyped(Exception):
         self.env: Env = env or {}
 
 
+class NotComputable(IllTyped):
+    """A composition has an attribute without a value, for these operands or as long as they are unknown."""
+
+
 @dataclass(frozen=True, slots=True)
 class Typing:
     """The output types, and the conditions under which the application is well-typed (none if concrete)."""
@@ -69,7 +73,10 @@ def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str
     if decl.composition is not None:
         env = environment(decl, inputs, attrs)
         conditions: list[Condition] = []
-        result = _infer_expr(table, decl.composition, env, conditions)
+        try:
+            result = _infer_expr(table, decl.composition, env, conditions)
+        except EvaluationError as e:
+            raise NotComputable(f"its definition can be computed ({e})") from None
         return Typing((result,), tuple(dict.fromkeys(conditions)))
     env = environment(decl, inputs, attrs)
     found: list[Condition] = []

@@ -50,6 +50,8 @@ def pad(arrays: Sequence[Array], attrs: Attributes) -> Array:
     (x,) = arrays
     widths = list(zip(integers(attrs, "before"), integers(attrs, "after"), strict=True))
     mode = text(attrs, "mode")
+    if x.ndim == 0:  # NumPy takes no empty list of widths
+        return x
     if mode != "constant":
         return np.pad(x, widths, mode="reflect" if mode == "reflect" else "edge")
     value = np.asarray(number(attrs, "value")).astype(x.dtype)
@@ -59,7 +61,7 @@ def pad(arrays: Sequence[Array], attrs: Attributes) -> Array:
 def gather(arrays: Sequence[Array], attrs: Attributes) -> Array:
     """x [a.., d, b..], indices [i..] -> [a.., i.., b..]. Every integer is the place of an element."""
     x, indices = arrays
-    return np.take(x, indices, integer(attrs, "axis"), mode="wrap")
+    return np.asarray(np.take(x, indices, integer(attrs, "axis"), mode="wrap"), x.dtype)
 
 
 def enlarge(arrays: Sequence[Array], attrs: Attributes) -> Array:

@@ -225,13 +225,11 @@ def pad(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
     if text(attrs, "mode") != "constant" or value == 0:
         return out
     inside = movement.pad([np.ones(a.shape(xs[0]), np.int64)], zeros)
-    whole = meant(value).denominator == 1
-    constant = (
-        a.multiply(a.whole(np.asarray(int(value)), xs[0]), a.whole(1 - inside, xs[0]))
-        if whole
-        else a.multiply(a.constant(meant(value), (), False), a.whole(1 - inside))
-    )
-    return a.add(out, constant)
+    outside = a.whole(1 - inside, xs[0])
+    exact = meant(value)
+    if exact.denominator == 1:
+        return a.add(out, a.multiply(a.whole(np.asarray(int(exact)), xs[0]), outside))
+    return a.add(out, a.multiply(a.constant(exact, (), False), outside))
 
 
 def gather(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
@@ -244,11 +242,11 @@ def resize(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
         made_of = resizing.sources(a.shape(x)[axis], new, attrs)
         low, high = _taken(a, x, made_of.low, axis), _taken(a, x, made_of.high, axis)
         if any(made_of.share):
-            above, below = (
-                a.whole(resizing.along(np.array([part(s) for s in made_of.share]), axis))
-                for part in (lambda s: s.numerator, lambda s: s.denominator)
+            share = a.divide(
+                a.whole(resizing.along(np.array([s.numerator for s in made_of.share]), axis)),
+                a.whole(resizing.along(np.array([s.denominator for s in made_of.share]), axis)),
             )
-            low = a.add(low, a.multiply(a.divide(above, below), a.subtract(high, low)))
+            low = a.add(low, a.multiply(share, a.subtract(high, low)))
         x = low
     return x
 
