@@ -247,7 +247,7 @@ def _where(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> N
     """Adds the rule's own conditions to the guards. Raises `IllTyped` if they can't hold."""
     for expr in rule.conditions:
         env = words(ops) | variant.env
-        condition = evaluate(_with_facts(expr, env), env)
+        condition = evaluate(with_facts(expr, env), env)
         if condition is False:
             raise IllTyped("a condition of the rule does not hold")
         for c in _conjuncts(condition):
@@ -286,7 +286,7 @@ def words(ops: OpTable) -> dict[str, str]:
     return {choice: choice for decl in ops.values() for a in decl.attrs for choice in a.choices}
 
 
-def _with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any] | None = None) -> Any:
+def with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any] | None = None) -> Any:
     """``weight(x)`` and the like replaced by names that stand for what the e-graph knows about x: unknowns,
     or what ``known(function, x)`` says."""
     if isinstance(expr, ast.Call) and expr.fn in FACTS and isinstance(expr.args, tuple):
@@ -310,10 +310,10 @@ def _with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any]
                 env[name] = Opaque(("value", tensor))
             return ast.Name(name, span=expr.span)
     if isinstance(expr, ast.Binary):
-        left, right = (_with_facts(e, env, known) for e in (expr.left, expr.right))
+        left, right = (with_facts(e, env, known) for e in (expr.left, expr.right))
         return replace(expr, left=left, right=right)
     if isinstance(expr, ast.Unary):
-        return replace(expr, operand=_with_facts(expr.operand, env, known))
+        return replace(expr, operand=with_facts(expr.operand, env, known))
     return expr
 
 
@@ -389,7 +389,7 @@ def concrete(
     try:
         for expr in rule.conditions:
             scope = words(ops) | variant.env
-            held = evaluate(_with_facts(expr, scope, known), scope)
+            held = evaluate(with_facts(expr, scope, known), scope)
             if held is not True:
                 return None
         type_target(rule, Inference(ops), variant)

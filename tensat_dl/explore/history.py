@@ -34,9 +34,9 @@ def _decoded(compiled: CompiledRule, handles: Sequence[int]) -> Applied:
     rule = compiled.rule
     shared = [t for t in compiled.tensors if t not in rule.members]
     varying = [t for t in compiled.tensors if t in rule.members]
+    members = []
     rest = handles[len(shared) :]
-    members = (
-        tuple(zip(varying, rest[i : i + len(varying)], strict=True))
-        for i in range(0, len(rest), len(varying))
-    )
-    return Applied(rule.name, tuple(zip(shared, handles, strict=False)), tuple(members) if varying else ())
+    while rest:
+        members.append(tuple(zip(varying, rest, strict=False)))
+        rest = rest[len(varying) :]
+    return Applied(rule.name, tuple(zip(shared, handles, strict=False)), tuple(members))

@@ -65,6 +65,9 @@ class Ledger:
         find = self.find
         return [find(k) for k in self.operands[n]]
 
+    def users_of(self, c: int) -> Iterable[int]:
+        return [n for n in self._users[self.find(c)] if n not in self._double]
+
     def lookup(self, op: str, attrs: Attrs, operands: Iterable[int]) -> int | None:
         """A node of this operator on operands equal to these."""
         return self._node.get((op, attrs, tuple(map(self.find, operands))))

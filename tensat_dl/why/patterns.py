@@ -174,7 +174,9 @@ class _Search:
         if root in tensors:
             candidates = self.terms.nodes_of(tensors[root])
         else:
-            candidates = self.terms.with_op(self.pattern.shapes[root].node.op)
+            node = self.pattern.shapes[root].node
+            bound = next((tensors[a] for a in node.args if a in tensors), None)
+            candidates = self.terms.with_op(node.op) if bound is None else self.terms.users_of(bound)
         for n in tuple(candidates):
             for state in self._node(root, n, tensors, attrs, nodes):
                 yield from self.roots(rest, *state)

@@ -44,6 +44,10 @@ class Terms(Protocol):
         """The type of a class; None of one with several outputs."""
         ...
 
+    def users_of(self, c: int) -> Iterable[int]:
+        """The nodes that are applied to a class."""
+        ...
+
 
 @dataclass(frozen=True)
 class Properties:
@@ -93,6 +97,13 @@ class GraphTerms:
     def type_of(self, c: int) -> TensorType | None:
         return self.known.types.get(c)
 
+    def users_of(self, c: int) -> Iterable[int]:
+        return self._users[c]
+
+    @cached_property
+    def _users(self) -> list[list[int]]:
+        return self.graph.consumers()
+
     @cached_property
     def known(self) -> Properties:
         nodes = self.graph.nodes
@@ -138,6 +149,17 @@ class EGraphTerms:
 
     def type_of(self, c: int) -> TensorType | None:
         return self.known.types.get(c)
+
+    def users_of(self, c: int) -> Iterable[int]:
+        return self._users.get(c, ())
+
+    @cached_property
+    def _users(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for n, children in enumerate(self._children):
+            for c in set(children):
+                found.setdefault(c, []).append(n)
+        return found
 
     @cached_property
     def known(self) -> Properties:
