@@ -38,6 +38,9 @@ PATIENCE = 3
 #: the next ones, longer each time.
 RULE_BUDGET = 4_000
 RULE_SHARE = 0.08
+#: This share of the node limit is kept for `refine`, where there are group rules: what an answer uses can be merged
+#: although the exploration ran into its limit.
+REFINING_SHARE = 0.1
 #: Said of groups that were merged because an answer uses them.
 REFINED = "what the extracted graph uses"
 
@@ -84,10 +87,12 @@ class Explorer:
         self.by_kind = {
             k: [r for r in self.program.rules if r.rule.kind == k] for k in ("single", "multi", "group")
         }
+        if self.by_kind["group"]:
+            self.selection.limit -= int(REFINING_SHARE * self.limits.nodes)
         stop: Stop | None = None if self.program.rules else "saturated"
         if stop is None and self.limits.iterations == 0:
             stop = "iterations"
-        if stop is None and self.selection.nodes() >= self.limits.nodes:
+        if stop is None and self.selection.nodes() >= self.selection.limit:
             stop = "nodes"
         yield self._step(started, [], stop)
         if stop is not None:
@@ -110,11 +115,10 @@ class Explorer:
     def refine(self, feedback: Feedback) -> Step | None:
         """Merges those members of each group that an answer computes, and of these the ones that need no copy.
 
-        What is new goes through the single-pattern rules. None if nothing is. It may take a tenth more than the node
-        limit, which can have stopped the exploration.
+        What is new goes through the single-pattern rules. None if nothing is.
         """
         started = time.perf_counter()
-        self.selection.limit = self.limits.nodes + self.limits.nodes // 10
+        self.selection.limit = self.limits.nodes
         for rule in self.by_kind["group"]:
             self.store.engine.matches(ruleset("find", rule.name))
         frozen, rows, handles = self._freeze()
@@ -248,7 +252,7 @@ class Explorer:
             self.store.engine.find(rule)
         frozen, rows, handles = self._freeze()
         if self.by_kind["group"] and self._group_all(frozen, View(frozen, rows, handles), stats):
-            return True, "nodes" if self.selection.nodes() >= self.limits.nodes else None
+            return True, "nodes" if self.selection.nodes() >= self.selection.limit else None
         k = self.limits.k_multi
         multi = self.by_kind["multi"] if k is None or self.multi_done < k else []
         if not multi:
@@ -381,7 +385,7 @@ class Explorer:
     def _step(self, started: float, stats: list[RuleStats], stop: Stop | None) -> Step:
         frozen, rows, handles = self._settled()
         try:
-            egraph, names = snapshot(self.store, frozen, rows, handles, self.graph, self.selection.limit)
+            egraph, names = snapshot(self.store, frozen, rows, handles, self.graph, self.limits.nodes)
         except TypeConflict:
             applied = ", ".join(sorted({s.rule for s in stats if s.applied})) or "none"
             raise RuleAlarm(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from tensat_dl.lang import ast
 from tensat_dl.ops.semantics import SEMANTICS, Array, Semantics
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable
 from tensat_dl.ops.typing import attributes, environment, is_number, number
+
+T = TypeVar("T")
 
 
 def semantics_of(ops: OpTable) -> dict[str, Semantics]:
@@ -28,31 +31,55 @@ def semantics_of(ops: OpTable) -> dict[str, Semantics]:
 
 def _composed(decl: OpDecl, ops: OpTable, known: Mapping[str, Semantics]) -> Semantics:
     def apply(arrays: Sequence[Array], attrs: Mapping[str, AttrValue]) -> Array:
-        names = {p.name: a for p, a in zip(decl.inputs, arrays, strict=False)}
-        # Types stand in for tensors where attributes are computed; the element type is of no consequence there.
-        env = environment(decl, [_type(a) for a in arrays], attrs)
-
-        def value(expr: ast.Expr) -> Array:
-            match expr:
-                case ast.Name(id) if id in names:
-                    return names[id]
-                case ast.Binary(op, left, right) if op in INFIX:
-                    return operator(INFIX[op], (left, right), ())
-                case ast.Call(fn, args, given) if isinstance(args, tuple):
-                    return operator(fn, args, given)
-            raise AssertionError(expr)
-
-        def operator(fn: str, args: Sequence[ast.Expr], given: Sequence[ast.KeywordArg]) -> Array:
-            like = next(iter(names.values()))
-            operands = [np.asarray(number(a), like.dtype) if is_number(a) else value(a) for a in args]
-            values = attributes(ops[fn], given, env, [_type(x) for x in operands])
-            return known[fn](operands, values)
-
-        assert decl.composition is not None
-        return value(decl.composition)
+        dtype = arrays[0].dtype
+        return compose(
+            decl,
+            ops,
+            arrays,
+            attrs,
+            lambda a: a.shape,
+            lambda x: np.asarray(x, dtype),
+            lambda op, operands, values: known[op](operands, values),
+        )
 
     return apply
 
 
-def _type(array: Array) -> TensorType:
-    return TensorType("f64", array.shape)
+def compose(
+    decl: OpDecl,
+    ops: OpTable,
+    operands: Sequence[T],
+    attrs: Mapping[str, AttrValue],
+    shape: Callable[[T], tuple[int, ...]],
+    scalar: Callable[[int | float], T],
+    apply: Callable[[str, Sequence[T], Mapping[str, AttrValue]], T],
+) -> T:
+    """The value of a composition, by way of the operators that its definition applies to each other.
+
+    Values may be anything that has a ``shape``: ``scalar`` gives the value of a number in the definition, ``apply``
+    that of an operator, which may be a composition again.
+    """
+    names = {p.name: a for p, a in zip(decl.inputs, operands, strict=False)}
+
+    def type_of(value: T) -> TensorType:
+        """Types stand in for tensors where attributes are computed; the element type is of no consequence there."""
+        return TensorType("f64", shape(value))
+
+    env = environment(decl, [type_of(a) for a in operands], attrs)
+
+    def value(expr: ast.Expr) -> T:
+        match expr:
+            case ast.Name(id) if id in names:
+                return names[id]
+            case ast.Binary(op, left, right) if op in INFIX:
+                return operator(INFIX[op], (left, right), ())
+            case ast.Call(fn, args, given) if isinstance(args, tuple):
+                return operator(fn, args, given)
+        raise AssertionError(expr)
+
+    def operator(fn: str, args: Sequence[ast.Expr], given: Sequence[ast.KeywordArg]) -> T:
+        values = [scalar(number(a)) if is_number(a) else value(a) for a in args]
+        return apply(fn, values, attributes(ops[fn], given, env, [type_of(x) for x in values]))
+
+    assert decl.composition is not None
+    return value(decl.composition)

@@ -96,7 +96,7 @@ def _compare(
     tolerance: float,
     known: Mapping[str, Array],
 ) -> tuple[Status, Sequence[OutputError], str]:
-    difference = _interface_difference(before, after, known)
+    difference = interface_difference(before, after, known)
     if difference:
         return "different", (), difference
     need, free = max(needed(before), needed(after)), available()
@@ -127,8 +127,8 @@ def _compare(
     return status, outputs, "; ".join(output.message for output in outputs if output.message)
 
 
-def _interface_difference(before: Graph, after: Graph, known: Mapping[str, Array]) -> str:
-    """Why no values could make the graphs agree, or ""."""
+def interface_difference(before: Graph, after: Graph, known: Mapping[str, Array]) -> str:
+    """Why no values could make the graphs agree, or "". ``known`` are the weights whose values are given."""
     names, new_names = [[name for name, _ in graph.outputs] for graph in (before, after)]
     if names != new_names:
         return f"the outputs are {', '.join(names)} before and {', '.join(new_names)} after"

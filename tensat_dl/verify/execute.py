@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -15,14 +15,19 @@ class ExecutionError(ValueError):
     """A node could not be computed, or its value has another shape than the graph declares."""
 
 
-def execute(graph: Graph, values: Mapping[str, Array], semantics: Mapping[str, Semantics]) -> list[Array]:
+def execute(
+    graph: Graph,
+    values: Mapping[str, Array],
+    semantics: Mapping[str, Semantics],
+    watch: Callable[[Array], None] = lambda _: None,
+) -> list[Array]:
     """The outputs of a graph, in order.
 
     ``values`` holds the inputs and weights by name. Operators that ``semantics`` lacks are computed by
     ``surrogate``. Each value is dropped after its last use, so that the memory taken beyond ``values`` is
-    that of the tensors alive at one time. A node that no output needs is not computed.
+    that of the tensors alive at one time. A node that no output needs is not computed. ``watch`` sees each value.
     """
-    last_use = _last_uses(graph)
+    last_use = last_uses(graph)
     dying: list[list[int]] = [[] for _ in range(len(graph.nodes) + 1)]
     for i, user in last_use.items():
         dying[user].append(i)
@@ -31,6 +36,8 @@ def execute(graph: Graph, values: Mapping[str, Array], semantics: Mapping[str, S
     for i, node in enumerate(graph.nodes):
         if i in last_use:
             computed[i] = _checked(i, node, _apply(node, computed, values, semantics))
+            for value in computed[i]:
+                watch(value)
             for j in dying[i]:
                 del computed[j]
     return [_only(computed[i]) for _, i in graph.outputs]
@@ -42,7 +49,7 @@ def surrogates(graph: Graph, semantics: Mapping[str, Semantics]) -> tuple[str, .
     return tuple(sorted({node.op for node in graph.nodes if node.op not in given}))
 
 
-def _last_uses(graph: Graph) -> dict[int, int]:
+def last_uses(graph: Graph) -> dict[int, int]:
     """For each node that an output needs, the last node that takes it; outputs are taken after every node."""
     last = {i: len(graph.nodes) for _, i in graph.outputs}
     for i in range(len(graph.nodes) - 1, -1, -1):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tensat_dl.cost import CostModel, Measurement, Profile, Signature, load_device
-from tensat_dl.explore.loop import REFINED
-from tensat_dl.explore.types import Limits
+from tensat_dl.explore.loop import REFINED, Explorer
+from tensat_dl.explore.types import Feedback, Limits
 from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.types import TensorType
@@ -30,21 +30,38 @@ def h100() -> CostModel:
     return CostModel(library().ops, load_device("h100"))
 
 
-def test_members_that_the_answer_does_not_use_are_left_out() -> None:
-    # (x c) d becomes x (c d), so of the four products of x that the e-graph has one is not needed.
-    graph = graph_of("""
+#: (x c) d becomes x (c d), so of the four products of x that the e-graph has one is not needed.
+THREE_OF_FOUR = """
   input x : f32[1, 128]
   weight a : f32[128, 128]
   weight b : f32[128, 128]
   weight c : f32[128, 128]
   weight d : f32[128, 128]
-  output x @ a, x @ b, x @ c @ d""")
-    answer = found(graph, h100())
+  output x @ a, x @ b, x @ c @ d"""
+
+
+def test_members_that_the_answer_does_not_use_are_left_out() -> None:
+    answer = found(graph_of(THREE_OF_FOUR), h100())
     assert widths(answer) == [3 * 128]
     notes = [
         r.note for it in answer.exploration.iterations for r in it.rules if r.rule == "group-matmul-left"
     ]
     assert notes == ["", REFINED]
+
+
+def test_a_full_egraph_has_room_for_what_the_answer_uses() -> None:
+    weights = "\n".join(f"  weight w{i} : f32[8, 8]" for i in range(6))
+    products = ", ".join(f"x @ w{i}" for i in range(6))
+    graph = graph_of(f"  input x : f32[4, 8]\n{weights}\n  output {products}")
+    limits = Limits(nodes=1000, k_multi=None)
+    explorer = Explorer(graph, library().ops, (*pack("groups"), *pack("pairs")), limits)
+    *_, last = explorer.run()
+    assert last.stop == "nodes"
+    used = frozenset(last.handles[root] for root in last.egraph.roots[:3])
+    refined = explorer.refine(Feedback(used, frozenset()))
+    assert refined is not None
+    assert [r.note for r in refined.iteration.rules if r.rule == "group-matmul-left"] == [REFINED]
+    assert last.egraph.num_nodes < refined.egraph.num_nodes <= limits.nodes
 
 
 def steps(widest: int) -> CostModel:

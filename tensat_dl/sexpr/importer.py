@@ -1,0 +1,201 @@
+"""A file of S-expression rules as a .tsr file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import PurePath
+
+from tensat_dl.lang import ast
+from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
+from tensat_dl.lang.printer import print_file
+from tensat_dl.lang.rules import resolve_rule
+from tensat_dl.lang.source import Source, Span
+from tensat_dl.lang.tokens import RESERVED
+from tensat_dl.ops.functions import FUNCTIONS
+from tensat_dl.ops.table import OpTable
+from tensat_dl.sexpr.reader import Line, read_lines
+from tensat_dl.sexpr.terms import PADDINGS, Apply, Parameter, Term, Terms, Variable, subterms, variables
+from tensat_dl.sexpr.translate import Translation
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A .tsr file's text, how many rules it has, and what was left out of it."""
+
+    text: str
+    rules: int
+    notes: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What one line says, or two of a multi-pattern rule."""
+
+    lines: tuple[Line, ...]
+    sources: tuple[Term, ...]
+    targets: tuple[Term, ...]
+    paddings: tuple[str, ...]  #: variables for padding modes
+    span: Span
+
+
+def import_rules(source: Source, multi: bool, ops: OpTable) -> Imported:
+    """Translates every line, or with ``multi`` every two lines, to a rule of the .tsr language.
+
+    A rule is called by its file and line. One that repeats another, but for names of variables, is left out with a
+    note. Raises `TsrError` with everything that is wrong in any line.
+    """
+    lines, problems = read_lines(source)
+    count = 2 if multi else 1
+    groups = [tuple(lines[i : i + count]) for i in range(0, len(lines), count)]
+    if multi and len(lines) % 2 and not problems:
+        message = "the file ends with half a rule"
+        problems.append(Diagnostic(message, lines[-1].span, "with --multi two lines are one rule"))
+        groups.pop()
+    if not lines and not problems:
+        problems.append(Diagnostic("the file has no rules", None, path=source.path))
+    if multi and problems:  # lines that cannot be read shift all pairs after them
+        groups = []
+    taken = _taken(ops)
+    items: list[ast.Rule] = []
+    notes: list[Diagnostic] = []
+    first: dict[object, _Rule] = {}
+    for group in groups:
+        try:
+            rule = _rule(group, multi)
+            same = first.setdefault(_key(rule), rule)
+            if same is not rule:
+                message = f"this rule repeats line {same.lines[0].number}: left out"
+                notes.append(Diagnostic(message, rule.span, severity="warning"))
+                continue
+            for item in _translated(rule, source, taken):
+                resolve_rule(item, ops)
+                items.append(item)
+        except TsrError as e:
+            problems += e.diagnostics
+    if problems:
+        raise TsrError(sorted(problems, key=lambda d: d.span.start if d.span else 0))
+    written = Span(Source("", ""), 0, 0)
+    header = f"// Imported from {_printable(PurePath(source.path).name)}.\n\n"
+    return Imported(header + print_file(ast.File(tuple(items), (), span=written)), len(items), tuple(notes))
+
+
+# ---- reading --------------------------------------------------------------------------------------------
+
+
+def _rule(lines: tuple[Line, ...], multi: bool) -> _Rule:
+    """What lines mean. Raises `TsrError` with every problem in them."""
+    terms = Terms()
+    sides: tuple[list[Term], list[Term]] = ([], [])
+    problems: list[Diagnostic] = []
+    for line in lines:
+        for side, tree in zip(sides, (line.left, line.right), strict=True):
+            try:
+                side.append(terms.term(tree))
+            except TsrError as e:
+                problems += e.diagnostics
+    problems = problems or list(_sides(*sides, multi))
+    if problems:
+        raise TsrError(problems)
+    paddings = tuple(name for name, kind in terms.kinds.items() if kind == "padding")
+    return _Rule(lines, tuple(sides[0]), tuple(sides[1]), paddings, lines[0].span.to(lines[-1].span))
+
+
+def _sides(sources: Sequence[Term], targets: Sequence[Term], multi: bool) -> Iterator[Diagnostic]:
+    """What is wrong with a rule as a whole."""
+    bound = {v.name for source in sources for v in variables(source)}
+    for i, source in enumerate(sources):
+        if isinstance(source, Variable):
+            yield Diagnostic("the left side is a lone variable", source.span, "it would match every tensor")
+        elif source in sources[:i]:
+            yield Diagnostic("both lines have the same left side", source.span, "one of them is enough")
+    for term in (*sources, *targets):
+        if isinstance(term, Apply) and term.op == "split":
+            yield Diagnostic("`split` gives two tensors", term.span, "take one: `(split_0 (split ..))`")
+    for target in targets:
+        for v in variables(target):
+            if v.name not in bound:
+                hint = did_you_mean(v.name, bound).replace("`", "`?", 1)
+                if not multi and any(isinstance(t, Apply) and t.op == "split" for t in subterms(target)):
+                    hint = "where two lines make one multi-pattern rule, import them with --multi"
+                yield Diagnostic(f"`?{v.name}` does not stand on the left side", v.span, hint)
+                bound.add(v.name)  # said once
+
+
+def _key(rule: _Rule) -> object:
+    """The same for rules that differ in the names of their variables alone."""
+    numbers: dict[str, str] = {}
+    for term in (*rule.sources, *rule.targets):
+        for v in variables(term):
+            numbers.setdefault(v.name, str(len(numbers)))
+    renamed = {name: Variable(number, rule.span) for name, number in numbers.items()}
+    return tuple(_substituted(term, renamed) for term in (*rule.sources, *rule.targets))
+
+
+def _substituted(term: Term, values: dict[str, Variable]) -> Term:
+    if isinstance(term, Variable):
+        return replace(values[term.name], span=term.span)
+    parameters = tuple(values[p.name] if isinstance(p, Variable) else p for p in term.parameters)
+    return replace(
+        term, parameters=parameters, operands=tuple(_substituted(t, values) for t in term.operands)
+    )
+
+
+# ---- writing --------------------------------------------------------------------------------------------
+
+
+def _translated(rule: _Rule, source: Source, taken: frozenset[str]) -> Iterator[ast.Rule]:
+    """The rule, or one for each choice of the modes that its padding variables stand for."""
+    names: dict[str, str] = {}
+    for term in (*rule.sources, *rule.targets):
+        for v in variables(term):
+            if v.name not in names and v.name not in rule.paddings:
+                names[v.name] = _name(v.name, taken | set(names.values()))
+    for modes in product(PADDINGS, repeat=len(rule.paddings)):
+        chosen = dict(zip(rule.paddings, modes, strict=True))
+        sources, targets = ([_padded(t, chosen) for t in side] for side in (rule.sources, rule.targets))
+        suffix = "".join(f"-{PADDINGS[mode]}" for mode in modes)
+        name = f"{_stem(source.path)}-{rule.lines[0].number}{suffix}"
+        doc = "\n".join(_printable(line.text) for line in rule.lines)
+        yield Translation(sources, targets, names, taken).rule(name, doc, rule.span)
+
+
+def _padded(term: Term, modes: dict[str, int]) -> Term:
+    """A term with modes instead of the variables for them."""
+    if isinstance(term, Variable):
+        return term
+    parameters: list[Parameter] = []
+    for p in term.parameters:
+        parameters.append(modes.get(p.name, p) if isinstance(p, Variable) else p)
+    operands = tuple(_padded(t, modes) for t in term.operands)
+    return replace(term, parameters=tuple(parameters), operands=operands)
+
+
+def _name(variable: str, taken: frozenset[str]) -> str:
+    """A variable's name in the language: `?input_3` is x3."""
+    name = re.sub(r"^input_(?=\d)", "x", variable)
+    name = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    if not re.match(r"[A-Za-z]", name):
+        name = f"x{name}"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _taken(ops: OpTable) -> frozenset[str]:
+    """Names that mean something else in a rule."""
+    words = {w for op in ops.values() for a in op.attrs for w in (*a.choices, a.name)}
+    return frozenset({*RESERVED, *FUNCTIONS, *ops, *words, "split", "same", "valid", "weight", "value"})
+
+
+def _stem(path: str) -> str:
+    """What rules of a file are called, before their line."""
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", PurePath(path).stem).strip("-")
+    return stem if re.match(r"[A-Za-z]", stem) else f"rule-{stem}".strip("-")
+
+
+def _printable(text: str) -> str:
+    """Text that stands in a comment."""
+    return "".join(c if c.isprintable() else "�" for c in text)

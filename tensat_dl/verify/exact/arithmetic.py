@@ -1,0 +1,90 @@
+"""What exact evaluation has to know of numbers. Operators are defined once (`operators`), for every arithmetic."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Generic, TypeVar
+
+from tensat_dl.ir.graph import Node
+from tensat_dl.ops.semantics.types import Array
+from tensat_dl.verify.exact.constants import LARGEST_DENOMINATOR
+
+V = TypeVar("V")
+
+
+class OutOfReach(Exception):
+    """The graph does something that this arithmetic has no exact counterpart of. The text says what."""
+
+
+class Arithmetic(ABC, Generic[V]):
+    """Tensors of one kind of number, of type ``V``. Operands broadcast as in NumPy.
+
+    Functions that are handed in work on NumPy arrays of whole numbers and of objects alike. ``terms`` says of how
+    many numbers, or products of two numbers, an element of the result is the sum at most.
+
+    ``stand_ins`` collects the names of functions that random ones stood in for, ``rounded`` the constants that are
+    not the numbers that are meant. Where there are some, graphs may differ here that are equal nevertheless.
+
+    ``keeps_sigmoid`` says whether sigmoid is a function in its own right, or defined by exp.
+    """
+
+    def __init__(self, keeps_sigmoid: bool = False) -> None:
+        self.keeps_sigmoid = keeps_sigmoid
+        self.stand_ins: set[str] = set()
+        self.rounded: set[str] = set()
+
+    def note_constant(self, value: Fraction) -> None:
+        """To be called for each constant."""
+        if value.denominator > LARGEST_DENOMINATOR:
+            self.rounded.add(f"the constant {float(value)!r}")
+
+    @abstractmethod
+    def shape(self, x: V) -> tuple[int, ...]: ...
+
+    @abstractmethod
+    def whole(self, array: Array, like: V | None = None) -> V:
+        """Given whole numbers, for operations with tensors like this one."""
+
+    @abstractmethod
+    def constant(self, value: Fraction, shape: tuple[int, ...], integer: bool) -> V:
+        """Every element is ``value``. ``integer`` says whether the tensor has an integer type."""
+
+    @abstractmethod
+    def add(self, x: V, y: V) -> V: ...
+
+    @abstractmethod
+    def subtract(self, x: V, y: V) -> V: ...
+
+    @abstractmethod
+    def multiply(self, x: V, y: V) -> V: ...
+
+    @abstractmethod
+    def divide(self, x: V, y: V) -> V:
+        """Raises `ZeroDivisionError` where a divisor is zero."""
+
+    @abstractmethod
+    def move(self, function: Callable[[Sequence[Array]], Array], xs: Sequence[V]) -> V:
+        """Data movement: each element of the result is one of the operands' or zero."""
+
+    @abstractmethod
+    def sums(self, function: Callable[[Array], Array], terms: int, x: V) -> V: ...
+
+    @abstractmethod
+    def products(self, function: Callable[[Array, Array], Array], terms: int, x: V, y: V) -> V: ...
+
+    @abstractmethod
+    def largest(
+        self, sums: Callable[[Array], Array], largest: Callable[[Array], Array], terms: int, x: V
+    ) -> V:
+        """Each element of the result is the largest of at most ``terms`` of the operand's, which is what the function
+        ``largest`` computes. ``sums`` gives the sums of the same elements."""
+
+    @abstractmethod
+    def function(self, name: str, x: V) -> V:
+        """The elementwise function of this name, or a keyed random function in its place."""
+
+    @abstractmethod
+    def opaque(self, node: Node, xs: Sequence[V]) -> tuple[V, ...]:
+        """A keyed random function of all operands, in place of an operator known by its types alone."""

@@ -1,0 +1,235 @@
+"""Compares two small graphs as functions: modulo primes, then in exact numbers, then in float64.
+
+The first level that can decide does:
+
+- *modular* (`modular`, `bound`): random functions stand in for elementwise ones and the largest of several numbers.
+  Graphs that are equal are so for every function, up to a stated probability of error. A difference counts if nothing
+  had a stand-in.
+- *integer* (`rational`): relu and the largest of several numbers are what they are, other functions have stand-ins.
+  Values are small integers of both signs with many ties and zeros. There is no bound on the error.
+- *float*: every function is what it is, in float64, over several ranges. There is no bound, and a tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.types import FLOATS
+from tensat_dl.ops.compose import semantics_of
+from tensat_dl.ops.semantics.types import Array
+from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import flops
+from tensat_dl.verify.equivalence import interface_difference
+from tensat_dl.verify.exact.arithmetic import OutOfReach
+from tensat_dl.verify.exact.draws import RANGES, WHOLE, leaves, real_values, whole_values
+from tensat_dl.verify.exact.evaluate import evaluate
+from tensat_dl.verify.exact.field import PRIMES
+from tensat_dl.verify.exact.modular import Modular
+from tensat_dl.verify.exact.rational import Rational
+from tensat_dl.verify.execute import ExecutionError, execute
+
+Status = Literal["equal", "different", "unsupported"]
+Level = Literal["modular", "integer", "float"]
+
+#: How often values are drawn again because a divisor is zero.
+ATTEMPTS = 8
+#: Graphs with more floating-point operations are not evaluated in Python's numbers.
+MOST_RATIONAL_OPERATIONS = 3_000_000
+#: What counts as different in float64: more than this times the output's largest magnitude, plus
+#: ``TOLERANCE_WITHIN`` times the largest magnitude of anything that was computed: what cancels leaves an error.
+TOLERANCE = 1e-9
+TOLERANCE_WITHIN = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One element of an output that is not the same, on these inputs and weights.
+
+    At the modular level all numbers are residues modulo ``modulus``.
+    """
+
+    output: str
+    index: tuple[int, ...]
+    before: int | float | Fraction
+    after: int | float | Fraction
+    values: Mapping[str, Array]
+    modulus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """What comparing two graphs showed, and which level decided.
+
+    ``log2_error`` bounds the probability that graphs which differ would be found equal, as its logarithm to base 2;
+    it is None where none can be stated. ``reason`` then says why; it also says why graphs are "unsupported" or
+    differ without a ``difference``. ``stand_ins`` names the functions that random ones stood in for on the level that
+    decided, opaque operators included; for graphs that differ also constants that are rounded.
+    """
+
+    status: Status
+    level: Level
+    log2_error: float | None = None
+    difference: Difference | None = None
+    reason: str = ""
+    stand_ins: tuple[str, ...] = ()
+
+
+def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) -> Exact:
+    """Whether two graphs with the same inputs, weights and outputs (by name) compute the same."""
+    if reason := interface_difference(before, after, {}):
+        return Exact("different", "modular", reason=reason)
+    try:
+        modular = compare_modular(before, after, ops, seed)
+        if modular.status == "equal":
+            return modular
+        reason = "not equal whatever these are: " + ", ".join(modular.stand_ins)
+    except (OutOfReach, ExecutionError) as error:
+        modular, reason = None, str(error)
+    try:
+        found = _compare_integers(before, after, ops, seed, reason)
+        if found.status == "different" and not found.stand_ins:
+            return found  # in small numbers, so rather than the same in residues
+    except (OutOfReach, ExecutionError) as error:
+        found, reason = None, f"{reason}; {error}"
+    if modular is not None and not modular.stand_ins:
+        return modular
+    if found is not None and found.status == "equal":
+        return found
+    return _compare_floats(before, after, ops, seed, reason)
+
+
+def compare_modular(
+    before: Graph, after: Graph, ops: OpTable, seed: int = 0, primes: tuple[int, int] = PRIMES
+) -> Exact:
+    """On one set of random residues. Raises `OutOfReach`."""
+    found = _compare_residues(before, after, ops, seed, primes, True)
+    if found.status == "different" and {"exp", "sigmoid"} <= set(found.stand_ins):
+        # what holds for all pairs of functions has a better bound without divisions, but these two are related
+        return _compare_residues(before, after, ops, seed, primes, False)
+    return found
+
+
+def _compare_residues(
+    before: Graph, after: Graph, ops: OpTable, seed: int, primes: tuple[int, int], keeps_sigmoid: bool
+) -> Exact:
+    types = leaves((before, after))
+    for attempt in range(ATTEMPTS):
+        a = Modular(primes, (seed, attempt), keeps_sigmoid)
+        values = {name: a.variable(t.shape, t.dtype not in FLOATS, "leaf", name) for name, t in types.items()}
+        try:
+            x, y = evaluate(before, values, a, ops), evaluate(after, values, a, ops)
+        except ZeroDivisionError:
+            continue
+        stand_ins = tuple(sorted(a.stand_ins))
+        for i, p in enumerate(primes):
+            outputs = [o.arrays[i] for o in x], [o.arrays[i] for o in y]
+            residues = {name: v.arrays[i] for name, v in values.items()}
+            if difference := _difference(before, *outputs, residues, p):
+                doubtful = (*stand_ins, *sorted(a.rounded))
+                return Exact("different", "modular", difference=difference, stand_ins=doubtful)
+        log2_error = a.ledger.log2_error(((i.degrees, j.degrees) for i, j in zip(x, y, strict=True)), primes)
+        if log2_error == 0:
+            reason = "the graphs are too large for a bound on the error"
+            return Exact("equal", "modular", reason=reason, stand_ins=stand_ins)
+        return Exact("equal", "modular", log2_error, stand_ins=stand_ins)
+    raise OutOfReach("a divisor is always zero")
+
+
+def _compare_integers(before: Graph, after: Graph, ops: OpTable, seed: int, reason: str) -> Exact:
+    if _operations(before, ops) + _operations(after, ops) > MOST_RATIONAL_OPERATIONS:
+        raise OutOfReach("the graphs are too large for exact numbers")
+    types = leaves((before, after))
+    compared = False
+    stand_ins: set[str] = set()
+    for i, numbers in enumerate(WHOLE):
+        for attempt in range(ATTEMPTS):
+            key = (seed, i, attempt)
+            a = Rational(key)
+            values = whole_values(types, numbers, *key)
+            try:
+                x, y = evaluate(before, values, a, ops), evaluate(after, values, a, ops)
+            except ZeroDivisionError:
+                continue
+            compared = True
+            stand_ins |= a.stand_ins
+            if difference := _difference(before, x, y, values):
+                doubtful = (*sorted(stand_ins), *sorted(a.rounded))
+                return Exact("different", "integer", None, difference, reason, doubtful)
+            break
+    if not compared:
+        raise OutOfReach("a divisor is always zero")
+    return Exact("equal", "integer", reason=reason, stand_ins=tuple(sorted(stand_ins)))
+
+
+def _compare_floats(before: Graph, after: Graph, ops: OpTable, seed: int, reason: str) -> Exact:
+    semantics = semantics_of(ops)
+    reason = f"{reason}; compared in float64, relative error up to {TOLERANCE:.0e}"
+    compared = False
+    for spread in RANGES:
+        values = real_values(before, after, spread, seed)
+        largest = [0.0]
+
+        def noted(array: Array, largest: list[float] = largest) -> None:
+            finite = np.abs(np.asarray(array, np.float64)[np.isfinite(array)])
+            largest[0] = max(largest[0], float(finite.max(initial=0.0)))
+
+        try:
+            with np.errstate(all="ignore"):
+                x = execute(before, values, semantics, noted)
+                y = execute(after, values, semantics, noted)
+        except ExecutionError as error:
+            return Exact("unsupported", "float", reason=f"{reason}; {error}")
+        for (name, _), p, q in zip(before.outputs, x, y, strict=True):
+            finite = np.isfinite(p) & np.isfinite(q)
+            size = np.maximum(np.abs(p), np.abs(q))[finite].max(initial=0.0)
+            allowed = TOLERANCE * size + TOLERANCE_WITHIN * largest[0]
+            # where the first graph has no finite value, it says nothing of what the other's should be
+            with np.errstate(invalid="ignore"):
+                far = np.where(finite, np.abs(p - q) > allowed, np.isfinite(p))
+            if far.any():
+                index = _first(far)
+                found = Difference(name, index, float(p[index]), float(q[index]), values)
+                return Exact("different", "float", None, found, reason)
+            compared = compared or bool(finite.any())
+    if not compared:
+        return Exact("unsupported", "float", reason=f"{reason}; no output is a finite number")
+    return Exact("equal", "float", reason=reason)
+
+
+def _difference(
+    graph: Graph,
+    x: Sequence[Array],
+    y: Sequence[Array],
+    values: Mapping[str, Array],
+    modulus: int | None = None,
+) -> Difference | None:
+    for (name, _), p, q in zip(graph.outputs, x, y, strict=True):
+        unequal = np.asarray(p != q)
+        if unequal.any():
+            index = _first(unequal)
+            return Difference(name, index, _number(p[index]), _number(q[index]), values, modulus)
+    return None
+
+
+def _number(element: int | Fraction | np.generic) -> int | Fraction:
+    return element if isinstance(element, int | Fraction) else int(element)
+
+
+def _first(mask: Array) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(int(mask.argmax()), mask.shape))
+
+
+def _operations(graph: Graph, ops: OpTable) -> float:
+    """About how many operations on numbers evaluation takes."""
+    count = 0.0
+    for node in graph.nodes:
+        if node.op in ops and node.op not in ("input", "weight"):
+            types = [graph.nodes[i].types[0] for i in node.inputs]
+            count += node.types[0].size + flops(ops, node.op, types, dict(node.attrs))
+    return count

@@ -1,0 +1,107 @@
+"""Tensors of exact rational numbers (machine integers where the type is one), for what needs an order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from tensat_dl.ir.graph import Node
+from tensat_dl.ops.semantics import elementwise
+from tensat_dl.ops.semantics.types import Array, computed_in
+from tensat_dl.verify.exact.arithmetic import Arithmetic
+from tensat_dl.verify.exact.keyed import digest, generator
+from tensat_dl.verify.exact.modular import KEEP_ZERO
+
+#: Values of random functions are between this and its negative.
+RANGE = 1 << 20
+
+
+class Rational(Arithmetic[Array]):
+    """Object arrays of Python integers and fractions for float types; int64 for integer types.
+
+    ``relu`` and the largest of several numbers are what they are; other functions are random ones.
+    """
+
+    def __init__(self, key: object) -> None:
+        super().__init__()
+        self.key = key
+
+    def shape(self, x: Array) -> tuple[int, ...]:
+        return x.shape
+
+    def whole(self, array: Array, like: Array | None = None) -> Array:
+        return array.astype(object if like is None else like.dtype)
+
+    def constant(self, value: Fraction, shape: tuple[int, ...], integer: bool) -> Array:
+        self.note_constant(value)
+        if integer:
+            return np.full(shape, int(value), np.int64)
+        return np.full(shape, int(value) if value.denominator == 1 else value, object)
+
+    def add(self, x: Array, y: Array) -> Array:
+        return _typed(x + y, x, y)
+
+    def subtract(self, x: Array, y: Array) -> Array:
+        return _typed(x - y, x, y)
+
+    def multiply(self, x: Array, y: Array) -> Array:
+        return _typed(x * y, x, y)
+
+    def divide(self, x: Array, y: Array) -> Array:
+        if not np.all(y):
+            raise ZeroDivisionError
+        return _typed(elementwise.quotient(x, y), x, y)
+
+    def move(self, function: Callable[[Sequence[Array]], Array], xs: Sequence[Array]) -> Array:
+        return function(xs)
+
+    def sums(self, function: Callable[[Array], Array], terms: int, x: Array) -> Array:
+        return _typed(function(x), x)
+
+    def products(self, function: Callable[[Array, Array], Array], terms: int, x: Array, y: Array) -> Array:
+        return _typed(function(x, y), x, y)
+
+    def largest(
+        self, sums: Callable[[Array], Array], largest: Callable[[Array], Array], terms: int, x: Array
+    ) -> Array:
+        return _typed(largest(x), x)
+
+    def function(self, name: str, x: Array) -> Array:
+        if name == "relu":
+            return _typed(elementwise.relu(x), x)
+        self.stand_ins.add(name)
+        values = {v: self._value(name, v) for v in set(x.ravel().tolist())}
+        out = np.empty(x.shape, object)
+        out.ravel()[:] = [values[v] for v in x.ravel().tolist()]
+        return out
+
+    def opaque(self, node: Node, xs: Sequence[Array]) -> tuple[Array, ...]:
+        self.stand_ins.add(node.op)
+        key = (self.key, node.op, sorted(node.attrs), [digest(x) for x in xs])
+        outs: list[Array] = []
+        for i, type_ in enumerate(node.types):
+            values = np.asarray(generator(*key, i).integers(-RANGE, RANGE, type_.shape))
+            outs.append(values.astype(exact_type(type_.dtype)))
+        return tuple(outs)
+
+    def _value(self, name: str, argument: object) -> int:
+        """The random function's value, positive where the true one is: exp."""
+        if argument == 0 and name in KEEP_ZERO:
+            return 0
+        key = repr((self.key, name, str(argument))).encode()  # str, as 2 and Fraction(2, 1) are equal
+        value = int.from_bytes(hashlib.sha256(key).digest()[:8], "little") % RANGE + 1
+        return value if name in ("exp", "rsqrt") or value % 2 else -value
+
+
+def exact_type(dtype: str) -> type:
+    """What tensors of an element type are computed in."""
+    computed = computed_in(dtype)
+    return object if computed is np.float64 else computed
+
+
+def _typed(result: object, *operands: Array) -> Array:
+    """NumPy hands back bare elements in place of arrays of rank 0, and these may become machine integers."""
+    return np.asarray(result, object if any(x.dtype == object for x in operands) else None)
