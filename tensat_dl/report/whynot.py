@@ -36,6 +36,12 @@ def answer_lines(answer: Answer, graph: Graph, names: Sequence[str]) -> Iterator
         yield f"does not fire on graph {graph.name}, nor on what the rules make of it"
         yield f"  {explored.nodes:,} e-nodes after {_count(explored.iterations, 'iteration')}; {STOPS[explored.stop]}"
         yield from (f"  {note}" for note in explored.notes)
+        if explored.passed_over:
+            yield "  it would match there, but was not applied" + (
+                ": rules with several results are applied in `--k-multi` iterations only"
+                if rule.kind == "multi"
+                else ""
+            )
     structural = isinstance(answer.found, Found) and answer.found.failed
     if explored.failed is not None and not explored.applied and not structural:
         yield "after other rules its source matches:"
@@ -106,7 +112,7 @@ def _near(near: Near | None, rule: RewriteRule, graph: Graph, called: Mapping[in
         yield f"  there is no {' and no '.join(absent)} in the graph"
     yield f"  nearest is `{_source(root)}` at {called[near.at]} ({_type(graph, near.at)})"
     for d in near.differences[:MAX_PLACES]:
-        at = "" if d.at == near.at or d.what.startswith("{") else f"at {called[d.at]} "
+        at = "" if d.at == near.at or d.what.startswith("{") else f"at {called[d.at]}: "
         pattern = "" if d.node is root else f" (for `{_source(d.node)}`)"
         yield f"  but {at}{names_in(d.what, called)}{pattern}"
     if not near.differences:  # a part of the pattern that matches as it is

@@ -24,7 +24,8 @@ class Explored:
 
     ``at`` names, of one match, the tensors that the rule replaces, and ``built_by`` the rules that built what it
     matched; tensors that only rules made have no name. ``failed`` is a match in the e-graph whose conditions fail,
-    with the names of its e-classes in ``names``.
+    with the names of its e-classes in ``names``. ``passed_over`` says that the rule matches in the e-graph and was not
+    applied.
     """
 
     matches: int
@@ -37,6 +38,7 @@ class Explored:
     at: tuple[str, ...]
     built_by: tuple[str, ...]
     failed: Failed | None
+    passed_over: bool
     names: dict[int, str]
 
 
@@ -104,6 +106,8 @@ def _explored(
     at: tuple[int, ...] = ()
     matched: tuple[int, ...] = ()
     failed = None
+    applied = sum(s.applied for _, s in stats)
+    passed_over = False
     if history:
         number = {h: c for c, h in enumerate(exploration.handles)}
         tensors = [*history[0].shared, *(t for m in history[0].members for t in m)]
@@ -112,13 +116,14 @@ def _explored(
         progress.phase("match")
         inside = look(pattern, terms, terms.known, nearly=False)
         failed = inside.failed[0] if inside.failed else None
-        if inside.fires and any(s.applied for _, s in stats):
+        passed_over = bool(inside.fires) and not applied
+        if inside.fires and applied:
             match = inside.fires[0]
             at = tuple(match.tensors[o] for o in rule.source.outputs)
             matched = tuple(match.nodes.values())
     return Explored(
         sum(s.matches for _, s in stats),
-        sum(s.applied for _, s in stats),
+        applied,
         next((k for k, s in stats if s.applied), 0),
         len(exploration.iterations),
         egraph.num_nodes,
@@ -134,5 +139,6 @@ def _explored(
         tuple(called[c] for c in at if c in called),
         tuple(dict.fromkeys(egraph.origin[n] for n in matched if egraph.origin[n])),
         failed,
+        passed_over,
         called,
     )

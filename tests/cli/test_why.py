@@ -185,7 +185,7 @@ def asked(folder: Path, rule: str, body: str, *options: object) -> str:
             "plain",
             "weight w : f32[8, 2]\n t = matmul(x, w; act = tanh)\n output relu(t)",
             "nearest is `relu(matmul(x, y))` at out0 (f32[4, 2])\n"
-            "  but at t act is tanh, and the pattern has none",
+            "  but at t: act is tanh, and the pattern has none",
         ),
         ("plain", "t = tanh(x)\n output relu(t)", "`t` is a tanh, and the pattern has a matmul"),
         (
@@ -259,3 +259,12 @@ def test_unknown_names_get_a_hint(tmp_path: Path) -> None:
     refused(invoke("why-not", "merge-matmul", SHARED, "--graph", "none"), "no graph `none`")
     refused(invoke("why-not", "merge-matmul", tmp_path / "none.tsr"), "none.tsr")
     refused(invoke("why-not", "merge-matmul"), "Missing argument")
+
+
+def test_pairs_that_no_iteration_is_left_for(tmp_path: Path) -> None:
+    text = RULES + "rule thrice { tanh(x) => relu(relu(x)) }\n"
+    text += "rule both { a = relu(x); b = relu(y) => a = tanh(x); b = tanh(y) }\n"
+    (tmp_path / "g.tsr").write_text(text + "graph g { input x : f32[4]\n output tanh(x) }\n")
+    done = invoke("why-not", "both", tmp_path / "g.tsr", "--k-multi", 0)
+    assert "it would match there, but was not applied" in done.out
+    assert "`--k-multi` iterations only" in done.out

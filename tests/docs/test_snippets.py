@@ -14,7 +14,13 @@ from tensat_dl.lang.parser import parse
 from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.source import Source
 
-DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/language.md", "docs/architecture.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/tutorial.md",
+    "docs/explanations.md",
+    "docs/language.md",
+    "docs/architecture.md",
+)
 #: Files of the tutorial that are there to show an error.
 WRONG = ("wrong.tsr", "misfit.tsr")
 
