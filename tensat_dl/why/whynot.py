@@ -24,8 +24,8 @@ class Explored:
 
     ``at`` names, of one match, the tensors that the rule replaces, and ``built_by`` the rules that built what it
     matched; tensors that only rules made have no name. ``failed`` is a match in the e-graph whose conditions fail,
-    with the names of its e-classes in ``names``. ``passed_over`` says that the rule matches in the e-graph and was not
-    applied.
+    with the names of its e-classes in ``names``. ``passed_over`` says that the rule matches in the e-graph, but was
+    not applied.
     """
 
     matches: int
