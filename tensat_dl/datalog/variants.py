@@ -23,7 +23,7 @@ from tensat_dl.ops.kinds import FACTS
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque, Sym
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, attributes, defaults
-from tensat_dl.ops.values import SymType
+from tensat_dl.ops.values import Absent, SymType
 
 #: Tensors of more dimensions than this take no part in rules.
 MAX_RANK = 6
@@ -408,6 +408,6 @@ def concrete(
             if held is not True:
                 return None
         type_target(rule, Inference(ops), variant)
-    except (IllTyped, EvaluationError):
+    except (IllTyped, EvaluationError, Absent):  # absent is the value of what is no constant
         return None
     return variant
