@@ -14,7 +14,7 @@ from tensat_dl.cli.lazy import LazyGroup
 #: command -> the module that defines it, and what it does
 COMMANDS = {
     "run": ("tensat_dl.cli.run", "Optimize a graph."),
-    "check": ("tensat_dl.cli.check", "Type-check files, and run the tests of their rules."),
+    "check": ("tensat_dl.cli.check", "Type-check files, verify their rules, run the tests of their rules."),
     "fmt": ("tensat_dl.cli.fmt", "Format files."),
     "show": ("tensat_dl.cli.show", "Print graphs, rules, operators, or the egglog program."),
     "import": ("tensat_dl.cli.import_", "Translate rules from S-expressions to .tsr."),

@@ -1,0 +1,146 @@
+"""Tests one rule: on instances of it, and on such as only the rule without one of its conditions would have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.lang.walk import calls_of
+from tensat_dl.ops.compose import semantics_of
+from tensat_dl.ops.semantics.types import Semantics
+from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import Inference
+from tensat_dl.verify.exact import Exact, compare_exactly
+from tensat_dl.verify.rule_types import check_rule_types
+from tensat_dl.verify.rules.counterexample import counterexample, size, smallest
+from tensat_dl.verify.rules.instance import Instance
+from tensat_dl.verify.rules.rounding import rounds_alike
+from tensat_dl.verify.rules.sampling import Draw, Sampler
+from tensat_dl.verify.rules.verdict import Counterexample, Rounding, Verdict
+
+#: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
+INSTANCES = 24
+PATIENCE = 150
+#: The same for a rule without one of its conditions: the first that fails is enough.
+WEAKER_INSTANCES = 30
+WEAKER_PATIENCE = 30
+#: How many more instances are looked at to find a small one whose sides differ, and how many are made smaller.
+MORE = 60
+SHRUNK = 4
+#: On how many instances rounding is observed.
+ROUNDED = 12
+#: What a condition may ask for that says where a rule pays, not where it is true.
+ABOUT_COST = frozenset(("weight", "start", "factors"))
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Tests rules over one table of operators."""
+
+    ops: OpTable
+    seed: int = 0
+    infer: Inference = field(init=False)
+    semantics: Mapping[str, Semantics] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "infer", Inference(self.ops))
+        object.__setattr__(self, "semantics", semantics_of(self.ops))
+
+    def verdict(self, rule: RewriteRule) -> Verdict:
+        """What instances show of a rule. One that can't be compiled is vacuous, and the reason says so."""
+        problems = check_rule_types(rule, self.ops)
+        if problems:
+            return Verdict(rule.name, "vacuous", reason=problems[0].message)
+        opaque = self._opaque(rule)
+        found: list[Instance] = []
+        results: list[Exact] = []
+        drawn = Sampler(rule, self.infer, self.seed).several(INSTANCES, PATIENCE)
+        for number, (frame, values, instance) in enumerate(drawn):
+            exact = self._compare(instance, number)
+            if exact.status == "different" and not opaque:
+                worst = self._smallest_failing(rule, (frame, values, instance))
+                return Verdict(rule.name, "refuted", number + 1, counterexample=worst)
+            if exact.status != "equal":
+                return Verdict(rule.name, "assumed", reason=_assumption(opaque, exact))
+            found.append(instance)
+            results.append(exact)
+        if not found:
+            return Verdict(rule.name, "vacuous", reason=self._never(rule))
+        bounds = [x.log2_error for x in results if x.log2_error is not None]
+        return Verdict(
+            rule.name,
+            "tested",
+            len(found),
+            len(bounds),
+            max(bounds, default=None),
+            next((x.reason for x in results if x.log2_error is None), ""),
+            self._rounding(found),
+            unneeded=tuple(self._unneeded(rule)),
+        )
+
+    def _weaker(self, rule: RewriteRule, without: int) -> Iterator[Draw]:
+        sampler = Sampler(rule, self.infer, self.seed, (without,))
+        return sampler.several(WEAKER_INSTANCES, WEAKER_PATIENCE)
+
+    def _unneeded(self, rule: RewriteRule) -> Iterator[str]:
+        """The conditions without which nothing fails, those about costs excepted."""
+        for i, condition in enumerate(rule.conditions):
+            if any(call.fn in ABOUT_COST for call in calls_of(condition)):
+                continue
+            compared = 0
+            for compared, (_, _, instance) in enumerate(self._weaker(rule, i), start=1):
+                if self._compare(instance, compared).status == "different":
+                    break
+            else:
+                text = f"`{' '.join(condition.span.text.split())}`"
+                if compared:
+                    yield f"{text}: the rule is true without it, on {compared} instances"
+                else:
+                    yield f"{text}: nothing was found that only the rule without it applies to"
+
+    def _compare(self, instance: Instance, number: int) -> Exact:
+        return compare_exactly(instance.before, instance.after, self.ops, self.seed + number)
+
+    def _differs(self, instance: Instance) -> bool:
+        return self._compare(instance, 0).status == "different"
+
+    def _smallest_failing(self, rule: RewriteRule, first: Draw) -> Counterexample | None:
+        """A small counterexample, the smallest of several that are found from other instances."""
+        failing = [first]
+        for draw in Sampler(rule, self.infer, self.seed + 1).several(MORE, PATIENCE):
+            if self._differs(draw[2]):
+                failing.append(draw)
+        failing.sort(key=lambda draw: size(draw[2]))
+        small = [smallest(*draw, self._differs, self.seed) for draw in failing[:SHRUNK]]
+        for instance in sorted([*small, first[2]], key=size):
+            found = counterexample(instance, self.ops, self.semantics, self.seed)
+            if found is not None:
+                return found
+        return None
+
+    def _rounding(self, instances: list[Instance]) -> Rounding:
+        alike = [rounds_alike(i, self.semantics, self.seed) for i in instances[:ROUNDED]]
+        return "reassociating" if False in alike else "exact"
+
+    def _opaque(self, rule: RewriteRule) -> tuple[str, ...]:
+        nodes = (*rule.source.nodes, *rule.target.nodes)
+        return tuple(dict.fromkeys(n.op for n in nodes if self.ops[n.op].opaque))
+
+    def _never(self, rule: RewriteRule) -> str:
+        """Why no instance was found: the conditions without any one of which there are some."""
+        needed = [
+            f"`{' '.join(c.span.text.split())}`"
+            for i, c in enumerate(rule.conditions)
+            if next(self._weaker(rule, i), None) is not None
+        ]
+        if needed:
+            return f"no instance meets its conditions: there are some without {' or without '.join(needed)}"
+        return "its two sides never have equal types" if not rule.conditions else "no instance meets its conditions"
+
+
+def _assumption(opaque: tuple[str, ...], exact: Exact) -> str:
+    if not opaque:
+        return f"it can't be tested: {exact.reason}"
+    names = ", ".join(f"`{op}`" for op in opaque)
+    return f"this law of {names}, of which only types are known"
