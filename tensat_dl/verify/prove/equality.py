@@ -1,4 +1,4 @@
-"""Whether axioms make pairs of graphs equal: both graphs of every pair go into one e-graph."""
+"""Whether axioms make pairs of graphs equal, in an e-graph of both or of the left ones alone."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Limits
+from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph, GraphBuilder
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ops.table import OpTable
 from tensat_dl.result import Stop
 from tensat_dl.verify.prove.types import Pair
+from tensat_dl.verify.rule_tests import find
 
 #: Told the iteration, the e-nodes and how many pairs are equal.
 Progress = Callable[[int, int, int], None]
@@ -35,18 +37,20 @@ def find_equal(
     ops: OpTable,
     limits: Limits,
     progress: Progress | None = None,
+    both: bool = True,
 ) -> Found:
-    """Explores until both sides of all pairs are equal, or there is nothing more to find, or a limit binds.
+    """Explores until both graphs of all pairs are equal, or there is nothing more to find, or a limit binds.
 
-    Ctrl-C ends it with what is known by then. Raises `RuleAlarm` if the axioms make tensors of different types equal.
+    ``both`` graphs are there from the beginning, or the axioms have to build the right ones from the left ones: group
+    rules merge whatever is there, and would merge parts of the right graph, too. Ctrl-C ends it with what is known by
+    then. Raises `RuleAlarm` if the axioms make tensors of different types equal.
     """
-    graph = join(pairs)
-    places = _places(pairs)
+    graph = join(pairs, (0, 1) if both else (0,))
+    right = join(pairs, (1,))
     found = Found(frozenset(), (), None, 0, 0)
     try:
         for number, step in enumerate(Explorer(graph, ops, tuple(axioms), limits).run()):
-            roots = step.egraph.roots
-            equal = frozenset(i for i, at in enumerate(places) if all(roots[a] == roots[b] for a, b in at))
+            equal = _equal(pairs, right, step.egraph)
             applied = dict.fromkeys((*found.applied, *(s.rule for s in step.iteration.rules if s.applied)))
             done = len(equal) == len(pairs)
             nodes = step.egraph.num_nodes
@@ -60,14 +64,30 @@ def find_equal(
     return found
 
 
-def join(pairs: Sequence[Pair]) -> Graph:
-    """One graph of all pairs, which share nothing. Outputs: those of the left graphs, each before its right one."""
-    builder = GraphBuilder("pairs", {op for pair in pairs for graph in pair for op in graph.opaque})
+def _equal(pairs: Sequence[Pair], right: Graph, egraph: EGraph) -> frozenset[int]:
+    """The pairs whose outputs have the same e-classes; those of the left graphs are the first roots."""
+    classes = find(right, egraph)
+    same = [root == classes[node] for root, (_, node) in zip(egraph.roots, right.outputs, strict=False)]
+    equal: list[int] = []
+    first = 0
+    for i, (left, _) in enumerate(pairs):
+        n = len(left.outputs)
+        if all(same[first : first + n]):
+            equal.append(i)
+        first += n
+    return frozenset(equal)
+
+
+def join(pairs: Sequence[Pair], sides: Sequence[int]) -> Graph:
+    """One graph of one side or both of all pairs, one side after the other. Pairs share nothing; the graphs of a pair
+    share inputs."""
+    opaque = {op for pair in pairs for graph in pair for op in graph.opaque}
+    builder = GraphBuilder("pairs", opaque)
     outputs: list[tuple[str, int]] = []
-    for i, pair in enumerate(pairs):
-        left, right = (_add(builder, graph, f"p{i}_") for graph in pair)
-        for j, (a, b) in enumerate(zip(left, right, strict=True)):
-            outputs += [(f"p{i}_left{j}", a), (f"p{i}_right{j}", b)]
+    for side in sides:
+        for i, pair in enumerate(pairs):
+            added = _add(builder, pair[side], f"p{i}_")
+            outputs += [(f"p{i}_{side}_{j}", node) for j, node in enumerate(added)]
     return builder.finish(outputs)
 
 
@@ -81,16 +101,6 @@ def _add(builder: GraphBuilder, graph: Graph, prefix: str) -> list[int]:
             name = f"{prefix}{name}"
         at.append(builder.add(node.op, (at[j] for j in node.inputs), attrs, node.types, name))
     return [at[i] for _, i in graph.outputs]
-
-
-def _places(pairs: Sequence[Pair]) -> list[list[tuple[int, int]]]:
-    """For each pair the positions of its outputs among those of the joined graph."""
-    places: list[list[tuple[int, int]]] = []
-    first = 0
-    for left, _ in pairs:
-        places.append([(first + 2 * j, first + 2 * j + 1) for j in range(len(left.outputs))])
-        first += 2 * len(left.outputs)
-    return places
 
 
 def near(pair: Pair, axioms: Sequence[RewriteRule]) -> list[RewriteRule]:

@@ -17,8 +17,8 @@ PATIENCE = 60
 def goal(rule: RewriteRule, infer: Inference, assignments: int, seed: int = 0) -> Goal:
     """A rule at up to so many assignments.
 
-    Of groups all sizes are chosen, and otherwise what brings most of what the chosen ones do not show yet, so that a
-    case that the rule is false for or the axioms do not cover (grouped convolutions, batches) comes up if it was drawn.
+    Of groups all sizes are chosen, and otherwise what brings most of what the chosen ones do not show yet: a case
+    that the rule is false for, or the axioms do not cover (grouped convolutions, batches), comes up if it was drawn.
     """
     drawn = Sampler(rule, infer, seed).several(max(DRAWS, assignments), PATIENCE)
     pairs = [(instance.before, instance.after) for _, _, instance in drawn]

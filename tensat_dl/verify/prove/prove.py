@@ -2,7 +2,7 @@
 
 All goals share one e-graph first, with the axioms that are none of them. Each goal is then derived alone, one
 assignment after the other: from axioms that were enough before, from those about its own operators, from all but
-itself. Of what was enough, axioms are left out until none can be.
+itself. Of what was enough at an assignment, axioms are left out until none can be.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Prover:
     def _proof(self, goal: Goal, equal: set[int]) -> Proof:
         """A goal of which some pairs are known to be equal. The first that is not derived ends it."""
         axioms = [a for a in self.axioms if base(a.name) != base(goal.rule)]
-        enough: list[frozenset[str]] = []
+        used: set[str] = set()
         named = True
         left = list(range(len(goal.pairs)))
         while left:
@@ -75,53 +75,54 @@ class Prover:
             if names is None:  # it took the e-graph of all goals, or there is no time left
                 named = False
                 continue
-            enough.append(names)
+            used |= names
             rest = [goal.pairs[j] for j in left]
-            found = self._explore(goal.rule, rest, _named(axioms, names), self.limits)
+            found = self._explore(goal.rule, rest, _named(axioms, used), self.limits)
             more = set() if found is None else {left[k] for k in found.equal}
             equal |= {i, *more}
             left = [j for j in left if j not in more]
-        least = frozenset[str]().union(*enough)
-        if len(enough) > 1:
-            least = self._least(goal.rule, goal.pairs, axioms, least, self.limits)
-        if not named or self._stop is not None:  # what was left out may have been needed
+        if not named or self._stop is not None:  # what was found to be needed may not be all
             return Proof(goal, frozenset(equal), (), None)
-        if least:
-            self._sets = [least, *(s for s in self._sets if s != least)][:REMEMBERED]
-        return Proof(goal, frozenset(equal), tuple(sorted(least)), None)
+        return Proof(goal, frozenset(equal), tuple(sorted(used)), None)
 
     def _derive(
         self, rule: str, pair: Pair, axioms: Sequence[RewriteRule]
     ) -> tuple[frozenset[str] | None, Stop | None]:
         """Names of axioms that make a pair equal, none of which can be left out; or None, and why not."""
         sets = [_named(axioms, names) for names in self._sets]
-        stop: Stop | None = self._stop
-        for chosen in (*sets, near(pair, axioms), axioms):
-            found = self._explore(rule, [pair], chosen, self.limits)
-            if found is not None and found.equal:
-                names = frozenset(map(base, found.applied))
-                return self._least(rule, [pair], axioms, names, tight(self.limits, found)), None
-            stop = self._stop if found is None else found.stop
-        return None, stop
+        stops: list[Stop] = []
+        for both in (True, False):
+            if not both and all(a.kind != "group" for a in axioms):
+                continue
+            for chosen in (*sets, near(pair, axioms), axioms):
+                found = self._explore(rule, [pair], chosen, self.limits, both)
+                if found is not None and found.equal:
+                    names = self._least(rule, pair, axioms, found, both)
+                    self._sets = [names, *(s for s in self._sets if s != names)][:REMEMBERED]
+                    return names, None
+                if found is not None and found.stop is not None and chosen is axioms:
+                    stops.append(found.stop)
+        return None, self._stop or next((s for s in stops if s != "saturated"), "saturated")
 
     def _least(
-        self,
-        rule: str,
-        pairs: Sequence[Pair],
-        axioms: Sequence[RewriteRule],
-        names: frozenset[str],
-        limits: Limits,
+        self, rule: str, pair: Pair, axioms: Sequence[RewriteRule], found: Found, both: bool
     ) -> frozenset[str]:
-        """Of axioms that make pairs equal those that are needed."""
+        """Of axioms that made a pair equal those that are needed."""
+        limits = tight(self.limits, found)
 
         def enough(some: Sequence[str]) -> bool:
-            found = self._explore(rule, pairs, _named(axioms, some), limits)
-            return found is not None and len(found.equal) == len(pairs)
+            again = self._explore(rule, [pair], _named(axioms, some), limits, both)
+            return again is not None and bool(again.equal)
 
-        return frozenset(minimal(sorted(names), enough))
+        return frozenset(minimal(sorted(set(map(base, found.applied))), enough))
 
     def _explore(
-        self, what: str, pairs: Sequence[Pair], axioms: Sequence[RewriteRule], limits: Limits
+        self,
+        what: str,
+        pairs: Sequence[Pair],
+        axioms: Sequence[RewriteRule],
+        limits: Limits,
+        both: bool = True,
     ) -> Found | None:
         """None if there is nothing to look for, or no time left."""
         left = None if self._end is None else self._end - time.monotonic()
@@ -135,7 +136,7 @@ class Prover:
             self.progress(what, f"iteration {iteration}, {nodes:,} e-nodes, {done}")
 
         self.progress(what, "")
-        found = find_equal(pairs, axioms, self.ops, replace(limits, seconds=left), tell)
+        found = find_equal(pairs, axioms, self.ops, replace(limits, seconds=left), tell, both)
         if found.stop == "interrupted":
             self._stop = "interrupted"
         return found

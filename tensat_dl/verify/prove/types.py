@@ -24,8 +24,8 @@ class Goal:
 class Proof:
     """How far a rule was derived: ``equal`` are the assignments, by position, at which both sides were found equal.
 
-    If these are all, ``axioms`` are names of rules that do it, of which none can be left out; empty if the search for
-    them was cut short. Else ``stop`` says why the search for the first of the others ended.
+    If these are all, ``axioms`` are names of rules that do it, each of them needed at some assignment; empty if the
+    search for them was cut short. Else ``stop`` says why the search for the first of the others ended.
     """
 
     goal: Goal
