@@ -19,6 +19,7 @@ from tensat_dl.report.progress import Progress
 from tensat_dl.result import Result, Times
 from tensat_dl.search import search
 from tensat_dl.verify.equivalence import compare
+from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.trust import assumed, on_trust
 
 
@@ -67,12 +68,14 @@ def optimize(
     if extraction.interrupted or found.interrupted:
         interrupted = True
         notes.append("interrupted: the cheapest graph extracted until then is used")
-    equivalence = None
+    equivalence = exact = None
     if options.verify:
         progress.phase("verify")
         try:
             compared = compare(graph, optimized, semantics_of(ops), options.seed)
             equivalence = on_trust(compared, (graph, optimized), exploration.iterations, assumed(rules, ops))
+            exact = compare_if_small(graph, optimized, ops, options.seed)
+            equivalence = refuted_by(equivalence, exact)
         except KeyboardInterrupt:
             interrupted = True
             notes.append("interrupted: the result is not verified")
@@ -98,6 +101,7 @@ def optimize(
         notes=tuple(notes),
         rules_used=tuple(used.items()),
         interrupted=interrupted,
+        exact=exact,
         cycles=options.limits.cycles,
     )
     return result, egraph

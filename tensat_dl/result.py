@@ -9,6 +9,7 @@ from typing import Literal
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.extract.types import Extraction
 from tensat_dl.verify.equivalence import Equivalence
+from tensat_dl.verify.exact.compare import Exact
 
 Stop = Literal["saturated", "nodes", "iterations", "time", "memory", "interrupted"]
 
@@ -69,6 +70,7 @@ class Result:
     notes: tuple[str, ...]  #: what bound, what was skipped, and why
     rules_used: tuple[tuple[str, int], ...] = ()
     interrupted: bool = False  #: by Ctrl-C, in whatever phase
+    exact: Exact | None = None  #: the comparison modulo primes; None if it was skipped
     cycles: str = "none"  #: how cycles were kept out of the e-graph
 
     @property

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,7 +40,7 @@ class _File:
 def command(files: tuple[str, ...], json_path: str | None, quiet: bool) -> int:
     """Type-check every graph and rule of FILES, verify their rules, and run the tests of their rules.
 
-    Imported rules are not verified: check their files. Exits with 1 if a rule is false or never applies, or if a test
+    FILES are .tsr files or names of packs. Imported rules are not verified: check their files. Exits with 1 if a rule is false or never applies, or if a test
     fails; with 2 if a file has errors.
     """
     from tensat_dl.cli.outputs import check_outputs
@@ -69,11 +70,13 @@ def _read(path: str) -> _File:
     from tensat_dl.cli.common import warn
     from tensat_dl.lang.diagnostics import TsrError
     from tensat_dl.lang.elaborate import elaborate
+    from tensat_dl.lang.imports import library, packs
     from tensat_dl.lang.program import load_program
 
     file = _File(path)
+    is_pack = path in packs() and not Path(path).exists()
     try:
-        program = load_program(path)
+        program = load_program(str(library() / f"{path}.tsr") if is_pack else path)
     except TsrError as e:
         file.problems += e.diagnostics
         return file
@@ -158,7 +161,7 @@ def _print(file: _File, out: Any, quiet: bool) -> None:
 def _outcome(file: _File) -> str:
     """``ok``, or what failed."""
     kinds = [v.status for v in file.verdicts]
-    parts = [f"{kinds.count(kind)} {kind}" for kind in ("refuted", "vacuous") if kind in kinds]  # type: ignore[comparison-overlap]
+    parts = [f"{kinds.count(kind)} {kind}" for kind in ("refuted", "vacuous") if kind in kinds]
     if file.failed_tests:
         parts.append(f"{file.failed_tests} test{'s' if file.failed_tests != 1 else ''} failed")
     return ", ".join(parts) or "ok"

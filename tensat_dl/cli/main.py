@@ -124,7 +124,7 @@ def _report(e: Exception) -> int:
         print(f"error: {e}", file=sys.stderr)
         return 2
     if isinstance(e, RuleAlarm):
-        print(f"error: {e}", file=sys.stderr)
+        print(e, file=sys.stderr)
         return 1
     if isinstance(e, ExplorationError):
         print(f"error: {e}", file=sys.stderr)

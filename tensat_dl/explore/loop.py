@@ -71,6 +71,7 @@ class Explorer:
     alike: Nodes = field(default_factory=dict)  #: the e-nodes as they were last read
     read: int = 0  #: how many these are
     unchanged: tuple[Frozen, list[Row], dict[Any, int]] | None = None  #: what was read, if it is still so
+    applied: set[str] = field(default_factory=set)  #: rules that were, in any iteration
     skipped: int = 0  #: matches of this iteration that would close a cycle
     filtered: int = 0  #: e-nodes on the filter list
 
@@ -372,13 +373,11 @@ class Explorer:
 
     def _step(self, started: float, stats: list[RuleStats], stop: Stop | None) -> Step:
         frozen, rows, handles = self._settled()
+        self.applied.update(s.rule for s in stats if s.applied)
         try:
             egraph, names = snapshot(self.store, frozen, rows, handles, self.graph, self.limits.nodes)
         except TypeConflict:
-            applied = ", ".join(sorted({s.rule for s in stats if s.applied})) or "none"
-            raise RuleAlarm(
-                f"an e-class received two different types; rules that ran in this iteration: {applied}"
-            ) from None
+            raise RuleAlarm(tuple(sorted(self.applied))) from None
         seconds = time.perf_counter() - started
         iteration = Iteration(
             egraph.num_nodes, egraph.num_classes, seconds, tuple(stats), self.skipped, self.filtered

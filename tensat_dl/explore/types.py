@@ -10,6 +10,8 @@ from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Attrs, Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import TensorType
+from tensat_dl.lang.diagnostics import Diagnostic
+from tensat_dl.lang.source import Span
 from tensat_dl.ops.table import OpDecl
 from tensat_dl.result import Iteration, Stop
 
@@ -83,4 +85,21 @@ class Step:
 
 
 class RuleAlarm(Exception):
-    """A rule is unsound: it made two tensors of different types equal."""
+    """Rules are unsound: they made two tensors of different types equal.
+
+    ``rules`` are the names of those that were applied. If ``spans`` says where they stand, they are known to be
+    enough to cause it.
+    """
+
+    def __init__(self, rules: tuple[str, ...], spans: tuple[Span, ...] = ()) -> None:
+        super().__init__(rules, spans)
+        self.rules = rules
+        self.spans = spans
+
+    def __str__(self) -> str:
+        if not self.spans:
+            applied = ", ".join(self.rules) or "none"
+            return f"error: an e-class received two different types; rules applied until then: {applied}"
+        together = f"the rules {', '.join(self.rules)} together make" if self.rules[1:] else "this rule makes"
+        message = f"{together} tensors of two different types equal"
+        return "\n".join(Diagnostic(message, span).render() for span in self.spans)

@@ -15,6 +15,7 @@ import sys
 import threading
 from typing import BinaryIO
 
+from tensat_dl.explore.culprits import blamed
 from tensat_dl.explore.filtered import FilteredExplorer
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Feedback, Job, RuleAlarm, Step
@@ -53,8 +54,11 @@ def main() -> None:
             send(outbox, step)
         while True:
             send(outbox, explorer.refine(feedback.get()))
-    except (TsrError, RuleAlarm) as e:
+    except TsrError as e:
         send(outbox, e)
+    except RuleAlarm as alarm:
+        # under a time limit this process could be ended while it looks for the culprits, and the alarm be lost
+        send(outbox, blamed(alarm, job, loop) if job.limits.seconds is None else alarm)
     outbox.close()
     os._exit(0)  # the engine's memory need not be freed piece by piece
 

@@ -66,17 +66,18 @@ def extract(
     preferred = source_nodes(egraph)
     others: list[Choice] = []
     if method in ("greedy", "greedy-dag"):
-        best = Incumbent(problem, progress)
+        best = Incumbent(problem, progress, started=start)
         best.offer((tree_greedy if method == "greedy" else dag_greedy)(problem, preferred))
         best.prove(forced_bound(problem))
     else:
-        best = first_incumbent(problem, egraph, progress)
+        best = first_incumbent(problem, egraph, progress, start)
         try:
             if method == "exact":
                 if early:
                     _start_early(early, problem, best, preferred, budget)
                 improve(problem, best, preferred, budget)
             else:
+                best.stage = "program"
                 solve_ilp(problem, _ILP[method], best, budget)
         except KeyboardInterrupt:
             budget.interrupted = True  # the incumbent and its bound stand
@@ -92,6 +93,7 @@ def extract(
         method=method,
         seconds=time.perf_counter() - start,
         interrupted=budget.interrupted,
+        log=tuple(best.log),
     )
     extraction = replace(extraction, runners_up=tuple(_other(extraction, problem, c) for c in others))
     for found in (extraction, *extraction.runners_up):
@@ -109,6 +111,7 @@ def _other(best: Extraction, problem: Problem, choice: Choice) -> Extraction:
         cost=cost,
         bound=min(best.bound, cost),
         status="optimal" if ties else "feasible",
+        log=(),
     )
 
 

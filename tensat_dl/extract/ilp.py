@@ -33,8 +33,10 @@ def solve_ilp(problem: Problem, cycles: Cycles, best: Incumbent, budget: Budget)
     for n, x in chosen.items():  # (3)
         for d in problem.kids[n]:
             model.addCons(x <= quicksum(chosen[m] for m in problem.nodes[d]))
-    if cycles != "none":
-        _add_order(model, problem, chosen, cycles)
+        if budget.exhausted:  # building the program of a large e-graph takes seconds
+            return
+    if cycles != "none" and not _add_order(model, problem, chosen, cycles, budget):
+        return
     status = run(model, Watch(budget))
     if model.getNSols():
         solution = model.getBestSol()
@@ -46,8 +48,8 @@ def solve_ilp(problem: Problem, cycles: Cycles, best: Incumbent, budget: Budget)
         best.prove(model.getDualbound() / scale)
 
 
-def _add_order(model: Any, problem: Problem, chosen: dict[int, Any], cycles: Cycles) -> None:
-    """Constraints (4) and (5): a class comes after the children of its chosen e-node."""
+def _add_order(model: Any, problem: Problem, chosen: dict[int, Any], cycles: Cycles, budget: Budget) -> bool:
+    """Constraints (4) and (5): a class comes after the children of its chosen e-node. False if time is up."""
     count = len(problem.nodes)
     if cycles == "real":
         step, big = 1.0 / (count + 1), 1.0 + 2.0 / (count + 1)
@@ -58,6 +60,9 @@ def _add_order(model: Any, problem: Problem, chosen: dict[int, Any], cycles: Cyc
     for n, x in chosen.items():
         for d in problem.kids[n]:
             model.addCons(order[problem.home[n]] - order[d] + big * (1 - x) >= step)
+        if budget.exhausted:
+            return False
+    return True
 
 
 def _choice(problem: Problem, taken: set[int]) -> Choice | None:

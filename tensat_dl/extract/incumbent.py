@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from tensat_dl.extract.greedy import dag_greedy, tree_greedy
 from tensat_dl.extract.problem import Choice, Problem, needed
-from tensat_dl.extract.types import TOLERANCE, Progress
+from tensat_dl.extract.types import TOLERANCE, Moment, Progress, Stage
 from tensat_dl.ir.egraph import EGraph
 
-#: Progress is reported when the bound rises by this share of the cost.
+#: Progress is reported, and logged, when the bound rises by this share of the cost.
 _REPORT = 0.005
 
 
@@ -22,6 +23,9 @@ class Incumbent:
     choice: Choice = field(default_factory=dict)
     cost: float = float("inf")
     bound: float = 0.0
+    stage: Stage = "start"
+    log: list[Moment] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
     _reported: float = -1.0
 
     def offer(self, choice: Choice) -> bool:
@@ -48,6 +52,7 @@ class Incumbent:
 
     def _report(self) -> None:
         self._reported = self.bound
+        self.log.append(Moment(time.perf_counter() - self.started, self.cost, self.bound, self.stage))
         if self.progress is not None:
             self.progress(self.cost, self.bound)
 
@@ -71,9 +76,9 @@ def source_choice(problem: Problem, egraph: EGraph) -> Choice | None:
     return choice if all(r in choice for r in problem.roots) else None
 
 
-def first_incumbent(problem: Problem, egraph: EGraph, progress: Progress | None) -> Incumbent:
+def first_incumbent(problem: Problem, egraph: EGraph, progress: Progress | None, started: float) -> Incumbent:
     """The best of the input program and the two greedy extractions."""
-    best = Incumbent(problem, progress)
+    best = Incumbent(problem, progress, started=started)
     source = source_choice(problem, egraph)
     if source is not None:
         best.offer(source)

@@ -10,7 +10,7 @@ from tensat_dl.extract.problem import Problem, prune
 from tensat_dl.extract.types import TOLERANCE
 
 #: Comparisons of one e-node with cheaper ones of its class.
-MAX_COMPARISONS = 200
+MAX_COMPARISONS = 50
 
 #: With this many e-nodes a round must leave less than this share of them for another one to follow.
 _LARGE = 3000

@@ -23,6 +23,7 @@ def new_model() -> Any:
     model.hideOutput()
     model.setParam("limits/gap", 0.0)
     model.setParam("limits/absgap", 0.0)
+    model.setParam("timing/clocktype", 2)  # time limits are of the wall clock
     return model
 
 

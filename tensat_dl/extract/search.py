@@ -23,7 +23,7 @@ _FIRST_SIZE = 30.0
 _LEAST_SIZE = 10.0
 _GROWTH = 1.05
 
-#: Share of the search's work for one step, and the number of fruitless steps that end the search.
+#: Share of the search's work for one step, and the fruitless steps that end the search.
 _STEP_SHARE = 0.03
 _PATIENCE = 60
 
@@ -36,15 +36,22 @@ _WORK_PER_STEP = 15_000.0
 Solver = Callable[[Problem, Incumbent, Budget], bool]
 
 
-def search(problem: Problem, best: Incumbent, budget: Budget, solver: Solver, seed: int = 0) -> None:
-    """Improves the incumbent until nothing is found any more or the budget is used up."""
+def search(
+    problem: Problem,
+    best: Incumbent,
+    budget: Budget,
+    solver: Solver,
+    seed: int = 0,
+    patience: int = _PATIENCE,
+) -> None:
+    """Improves the incumbent until ``patience`` steps in a row find nothing, or the budget is used up."""
     rng = random.Random(seed)
     state = _State.of(problem, best.choice)
     around = _neighbours(problem)
     size = _FIRST_SIZE
     fruitless = 0
     total = budget.work
-    while fruitless < _PATIENCE and not budget.exhausted and state.movable:
+    while fruitless < patience and not budget.exhausted and state.movable:
         part = _region(around, rng.choice(state.movable), int(size), rng)
         budget.charge(_WORK_PER_STEP + _WORK_PER_NODE * problem.num_nodes)
         restricted = prune(

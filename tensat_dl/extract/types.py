@@ -8,6 +8,10 @@ from typing import Literal
 
 Status = Literal["optimal", "feasible"]
 
+#: What the exact method is at: a first choice, reductions, the relaxation with its cuts, pieces that are solved
+#: apart, the search of neighbourhoods, the integer program.
+Stage = Literal["start", "reduction", "relaxation", "pieces", "search", "program"]
+
 #: Called with the cost of the best answer so far and the proven lower bound, both in milliseconds.
 Progress = Callable[[float, float], None]
 
@@ -50,13 +54,24 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """What was known after so many seconds, and which stage had just found it out."""
+
+    seconds: float
+    cost: float
+    bound: float
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True)
 class Extraction:
     """An acyclic choice of one e-node for each e-class that is needed to derive the roots.
 
     ``choices`` maps e-class to e-node. Classes computed from weights alone are leaves and are not in it.
     ``cost`` and ``bound`` are in milliseconds: no derivation of the roots costs less than ``bound``. A status
     of ``optimal`` means that the two agree within a relative 1e-9. ``interrupted`` tells of Ctrl-C.
-    ``runners_up`` are other derivations of the same roots, cheapest first, if any were asked for.
+    ``runners_up`` are other derivations of the same roots, cheapest first, if any were asked for. ``log`` tells how
+    cost and bound came together.
     """
 
     choices: dict[int, int]
@@ -67,6 +82,7 @@ class Extraction:
     seconds: float
     interrupted: bool = False
     runners_up: tuple[Extraction, ...] = ()
+    log: tuple[Moment, ...] = ()
 
     @property
     def gap(self) -> float:

@@ -6,6 +6,7 @@ The names of the keys are a contract; extras may be added. docs/extraction.md de
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tensat_dl.extract.types import Extraction
@@ -39,6 +40,7 @@ def extraction_to_json(found: Extraction) -> dict[str, Any]:
             "gap": found.gap,
             "seconds": found.seconds,
             "runners_up": [other.cost for other in found.runners_up],
+            "log": [asdict(moment) for moment in found.log],
         },
         "interrupted": found.interrupted,
     }

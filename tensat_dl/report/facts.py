@@ -9,6 +9,7 @@ from math import fsum, isfinite
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.result import Result
+from tensat_dl.verify.exact.run import described
 
 #: Nodes that are no work at run time.
 LEAVES = frozenset({"input", "weight", "fill", "eye", "conv_identity", "conv_average", "proj"})
@@ -145,6 +146,11 @@ def gap(result: Result) -> str:
         return "feasible, no bound known"
     percent = 100 * extraction.gap
     return f"feasible, gap {'<0.1' if percent < 0.1 else f'{percent:.1f}'}%"
+
+
+def exactly(result: Result) -> str:
+    """What the comparison modulo primes showed, in one line."""
+    return "skipped" if result.exact is None else described(result.exact)
 
 
 def verified(result: Result) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 from tensat_dl.report.facts import measured_share, operators, speedup
 from tensat_dl.report.growth import growth
 from tensat_dl.result import Iteration, Result
+from tensat_dl.verify.exact.compare import Exact
+from tensat_dl.verify.exact.field import PRIMES
 
 
 def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
@@ -61,9 +63,24 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
             "inputs": None if found is None else found.inputs,
             "surrogates": [] if found is None else list(found.surrogates),
             "message": "" if found is None else found.message,
+            "exact": _exact(result.exact),
         },
         "notes": list(result.notes),
         "output": output_path,
+    }
+
+
+def _exact(exact: Exact | None) -> dict[str, Any]:
+    """The comparison modulo primes. ``log2_error`` is null where no bound is known."""
+    if exact is None:
+        return {"status": "skipped", "moduli": [], "log2_error": None, "functions": [], "reason": ""}
+    compared = exact.status != "unsupported"
+    return {
+        "status": exact.status if compared else "not compared",
+        "moduli": list(PRIMES) if compared else [],
+        "log2_error": number(exact.log2_error),
+        "functions": list(exact.stand_ins),
+        "reason": exact.reason,
     }
 
 

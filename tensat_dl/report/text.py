@@ -9,6 +9,7 @@ from rich.text import Text
 
 from tensat_dl.report.facts import (
     costs_come_from,
+    exactly,
     gap,
     milliseconds,
     operators,
@@ -75,6 +76,8 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
     extraction = result.extraction
     yield "extraction", Text(f"{extraction.method}: {gap(result)}, {seconds(extraction.seconds)}")
     yield "verification", _verification(result)
+    if result.exact is not None:
+        yield "exactly", Text(exactly(result))
     used = sorted(result.rules_used, key=lambda r: (-r[1], r[0]))
     yield "rules used", Text(_list([f"{name} ×{count}" for name, count in used]) or "none")
     times = result.times

@@ -14,7 +14,13 @@ from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.lang.diagnostics import Diagnostic
 from tensat_dl.verify.rules import Verdict
 
-STYLES = {"derived": "green", "tested": "green", "assumed": "yellow", "refuted": "bold red", "vacuous": "bold red"}
+STYLES = {
+    "derived": "green",
+    "tested": "green",
+    "assumed": "yellow",
+    "refuted": "bold red",
+    "vacuous": "bold red",
+}
 #: Columns that notes take at most; a terminal may have more.
 WIDTH = 100
 
@@ -70,7 +76,7 @@ def diagnostic(verdict: Verdict, rule: RewriteRule) -> Diagnostic | None:
 
 def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
     """Plain data: the fields of `Verdict`, the evidence as text, numbers that are not finite as text."""
-    return {**_plain(asdict(verdict)), "evidence": verdict.evidence}  # type: ignore[dict-item]
+    return {**_plain(asdict(verdict)), "evidence": verdict.evidence}
 
 
 def _plain(value: Any) -> Any:

@@ -75,7 +75,11 @@ def test_the_report(egraph: Path, tmp_path: Path) -> None:
     report, out = tmp_path / "report.json", tmp_path / "answer.json"
     assert invoke("extract", egraph, "-q", "--json", report, "--out", out, "--n-best", 3) == Done(0, "", "")
     found = json.loads(report.read_text())
-    assert found["extract"].pop("seconds") >= 0
+    seconds = found["extract"].pop("seconds")
+    log = found["extract"].pop("log")
+    assert all(0 <= m["seconds"] <= seconds for m in log)
+    assert [m["stage"] for m in log] == ["start", "reduction"]
+    assert [(m["cost"], m["bound"]) for m in log] == [(3.0, 0.0), (3.0, 3.0)]
     assert found == {
         "extract": {
             "method": "exact",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -127,6 +128,20 @@ def test_weights_only_classes_are_free_leaves() -> None:
     all_weights = extract(egraph([[(9.0, [])]], [0], weights_only=[0]))
     assert all_weights.choices == {}
     assert (all_weights.cost, all_weights.status) == (0.0, "optimal")
+
+
+def test_the_log_leads_to_the_answer() -> None:
+    found = extract(layered_egraph(3, 60, back=0.2), n_best=2)
+    for earlier, later in pairwise(found.log):
+        assert earlier.seconds <= later.seconds
+        assert earlier.cost >= later.cost
+        assert earlier.bound <= later.bound
+        assert (earlier.cost, earlier.bound) != (later.cost, later.bound)
+    assert (found.log[0].stage, found.log[0].bound) == ("start", 0.0)
+    assert found.log[-1].cost == found.cost
+    assert found.log[-1].bound >= found.cost * (1 - 1e-9)
+    assert found.log[-1].seconds <= found.seconds
+    assert all(other.log == () for other in found.runners_up)
 
 
 def test_progress_is_monotone() -> None:

@@ -16,6 +16,7 @@ from pyscipopt.scip import PY_SCIP_RESULT as SCIP_RESULT
 from tensat_dl.extract import api, exact, mip, reduce
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.budget import Budget
+from tensat_dl.extract.cutting import Cutting
 from tensat_dl.extract.formulation import formulate
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.loops import LoopSeparator
@@ -92,8 +93,8 @@ def watch(
     ran: Counter[str] = Counter()
     original = getattr(owner, name)
 
-    def watched(*args: object) -> object:
-        result = original(*args)
+    def watched(*args: object, **options: object) -> object:
+        result = original(*args, **options)
         ran.update(what for what, happened in seen(args, result).items() if happened)
         return result
 
@@ -146,13 +147,26 @@ def test_medium_e_graphs_by_the_papers_program(make: Callable[[random.Random], E
         assert found.cost == pytest.approx(paper.cost, rel=1e-8)
 
 
+def test_large_problems_are_searched_before_the_relaxation_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "_LARGE", 0)
+    monkeypatch.setattr(exact, "_HUGE", 0)
+    monkeypatch.setattr(exact, "_FIRST_LOOK", 1e-6)
+    searched = watch(monkeypatch, exact, "search", lambda *_: {"search": True})
+    for seed in range(60):
+        rng = random.Random(seed)
+        graph = layered_egraph(seed, 30, back=0.1) if seed % 2 else tangled_egraph(rng, 12)
+        found, paper = solve(graph), extract(graph, "ilp-int", Limits(work=1e9))
+        assert found.cost == pytest.approx(paper.cost, rel=1e-8)
+    assert searched["search"] >= 10
+
+
 def test_every_stage_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the comparisons above are worth: none of the steps was idle on e-graphs like theirs."""
 
     def size(nodes: Iterable[Iterable[int]]) -> int:
         return sum(len(list(ns)) for ns in nodes)
 
-    separated = watch(monkeypatch, exact, "_relax", lambda _, done: {"cuts": bool(done[1])})
+    separated = watch(monkeypatch, Cutting, "run", lambda args, _: {"cuts": bool(args[0].cuts)})
     solved = watch(
         *(monkeypatch, exact, "_solve_apart"), lambda _, union: {"apart": union, "together": not union}
     )

@@ -122,23 +122,13 @@ def agree(instance: Instance, seed: int) -> bool:
     return True
 
 
-def instances(
-    rule: RewriteRule,
-    ops: OpTable,
-    seed: int,
-    count: int,
-    tries: int,
-    *,
-    without: int | None = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-) -> list[Instance]:
-    """Up to ``count`` instances of a rule, found in at most ``tries`` draws; ``without`` is the number of a
-    condition to ignore, ``shapes`` are those of variables that are not drawn."""
+def instances(rule: RewriteRule, ops: OpTable, seed: int, count: int, tries: int) -> list[Instance]:
+    """Up to ``count`` instances of a rule, found in at most ``tries`` draws."""
     rng = random.Random(f"{rule.name} {seed}")
     found: list[Instance] = []
     for _ in range(tries):
         try:
-            found.append(_Draw(rule, ops, rng, without, shapes or {}).instance())
+            found.append(_Draw(rule, ops, rng).instance())
         except (NoInstance, IllTyped, EvaluationError):
             continue
         if len(found) == count:
@@ -149,16 +139,9 @@ def instances(
 class _Draw:
     """One attempt at an instance."""
 
-    def __init__(
-        self,
-        rule: RewriteRule,
-        ops: OpTable,
-        rng: random.Random,
-        without: int | None,
-        shapes: Mapping[str, tuple[int, ...]],
-    ) -> None:
-        self.rule, self.ops, self.rng, self.shapes = rule, ops, rng, shapes
-        self.conditions = [c for i, c in enumerate(rule.conditions) if i != without]
+    def __init__(self, rule: RewriteRule, ops: OpTable, rng: random.Random) -> None:
+        self.rule, self.ops, self.rng = rule, ops, rng
+        self.conditions = rule.conditions
         self.members = rng.choice((2, 2, 3))
         self.pool = rng.choice(((1, 2, 4), (1, 2, 3), (2, 4), (1, 3, 4), (2, 3), (1, 2, 3, 4, 6), (2, 4, 6)))
         self.rank = rng.choice((1, 2, 2, 3, 4))
@@ -302,8 +285,6 @@ class _Draw:
 
     def _type(self, node: PatternNode, name: str) -> TensorType:
         rng = self.rng
-        if name in self.shapes:
-            return TensorType(self.dtype, self.shapes[name])
         known = list(self.variables.values())
         if known and rng.random() < 0.4:
             same = rng.choice(known)

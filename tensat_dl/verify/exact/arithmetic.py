@@ -24,17 +24,21 @@ class Arithmetic(ABC, Generic[V]):
     Functions that are handed in work on NumPy arrays of whole numbers and of objects alike. ``terms`` says of how
     many numbers, or products of two numbers, an element of the result is the sum at most.
 
-    ``stand_ins`` collects what was not computed as it is: functions that random ones stood in for, and rounded
-    constants. Where there are some, graphs that differ in this arithmetic may be equal nevertheless.
+    ``stand_ins`` collects the names of functions that random ones stood in for, ``rounded`` the constants that are
+    not the numbers that are meant. Where there are some, graphs may differ here that are equal nevertheless.
+
+    ``keeps_sigmoid`` says whether sigmoid is a function in its own right, or defined by exp.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keeps_sigmoid: bool = False) -> None:
+        self.keeps_sigmoid = keeps_sigmoid
         self.stand_ins: set[str] = set()
+        self.rounded: set[str] = set()
 
     def note_constant(self, value: Fraction) -> None:
-        """Called for each constant."""
+        """To be called for each constant."""
         if value.denominator > LARGEST_DENOMINATOR:
-            self.stand_ins.add(f"the constant {float(value)!r}")
+            self.rounded.add(f"the constant {float(value)!r}")
 
     @abstractmethod
     def shape(self, x: V) -> tuple[int, ...]: ...
@@ -71,8 +75,11 @@ class Arithmetic(ABC, Generic[V]):
     def products(self, function: Callable[[Array, Array], Array], terms: int, x: V, y: V) -> V: ...
 
     @abstractmethod
-    def largest(self, function: Callable[[Array], Array], x: V) -> V:
-        """Each element of the result is the largest of some of the operand's."""
+    def largest(
+        self, sums: Callable[[Array], Array], largest: Callable[[Array], Array], terms: int, x: V
+    ) -> V:
+        """Each element of the result is the largest of at most ``terms`` of the operand's, which is what the function
+        ``largest`` computes. ``sums`` gives the sums of the same elements."""
 
     @abstractmethod
     def function(self, name: str, x: V) -> V:

@@ -1,4 +1,4 @@
-"""How likely it is that graphs which differ agree on random values modulo a prime.
+"""How likely it is that graphs which differ agree on random values modulo two primes.
 
 **Polynomials.** An output of a graph of polynomial operators is a polynomial in the elements of inputs and weights.
 If two outputs differ as polynomials over the field F_p, their difference D is not zero, of a degree d, and at a
@@ -7,21 +7,25 @@ algorithms for verification of polynomial identities*, J. ACM 27, 1980; Zippel, 
 polynomials*, EUROSAM 1979). With divisions a value is a quotient of polynomials of degrees (n, m); two such differ
 iff n1 m2 - n2 m1 is not the zero polynomial, whose degree is max(n1 + m2, n2 + m1) at most.
 
+**Two primes.** Everything is computed modulo p1 and modulo p2, from independent values. Both differences are zero
+with probability d^2 / (p1 p2) at most.
+
 **Divisors.** Values are drawn until no divisor is zero. Each is zero with probability degree / p at most, so that
 some divisor is with the sum q of these at most. Given that none is, the probability of an error is multiplied by
 1 / (1 - q) at most.
 
-**Functions.** An elementwise function f is replaced by a random function F_p -> F_p. Take all applications f(t) in
-both graphs, and for each class of arguments t that are equal as expressions one fresh indeterminate. If the graphs
-differ with these, which is to say that they are not equal for *every* f, then D is a polynomial in them too, and the
-theorem applies if the values of f are independent and uniform. They are, unless two arguments that differ as
-expressions have equal values. For a pair of arguments that has a probability of (n + m) / p at most, by the theorem
-again, and of N applications there are N (N - 1) / 2 pairs. A function with f(0) = 0, such as tanh, has N more: of an
-argument with zero. An operator of unknown meaning is such a function too, of all the elements of its operands.
+**Functions.** An elementwise function f is replaced by a random one, from pairs of residues to pairs of residues.
+Take all applications f(t) in both graphs, and for each class of arguments t that are equal as expressions one fresh
+indeterminate. If the graphs differ with these, which is to say that they are not equal for *every* f, then D is a
+polynomial in them too, and the theorem applies if the values of f are independent and uniform. They are, unless two
+arguments that differ as expressions have equal values, modulo both primes. For a pair of arguments that has a
+probability of (n + m)^2 / (p1 p2) at most, by the theorem again, and of N applications there are N (N - 1) / 2
+pairs. A function with f(0) = 0, such as tanh, has N more: of an argument with zero. An operator of unknown meaning
+is such a function too, of all the elements of its operands.
 
-**What the bound says nothing of.** Graphs that differ over the rationals are equal over F_p if every coefficient of D
-is a multiple of p. Two draws or more use as many primes, so it would have to be a multiple of 2^62, about. And the
-functions are not random but hashes with keys of 128 bits, with a bias below 2^-32.
+**What the bound says nothing of.** Graphs that differ over the rationals are equal in a field F_p if p divides every
+coefficient of D. Where that is so of one of the primes, only the other counts; for both, the coefficients would be
+multiples of about 2^62. And the functions are not random but hashes with keys of 128 bits, whose bias is below 2^-32.
 """
 
 from __future__ import annotations
@@ -74,13 +78,14 @@ class Ledger:
         self.calls[name] = self.calls.get(name, 0) + size
         self.arguments[name] = self.arguments.get(name, argument).largest(argument)
 
-    def log2_error(self, outputs: Iterable[tuple[Degrees, Degrees]], p: int) -> float:
+    def log2_error(self, outputs: Iterable[tuple[Degrees, Degrees]], primes: tuple[int, int]) -> float:
         """The bound for a pair of graphs with outputs of these degrees; 0 if it says nothing."""
-        wrong = max((x.of_difference(y) for x, y in outputs), default=0)
+        # constants alone have the degree 0, and then no error is possible: 1 is as good a bound
+        wrong = max((x.of_difference(y) for x, y in outputs), default=0) ** 2 or 1
         for name, argument in self.arguments.items():
             n = self.calls[name]
-            wrong += n * (n + 1) // 2 * (argument.top + argument.bottom)
-        if self.divisors + wrong >= p:
-            return 0.0
-        # without a single degree no error is possible: constants were compared
-        return math.log2(max(wrong, 1)) - math.log2(p - self.divisors)
+            wrong += n * (n + 1) // 2 * (argument.top + argument.bottom) ** 2
+        p1, p2 = primes
+        # 1 / (1 - q) with q = divisors / p1 + divisors / p2, over p1 p2
+        over = p1 * p2 - self.divisors * (p1 + p2)
+        return math.log2(wrong) - math.log2(over) if wrong < over else 0.0

@@ -2,8 +2,9 @@
 
 The first level that can decide does:
 
-- *modular* (`modular`, `bound`): random functions stand in for elementwise ones. Graphs that are equal are so for
-  every function, up to a stated probability of error. A difference counts if nothing had a stand-in.
+- *modular* (`modular`, `bound`): random functions stand in for elementwise ones and the largest of several numbers.
+  Graphs that are equal are so for every function, up to a stated probability of error. A difference counts if nothing
+  had a stand-in.
 - *integer* (`rational`): relu and the largest of several numbers are what they are, other functions have stand-ins.
   Values are small integers of both signs with many ties and zeros. There is no bound on the error.
 - *float*: every function is what it is, in float64, over several ranges. There is no bound, and a tolerance.
@@ -29,16 +30,13 @@ from tensat_dl.verify.exact.arithmetic import OutOfReach
 from tensat_dl.verify.exact.draws import RANGES, WHOLE, leaves, real_values, whole_values
 from tensat_dl.verify.exact.evaluate import evaluate
 from tensat_dl.verify.exact.field import PRIMES
-from tensat_dl.verify.exact.keyed import generator
-from tensat_dl.verify.exact.modular import Modular, Residues
+from tensat_dl.verify.exact.modular import Modular
 from tensat_dl.verify.exact.rational import Rational
 from tensat_dl.verify.execute import ExecutionError, execute
 
 Status = Literal["equal", "different", "unsupported"]
 Level = Literal["modular", "integer", "float"]
 
-#: Primes are used, two or more, until the bound is as low as this.
-LOW_ENOUGH = -40
 #: How often values are drawn again because a divisor is zero.
 ATTEMPTS = 8
 #: Graphs with more floating-point operations are not evaluated in Python's numbers.
@@ -70,8 +68,8 @@ class Exact:
 
     ``log2_error`` bounds the probability that graphs which differ would be found equal, as its logarithm to base 2;
     it is None where none can be stated. ``reason`` then says why; it also says why graphs are "unsupported" or
-    differ without a ``difference``. ``stand_ins`` names functions that random ones stood in for on the level that
-    decided, opaque operators included, and constants that are rounded.
+    differ without a ``difference``. ``stand_ins`` names the functions that random ones stood in for on the level that
+    decided, opaque operators included; for graphs that differ also constants that are rounded.
     """
 
     status: Status
@@ -107,45 +105,39 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
 
 
 def compare_modular(
-    before: Graph, after: Graph, ops: OpTable, seed: int = 0, primes: Sequence[int] = PRIMES
+    before: Graph, after: Graph, ops: OpTable, seed: int = 0, primes: tuple[int, int] = PRIMES
 ) -> Exact:
-    """One draw for each prime until the bound is low. Raises `OutOfReach`."""
-    log2_error = 0.0
-    stand_ins: set[str] = set()
-    for p in primes:
-        values, x, y, a = _draw_modular(before, after, ops, seed, p)
-        stand_ins |= a.stand_ins
-        outputs = [o.array for o in x], [o.array for o in y]
-        difference = _difference(before, *outputs, {name: v.array for name, v in values.items()}, p)
-        if difference is not None:
-            return Exact("different", "modular", difference=difference, stand_ins=tuple(sorted(stand_ins)))
-        degrees = ((i.degrees, j.degrees) for i, j in zip(x, y, strict=True))
-        log2_error += a.ledger.log2_error(degrees, p)
-        if p != primes[0] and log2_error <= LOW_ENOUGH:
-            break
-    if log2_error == 0:
-        reason = "the graphs are too large for a bound on the error"
-        return Exact("equal", "modular", reason=reason, stand_ins=tuple(sorted(stand_ins)))
-    return Exact("equal", "modular", log2_error, stand_ins=tuple(sorted(stand_ins)))
+    """On one set of random residues. Raises `OutOfReach`."""
+    found = _compare_residues(before, after, ops, seed, primes, True)
+    if found.status == "different" and {"exp", "sigmoid"} <= set(found.stand_ins):
+        # what holds for all pairs of functions has a better bound without divisions, but these two are related
+        return _compare_residues(before, after, ops, seed, primes, False)
+    return found
 
 
-def _draw_modular(
-    before: Graph, after: Graph, ops: OpTable, seed: int, p: int
-) -> tuple[dict[str, Residues], list[Residues], list[Residues], Modular]:
-    """Values, and both graphs' outputs for them, such that no divisor is zero."""
+def _compare_residues(
+    before: Graph, after: Graph, ops: OpTable, seed: int, primes: tuple[int, int], keeps_sigmoid: bool
+) -> Exact:
+    types = leaves((before, after))
     for attempt in range(ATTEMPTS):
-        key = (seed, p, attempt)
-        a = Modular(p, key)
-        values = {
-            name: a.variable(
-                np.asarray(generator(*key, name).integers(0, p, t.shape), np.int64), t.dtype not in FLOATS
-            )
-            for name, t in leaves((before, after)).items()
-        }
+        a = Modular(primes, (seed, attempt), keeps_sigmoid)
+        values = {name: a.variable(t.shape, t.dtype not in FLOATS, "leaf", name) for name, t in types.items()}
         try:
-            return values, evaluate(before, values, a, ops), evaluate(after, values, a, ops), a
+            x, y = evaluate(before, values, a, ops), evaluate(after, values, a, ops)
         except ZeroDivisionError:
             continue
+        stand_ins = tuple(sorted(a.stand_ins))
+        for i, p in enumerate(primes):
+            outputs = [o.arrays[i] for o in x], [o.arrays[i] for o in y]
+            residues = {name: v.arrays[i] for name, v in values.items()}
+            if difference := _difference(before, *outputs, residues, p):
+                doubtful = (*stand_ins, *sorted(a.rounded))
+                return Exact("different", "modular", difference=difference, stand_ins=doubtful)
+        log2_error = a.ledger.log2_error(((i.degrees, j.degrees) for i, j in zip(x, y, strict=True)), primes)
+        if log2_error == 0:
+            reason = "the graphs are too large for a bound on the error"
+            return Exact("equal", "modular", reason=reason, stand_ins=stand_ins)
+        return Exact("equal", "modular", log2_error, stand_ins=stand_ins)
     raise OutOfReach("a divisor is always zero")
 
 
@@ -167,7 +159,8 @@ def _compare_integers(before: Graph, after: Graph, ops: OpTable, seed: int, reas
             compared = True
             stand_ins |= a.stand_ins
             if difference := _difference(before, x, y, values):
-                return Exact("different", "integer", None, difference, reason, tuple(sorted(stand_ins)))
+                doubtful = (*sorted(stand_ins), *sorted(a.rounded))
+                return Exact("different", "integer", None, difference, reason, doubtful)
             break
     if not compared:
         raise OutOfReach("a divisor is always zero")

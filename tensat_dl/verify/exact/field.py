@@ -8,8 +8,8 @@ import numpy as np
 
 from tensat_dl.ops.semantics.types import Array
 
-#: The largest primes below 2^31.
-PRIMES = (2**31 - 1, 2**31 - 19, 2**31 - 61, 2**31 - 69)
+#: The two largest primes below 2^31.
+PRIMES = (2**31 - 1, 2**31 - 19)
 
 #: Sums of more products than this might not be exact.
 MOST_TERMS = 1 << 18

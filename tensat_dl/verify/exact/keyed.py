@@ -26,6 +26,11 @@ def scrambled(x: Array, *key: object) -> Array:
     return z.reshape(x.shape)
 
 
+def packed(x: Array, y: Array) -> Array:
+    """Two integers below 2^31 as one, element by element."""
+    return np.asarray(x.astype(np.uint64) << np.uint64(32) | y.astype(np.uint64))
+
+
 def digest(array: Array) -> str:
     """Tells arrays with different elements or shapes apart."""
     # by str, as 2 and Fraction(2, 1) are equal

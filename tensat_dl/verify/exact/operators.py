@@ -1,7 +1,8 @@
 """The operators of ``rules/ops.tsr`` in exact arithmetic: the same definitions as in `tensat_dl.ops.semantics`.
 
-Softmax and the normalisations are what they are defined as, by exp, sqrt and divisions. So are ``sigmoid``,
-1 / (1 + exp(-x)), and ``rsqrt``, 1 / sqrt(x). The other elementwise functions stand for themselves.
+Softmax and the normalisations are what they are defined as, by exp, rsqrt and divisions. ``sqrt`` is 1 / rsqrt(x),
+so that normalisations need no division. ``sigmoid`` is 1 / (1 + exp(-x)) where an arithmetic asks for that. The other
+elementwise functions stand for themselves.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ def activation(a: Arithmetic[V], name: str, x: V) -> V:
     """``relu``, ``sigmoid``, .. of x; also the value of an attribute ``act``."""
     if name == "none":
         return x
-    if name == "sigmoid":
+    if name == "sigmoid" and not a.keeps_sigmoid:
         one = _one(a)
         powers = a.function("exp", a.subtract(a.whole(np.asarray(0)), x))
         return a.divide(one, a.add(one, powers))
-    if name == "rsqrt":
-        return a.divide(_one(a), a.function("sqrt", x))
+    if name == "sqrt":
+        return a.divide(_one(a), a.function("rsqrt", x))
     return a.function(name, x)
 
 
@@ -108,7 +109,12 @@ def poolavg(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
 
 
 def poolmax(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    out = a.largest(lambda array: pooling.poolmax([array], {**attrs, "act": "none"}), xs[0])
+    out = a.largest(
+        lambda array: pooling.window_sums(array, attrs),
+        lambda array: pooling.poolmax([array], {**attrs, "act": "none"}),
+        prod(integers(attrs, "kernel")),
+        xs[0],
+    )
     return activation(a, text(attrs, "act"), out)
 
 
@@ -119,21 +125,21 @@ def batchnorm(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
     x, *parameters = xs
     per_channel = (-1, *(1,) * (len(a.shape(x)) - 2))
     scale, bias, mean, var = (_reshaped(a, p, per_channel) for p in parameters)
-    root = _root_plus_eps(a, var, attrs)
-    return a.add(a.multiply(a.divide(a.subtract(x, mean), root), scale), bias)
+    root = _inverse_root(a, var, attrs)
+    return a.add(a.multiply(a.multiply(a.subtract(x, mean), root), scale), bias)
 
 
 def layernorm(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
     x, scale, bias = xs
     centred = a.subtract(x, _mean(a, x, -1))
-    root = _root_plus_eps(a, _mean(a, a.multiply(centred, centred), -1), attrs)
-    return a.add(a.multiply(a.divide(centred, root), scale), bias)
+    root = _inverse_root(a, _mean(a, a.multiply(centred, centred), -1), attrs)
+    return a.add(a.multiply(a.multiply(centred, root), scale), bias)
 
 
 def rmsnorm(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
     x, scale = xs
-    root = _root_plus_eps(a, _mean(a, a.multiply(x, x), -1), attrs)
-    return a.multiply(a.divide(x, root), scale)
+    root = _inverse_root(a, _mean(a, a.multiply(x, x), -1), attrs)
+    return a.multiply(a.multiply(x, root), scale)
 
 
 def softmax(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
@@ -151,7 +157,12 @@ def reduce_mean(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
 
 def reduce_max(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
     axis = integer(attrs, "axis")
-    return a.largest(lambda array: np.asarray(np.max(array, axis=axis, keepdims=True)), xs[0])
+    return a.largest(
+        lambda array: np.asarray(np.sum(array, axis=axis, keepdims=True)),
+        lambda array: np.asarray(np.max(array, axis=axis, keepdims=True)),
+        a.shape(xs[0])[axis],
+        xs[0],
+    )
 
 
 def _total(a: Arithmetic[V], x: V, axis: int) -> V:
@@ -162,8 +173,9 @@ def _mean(a: Arithmetic[V], x: V, axis: int) -> V:
     return a.divide(_total(a, x, axis), a.whole(np.asarray(a.shape(x)[axis]), x))
 
 
-def _root_plus_eps(a: Arithmetic[V], x: V, attrs: Attributes) -> V:
-    return a.function("sqrt", a.add(x, a.constant(meant(number(attrs, "eps")), (), False)))
+def _inverse_root(a: Arithmetic[V], x: V, attrs: Attributes) -> V:
+    """1 / sqrt(x + eps)."""
+    return a.function("rsqrt", a.add(x, a.constant(meant(number(attrs, "eps")), (), False)))
 
 
 def _reshaped(a: Arithmetic[V], x: V, shape: tuple[int, ...]) -> V:

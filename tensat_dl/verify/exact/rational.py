@@ -64,8 +64,10 @@ class Rational(Arithmetic[Array]):
     def products(self, function: Callable[[Array, Array], Array], terms: int, x: Array, y: Array) -> Array:
         return _typed(function(x, y), x, y)
 
-    def largest(self, function: Callable[[Array], Array], x: Array) -> Array:
-        return _typed(function(x), x)
+    def largest(
+        self, sums: Callable[[Array], Array], largest: Callable[[Array], Array], terms: int, x: Array
+    ) -> Array:
+        return _typed(largest(x), x)
 
     def function(self, name: str, x: Array) -> Array:
         if name == "relu":
@@ -91,7 +93,7 @@ class Rational(Arithmetic[Array]):
             return 0
         key = repr((self.key, name, str(argument))).encode()  # str, as 2 and Fraction(2, 1) are equal
         value = int.from_bytes(hashlib.sha256(key).digest()[:8], "little") % RANGE + 1
-        return value if name in ("exp", "sqrt") or value % 2 else -value
+        return value if name in ("exp", "rsqrt") or value % 2 else -value
 
 
 def exact_type(dtype: str) -> type:

@@ -10,17 +10,17 @@ from contextlib import suppress
 from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 import tensat_dl
 from tensat_dl.files import write
 from tensat_dl.ir.rule import RewriteRule, Side
-from tensat_dl.lang.walk import calls_of, children
 from tensat_dl.lang import ast
+from tensat_dl.lang.walk import calls_of, children
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable
-from tensat_dl.verify.rules.verdict import Counterexample, Elements, Verdict
+from tensat_dl.verify.rules.verdict import Counterexample, Status, Verdict
 
 #: The parts of the program that a verdict depends on.
 _CHECKER = ("datalog", "ir", "lang", "ops", "verify")
@@ -48,7 +48,7 @@ def load(name: str) -> Verdict | None:
     try:
         data = json.loads((folder() / f"{name}.json").read_text(encoding="utf-8"))
         return _verdict(data)
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
@@ -100,19 +100,18 @@ def _checker() -> str:
     return digest.hexdigest()
 
 
-def _verdict(data: dict[str, Any]) -> Verdict:
+def _verdict(data: Any) -> Verdict:
     """Raises TypeError, KeyError or ValueError for what is no verdict."""
-    given = dict(data)
-    found = given.pop("counterexample")
-    lists = {name: tuple(given.pop(name)) for name in ("unneeded", "rules")}
-    example = None
-    if found is not None:
-        pairs = {n: tuple((a, b) for a, b in found.pop(n)) for n in ("variables", "attrs", "constants")}
-        values = tuple((name, _elements(value)) for name, value in found.pop("values"))
-        tuples = {n: tuple(found.pop(n)) for n in ("before", "after", "index")}
-        example = Counterexample(**pairs, **tuples, values=values, **found)
-    return Verdict(**given, **lists, counterexample=example)
+    example = data.pop("counterexample")
+    found = None if example is None else Counterexample(**_tuples(example))
+    verdict = Verdict(**_tuples(data), counterexample=found)
+    if verdict.status not in get_args(Status):
+        raise ValueError(verdict.status)
+    return verdict
 
 
-def _elements(value: Any) -> Elements:
-    return tuple(map(_elements, value)) if isinstance(value, list) else float(value)
+def _tuples(value: Any) -> Any:
+    """With tuples for lists, which JSON does not tell apart."""
+    if isinstance(value, dict):
+        return {name: _tuples(v) for name, v in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -12,6 +12,7 @@ import numpy as np
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ops.semantics.types import Array, Semantics, computed_in
 from tensat_dl.ops.table import OpTable
+from tensat_dl.verify.exact import Difference
 from tensat_dl.verify.execute import ExecutionError, execute
 from tensat_dl.verify.rules.expressions import Values
 from tensat_dl.verify.rules.instance import Instance
@@ -56,14 +57,15 @@ def smallest(
     return instance
 
 
-def size(instance: Instance) -> tuple[int, int, int, int]:
-    """What is smaller is better: elements, then attributes, then members."""
+def size(instance: Instance) -> tuple[int, ...]:
+    """What is smaller is better: elements, then dimensions, attributes, element types, operators."""
     attrs = instance.assignment.attrs.values()
     numbers = [abs(x) for a in attrs for x in (a if isinstance(a, tuple) else (a,)) if isinstance(x, int)]
     words = sum(isinstance(a, str) and a != "none" for a in attrs)
     dtypes = sum(t.dtype != "f32" for t in instance.assignment.types.values())
     nodes = len(instance.before.nodes) + len(instance.after.nodes)
-    return (instance.assignment.elements, sum(numbers) + words, dtypes, nodes)
+    ranks = sum(t.rank for t in instance.assignment.types.values())
+    return (instance.assignment.elements, ranks, sum(numbers) + words, dtypes, nodes)
 
 
 def counterexample(
@@ -73,7 +75,20 @@ def counterexample(
     found = next(_differences(instance, semantics, seed), None)
     if found is None:
         return None
-    found = _simpler(instance, semantics, found)
+    return _told(instance, ops, _simpler(instance, semantics, found))
+
+
+def as_found(instance: Instance, ops: OpTable, difference: Difference | None) -> Counterexample | None:
+    """The counterexample that a comparison found, unless it is one in residues."""
+    if difference is None or difference.modulus is not None:
+        return None
+    output = [name for name, _ in instance.before.outputs].index(difference.output)
+    values = dict(difference.values)
+    before, after = float(difference.before), float(difference.after)
+    return _told(instance, ops, _Found(values, output, difference.index, before, after))
+
+
+def _told(instance: Instance, ops: OpTable, found: _Found) -> Counterexample:
     given = instance.assignment
     graphs = (instance.before, instance.after)
     kinds = {str(n.attr("name")): n.op for g in graphs for n in g.nodes if n.op in ("input", "weight")}

@@ -31,6 +31,8 @@ class RandomDomain:
         self._constants = constants
         self._pool = rng.choice(POOLS)
         self._dtype = rng.choice(DTYPES)
+        #: Lists whose elements are to be equal, by attribute: pads of 0, strides of 2.
+        self._uniform: dict[str, Any] = {}
 
     def __call__(self, a: Atom) -> Sequence[Any]:
         match a[0]:
@@ -46,7 +48,20 @@ class RandomDomain:
                 return self._order(FACTORS)
             case "weight" | "start":
                 return self._order((True, False))
-        return self._attribute(self._attrs.get(a[1]))
+        values = self._attribute(self._attrs.get(a[1]))
+        if len(a) == 3:  # an element of a list
+            first = self._first(a[1], values[0])
+            return values if first is None else (first, *(v for v in values if v != first))
+        return values
+
+    def _first(self, name: str, value: Any) -> Any:
+        """What all elements of a list are, if they are to be equal: its default, or a random value."""
+        if name not in self._uniform:
+            decl = self._attrs.get(name)
+            default = decl.default if decl is not None else None
+            plain = default[0] if isinstance(default, tuple) and default else value
+            self._uniform[name] = self._rng.choice((None, None, None, value, plain))
+        return self._uniform[name]
 
     def _attribute(self, a: AttrDecl | None) -> Sequence[Any]:
         match a.type if a is not None else "int":

@@ -112,6 +112,8 @@ class Sides:
         """What holds of a tensor. Of an intermediate result: it is known ahead of time if its operands are."""
         default = {"weight": False, "start": True, "factors": 1, "value": float("nan")}[fn]
         node = next((n for n in self.rule.source.nodes if n.result == tensor), None)
+        if node is not None and fn == "value":
+            return default
         if node is not None and fn == "weight":
             return all(self._fact(fn, a, given) for a in node.args)
         if fn == "weight" and ("value", tensor) in given.facts:

@@ -37,15 +37,18 @@ def rounds_alike(instance: Instance, semantics: Mapping[str, Semantics], seed: i
 
 
 def _run(graph: Graph, values: Mapping[str, Array], semantics: Mapping[str, Semantics]) -> list[Array]:
-    return execute(graph, values, semantics)
+    return [_rounded(out) for out in execute(graph, values, semantics)]
+
+
+def _rounded(out: Array) -> Array:
+    return out.astype(np.float32) if out.dtype == np.float64 else out
 
 
 def _single(function: Semantics) -> Semantics:
     """Every result in float32, constants too."""
 
     def apply(arrays: Sequence[Array], attrs: Attributes) -> Array:
-        out = function(arrays, attrs)
-        return out.astype(np.float32) if out.dtype == np.float64 else out
+        return _rounded(function(arrays, attrs))
 
     return apply
 

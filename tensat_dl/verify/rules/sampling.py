@@ -40,10 +40,8 @@ class Sampler:
         self, rule: RewriteRule, infer: Inference, seed: int = 0, without: Sequence[int] = ()
     ) -> None:
         self._rng = random.Random(f"{seed} {rule.name} {sorted(without)}")
-        kept = replace(rule, conditions=tuple(c for i, c in enumerate(rule.conditions) if i not in without))
-        dropped = replace(rule, conditions=tuple(rule.conditions[i] for i in without))
         sizes = MEMBERS if rule.index is not None else (0,)
-        self._forms = [_Form(kept, dropped, infer, n) for n in sizes]
+        self._forms = [form for n in sizes for form in _forms(rule, infer, n, without)]
         self._frame: Frame | None = None
         self._left = 0
 
@@ -56,15 +54,10 @@ class Sampler:
                 return None
             self._frame, self._left = Frame(form, skeleton), AT_ONCE
         self._left -= 1
-        frame = self._frame
-        values = frame.problem.draw(
-            self._rng, RandomDomain(self._rng, frame.form.attrs, frame.form.constants), 2
-        )
-        if values is None:
+        found = self._frame.draw(self._rng)
+        if found is None:
             self._left = 0
-            return None
-        found = frame.instance(values)
-        return None if found is None else (frame, values, found)
+        return found
 
     def several(self, count: int, patience: int) -> Iterator[Draw]:
         """Up to ``count`` different instances, until so many attempts in a row have found no new one."""
@@ -79,12 +72,28 @@ class Sampler:
                 yield found
 
 
+def _forms(rule: RewriteRule, infer: Inference, members: int, without: Sequence[int]) -> Iterator[_Form]:
+    """A rule for a number of members. Where a condition on each member is left out, it may be false for any of them,
+    or for the first or the last alone."""
+    kept = tuple(c for i, c in enumerate(rule.conditions) if i not in without)
+    dropped = tuple(rule.conditions[i] for i in without)
+    if not members:
+        yield _Form(replace(rule, conditions=kept), dropped, infer, 0)
+        return
+    whole = instantiate(replace(rule, conditions=kept), members)
+    rejected = instantiate(replace(rule, conditions=dropped), members).conditions
+    yield _Form(whole, rejected, infer, members)
+    for k in {0, len(rejected) - 1} if len(rejected) > 1 else ():
+        others = (*whole.conditions, *(c for i, c in enumerate(rejected) if i != k))
+        yield _Form(replace(whole, conditions=others), (rejected[k],), infer, members)
+
+
 class _Form:
     """A rule as it is for one number of members, and what to draw its instances with."""
 
-    def __init__(self, kept: RewriteRule, dropped: RewriteRule, infer: Inference, members: int) -> None:
-        rule = instantiate(kept, members) if members else kept
-        rejected = (instantiate(dropped, members) if members else dropped).conditions
+    def __init__(
+        self, rule: RewriteRule, rejected: tuple[ast.Expr, ...], infer: Inference, members: int
+    ) -> None:
         self.members = members
         self.rule = rule
         self.skeletons = Skeletons(rule, infer, rejected)
@@ -93,6 +102,15 @@ class _Form:
         asked = [call for c in (*rule.conditions, *rejected) for call in calls_of(c) if call.fn in FACTS]
         self.facts = tuple(dict.fromkeys((call.fn, _tensor(call)) for call in asked))
         self.constants = tuple(_numbers((*rule.conditions, *rejected)))
+
+    def below(self, tensor: str) -> Iterator[str]:
+        """The variables that a tensor of the source is computed from: itself, if it is one."""
+        node = next((n for n in self.rule.source.nodes if n.result == tensor), None)
+        if node is None:
+            yield tensor
+        else:
+            for a in node.args:
+                yield from self.below(a)
 
 
 class Frame:
@@ -113,6 +131,17 @@ class Frame:
         unknowns += [x for f in form.facts if isinstance(x := _unknown(f), Sym | Opaque)]
         self.problem = Problem(skeleton.conditions, unknowns, skeleton.shapes, LIMIT)
 
+    @property
+    def dimensions(self) -> int:
+        """How many its variables have together."""
+        return sum(len(self.skeleton.types[name].shape) for name in self.variables)
+
+    def draw(self, rng: random.Random) -> Draw | None:
+        """One attempt at an instance."""
+        values = self.problem.draw(rng, RandomDomain(rng, self.form.attrs, self.form.constants), 2)
+        found = None if values is None else self.instance(values)
+        return None if values is None or found is None else (self, values, found)
+
     def instance(self, values: Values) -> Instance | None:
         """The instance of a solution."""
         value = self.problem.value
@@ -121,7 +150,13 @@ class Frame:
             t = self.skeleton.types[name]
             types[name] = TensorType(value(t.dtype, values), value(t.shape, values))
         attrs = {name: value(self.skeleton.env[name], values) for name in self.form.attrs}
-        facts = {f: values.get(f) if f[0] in ("weight", "start") else value(_unknown(f), values) for f in self.form.facts}
+        facts = {
+            f: values.get(f) if f[0] in ("weight", "start") else value(_unknown(f), values)
+            for f in self.form.facts
+        }
+        for fn, tensor in self.form.facts:
+            if facts[fn, tensor] is True and fn == "weight":  # of a result: all that it is computed from
+                facts |= dict.fromkeys((("weight", x) for x in self.form.below(tensor)), True)
         return self.form.sides.build(Assignment(types, attrs, facts), self.form.members)
 
     def smaller(self, values: Values, rng: random.Random) -> tuple[Values, Instance] | None:

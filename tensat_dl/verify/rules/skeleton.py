@@ -79,6 +79,7 @@ class Skeletons:
         self.infer = infer
         self.rejected = tuple(rejected)
         self._words = words(infer.table)
+        self._choices: dict[tuple[int, ...], Sequence[Choice]] = {}
         self._members = _members(rule, infer.table)
         asked = [(c, True) for c in rule.conditions]
         if rejected:
@@ -104,7 +105,7 @@ class Skeletons:
                 yield complete
             search.targets -= 1
             return
-        for choice in search.order(choices(nodes[i], self.infer, RANKS, variant), variant):
+        for choice in search.order(self._options(i, variant), variant):
             search.effort -= 1
             if search.effort < 0 or search.targets < 0:
                 return
@@ -115,6 +116,14 @@ class Skeletons:
             asked = self._conditions(now, variant)
             if asked is not None:
                 yield from self._visit(i + 1, now, (*found, *needed, *asked), search)
+
+    def _options(self, i: int, variant: Variant) -> Sequence[Choice]:
+        """The choices at a node, which depend on the ranks of its operands alone; found once."""
+        node = self.rule.source.nodes[i]
+        key = (i, *(len(variant.types[a].shape) for a in node.args if a in variant.types))
+        if key not in self._choices:
+            self._choices[key] = tuple(choices(node, self.infer, RANKS, variant))
+        return self._choices[key]
 
     def _conditions(self, variant: Variant, before: Variant) -> list[Bool] | None:
         """What the conditions say that can be evaluated now and could not before; None if one can't be met."""
@@ -158,7 +167,11 @@ def _needs(c: ast.Expr, members: Mapping[str, int]) -> dict[str, int]:
     found: dict[str, int] = {}
 
     def visit(tree: Any) -> None:
-        if isinstance(tree, ast.Index) and isinstance(tree.base, ast.Name) and isinstance(tree.index, ast.Const):
+        if (
+            isinstance(tree, ast.Index)
+            and isinstance(tree.base, ast.Name)
+            and isinstance(tree.index, ast.Const)
+        ):
             if tree.base.id in members:
                 found[tree.base.id] = max(found.get(tree.base.id, 0), int(tree.index.value) + 1)
         elif isinstance(tree, ast.Name):
@@ -201,6 +214,10 @@ def attribute_variables(rule: RewriteRule, ops: OpTable) -> dict[str, AttrDecl]:
             assert a is not None
             items = keyword.value.items if isinstance(keyword.value, ast.ListExpr) else (keyword.value,)
             for item in items if isinstance(items, tuple) else ():
-                if isinstance(item, ast.Name) and item.id not in a.choices and not decl.preset(a.name, item.id):
+                if (
+                    isinstance(item, ast.Name)
+                    and item.id not in a.choices
+                    and not decl.preset(a.name, item.id)
+                ):
                     found.setdefault(item.id, a)
     return found

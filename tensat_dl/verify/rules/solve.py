@@ -52,6 +52,7 @@ class Problem:
         facts = Facts()
         facts.add(c for c in flat if isinstance(c, Condition))
         self._writer = Writer(facts)
+        self._functions: dict[Sym | Opaque, Callable[[Values], Any]] = {}
         left = dict.fromkeys(facts.simplify(c) for c in flat)
         checks = [self._check(c) for c in left if isinstance(c, Condition)]
         for a, x in facts.known.items():
@@ -69,7 +70,7 @@ class Problem:
         self.free = tuple(dict.fromkeys(a for atoms in mentioned for a in sorted(atoms, key=repr)))
 
     def draw(self, rng: random.Random, domain: Domain, tries: int = 4) -> Values | None:
-        """Values of what is free in a solution, or None if none was found. The same generator state gives the same."""
+        """Values of what is free in a solution, or None if none was found."""
         for _ in range(tries if self.possible else 0):
             order = list(self.free)
             rng.shuffle(order)
@@ -82,7 +83,11 @@ class Problem:
         """What an unknown or an expression of unknowns is in a solution."""
         if isinstance(x, tuple):
             return tuple(self.value(item, values) for item in x)
-        return self._writer.function(x)(values) if isinstance(x, Sym | Opaque | Condition) else x
+        if not isinstance(x, Sym | Opaque):
+            return x
+        if x not in self._functions:
+            self._functions[x] = self._writer.function(x)
+        return self._functions[x](values)
 
     def _search(self, order: Sequence[Atom], domain: Domain) -> Values | None:
         position = {a: i for i, a in enumerate(order)}

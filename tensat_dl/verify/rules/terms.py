@@ -10,7 +10,9 @@ def terms(graph: Graph, ops: OpTable) -> tuple[str, ...]:
     """One term for each output. Attributes that have their default are left out."""
     made: list[str] = []
     for node in graph.nodes:
-        made.append(node.name if node.op in ("input", "weight") else _term(node, [made[j] for j in node.inputs], ops))
+        made.append(
+            node.name if node.op in ("input", "weight") else _term(node, [made[j] for j in node.inputs], ops)
+        )
     return tuple(made[i] for _, i in graph.outputs)
 
 

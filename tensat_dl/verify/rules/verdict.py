@@ -84,18 +84,18 @@ class Verdict:
     def evidence(self) -> str:
         """As in ``p < 2^-40, 24 instances``."""
         count = f"{self.instances} instance{'s' if self.instances != 1 else ''}"
-        match self.status:
-            case "derived":
-                return f"from {', '.join(self.rules)}, {count}"
-            case "tested" if self.log2_error is None:
-                return count
-            case "tested" if self.bounded < self.instances:
-                return f"p < 2^{ceil(self.log2_error)} on {self.bounded} of {count}"
-            case "tested":
-                return f"p < 2^{ceil(self.log2_error)}, {count}"
-            case "assumed" | "vacuous":
-                return self.reason
-        return "see the counterexample"
+        if self.status == "derived":
+            return f"from {', '.join(self.rules)}, {count}"
+        if self.status == "refuted":
+            return "see the counterexample"
+        if self.status != "tested":
+            return self.reason
+        if self.log2_error is None:
+            return count
+        bound = f"p < 2^{ceil(self.log2_error)}"
+        return (
+            f"{bound}, {count}" if self.bounded == self.instances else f"{bound} on {self.bounded} of {count}"
+        )
 
 
 def derived(rule: str, rules: Iterable[str], instances: int) -> Verdict:

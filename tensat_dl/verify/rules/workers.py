@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from tensat_dl.ir.rule import RewriteRule
@@ -35,7 +35,7 @@ class Job:
 
 def examine_all(
     rules: Sequence[tuple[int, RewriteRule]], ops: OpTable, seed: int
-) -> Iterator[tuple[int, Verdict]]:
+) -> Generator[tuple[int, Verdict], None, None]:
     """The verdicts on numbered rules as they come in, in any order, from as many processes as are worth it.
 
     The processes are gone when the iterator ends or is closed.

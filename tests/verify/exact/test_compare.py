@@ -69,13 +69,18 @@ def compared(before: str, after: str, seed: int = 0) -> Exact:
         ("relu(enlarge(k; kernel = 5))", "enlarge(relu(k); kernel = 5)"),
         ("mystery(x + y)", "mystery(y + x)"),
         ("n * n + n", "n * (n + 1)"),
+        (
+            "poolmax(concat(i, relu(i); axis = 1); kernel = 2)",
+            "concat(poolmax(i; kernel = 2), poolmax(relu(i); kernel = 2); axis = 1)",
+        ),
+        ("reduce_max(concat(x, y; axis = 1); axis = 1)", "reduce_max(concat(y, x; axis = 1); axis = 1)"),
     ],
 )
 def test_equations_with_a_bound(before: str, after: str) -> None:
     found = compared(before, after)
     assert (found.status, found.level, found.difference) == ("equal", "modular", None), found
     assert found.log2_error is not None
-    assert found.log2_error < -30
+    assert found.log2_error < -40
 
 
 @pytest.mark.parametrize(
@@ -83,12 +88,12 @@ def test_equations_with_a_bound(before: str, after: str) -> None:
     [
         ("relu(relu(x))", "relu(x)", "integer", "whatever these are: relu"),
         ("relu(x) - relu(0.0 - x)", "x", "integer", "relu"),
-        ("poolmax(relu(i); kernel = 2)", "relu(poolmax(i; kernel = 2))", "integer", "no order"),
-        ("reduce_max(x + s; axis = 1)", "reduce_max(x; axis = 1) + s", "integer", "no order"),
+        ("poolmax(relu(i); kernel = 2)", "relu(poolmax(i; kernel = 2))", "integer", "max, relu"),
+        ("reduce_max(x + s; axis = 1)", "reduce_max(x; axis = 1) + s", "integer", "max"),
         ("relu(exp(x))", "exp(x)", "integer", "exp, relu"),
         ("n / n", "n / n * 1", "integer", "rounded"),
         ("exp(x) * exp(y)", "exp(x + y)", "float", "exp"),
-        ("tanh(x)", "2.0 * sigmoid(2.0 * x) - 1.0", "float", "exp, tanh"),
+        ("tanh(x)", "2.0 * sigmoid(2.0 * x) - 1.0", "float", "sigmoid, tanh"),
         ("softmax(x + s; axis = 1)", "softmax(x; axis = 1)", "float", "exp"),
         (
             "gelu(x)",
@@ -97,8 +102,8 @@ def test_equations_with_a_bound(before: str, after: str) -> None:
             "erf, gelu, the constant 0.707",
         ),
         ("0.7071067811865476 * (x * 0.7071067811865476)", "0.5 * x", "float", "the constant 0.707"),
-        ("sqrt(x) * sqrt(x)", "x", "float", "sqrt"),
-        ("poolmax(tanh(i); kernel = 2)", "tanh(poolmax(i; kernel = 2))", "float", "no order"),
+        ("sqrt(x) * sqrt(x)", "x", "float", "rsqrt"),
+        ("poolmax(tanh(i); kernel = 2)", "tanh(poolmax(i; kernel = 2))", "float", "max, tanh"),
     ],
 )
 def test_equations_without_a_bound(before: str, after: str, level: str, reason: str) -> None:

@@ -16,12 +16,12 @@ from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.ops.semantics.elementwise import ACTIVATIONS
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.verify.exact.arithmetic import OutOfReach
+from tensat_dl.verify.exact.field import PRIMES
 from tensat_dl.verify.exact.modular import Modular
 from tensat_dl.verify.exact.operators import exact_semantics
 from tensat_dl.verify.exact.rational import Rational
 from tests.ops.applications import TABLE, Application, application
 
-P = 2**31 - 1
 FUNCTIONS = {"tanh", "sigmoid", "exp", "sqrt", "rsqrt", "erf", "gelu"}
 NORMALISATIONS = {"batchnorm", "layernorm", "rmsnorm", "softmax"}
 OPERATORS = sorted(exact_semantics(Rational(0)))
@@ -106,26 +106,22 @@ def test_machine_integers(op: str) -> None:
 def test_residues(op: str) -> None:
     """What is an equation of rational numbers is one of residues, where no order is asked for."""
     for a, arrays in draws(op):
-        if not is_polynomial(a) or a.attrs.get("act") == "relu" or op == "relu":
+        if not is_polynomial(a) or a.attrs.get("act") == "relu" or op in ("relu", "poolmax", "reduce_max"):
             continue
-        m = Modular(P, 0)
-        xs = [m.variable(m.field.residues(x), False) for x in arrays]
-        if op in ("poolmax", "reduce_max"):
-            with pytest.raises(OutOfReach):
-                exact_semantics(m)[op](m, xs, a.attrs)
-            continue
+        m = Modular(PRIMES, 0)
+        xs = [m.whole(x) for x in arrays]
         found = exact_semantics(m)[op](m, xs, a.attrs)
         expected = [fraction(x) for x in reference(a, exact(arrays)).ravel()]
-        assert found.array.ravel().tolist() == [
-            x.numerator * pow(x.denominator, -1, P) % P for x in expected
-        ], a
+        for p, array in zip(PRIMES, found.arrays, strict=True):
+            residues = [x.numerator * pow(x.denominator, -1, p) % p for x in expected]
+            assert array.ravel().tolist() == residues, a
 
 
 @pytest.mark.parametrize("op", ["ewdiv", "poolavg", "reduce_mean"])
 def test_machine_integers_are_no_field(op: str) -> None:
     for a, arrays in draws(op, 5):
-        m = Modular(P, 0)
-        xs = [m.variable(m.field.residues(x), True) for x in arrays]
+        m = Modular(PRIMES, 0)
+        xs = [m.variable(x.shape, True, i) for i, x in enumerate(arrays)]
         with pytest.raises(OutOfReach, match="rounded"):
             exact_semantics(m)[op](m, xs, a.attrs)
 
@@ -145,24 +141,23 @@ def test_definitions(op: str) -> None:
 @pytest.mark.parametrize("act", sorted(ACTIVATIONS))
 def test_activations_are_the_operators(act: str) -> None:
     """A fused activation is the same random function as the operator itself."""
-    x = np.arange(-3, 3)
-    m = Modular(P, 0)
-    v = m.variable(m.field.residues(x.reshape(2, 3)), False)
+    m = Modular(PRIMES, 0)
+    v = m.variable((2, 3), False)
     one = m.whole(np.eye(3, dtype=np.int64))
     fused = exact_semantics(m)["matmul"](m, [v, one], {"act": act})
     alone = v if act == "none" else exact_semantics(m)[act](m, [v], {})
-    np.testing.assert_array_equal(fused.array, alone.array)
+    np.testing.assert_array_equal(fused.arrays, alone.arrays)
 
 
 @pytest.mark.parametrize("arithmetic", ["modular", "rational"])
 def test_random_functions(arithmetic: str) -> None:
     """They depend on name, key and argument; equal arguments have equal values, others do not."""
-    x = np.array([0, 1, 2, 1, P - 1, 2**20])
+    x = np.array([0, 1, 2, 1, -1, 2**20])
 
     def values(name: str, key: int) -> list[int]:
         if arithmetic == "modular":
-            m = Modular(P, key)
-            return m.function(name, m.variable(x, False)).array.tolist()
+            m = Modular(PRIMES, key)
+            return m.function(name, m.whole(x)).arrays[0].tolist()
         return Rational(key).function(name, x.astype(object)).tolist()
 
     found = values("tanh", 0)
@@ -173,3 +168,22 @@ def test_random_functions(arithmetic: str) -> None:
     assert not set(found) & set(values("tanh", 1)) - {0}
     assert not set(found) & set(values("exp", 0)) - {0}
     assert values("exp", 0)[0] != 0
+
+
+def test_random_functions_of_both_residues() -> None:
+    """Numbers that are equal modulo one prime have other values, modulo each."""
+    m = Modular(PRIMES, 0)
+    x = m.whole(np.array([5, 5 + PRIMES[0], 5 + PRIMES[1]]))
+    for array in m.function("tanh", x).arrays:
+        assert len(set(array.tolist())) == 3
+
+
+def test_the_largest_depends_on_elements_and_not_on_their_order() -> None:
+    def value(*elements: int) -> list[int]:
+        m = Modular(PRIMES, 0)
+        found = exact_semantics(m)["reduce_max"](m, [m.whole(np.array(elements))], {"axis": 0})
+        return [int(a[0]) for a in found.arrays]
+
+    assert value(1, 2, 3) == value(3, 1, 2)
+    assert value(1, 2, 3) != value(2, 2, 2)
+    assert value(1, 2) != value(1, 2, 2)

@@ -1,0 +1,95 @@
+"""The relaxation with loop cuts, round by round: solve, round to a choice, separate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tensat_dl.extract.budget import Budget
+from tensat_dl.extract.contract import expand
+from tensat_dl.extract.formulation import Formulation, Row, Vector
+from tensat_dl.extract.incumbent import Incumbent
+from tensat_dl.extract.loops import MIN_VIOLATION, LoopSeparator
+from tensat_dl.extract.mip import guided_greedy
+from tensat_dl.extract.relaxation import Relaxation, Relaxed
+
+#: Work units of rounding and separating one solution of the relaxation, for each column.
+_WORK_PER_ROUND_AND_COLUMN = 8.0
+
+#: The relaxation is left when this many rounds of cuts close less than this share of the gap.
+_PATIENCE = 80
+_MIN_PROGRESS = 0.01
+
+#: How far the inner point moves to each solution of the relaxation, and where cuts are looked for between the two, as
+#: weights of the inner point. The search for cuts draws at random: the last ones try again.
+_INNER_STEP = 0.1
+_INWARD = (0.5, 0.25, 0.0, 0.0, 0.0)
+
+#: Loop cuts added in one round.
+_CUTS_PER_ROUND = 500
+
+#: Cuts with less slack than this in the last relaxation go into the integer program.
+_TIGHT = 1e-6
+
+
+@dataclass
+class Cutting:
+    """A relaxation and the cuts that were added to it."""
+
+    form: Formulation
+    relaxed: Relaxed | None = None  #: its last solution
+    cuts: list[Row] = field(default_factory=list)
+    inner: Vector | None = None  #: an average of its solutions
+    history: list[float] = field(default_factory=list)  #: bounds, by round
+
+    def __post_init__(self) -> None:
+        self.separator = LoopSeparator(self.form)
+        self._relaxation = Relaxation(self.form)
+
+    def run(self, best: Incumbent, budget: Budget) -> None:
+        """Adds loop cuts while the bound moves; solutions are rounded to offer choices. It can be called again."""
+        while (found := self._relaxation.solve(budget)) is not None:
+            self.relaxed = found
+            best.prove(found.bound)
+            best.offer(expand(self.form.reduced.problem, guided_greedy(self.form, found.x)))
+            self.history.append(best.bound)
+            if best.proven or self.separator.acyclic or self._stalled(best.cost):
+                break
+            budget.charge(_WORK_PER_ROUND_AND_COLUMN * len(self.form.cost))
+            self.inner = found.x if self.inner is None else self.inner + _INNER_STEP * (found.x - self.inner)
+            violated = self._violated(found.x, self.inner)
+            if not violated:
+                break
+            self.cuts.extend(violated)
+            self._relaxation.add(violated)
+
+    @property
+    def tight(self) -> list[Row]:
+        """The cuts that hold the last solution where it is."""
+        if self.relaxed is None:
+            return []
+        x = self.relaxed.x
+        return [cut for cut in self.cuts if _activity(cut, x) > cut.upper - _TIGHT]
+
+    def _violated(self, x: Vector, inner: Vector) -> list[Row]:
+        """Loop cuts that a solution of the relaxation violates, looked for on the way to it from further inside.
+
+        A vertex is cut off by many weak cuts; one that is violated in the direction of the ``inner`` point goes
+        deeper (in-out separation, Ben-Ameur and Neto 2007, Fischetti and Salvagnin 2010).
+        """
+        for weight in _INWARD:
+            cuts = self.separator.separate(weight * inner + (1 - weight) * x, _CUTS_PER_ROUND)
+            violated = [cut for cut in cuts if _activity(cut, x) > cut.upper + MIN_VIOLATION]
+            if violated:
+                return violated
+        return []
+
+    def _stalled(self, cost: float) -> bool:
+        """Whether the last rounds of cuts closed too little of the gap."""
+        history = self.history
+        if len(history) <= _PATIENCE:
+            return False
+        return history[-1] - history[-1 - _PATIENCE] < _MIN_PROGRESS * (cost - history[-1])
+
+
+def _activity(row: Row, x: Vector) -> float:
+    return sum(a * float(x[i]) for i, a in row.entries)

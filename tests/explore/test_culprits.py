@@ -1,0 +1,105 @@
+"""An e-class with two types: the alarm names the rules that cause it, and no others."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensat_dl.explore.culprits import blamed, reduced
+from tensat_dl.explore.loop import Explorer
+from tensat_dl.explore.types import Job, Limits, RuleAlarm
+from tensat_dl.lang.program import Program
+from tensat_dl.result import RuleStats, Stop
+
+from .graphs import graph_in, program_of
+
+TEXT = """
+rule one { relu(relu(x)) => relu(x) }
+rule two { tanh(x) => relu(tanh(x)) }
+rule three { relu(ewadd(x, y)) => relu(ewadd(y, x)) }
+rule four { ewadd(x, y) => ewadd(y, x) }
+graph g {
+  input x : f32[2, 3]
+  input y : f32[2]
+  output relu(relu(x)), tanh(y), relu(x + x)
+}
+"""
+
+
+class Broken(Explorer):
+    """With rule ``two`` and rule ``four``, the two inputs become one: a mistake that no rule can make by itself."""
+
+    guilty = frozenset({"two", "four"})
+
+    def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
+        changed = super()._iteration(number, stats)
+        if self.guilty <= {r.name for r in self.rules}:
+            self.store.engine.load("in_equal", [(0, 1)])
+            self.store.engine.run("(run-schedule (saturate load))")
+        return changed
+
+
+class BrokenByOne(Broken):
+    guilty = frozenset({"three"})
+
+
+def job(program: Program) -> Job:
+    return Job(graph_in(program), tuple(program.ops.values()), program.rules, Limits(iterations=3))
+
+
+def alarm(program: Program, loop: type[Explorer]) -> RuleAlarm:
+    with pytest.raises(RuleAlarm) as found:
+        for _ in loop(graph_in(program), program.ops, program.rules, Limits(iterations=3)).run():
+            pass
+    return found.value
+
+
+def test_an_alarm_says_which_rules_were_applied() -> None:
+    found = alarm(program_of(TEXT), Broken)
+    assert set(found.rules) >= {"one", "two", "four"}
+    assert str(found).startswith("error: an e-class received two different types; rules applied until then: ")
+
+
+def test_two_rules_together() -> None:
+    program = program_of(TEXT)
+    found = blamed(alarm(program, Broken), job(program), Broken)
+    assert found.rules == ("four", "two")
+    text = str(pickle.loads(pickle.dumps(found)))
+    assert (
+        "test.tsr:5:6: error: the rules four, two together make tensors of two different types equal" in text
+    )
+    assert "  3 | rule two { tanh(x) => relu(tanh(x)) }" in text
+    assert "three" not in text
+
+
+def test_one_rule() -> None:
+    program = program_of(TEXT)
+    found = blamed(alarm(program, BrokenByOne), job(program), BrokenByOne)
+    assert found.rules == ("three",)
+    assert "error: this rule makes tensors of two different types equal" in str(found)
+
+
+def test_what_does_not_happen_again_is_blamed_on_all() -> None:
+    program = program_of(TEXT)
+    first = RuleAlarm(("one", "four"))
+    assert blamed(first, job(program), Explorer) is first
+
+
+@given(st.sets(st.integers(0, 30), min_size=1, max_size=5), st.integers(31, 60))
+def test_nothing_can_be_left_out(guilty: set[int], count: int) -> None:
+    tried = []
+
+    def fails(items: object) -> bool:
+        tried.append(items)
+        return guilty <= set(items)  # type: ignore[call-overload]
+
+    assert set(reduced(range(count), fails)) == guilty
+    assert len(tried) <= 12 * (len(guilty) + 1) * len(guilty) + 30
+
+
+def test_of_several_causes_one_is_found() -> None:
+    found = reduced(range(20), lambda items: {3, 4} <= set(items) or {11} <= set(items))
+    assert set(found) in ({3, 4}, {11})

@@ -1,0 +1,112 @@
+"""The exact comparison that every run makes, and what reports say of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tensat_dl.ops.compose import semantics_of
+from tensat_dl.verify.equivalence import compare
+from tensat_dl.verify.exact.compare import Exact
+from tensat_dl.verify.exact.run import compare_if_small, described, refuted_by
+from tests.cli.running import invoke
+from tests.explore.graphs import graph_of, library
+
+OPS = library().ops
+LEAVES = "input x : f32[2, 4]\ninput y : f32[2, 4]\n"
+
+#: The false rule is about a part that is tiny beside the rest, which no tolerance in float64 sees.
+HIDDEN = """
+rule forget { ewsub(x, y) => x }
+graph g {
+  input x : f32[1, 64]
+  input y : f32[1, 64]
+  large = (x * 1000000.0) * 1000000.0
+  output y = concat(large, x - y; axis = 1)
+}
+"""
+
+
+def found(before: str, after: str) -> Exact:
+    b, a = (graph_of(f"{LEAVES}output z = {body}") for body in (before, after))
+    return compare_if_small(b, a, OPS, 0)
+
+
+def test_equal_graphs() -> None:
+    exact = found("(x + y) * x", "x * x + y * x")
+    assert exact.status == "equal"
+    assert described(exact) == "equal modulo 2^31 - 1 and 2^31 - 19 (error probability < 2^-59)"
+
+
+def test_functions_are_named() -> None:
+    exact = found("relu(tanh(x + y))", "relu(tanh(y + x))")
+    assert "for any relu and tanh (error probability < 2^-5" in described(exact)
+
+
+def test_what_functions_are_is_not_compared() -> None:
+    exact = found("relu(relu(x))", "relu(x)")
+    assert described(exact) == "not compared: they rely on what is true of relu"
+
+
+def test_large_graphs_are_not_compared() -> None:
+    body = "input x : f32[2000, 2000]\nweight w : f32[2000, 2000]\noutput z = "
+    exact = compare_if_small(graph_of(f"{body} x @ w"), graph_of(f"{body} x @ w"), OPS, 0)
+    assert "not compared: too large (3.4e+10 operations" in described(exact)
+
+
+def test_a_difference_that_float64_does_not_show() -> None:
+    before = graph_of(f"{LEAVES}output z = concat(x * 1000000.0 * 1000000.0, x - y; axis = 0)")
+    after = graph_of(f"{LEAVES}output z = concat(x * 1000000.0 * 1000000.0, x + y; axis = 0)")
+    floats = compare(before, after, semantics_of(OPS))
+    assert floats.status == "equivalent"
+    both = refuted_by(floats, compare_if_small(before, after, OPS, 0))
+    assert both.status == "different"
+    assert "of output z is" in both.message
+    assert "modulo 2147483647" in both.message
+    assert both.max_rel_error == floats.max_rel_error
+
+
+def test_a_run_refuses_what_float64_does_not_show(tmp_path: Path) -> None:
+    (tmp_path / "hidden.tsr").write_text(HIDDEN)
+    report, output = tmp_path / "report.json", tmp_path / "out.tsr"
+    done = invoke("run", tmp_path / "hidden.tsr", "-o", output, "--json", report)
+    assert done.code == 1
+    assert "computes something else: element [0, 64] of output y is" in done.err
+    assert not output.exists()
+    verify = json.loads(report.read_text())["verify"]
+    assert verify["status"] == "different"
+    assert verify["max_rel_error"] < 1e-9
+    assert verify["exact"]["status"] == "different"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "functions"),
+    [
+        ("relu(x @ w)", "equal", ["relu"]),
+        ("(x @ w) @ w", "equal", []),
+        ("relu(relu(x))", "not compared", []),
+    ],
+)
+def test_reports(body: str, status: str, functions: list[str], tmp_path: Path) -> None:
+    path, report, page = (tmp_path / name for name in ("g.tsr", "r.json", "r.html"))
+    path.write_text(
+        'import "standard"\nrule once { relu(relu(x)) => relu(x) }\n'
+        f"graph g {{\ninput x : f32[4, 4]\nweight w : f32[4, 4]\noutput y = {body}\n}}"
+    )
+    done = invoke("run", path, "--json", report, "--html", page)
+    assert done.code == 0
+    exact = json.loads(report.read_text())["verify"]["exact"]
+    assert (exact["status"], exact["functions"]) == (status, functions)
+    assert (exact["log2_error"] is not None) == (status == "equal")
+    assert exact["moduli"] == ([2**31 - 1, 2**31 - 19] if status == "equal" else [])
+    assert ("equal modulo 2^31 - 1" in " ".join(done.out.split())) == (status == "equal")
+    assert ("Exactly: equal modulo" in page.read_text()) == (status == "equal")
+
+
+def test_it_is_part_of_verification(tmp_path: Path) -> None:
+    (tmp_path / "g.tsr").write_text(HIDDEN)
+    report = tmp_path / "r.json"
+    assert invoke("run", tmp_path / "g.tsr", "--no-verify", "--json", report).code == 0
+    assert json.loads(report.read_text())["verify"]["exact"]["status"] == "skipped"
