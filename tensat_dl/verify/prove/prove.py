@@ -90,19 +90,20 @@ class Prover:
     ) -> tuple[frozenset[str] | None, Stop | None]:
         """Names of axioms that make a pair equal, none of which can be left out; or None, and why not."""
         sets = [_named(axioms, names) for names in self._sets]
-        stops: list[Stop] = []
-        for both in (True, False):
-            if not both and all(a.kind != "group" for a in axioms):
-                continue
-            for chosen in (*sets, near(pair, axioms), axioms):
-                found = self._explore(rule, [pair], chosen, self.limits, both)
-                if found is not None and found.equal:
-                    names = self._least(rule, pair, axioms, found, both)
-                    self._sets = [names, *(s for s in self._sets if s != names)][:REMEMBERED]
-                    return names, None
-                if found is not None and found.stop is not None and chosen is axioms:
-                    stops.append(found.stop)
-        return None, self._stop or next((s for s in stops if s != "saturated"), "saturated")
+        close = near(pair, axioms)
+        ways = [(chosen, True) for chosen in (*sets, close, axioms)]
+        if any(a.kind == "group" for a in close):
+            ways += [(chosen, False) for chosen in (*sets, close)]
+        stop: Stop | None = None
+        for chosen, both in ways:
+            found = self._explore(rule, [pair], chosen, self.limits, both)
+            if found is not None and found.equal:
+                names = self._least(rule, pair, axioms, found, both)
+                self._sets = [names, *(s for s in self._sets if s != names)][:REMEMBERED]
+                return names, None
+            if found is not None and chosen is axioms:
+                stop = found.stop
+        return None, self._stop or stop
 
     def _least(
         self, rule: str, pair: Pair, axioms: Sequence[RewriteRule], found: Found, both: bool
