@@ -40,8 +40,8 @@ class _File:
 def command(files: tuple[str, ...], json_path: str | None, quiet: bool) -> int:
     """Type-check every graph and rule of FILES, verify their rules, and run the tests of their rules.
 
-    FILES are .tsr files or names of packs. Imported rules are not verified: check their files. Exits with 1 if a rule is false or never applies, or if a test
-    fails; with 2 if a file has errors.
+    FILES are .tsr files or names of packs. Imported rules are not verified: check their files. Exits with 1 if a rule
+    is false or never applies, or if a test fails; with 2 if a file has errors.
     """
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.files import check_writable, write

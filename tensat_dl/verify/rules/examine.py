@@ -29,7 +29,7 @@ PATIENCE = 150
 #: The same for a rule without one of its conditions: the first that fails is enough.
 WEAKER_INSTANCES = 30
 WEAKER_PATIENCE = 30
-#: How many more instances are looked at to find a small one whose sides differ; in how many of the lowest ranks others
+#: How many more instances are looked at to find a small one whose sides differ; at how many of the lowest ranks more
 #: are tried, and how often; and how many are made smaller.
 MORE = 60
 FLATTEST = 6

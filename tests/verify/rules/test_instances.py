@@ -101,7 +101,11 @@ RARE: list[tuple[str, str, Callable[[Instance], bool]]] = [
     ("group-conv-input-grouped", "groups", lambda i: grouped(i, "x", "w[0]") > 1),
     ("group-conv-enlarge", "kernels that differ", lambda i: shapes(i, "w[0]")[2:] != shapes(i, "w[1]")[2:]),
     ("pair-conv-enlarge", "sizes", lambda i: shapes(i, "u")[2] + 1 < shapes(i, "v")[2]),
-    ("transpose-transpose", "a cycle of three", lambda i: attr(i, "p") in ((1, 2, 0), (2, 0, 1))),
+    (
+        "transpose-transpose",
+        "no involution",
+        lambda i: any(attr(i, "p")[k] != j for j, k in enumerate(attr(i, "p"))),
+    ),
     ("reshape-reshape", "other ranks", lambda i: len(attr(i, "s")) != len(attr(i, "t"))),
     ("conv-identity", "a dilated kernel", lambda i: max(attr(i, "d")) > 1 and max(attr(i, "k")) > 1),
     ("conv-merge-groups", "four groups", lambda i: grouped(i, "x", "w") == 4),
