@@ -32,7 +32,7 @@ FALSE = frozenset(f"converted-{i}" for i in (91, 92, 93, 115, 116, 117)) | {
 _TWO_GROUPS = {"x7": (1, 2, 3, 3), "x8": (1, 2, 3, 3), "x10": (2, 1, 1, 1), "x11": (2, 1, 1, 1)}
 _TWO_SIZES = {"x7": (1, 2, 3, 3), "x8": (1, 2, 3, 3), "x10": (2, 2, 1, 1), "x11": (4, 2, 1, 1)}
 COUNTEREXAMPLES = {
-    **{name: _TWO_GROUPS for name in FALSE},
+    **dict.fromkeys(FALSE, _TWO_GROUPS),
     **dict.fromkeys(("converted-92", "converted-93"), _TWO_SIZES),
 }
 #: Shapes for rules that convolve a tensor with itself, which random draws seldom satisfy.
