@@ -131,4 +131,4 @@ def test_published_pairs(tmp_path: Path) -> None:
     assert invoke("import", "--multi", PUBLISHED / "converted_multi.txt", "-o", out).code == 0
     assert invoke("prove", out, "--from", "taso", "--json", report).code == 1
     missing = [r["rule"] for r in json.loads(report.read_text())["rules"] if r["status"] != "derived"]
-    assert missing == ["multi-23", "multi-25"]
+    assert missing == ["converted-multi-23", "converted-multi-25"]
