@@ -1,4 +1,4 @@
-"""The rules that TENSAT published: false ones are refuted, and the pack "taso" finds the others from their sources."""
+"""The published rules of TENSAT: false ones are refuted, the pack "taso" finds the others from their sources."""
 
 from __future__ import annotations
 
