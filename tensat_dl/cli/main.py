@@ -20,6 +20,8 @@ COMMANDS = {
     "import": ("tensat_dl.cli.import_", "Translate rules from S-expressions to .tsr."),
     "prove": ("tensat_dl.cli.prove", "Derive rules from other rules."),
     "extract": ("tensat_dl.cli.extract", "Extract the cheapest term of an e-graph in egraph-serialize JSON."),
+    "why": ("tensat_dl.cli.why", "Show the steps that led to an optimized graph."),
+    "why-not": ("tensat_dl.cli.why_not", "Show what keeps a rule from firing on a graph."),
     "bench": ("tensat_dl.cli.bench", "Run a benchmark: a table, and a JSON file."),
 }
 
