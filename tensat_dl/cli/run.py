@@ -163,9 +163,13 @@ def command(
     failed = unverified or (found is not None and found.status == "different")
     if output is not None and not failed:
         from tensat_dl.cli.declarations import header
+        from tensat_dl.cli.recorded import arguments
         from tensat_dl.report.tsr import graph_to_tsr
+        from tensat_dl.why.origin import Origin, digest
 
-        write(output, graph_to_tsr(result.after.graph, program.ops, header(program, result.after.graph)))
+        made = Origin(arguments(click.get_current_context(), output), digest(graph, program.ops))
+        declared = header(program, result.after.graph)
+        write(output, graph_to_tsr(result.after.graph, program.ops, declared, [made.comment()]))
         if not quiet and output != "-":
             print(f"written to {Path(output)}", file=messages)
     if dot_path is not None and not failed:

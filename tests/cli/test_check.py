@@ -68,6 +68,13 @@ def test_a_rule_that_never_applies(tmp_path: Path) -> None:
     assert "there are some without `dim(x, 0) > 3` or without `dim(x, 0) < 3`" in done.err
 
 
+def test_a_rule_whose_condition_no_rank_meets(tmp_path: Path) -> None:
+    done = checked(tmp_path, "rule high { relu(x) where rank(x) > 7 => x }\n")
+    assert done.code == 1
+    assert "rule `high` never applies" in done.err
+    assert "there are some without `rank(x) > 7`" in done.err
+
+
 def test_a_rule_that_never_type_checks_is_an_error(tmp_path: Path) -> None:
     done = checked(tmp_path, "rule r { relu(x) => reduce_sum(x; axis = 7) }\n")
     assert done.code == 2
