@@ -160,7 +160,8 @@ def command(
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
     found = result.equivalence
     unverified = found is None and not no_verify  # interrupted
-    failed = unverified or (found is not None and found.status == "different")
+    refused = {v.rule: v for v in result.verdicts if v.failed}
+    failed = unverified or bool(refused) or (found is not None and found.status == "different")
     if output is not None and not failed:
         from tensat_dl.cli.declarations import header
         from tensat_dl.cli.recorded import arguments
@@ -195,6 +196,12 @@ def command(
         from tensat_dl.ir.egraph_json import dumps
 
         write(egraph_path, dumps(egraph))
+    if refused:
+        from tensat_dl.report.verdicts import diagnostic
+
+        messages_of = (diagnostic(refused[r.name], r) for r in program.rules if r.name in refused)
+        print("\n\n".join(d.render() for d in messages_of if d is not None), file=sys.stderr)
+        return 1
     if found is not None and failed:
         print(f"error: the optimized graph computes something else: {found.message}", file=sys.stderr)
         print(f"  = hint: {_suspects(result, program.own_rules)}", file=sys.stderr)

@@ -61,6 +61,10 @@ class Progress:
         """An iteration is complete, and the e-graph has these sizes."""
         self._detail(f"iteration {iteration}, {nodes:,} e-nodes, {classes:,} e-classes")
 
+    def checking(self, done: int, count: int, rule: str) -> None:
+        """So many rules of ``count`` are verified; ``rule`` is the last of them."""
+        self._detail(f"rule {done} of {count}: {rule}")
+
     def extracting(self, incumbent: float, bound: float) -> None:
         """The best cost so far and the proven lower bound, in milliseconds."""
         if not isfinite(incumbent):

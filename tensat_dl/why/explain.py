@@ -77,6 +77,8 @@ def explain(
                 raise NoWay(_lost(after, exploration))
             exploration = refined
         history = worker.history()
+    if None in find(before, exploration.egraph):
+        raise NoWay("cycle filtering left a part of the original out of the e-graph, where steps would begin")
     progress.phase("replay")
     replay = Replay(
         exploration.egraph, before, after, rules, model.table, _by_class(history, exploration.handles)
