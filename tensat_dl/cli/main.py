@@ -18,7 +18,10 @@ COMMANDS = {
     "fmt": ("tensat_dl.cli.fmt", "Format files."),
     "show": ("tensat_dl.cli.show", "Print graphs, rules, operators, or the egglog program."),
     "import": ("tensat_dl.cli.import_", "Translate rules from S-expressions to .tsr."),
+    "prove": ("tensat_dl.cli.prove", "Derive rules from other rules."),
     "extract": ("tensat_dl.cli.extract", "Extract the cheapest term of an e-graph in egraph-serialize JSON."),
+    "why": ("tensat_dl.cli.why", "Show the steps that led to an optimized graph."),
+    "why-not": ("tensat_dl.cli.why_not", "Show what keeps a rule from firing on a graph."),
     "bench": ("tensat_dl.cli.bench", "Run a benchmark: a table, and a JSON file."),
 }
 

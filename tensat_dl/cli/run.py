@@ -64,6 +64,11 @@ if TYPE_CHECKING:
     type=click.Choice(["none", "vanilla", "efficient", "incremental"]),
     help="Keep cycles out of the e-graph, for ilp-none: not at all, or by one of three checks of matches.",
 )
+@click.option(
+    "--no-reassociate",
+    is_flag=True,
+    help="Leave out rules that change how results are rounded, as far as their tests show.",
+)
 @extract_method
 @click.option("--extract-time-limit", type=Seconds(), metavar="S", help="Stop extracting after S seconds.")
 @click.option("--json", "json_path", metavar="FILE", help="Write a report as JSON.")
@@ -93,6 +98,7 @@ def command(
     time_limit: float | None,
     max_memory: int | None,
     cycles: Cycles,
+    no_reassociate: bool,
     method: str,
     extract_time_limit: float | None,
     json_path: str | None,
@@ -145,7 +151,13 @@ def command(
             seed,
         )
         parsed = time.perf_counter() - started
-        result, egraph = optimize(graph, program.ops, program.rules, options, progress, parsed)
+        chosen = program.rules
+        if no_reassociate:
+            from tensat_dl.verify.rules import rounding_alike
+
+            progress.phase("verify")
+            chosen = rounding_alike(chosen, program.ops, progress.checking)
+        result, egraph = optimize(graph, program.ops, chosen, options, progress, parsed)
     messages = sys.stderr if "-" in paths else sys.stdout
     if not quiet:
         from tensat_dl.report.text import print_summary
@@ -160,12 +172,17 @@ def command(
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
     found = result.equivalence
     unverified = found is None and not no_verify  # interrupted
-    failed = unverified or (found is not None and found.status == "different")
+    refused = {v.rule: v for v in result.verdicts if v.failed}
+    failed = unverified or bool(refused) or (found is not None and found.status == "different")
     if output is not None and not failed:
         from tensat_dl.cli.declarations import header
+        from tensat_dl.cli.recorded import arguments
         from tensat_dl.report.tsr import graph_to_tsr
+        from tensat_dl.why.origin import Origin, digest
 
-        write(output, graph_to_tsr(result.after.graph, program.ops, header(program, result.after.graph)))
+        made = Origin(arguments(click.get_current_context(), output), digest(graph, program.ops))
+        declared = header(program, result.after.graph)
+        write(output, graph_to_tsr(result.after.graph, program.ops, declared, [made.comment()]))
         if not quiet and output != "-":
             print(f"written to {Path(output)}", file=messages)
     if dot_path is not None and not failed:
@@ -191,6 +208,12 @@ def command(
         from tensat_dl.ir.egraph_json import dumps
 
         write(egraph_path, dumps(egraph))
+    if refused:
+        from tensat_dl.report.verdicts import diagnostic
+
+        messages_of = (diagnostic(refused[r.name], r) for r in program.rules if r.name in refused)
+        print("\n\n".join(d.render() for d in messages_of if d is not None), file=sys.stderr)
+        return 1
     if found is not None and failed:
         print(f"error: the optimized graph computes something else: {found.message}", file=sys.stderr)
         print(f"  = hint: {_suspects(result, program.own_rules)}", file=sys.stderr)

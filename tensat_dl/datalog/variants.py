@@ -23,7 +23,7 @@ from tensat_dl.ops.kinds import FACTS
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque, Sym
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, attributes, defaults
-from tensat_dl.ops.values import SymType
+from tensat_dl.ops.values import Absent, SymType
 
 #: Tensors of more dimensions than this take no part in rules.
 MAX_RANK = 6
@@ -251,6 +251,10 @@ def conjuncts(c: sym.Bool) -> list[Condition]:
     return list(c.args) if c.kind == "and" else [c]
 
 
+#: Why a rule has no target where its own conditions can't hold.
+UNMET = "a condition of the rule does not hold"
+
+
 # ---- conditions and target ------------------------------------------------------------------------------
 
 
@@ -260,14 +264,14 @@ def _where(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> N
         env = words(ops) | variant.env
         condition = evaluate(with_facts(expr, env), env)
         if condition is False:
-            raise IllTyped("a condition of the rule does not hold")
+            raise IllTyped(UNMET)
         for c in conjuncts(condition):
             if c.kind in ("weight", "start") or values_in(c) or factors_in(c):
                 variant.facts.append(c)
                 continue
             rest = facts.unproven(c)
             if rest is False:
-                raise IllTyped("a condition of the rule does not hold")
+                raise IllTyped(UNMET)
             if rest is not True:
                 variant.guards.append(c)
                 facts.add([c])
@@ -404,6 +408,6 @@ def concrete(
             if held is not True:
                 return None
         type_target(rule, Inference(ops), variant)
-    except (IllTyped, EvaluationError):
+    except (IllTyped, EvaluationError, Absent):  # absent is the value of what is no constant
         return None
     return variant

@@ -17,6 +17,7 @@ from tensat_dl.lang.source import Source
 DOCUMENTS = (
     "README.md",
     "docs/tutorial.md",
+    "docs/explanations.md",
     "docs/language.md",
     "docs/architecture.md",
     "docs/verification.md",

@@ -159,6 +159,29 @@ def test_weights_among_results(tmp_path: Path) -> None:
     assert verdict(text, tmp_path).status == "tested"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "relu(relu(x)) where dim(x, 0) == 768, rank(x) == 2 => relu(x)",
+        "relu(relu(x)) where dim(x, 0) > 100 => relu(x)",
+        "relu(relu(x)) where rank(x) == 6 => relu(x)",
+        "matmul(x, concat(a, b; axis = 1)) where dim(a, 0) == 1024 => concat(matmul(x, a), matmul(x, b); axis = 1)",
+        "slice(slice(x; axis = 0, start = 0, stop = 512); axis = 0, start = 0, stop = 256)"
+        " => slice(x; axis = 0, start = 0, stop = 256)",
+    ],
+)
+def test_rules_about_large_tensors(body: str, tmp_path: Path) -> None:
+    assert verdict(f"rule r {{ {body} }}", tmp_path).status == "tested"
+
+
+def test_a_false_rule_about_large_tensors(tmp_path: Path) -> None:
+    text = "rule r { relu(ewadd(x, y)) where dim(x, 0) == 768, rank(x) == 2 => ewadd(relu(x), relu(y)) }"
+    found = verdict(text, tmp_path)
+    assert found.status == "refuted"
+    assert found.counterexample is not None
+    assert any(line.startswith("with x = 0 but for ") for line in found.counterexample.lines())
+
+
 def test_conditions_that_are_not_needed(tmp_path: Path) -> None:
     """One is redundant, one follows from the types, one is needed, one is about costs."""
     text = """rule r {
@@ -274,3 +297,15 @@ def test_several_processes_say_the_same(empty: Path, tmp_path: Path) -> None:
         together = verify_rules(rules, found.ops, progress=lambda done, total, name: counts.append(done))
     assert [v for v in together if v.rule in one] == list(one.values())
     assert counts == list(range(1, len(rules) + 1))
+
+
+def test_processes_that_die_leave_nothing_undone(empty: Path, tmp_path: Path) -> None:
+    found = program('import "pool"\n', tmp_path)
+    rules = [r for r in found.rules if not r.name.startswith(("fuse", "unfuse"))]
+    alone = [Examiner(found.ops).verdict(r) for r in rules]
+    with (
+        patch("os.sched_getaffinity", return_value={0, 1}),
+        patch("tensat_dl.verify.rules.workers.SHARE", 1),
+        patch("sys.executable", "false"),
+    ):
+        assert list(verify_rules(rules, found.ops)) == alone
