@@ -67,3 +67,16 @@ def test_a_composition_of_the_library_can_be_taken_apart(op: str) -> None:
     """There are operands for which the operator and its parts both type-check, and exact arithmetic compares them."""
     rules = {r.name: r for r in program_of("").rules}
     assert Examiner(TABLE).verdict(rules[f"unfuse-{op}"]).status == "tested"
+
+
+def test_numbers_inside_a_list_of_any_length_are_not_matched() -> None:
+    """There is no rule `fuse-blocks` then: what the number is could not be told."""
+    blocks = "op blocks(x: tensor; n: int) = reshape(x; shape = [n, prod(shape(x)) / n])\n"
+    assert "unfuse-blocks" in {r.name for r in program_of(blocks).rules}
+    assert "fuse-blocks" not in {r.name for r in program_of(blocks).rules}
+    assert ("blocks", {"n": 3}) in found("output blocks(reshape(x; shape = [12]); n = 3)", blocks)
+
+
+def test_the_librarys_compositions_leave_graphs_of_views_alone() -> None:
+    nodes = found("output transpose(reshape(x; shape = [2, 2, 3]); perm = [1, 0, 2])", "")
+    assert [op for op, _ in nodes] == ["input", "reshape", "transpose"]
