@@ -130,8 +130,9 @@ def command(
     check_writable(paths)
     sizes = checked_dims(dims)
     if is_onnx(file):
-        device, rules = device or "cpu", rules or (PACK,)
-    device = device or "h100"
+        rules = rules or (PACK,)
+    if device is None:
+        device = "cpu" if is_onnx(file) else "h100"
     lost = "which" if is_onnx(file) else "whose rules and comments"
     check_outputs(paths, (file, *rules), lost)
     with native_output_elsewhere(), Progress(quiet) as progress:
