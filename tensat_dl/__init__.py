@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from tensat_dl.ir.rule import RewriteRule
     from tensat_dl.ops.table import OpTable
     from tensat_dl.result import Result
+    from tensat_dl.verify.rules import Verdict
 
-__all__ = ["Model", "extract", "load", "optimize"]
+__all__ = ["Model", "extract", "load", "optimize", "verify_rules"]
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,13 @@ def extract(egraph: EGraph, method: str = "exact", limits: ExtractLimits | None 
     from tensat_dl.extract.api import extract as run
 
     return run(egraph, method, limits)
+
+
+def verify_rules(model: Model, rules: Sequence[RewriteRule] | None = None) -> tuple[Verdict, ...]:
+    """What is known of the truth of a model's rules, or of some of them, in order; see docs/verification.md."""
+    from tensat_dl.verify.rules import verify_rules as run
+
+    return run(model.rules if rules is None else rules, model.ops)
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,8 @@ from tensat_dl.result import Result, Times
 from tensat_dl.search import search
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
-from tensat_dl.verify.trust import assumed, on_trust
+from tensat_dl.verify.rules import Verdict, verify_rules
+from tensat_dl.verify.trust import assumed, on_trust, rules_applied
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,9 @@ def optimize(
 ) -> tuple[Result, EGraph]:
     """The cheapest graph found that computes the same as ``graph``, and the priced e-graph that it is from.
 
-    The answer is never costlier than the input under the device's cost model. What the run found out, the
-    comparison of the two graphs included, is in the result; a mismatch does not raise. Ctrl-C ends the phase
-    that is running, and the best graph found until then is the result.
+    The answer is never costlier than the input under the device's cost model. What the run found out, the verdicts
+    on rules and the comparison of the two graphs included, is in the result; a false rule or a mismatch does not
+    raise. Ctrl-C ends the phase that is running, and the best graph found until then is the result.
     """
     options = options or Options()
     progress = progress or Progress(quiet=True)
@@ -69,9 +70,13 @@ def optimize(
         interrupted = True
         notes.append("interrupted: the cheapest graph extracted until then is used")
     equivalence = exact = None
+    verdicts: tuple[Verdict, ...] = ()
     if options.verify:
         progress.phase("verify")
         try:
+            verdicts = verify_rules(
+                rules_applied(rules, exploration.iterations), ops, progress=progress.checking
+            )
             compared = compare(graph, optimized, semantics_of(ops), options.seed)
             equivalence = on_trust(compared, (graph, optimized), exploration.iterations, assumed(rules, ops))
             exact = compare_if_small(graph, optimized, ops, options.seed)
@@ -102,6 +107,7 @@ def optimize(
         rules_used=tuple(used.items()),
         interrupted=interrupted,
         exact=exact,
+        verdicts=verdicts,
         cycles=options.limits.cycles,
     )
     return result, egraph

@@ -10,6 +10,7 @@ from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.extract.types import Extraction
 from tensat_dl.verify.equivalence import Equivalence
 from tensat_dl.verify.exact.compare import Exact
+from tensat_dl.verify.rules.verdict import Verdict
 
 Stop = Literal["saturated", "nodes", "iterations", "time", "memory", "interrupted"]
 
@@ -71,6 +72,7 @@ class Result:
     rules_used: tuple[tuple[str, int], ...] = ()
     interrupted: bool = False  #: by Ctrl-C, in whatever phase
     exact: Exact | None = None  #: the comparison modulo primes; None if it was skipped
+    verdicts: tuple[Verdict, ...] = ()  #: on the rules that were applied; none if verification was skipped
     cycles: str = "none"  #: how cycles were kept out of the e-graph
 
     @property

@@ -82,7 +82,7 @@ def search(
                 break
             try:
                 progress.phase("explore")
-                more = worker.refine(_feedback(best, model.table))
+                more = worker.refine(feedback(best, model.table))
                 if more is None:
                     return _noted(best, worker.lost)
                 other = answer(more, priced(more))
@@ -102,7 +102,7 @@ def _noted(found: Found, note: str) -> Found:
     return replace(found, exploration=exploration)
 
 
-def _feedback(found: Found, ops: OpTable) -> Feedback:
+def feedback(found: Found, ops: OpTable) -> Feedback:
     """What an answer computes, and where in it a view would have to be copied."""
     egraph, handles = found.egraph, found.exploration.handles
     classes = found.extraction.choices

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
 
 # Ctrl-C is tested, and whoever starts the tests in the background may have told them to ignore it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Tests neither read nor write the user's cache."""
+    folder = tmp_path_factory.mktemp("cache")
+    with patch.dict(os.environ, {"XDG_CACHE_HOME": str(folder)}):
+        yield folder

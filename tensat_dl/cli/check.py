@@ -1,71 +1,207 @@
-"""``tensat-dl check``: type-check files and run their tests."""
+"""``tensat-dl check``: type-check files, verify their rules and run their tests."""
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from tensat_dl.ir.rule import RewriteRule
+    from tensat_dl.lang.diagnostics import Diagnostic
+    from tensat_dl.lang.program import Program
+    from tensat_dl.verify.rules import Verdict
+    from tensat_dl.verify.rules.verify import Progress
+
+
+@dataclass
+class _File:
+    """What is found out about one file. ``problems`` are errors in it, ``failures`` of its rules and tests."""
+
+    path: str
+    program: Program | None = None
+    problems: list[Diagnostic] = field(default_factory=list)
+    failures: list[Diagnostic] = field(default_factory=list)
+    rules: list[RewriteRule] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    failed_tests: int = 0
 
 
 @click.command("check")
 @click.argument("files", nargs=-1, required=True)
+@click.option("--json", "json_path", metavar="FILE", help="Write a report as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-def command(files: tuple[str, ...], quiet: bool) -> int:
-    """Type-check every graph and rule of FILES, and run the tests of their rules.
+def command(files: tuple[str, ...], json_path: str | None, quiet: bool) -> int:
+    """Type-check every graph and rule of FILES, verify their rules, and run the tests of their rules.
 
-    Exits with 1 if a test fails, with 2 if a file has errors.
+    FILES are .tsr files or names of packs. Imported rules are not verified: check their files. Exits with 1 if a rule
+    is false or never applies, or if a test fails; with 2 if a file has errors.
     """
+    from tensat_dl.cli.outputs import check_outputs
+    from tensat_dl.files import check_writable, write
+
+    outputs = [] if json_path is None else [json_path]
+    check_writable(outputs)
+    check_outputs(outputs, files, "which")
+    found = [_read(path) for path in files]
+    for file in found:
+        if file.program is not None:
+            check_outputs(outputs, tuple(map(str, file.program.files)), "which")
+    with _progress(quiet) as progress:
+        _verify(found, progress)
+    for file in found:
+        _run_tests(file)
+        _print(file, sys.stderr if json_path == "-" else sys.stdout, quiet)
+    if json_path is not None:
+        write(json_path, json.dumps({"files": [_report(f) for f in found]}, indent=2, allow_nan=False) + "\n")
+    if any(f.problems for f in found):
+        return 2
+    return 1 if any(f.failures for f in found) else 0
+
+
+def _read(path: str) -> _File:
+    """A file, with what is wrong with its graphs and the types of its rules."""
     from tensat_dl.cli.common import warn
-    from tensat_dl.lang.diagnostics import Diagnostic, TsrError
+    from tensat_dl.lang.diagnostics import TsrError
     from tensat_dl.lang.elaborate import elaborate
+    from tensat_dl.lang.imports import library, packs
     from tensat_dl.lang.program import load_program
 
-    code = 0
-    for file in files:
-        problems: list[Diagnostic] = []
+    file = _File(path)
+    is_pack = path in packs() and not Path(path).exists()
+    try:
+        program = load_program(str(library() / f"{path}.tsr") if is_pack else path)
+    except TsrError as e:
+        file.problems += e.diagnostics
+        return file
+    file.program = program
+    for w in program.warnings:
+        warn(w)
+    for item in program.graphs.values():
         try:
-            program = load_program(file)
+            elaborate(item, program.ops, program.blocks, warn)
         except TsrError as e:
-            print(e.render(), file=sys.stderr)
-            code = 2
+            file.problems += e.diagnostics
+    file.rules = [r for r in program.rules if r.name.removesuffix("-back") in program.own_rules]
+    return file
+
+
+def _verify(files: list[_File], progress: Progress) -> None:
+    """The verdicts on the rules of files without errors; all that share their operators at once."""
+    from tensat_dl.report.verdicts import diagnostic
+    from tensat_dl.verify.rule_types import check_rule_types
+    from tensat_dl.verify.rules import verify_rules
+
+    left = [f for f in files if f.program is not None and not f.problems and f.rules]
+    while left:
+        assert left[0].program is not None
+        ops = left[0].program.ops
+        same = [f for f in left if f.program is not None and dict(f.program.ops) == dict(ops)]
+        left = [f for f in left if f not in same]
+        verdicts = iter(verify_rules([r for f in same for r in f.rules], ops, progress=progress))
+        for file in same:
+            for rule in file.rules:
+                verdict = next(verdicts)
+                # A rule that never type-checks is an error of the file, and its message has a place.
+                wrong = check_rule_types(rule, ops) if verdict.status == "vacuous" else []
+                file.problems += wrong
+                file.verdicts += [] if wrong else [verdict]
+                failure = diagnostic(verdict, rule)
+                file.failures += [] if wrong or failure is None else [failure]
+
+
+def _run_tests(file: _File) -> None:
+    from tensat_dl.lang.diagnostics import Diagnostic, TsrError
+    from tensat_dl.verify.rule_tests import run_test
+
+    if file.program is None or file.problems:
+        return
+    for test in file.program.tests:
+        try:
+            result = run_test(test, file.program)
+        except TsrError as e:
+            file.problems += e.diagnostics
             continue
-        for w in program.warnings:
-            warn(w)
-        for item in program.graphs.values():
-            try:
-                elaborate(item, program.ops, program.blocks, warn)
-            except TsrError as e:
-                problems += e.diagnostics
-        from tensat_dl.verify.rule_types import check_rule_types
+        if result.failure:
+            file.failed_tests += 1
+            message = f"test of rule `{test.rule}` failed: {result.failure}"
+            file.failures.append(Diagnostic(message, test.name_span))
 
-        for rule in program.rules:
-            if rule.name.removesuffix("-back") in program.own_rules:
-                problems += check_rule_types(rule, program.ops)
-        failures = 0
-        if not problems and program.tests:
-            from tensat_dl.verify.rule_tests import run_test
 
-            for test in program.tests:
-                try:
-                    result = run_test(test, program)
-                except TsrError as e:
-                    problems += e.diagnostics
-                    continue
-                if result.failure:
-                    failures += 1
-                    message = f"test of rule `{test.rule}` failed: {result.failure}"
-                    print(Diagnostic(message, test.name_span).render(), file=sys.stderr)
-        if problems:
-            print(TsrError(problems).render(), file=sys.stderr)
-            code = 2
-        elif failures:
-            code = max(code, 1)
-        if not quiet and not problems:
-            counts = (
-                (len(program.graphs), "graph"),
-                (len(program.own_rules), "rule"),
-                (len(program.tests), "test"),
-            )
-            shown = ", ".join(f"{n} {what}{'s' if n != 1 else ''}" for n, what in counts)
-            print(f"{file}: {shown}: {f'{failures} failed' if failures else 'ok'}")
-    return code
+def _print(file: _File, out: Any, quiet: bool) -> None:
+    from tensat_dl.lang.diagnostics import TsrError
+
+    if not quiet and file.verdicts:
+        from rich.console import Console
+
+        from tensat_dl.report.verdicts import print_verdicts
+
+        print_verdicts(file.verdicts, Console(file=out, highlight=False))
+    for failure in file.failures:
+        print(failure.render(), file=sys.stderr)
+    if file.problems:
+        print(TsrError(file.problems).render(), file=sys.stderr)
+    elif not quiet and file.program is not None:
+        program = file.program
+        counts = (
+            (len(program.graphs), "graph"),
+            (len(program.own_rules), "rule"),
+            (len(program.tests), "test"),
+        )
+        shown = ", ".join(f"{n} {what}{'s' if n != 1 else ''}" for n, what in counts)
+        print(f"{file.path}: {shown}: {_outcome(file)}", file=out)
+
+
+def _outcome(file: _File) -> str:
+    """``ok``, or what failed."""
+    kinds = [v.status for v in file.verdicts]
+    parts = [f"{kinds.count(kind)} {kind}" for kind in ("refuted", "vacuous") if kind in kinds]
+    if file.failed_tests:
+        parts.append(f"{file.failed_tests} test{'s' if file.failed_tests != 1 else ''} failed")
+    return ", ".join(parts) or "ok"
+
+
+def _report(file: _File) -> dict[str, Any]:
+    from tensat_dl.report.verdicts import verdict_to_json
+
+    return {
+        "file": file.path,
+        "errors": [d.render() for d in file.problems],
+        "failures": [d.render() for d in file.failures],
+        "tests": {
+            "run": len(file.program.tests) if file.program is not None and not file.problems else 0,
+            "failed": file.failed_tests,
+        },
+        "rules": [verdict_to_json(v) for v in file.verdicts],
+    }
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Progress]:
+    """Shows how many rules are examined, on a terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(file=sys.stderr)
+    if quiet or not console.is_terminal:
+        yield lambda done, total, name: None
+        return
+    columns = (
+        TextColumn("rules"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}", style="dim", markup=False),
+    )
+    with Progress(*columns, console=console, transient=True) as display:
+        task = display.add_task("", total=None)
+
+        def show(done: int, total: int, name: str) -> None:
+            display.update(task, completed=done, total=total, description=name)
+
+        yield show

@@ -14,11 +14,14 @@ from tensat_dl.cli.lazy import LazyGroup
 #: command -> the module that defines it, and what it does
 COMMANDS = {
     "run": ("tensat_dl.cli.run", "Optimize a graph."),
-    "check": ("tensat_dl.cli.check", "Type-check files, and run the tests of their rules."),
+    "check": ("tensat_dl.cli.check", "Type-check files, verify their rules, run the tests of their rules."),
     "fmt": ("tensat_dl.cli.fmt", "Format files."),
     "show": ("tensat_dl.cli.show", "Print graphs, rules, operators, or the egglog program."),
     "import": ("tensat_dl.cli.import_", "Translate rules from S-expressions to .tsr."),
+    "prove": ("tensat_dl.cli.prove", "Derive rules from other rules."),
     "extract": ("tensat_dl.cli.extract", "Extract the cheapest term of an e-graph in egraph-serialize JSON."),
+    "why": ("tensat_dl.cli.why", "Show the steps that led to an optimized graph."),
+    "why-not": ("tensat_dl.cli.why_not", "Show what keeps a rule from firing on a graph."),
     "bench": ("tensat_dl.cli.bench", "Run a benchmark: a table, and a JSON file."),
 }
 

@@ -20,7 +20,7 @@ class Facts:
     def __init__(self) -> None:
         self.known: dict[Atom, Int] = {}
         self.same: dict[Opaque, Opaque | str | float | bool] = {}
-        self.conditions: set[Condition] = set()
+        self.conditions: dict[Condition, None] = {}  #: in order, so that nothing depends on hashes
         self.bounds: dict[Atom, int] = {}
 
     def add(self, conditions: Iterable[Condition]) -> None:
@@ -41,7 +41,7 @@ class Facts:
             return
         if c.kind == "eq" and self._solve(c.args[0]):
             return
-        self.conditions.add(c)
+        self.conditions[c] = None
         if c.kind == "le":  # k - a <= 0 says a >= k
             p: Sym = c.args[0]
             constant = p.coefficients.get((), 0)
@@ -68,7 +68,8 @@ class Facts:
     def _again(self, news: Atom | Opaque) -> None:
         """Simplifies the conditions that mention what has become known."""
         old = [c for c in self.conditions if _is_about(c, news)]
-        self.conditions.difference_update(old)
+        for c in old:
+            del self.conditions[c]
         self.add(old)
 
     def value(self, x: Opaque | str | float | bool) -> Opaque | str | float | bool:

@@ -23,7 +23,7 @@ from tensat_dl.ops.kinds import FACTS
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque, Sym
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, attributes, defaults
-from tensat_dl.ops.values import SymType
+from tensat_dl.ops.values import Absent, SymType
 
 #: Tensors of more dimensions than this take no part in rules.
 MAX_RANK = 6
@@ -77,43 +77,54 @@ def variants(rule: RewriteRule, infer: Inference, ranks: Sequence[int]) -> list[
 def _source(
     rule: RewriteRule, infer: Inference, ranks: Sequence[int]
 ) -> Iterator[tuple[Variant, list[Condition]]]:
-    ops = infer.table
-
     def visit(i: int, variant: Variant, known: list[Condition]) -> Iterator[tuple[Variant, list[Condition]]]:
         if i == len(rule.source.nodes):
             yield variant, known
             return
         node = rule.source.nodes[i]
-        for choice in _choices(node, infer, ranks, variant):
-            attempt = variant.copy()
-            for name, (kind, value) in choice.items():
-                attempt.chosen[name] = value
-                if kind == "tensor":
-                    attempt.bind(name, _unknown_tensor(name, value), name in rule.members)
-                elif kind == "axis":
-                    attempt.env[name] = value
-                else:
-                    attempt.env[name] = tuple(sym.atom("elem", name, k) for k in range(value))
-            try:
-                attrs, equalities = _pattern_attrs(node, ops, attempt)
-                inputs = [attempt.types[a] for a in node.args]
-                typing = infer(node.op, inputs, attrs)
-            except (IllTyped, EvaluationError):
-                continue
-            attempt.source_attrs.append(attrs)
-            attempt.bind(node.result, typing.types[0], node.result in rule.members)
-            attempt.guards = variant.guards + equalities
-            yield from visit(i + 1, attempt, known + equalities + list(typing.conditions))
+        for choice in choices(node, infer, ranks, variant):
+            found = extend(rule, node, choice, infer, variant)
+            if found is not None:
+                yield from visit(i + 1, found[0], known + found[1])
 
     # The source of a group rule is matched for one member at a time: lists of one element, index 0.
     yield from visit(0, Variant({}, {rule.index: 0} if rule.index else {}, {}), [])
+
+
+def extend(
+    rule: RewriteRule,
+    node: PatternNode,
+    choice: Mapping[str, tuple[str, int]],
+    infer: Inference,
+    variant: Variant,
+) -> tuple[Variant, list[Condition]] | None:
+    """The variant with one more node of the source, whose new variables are chosen (see `choices`), and the
+    conditions under which that node is well-typed; None if it never is."""
+    attempt = variant.copy()
+    for name, (kind, value) in choice.items():
+        attempt.chosen[name] = value
+        if kind == "tensor":
+            attempt.bind(name, _unknown_tensor(name, value), name in rule.members)
+        elif kind == "axis":
+            attempt.env[name] = value
+        else:
+            attempt.env[name] = tuple(sym.atom("elem", name, k) for k in range(value))
+    try:
+        attrs, equalities = _pattern_attrs(node, infer.table, attempt)
+        typing = infer(node.op, [attempt.types[a] for a in node.args], attrs)
+    except (IllTyped, EvaluationError):
+        return None
+    attempt.source_attrs.append(attrs)
+    attempt.bind(node.result, typing.types[0], node.result in rule.members)
+    attempt.guards = variant.guards + equalities
+    return attempt, equalities + list(typing.conditions)
 
 
 def _unknown_tensor(name: str, rank: int) -> SymType:
     return SymType(Opaque(("dtype", name)), tuple(sym.atom("dim", name, i) for i in range(rank)))
 
 
-def _choices(
+def choices(
     node: PatternNode, infer: Inference, ranks: Sequence[int], variant: Variant
 ) -> Iterator[dict[str, tuple[str, int]]]:
     """Assignments of the tensor, axis and list variables that this node is the first to mention, without ranks that
@@ -191,7 +202,7 @@ def _pattern_attrs(
                 else:
                     element = sym.atom("attr", f"{node.result}:{a.name}", k)
                     elements.append(element)
-                    equalities += _conjuncts(sym.equal(element, value))
+                    equalities += conjuncts(sym.equal(element, value))
             values[a.name] = tuple(elements)
             continue
         computed.append(keyword)
@@ -214,7 +225,7 @@ def _pattern_attrs(
             variant.env[name] = unknown = tuple(sym.atom("elem", name, k) for k in range(len(value)))
         else:
             unknown = _unknown_attr(a, name)
-        equalities += _conjuncts(sym.equal(unknown, value))
+        equalities += conjuncts(sym.equal(unknown, value))
         values[a.name] = unknown
     return values, equalities
 
@@ -231,13 +242,17 @@ def _unknown_attr(a: AttrDecl, name: str) -> Any:
     return sym.atom("attr", name) if a.type in ("int", "axis") else Opaque(("attr", name))
 
 
-def _conjuncts(c: sym.Bool) -> list[Condition]:
+def conjuncts(c: sym.Bool) -> list[Condition]:
     if c is False:
         raise EvaluationError("an attribute can't have this value")
     if c is True:
         return []
     assert isinstance(c, Condition)
     return list(c.args) if c.kind == "and" else [c]
+
+
+#: Why a rule has no target where its own conditions can't hold.
+UNMET = "a condition of the rule does not hold"
 
 
 # ---- conditions and target ------------------------------------------------------------------------------
@@ -247,16 +262,16 @@ def _where(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> N
     """Adds the rule's own conditions to the guards. Raises `IllTyped` if they can't hold."""
     for expr in rule.conditions:
         env = words(ops) | variant.env
-        condition = evaluate(_with_facts(expr, env), env)
+        condition = evaluate(with_facts(expr, env), env)
         if condition is False:
-            raise IllTyped("a condition of the rule does not hold")
-        for c in _conjuncts(condition):
+            raise IllTyped(UNMET)
+        for c in conjuncts(condition):
             if c.kind in ("weight", "start") or values_in(c) or factors_in(c):
                 variant.facts.append(c)
                 continue
             rest = facts.unproven(c)
             if rest is False:
-                raise IllTyped("a condition of the rule does not hold")
+                raise IllTyped(UNMET)
             if rest is not True:
                 variant.guards.append(c)
                 facts.add([c])
@@ -286,7 +301,7 @@ def words(ops: OpTable) -> dict[str, str]:
     return {choice: choice for decl in ops.values() for a in decl.attrs for choice in a.choices}
 
 
-def _with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any] | None = None) -> Any:
+def with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any] | None = None) -> Any:
     """``weight(x)`` and the like replaced by names that stand for what the e-graph knows about x: unknowns,
     or what ``known(function, x)`` says."""
     if isinstance(expr, ast.Call) and expr.fn in FACTS and isinstance(expr.args, tuple):
@@ -310,10 +325,10 @@ def _with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any]
                 env[name] = Opaque(("value", tensor))
             return ast.Name(name, span=expr.span)
     if isinstance(expr, ast.Binary):
-        left, right = (_with_facts(e, env, known) for e in (expr.left, expr.right))
+        left, right = (with_facts(e, env, known) for e in (expr.left, expr.right))
         return replace(expr, left=left, right=right)
     if isinstance(expr, ast.Unary):
-        return replace(expr, operand=_with_facts(expr.operand, env, known))
+        return replace(expr, operand=with_facts(expr.operand, env, known))
     return expr
 
 
@@ -389,10 +404,10 @@ def concrete(
     try:
         for expr in rule.conditions:
             scope = words(ops) | variant.env
-            held = evaluate(_with_facts(expr, scope, known), scope)
+            held = evaluate(with_facts(expr, scope, known), scope)
             if held is not True:
                 return None
         type_target(rule, Inference(ops), variant)
-    except (IllTyped, EvaluationError):
+    except (IllTyped, EvaluationError, Absent):  # absent is the value of what is no constant
         return None
     return variant

@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tensat_dl.explore.types import Estimate, Exploration, Feedback, Job, Limits, RuleAlarm, Step
+from tensat_dl.explore.types import (
+    Applied,
+    AskHistory,
+    Estimate,
+    Exploration,
+    Feedback,
+    Job,
+    Limits,
+    RuleAlarm,
+    Step,
+)
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ops.table import OpTable
@@ -81,7 +91,7 @@ class Exploring:
         try:
             while last is None or last.stop is None:
                 step = self._messages.next()
-                if step is None:
+                if not isinstance(step, Step):
                     break
                 last = self._seen(step)
         except KeyboardInterrupt:
@@ -116,15 +126,8 @@ class Exploring:
         """
         if self._stop not in ("saturated", "iterations", "nodes") or self._cycles != "none":
             return None
-        try:
-            assert self._process.stdin is not None
-            pickle.dump(feedback, self._process.stdin)
-            self._process.stdin.flush()
-            step = self._messages.next()
-        except BrokenPipeError:
-            step = None
-            self._messages.closed = True
-        if step is not None:
+        step = self._ask(feedback)
+        if isinstance(step, Step):
             return self._exploration(self._seen(step), [])
         if self._messages.ended is not None:
             self.lost = (
@@ -134,6 +137,22 @@ class Exploring:
             why = _last_line(self._errors) or "most likely out of memory"
             self.lost = f"the engine died, {why}, while groups were merged that the result uses"
         return None
+
+    def history(self) -> tuple[Applied, ...]:
+        """The applications of group and multi-pattern rules until now; none if the worker is gone."""
+        answer = self._ask(AskHistory())
+        return answer if isinstance(answer, tuple) else ()
+
+    def _ask(self, request: Feedback | AskHistory) -> Step | tuple[Applied, ...] | None:
+        """The worker's answer; None if it has none, or is gone."""
+        try:
+            assert self._process.stdin is not None
+            pickle.dump(request, self._process.stdin)
+            self._process.stdin.flush()
+            return self._messages.next()
+        except BrokenPipeError:
+            self._messages.closed = True
+            return None
 
     def _seen(self, step: Step) -> Step:
         if self._progress is not None:
@@ -212,8 +231,8 @@ class _Messages:
         self._left = None if limits.seconds is None else limits.seconds + START
         self._loaded = False
 
-    def next(self) -> Step | None:
-        """The next step; None if the worker has nothing to say, is gone, or was ended. Raises what it raised."""
+    def next(self) -> Step | tuple[Applied, ...] | None:
+        """The next message; None if the worker has nothing to say, is gone, or was ended. Raises what it raised."""
         started = time.monotonic()
         if not self._receive(None if self._left is None else started + self._left):
             return None
@@ -223,7 +242,7 @@ class _Messages:
             self._left -= time.monotonic() - started
         self._loaded = True
         size = 8 + int.from_bytes(self._buffer[:8], "little")
-        message: Step | Exception | None = pickle.loads(bytes(self._buffer[8:size]))
+        message: Step | tuple[Applied, ...] | Exception | None = pickle.loads(bytes(self._buffer[8:size]))
         del self._buffer[:size]
         if isinstance(message, Exception):
             raise message

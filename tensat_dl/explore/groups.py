@@ -8,9 +8,9 @@ doubly exponential number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from tensat_dl.datalog.compiled import CompiledRule, member_relation
 from tensat_dl.datalog.engine import Frozen
@@ -49,6 +49,21 @@ class Group:
     def of(self, members: Sequence[Member]) -> Group:
         """The group of these members alone."""
         return Group(self.shared, self.attrs, list(members))
+
+
+class Known(Protocol):
+    """What is known of tensors, by number: all that conditions of rules and types of targets can ask for."""
+
+    @property
+    def types(self) -> Mapping[int, TensorType]: ...
+    @property
+    def weights(self) -> Set[int]: ...
+    @property
+    def values(self) -> Mapping[int, float]: ...
+    @property
+    def factors(self) -> Mapping[int, int]: ...
+    @property
+    def starts(self) -> Set[int]: ...
 
 
 class View:
@@ -228,7 +243,7 @@ def _independent(
 
 
 def check(
-    rule: RewriteRule, group_rule: RewriteRule, group: Group, view: View, ops: OpTable
+    rule: RewriteRule, group_rule: RewriteRule, group: Group, view: Known, ops: OpTable
 ) -> Variant | None:
     """The typed target for a group's members (``rule`` is the group rule for that many), or None."""
     names: dict[str, int] = dict(group.shared)

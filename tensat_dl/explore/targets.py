@@ -13,7 +13,7 @@ from math import fsum
 from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.datalog.groups import member
 from tensat_dl.datalog.variants import Variant
-from tensat_dl.explore.groups import Group, View
+from tensat_dl.explore.groups import Group, Known, View
 from tensat_dl.explore.naming import NewNode, Store
 from tensat_dl.explore.types import Estimate
 from tensat_dl.ir.graph import Attrs, AttrValue
@@ -64,7 +64,9 @@ def plan(compiled: CompiledRule, group: Group, view: View, ops: OpTable) -> Targ
     return target_of(view.instance(compiled.rule, len(group.members)), names, variant, view, ops)
 
 
-def target_of(rule: RewriteRule, names: dict[str, int], variant: Variant, view: View, ops: OpTable) -> Target:
+def target_of(
+    rule: RewriteRule, names: dict[str, int], variant: Variant, view: Known, ops: OpTable
+) -> Target:
     """The target of a rule for the tensors ``names``, typed by ``variant``."""
     types = {n: view.types[h] for n, h in names.items()}
     constant = {n for n, h in names.items() if h in view.weights}

@@ -84,6 +84,25 @@ class Step:
     early: int
 
 
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """One application of a group or multi-pattern rule: the handles of the tensors that its source names, those that
+    members share (or, without members, all that are recorded) and those of each member."""
+
+    rule: str
+    shared: tuple[tuple[str, int], ...]
+    members: tuple[tuple[tuple[str, int], ...], ...] = ()
+
+    @property
+    def newest(self) -> int:
+        """The largest handle."""
+        return max(h for tensors in (self.shared, *self.members) for _, h in tensors)
+
+
+class AskHistory:
+    """Asks the worker for the `Applied` of its exploration."""
+
+
 class RuleAlarm(Exception):
     """Rules are unsound: they made two tensors of different types equal.
 

@@ -3,7 +3,7 @@
 The engine cannot be interrupted and may run out of memory, so it runs here. A pickled job comes in on standard
 input; a pickled message goes out for every iteration. Then the process waits for feedback, to which it answers with
 another message: an iteration, or None if there is nothing to add. Standard input stays open as long as the parent
-lives: when it ends, so does this process.
+lives: when it ends, so does this process. Asked for its history instead, it answers with that.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import BinaryIO
 from tensat_dl.explore.culprits import blamed
 from tensat_dl.explore.filtered import FilteredExplorer
 from tensat_dl.explore.loop import Explorer
-from tensat_dl.explore.types import Feedback, Job, RuleAlarm, Step
+from tensat_dl.explore.types import Applied, AskHistory, Feedback, Job, RuleAlarm, Step
 from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.ops.table import OpTable
 
-Message = Step | TsrError | RuleAlarm | None
+Message = Step | tuple[Applied, ...] | TsrError | RuleAlarm | None
 
 
 def send(out: BinaryIO, message: Message) -> None:
@@ -37,12 +37,12 @@ def main() -> None:
     os.dup2(2, 1)  # whatever else prints must not get between the messages
     job: Job = pickle.load(inbox)
 
-    feedback: queue.SimpleQueue[Feedback] = queue.SimpleQueue()
+    requests: queue.SimpleQueue[Feedback | AskHistory] = queue.SimpleQueue()
 
     def listen() -> None:
         try:
             while True:
-                feedback.put(pickle.load(inbox))
+                requests.put(pickle.load(inbox))
         except (EOFError, pickle.UnpicklingError):  # the parent is gone
             os._exit(0)
 
@@ -53,7 +53,11 @@ def main() -> None:
         for step in explorer.run():
             send(outbox, step)
         while True:
-            send(outbox, explorer.refine(feedback.get()))
+            request = requests.get()
+            if isinstance(request, AskHistory):
+                send(outbox, explorer.history())
+            else:
+                send(outbox, explorer.refine(request))
     except TsrError as e:
         send(outbox, e)
     except RuleAlarm as alarm:

@@ -4,9 +4,10 @@ For any set U of e-classes and any c in U
 
     y_c <= sum of x_n over e-nodes n of classes in U with no landmark in U
 
-since the first class of U to be derived is derived by such an e-node. To find a violated one, look for a
-cycle through c that is short in the arc weights w(a, b) = y_a - (x_n of the e-nodes of a with child b): the
-right side for the classes of the cycle is at most the sum of its weights.
+since the first class of U to be derived is derived by such an e-node. To find violated ones, look for sets that are
+chosen more than they are derived (`tensat_dl.extract.widths`); for a cycle through c that is short in the arc
+weights w(a, b) = y_a - (x_n of the e-nodes of a with child b), as the right side for the classes of the cycle is at
+most the sum of its weights; and for cuts of flows (`tensat_dl.extract.flows`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from heapq import heappop, heappush
 from tensat_dl.extract.flows import Branch, violated_sets
 from tensat_dl.extract.formulation import INFINITY, Formulation, Row, Vector
 from tensat_dl.extract.problem import strong_components
+from tensat_dl.extract.widths import underived_sets
 
 #: A cut must be violated by this much to be worth adding.
 MIN_VIOLATION = 1e-4
 
-#: With fewer cuts than this from short cycles of a component, flows are looked at too.
+#: With fewer cuts than this in a component the next way to find them is tried too.
 _FEW = 10
+
+#: Classes whose value is this much larger than their width are looked at.
+_LEAST = 1e-3
 
 #: Classes with less than this are not chosen at all.
 _NOTHING = 1e-6
@@ -47,7 +52,8 @@ class LoopSeparator:
         return not self._component
 
     def separate(self, x: Vector, limit: int) -> list[Row]:
-        """About ``limit`` violated cuts at most: from short cycles, and where these are few from flows."""
+        """About ``limit`` violated cuts at most: from widths, and where these are few from short cycles and from
+        flows."""
         self._round += 1
         value = x.tolist()
         branches = self._branches(value)
@@ -61,7 +67,9 @@ class LoopSeparator:
                 c: [(v, tuple(d for d in kids if d in members)) for v, kids in branches[c]] for c in component
             }
             order = sorted(component, key=lambda c: (-value[self.form.class_col[c]], c))
-            found = self._rows(_short_cycles(order, inner), value)
+            found = self._rows(underived_sets(order, inner, _LEAST), value)
+            if len(found) < _FEW:
+                found += self._rows(_short_cycles(order, inner), value)
             if len(found) < _FEW:
                 rng = random.Random(self._round)
                 found += self._rows(violated_sets(order, inner, MIN_VIOLATION, rng), value)

@@ -141,6 +141,17 @@ def packs() -> list[str]:
     return sorted(p.stem for p in library().glob("*.tsr") if p.stem != "ops")
 
 
+def packs_with(rule: str) -> list[str]:
+    """The packs of the library that declare a rule, in whichever direction."""
+    found = []
+    for name in packs():
+        source = read_source(str(library() / f"{name}.tsr"))
+        declared = [i for i in parse(source).items if isinstance(i, ast.Rule)]
+        if any(rule == r.name or (r.both and rule == f"{r.name}-back") for r in declared):
+            found.append(name)
+    return found
+
+
 def _not_found(target: str, folder: Path, span: Span) -> tuple[str, Span, str]:
     """A message for an import that means no file."""
     message = f'nothing to import: "{target if len(target) <= 60 else target[:60] + "…"}"'

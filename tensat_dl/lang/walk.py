@@ -18,7 +18,7 @@ def names_of(tree: Any) -> Iterator[ast.Name]:
         yield from names_of(tree.range)
         yield from (n for n in names_of(tree.body) if n.id != tree.var)
     else:
-        for child in _children(tree):
+        for child in children(tree):
             yield from names_of(child)
 
 
@@ -26,7 +26,7 @@ def calls_of(tree: Any) -> Iterator[ast.Call]:
     """Every call in a tree."""
     if isinstance(tree, ast.Call):
         yield tree
-    for child in _children(tree):
+    for child in children(tree):
         yield from calls_of(child)
 
 
@@ -42,7 +42,8 @@ def bound_in(body: tuple[ast.Stmt, ...]) -> Iterator[ast.LValue]:
                 yield from bound_in(inner)
 
 
-def _children(tree: Any) -> Iterator[Any]:
+def children(tree: Any) -> Iterator[Any]:
+    """The trees that a tree is made of, one level down."""
     if isinstance(tree, tuple):
         yield from tree
     elif is_dataclass(tree):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from math import fsum, isfinite
+from math import ceil, fsum, isfinite
 
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.ir.graph import Graph
@@ -151,6 +151,28 @@ def gap(result: Result) -> str:
 def exactly(result: Result) -> str:
     """What the comparison modulo primes showed, in one line."""
     return "skipped" if result.exact is None else described(result.exact)
+
+
+def rules_checked(result: Result) -> str:
+    """The verdicts on rules that were applied: how many of each kind, and which ones have no bound."""
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for v in result.verdicts:
+        bounded = v.status == "tested" and v.log2_error is not None
+        kinds["bounded" if bounded else v.status].append(v.rule)
+    bounds = [v.log2_error for v in result.verdicts if v.log2_error is not None]
+    said = {
+        "bounded": f"tested, p < 2^{ceil(max(bounds, default=0.0))}",
+        "derived": "derived",
+        "tested": "tested without a bound",
+    }
+    parts = []
+    for kind in ("refuted", "vacuous", "bounded", "derived", "tested", "assumed"):
+        names = kinds[kind]
+        if names:
+            listed = ", ".join(names[:3]) + (", .." if names[3:] else "")
+            which = "" if kind in ("bounded", "derived") else f" ({listed})"
+            parts.append(f"{len(names)} {said.get(kind, kind)}{which}")
+    return "; ".join(parts)
 
 
 def verified(result: Result) -> str:

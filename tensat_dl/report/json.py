@@ -8,6 +8,7 @@ from typing import Any
 
 from tensat_dl.report.facts import measured_share, operators, speedup
 from tensat_dl.report.growth import growth
+from tensat_dl.report.verdicts import verdict_to_json
 from tensat_dl.result import Iteration, Result
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.exact.field import PRIMES
@@ -40,6 +41,7 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
         "iterations": [_iteration(it) for it in result.iterations],
         "growth": growth(result.iterations),
         "rules_used": dict(result.rules_used),
+        "rules_applied": [verdict_to_json(v) for v in result.verdicts],
         "time": {
             "parse": number(result.times.parse),
             "explore": number(result.times.explore),

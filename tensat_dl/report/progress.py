@@ -42,7 +42,7 @@ class Progress:
             self._display.stop()
 
     def phase(self, name: str) -> None:
-        """The next phase has started: parse, explore, cost, extract or verify. Phases may come again."""
+        """The next phase has started, such as parse, explore, cost, extract or verify. Phases may come again."""
         self._phases.append((name, time.perf_counter()))
         if self._display is not None:
             if self._task is not None:
@@ -61,6 +61,10 @@ class Progress:
         """An iteration is complete, and the e-graph has these sizes."""
         self._detail(f"iteration {iteration}, {nodes:,} e-nodes, {classes:,} e-classes")
 
+    def checking(self, done: int, count: int, rule: str) -> None:
+        """So many rules of ``count`` are verified; ``rule`` is the last of them."""
+        self._detail(f"rule {done} of {count}: {rule}")
+
     def extracting(self, incumbent: float, bound: float) -> None:
         """The best cost so far and the proven lower bound, in milliseconds."""
         if not isfinite(incumbent):
@@ -70,6 +74,10 @@ class Progress:
         else:
             gap = max(0.0, (incumbent - bound) / incumbent)
             self._detail(f"best {incumbent:.4g} ms, bound {bound:.4g} ms, gap {gap:.1%}")
+
+    def counting(self, done: int, total: int) -> None:
+        """So many of so many things are done."""
+        self._detail(f"{done} of {total}")
 
     def _detail(self, text: str) -> None:
         if self._display is not None and self._task is not None:

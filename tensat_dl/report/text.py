@@ -13,6 +13,7 @@ from tensat_dl.report.facts import (
     gap,
     milliseconds,
     operators,
+    rules_checked,
     running,
     seconds,
     size,
@@ -86,6 +87,9 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
         yield "exactly", Text(exactly(result))
     used = sorted(result.rules_used, key=lambda r: (-r[1], r[0]))
     yield "rules used", Text(_list([f"{name} ×{count}" for name, count in used]) or "none")
+    if result.verdicts:
+        failed = any(v.failed for v in result.verdicts)
+        yield "rules applied", Text(rules_checked(result), style="bold red" if failed else "")
     times = result.times
     phases = {
         "parse": times.parse,

@@ -176,6 +176,8 @@ def _compare_output(name: str, before: Array, after: Array, tolerance: float) ->
         message = f"{int((~finite).sum())} of {x.size} elements are infinite or not a number in both graphs"
     elif norm == 0:
         message = "zero everywhere in both graphs, which would hide most errors"
+    elif x.size > 1 and x.max() - x.min() <= tolerance * norm:
+        message = "the same number everywhere in both graphs, which would hide most errors"
     return OutputError(name, status, max_abs, max_rel, f"output {name}: {message}" if message else "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tensat_dl.datalog.compile import compile_rule
 from tensat_dl.datalog.groups import instantiate
 from tensat_dl.datalog.schema import Schema
+from tensat_dl.datalog.variants import UNMET
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError
 from tensat_dl.ops.table import OpTable
@@ -19,8 +20,11 @@ def check_rule_types(rule: RewriteRule, ops: OpTable) -> list[Diagnostic]:
         found = schema.variants(rule if rule.index is None else instantiate(rule, 2), RANKS)
         if not found:
             return [Diagnostic(f"the source of rule `{rule.name}` never type-checks", rule.span)]
-        if all(v.ill_typed for v in found):
-            reason = found[0].ill_typed
+        reasons = [v.ill_typed for v in found]
+        if (
+            all(reasons) and UNMET not in reasons
+        ):  # a rule whose conditions are never met is vacuous, not ill-typed
+            reason = reasons[0]
             return [Diagnostic(f"the target of rule `{rule.name}` never type-checks: {reason}", rule.span)]
         compile_rule(rule, schema, RANKS)
     except TsrError as e:

@@ -27,6 +27,19 @@ def assumed(rules: Iterable[RewriteRule], ops: OpTable) -> dict[str, tuple[str, 
     return found
 
 
+def rules_applied(rules: Iterable[RewriteRule], iterations: Sequence[Iteration]) -> list[RewriteRule]:
+    """The rules on which an answer can rest: those that were applied to anything, in order.
+
+    It may have none of their nodes and rest on them nevertheless, as they make e-classes equal.
+    """
+    names = _applied(iterations)
+    return [rule for rule in rules if rule.name in names]
+
+
+def _applied(iterations: Sequence[Iteration]) -> set[str]:
+    return {s.rule for step in iterations for s in step.rules if s.applied}
+
+
 def on_trust(
     found: Equivalence,
     graphs: Sequence[Graph],
@@ -38,8 +51,7 @@ def on_trust(
     The surrogate of an opaque operator obeys none of the laws that such a rule states, so where the operator is
     computed from in either of the ``graphs``, a difference is to be expected. Other outputs keep their verdict.
     """
-    applied = {s.rule for step in iterations for s in step.rules if s.applied}
-    trusted = {name: rules_assumed[name] for name in sorted(applied & rules_assumed.keys())}
+    trusted = {name: rules_assumed[name] for name in sorted(_applied(iterations) & rules_assumed.keys())}
     if found.status != "different" or not trusted or not found.outputs:
         return found
     operators = {op for opaque in trusted.values() for op in opaque}

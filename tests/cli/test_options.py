@@ -6,6 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -78,13 +79,13 @@ def test_methods(method: str, tmp_path: Path) -> None:
 
 
 def test_the_ilp_without_cycle_constraints_is_refused_on_a_cyclic_e_graph(tmp_path: Path) -> None:
-    """Here e-classes of tanh and relu are each other's operands. (The rule is false, which shows later.)"""
+    """Here e-classes of tanh and relu are each other's operands. (The rule is false, so it is not verified.)"""
     text = "rule loop { tanh(x) => exp(relu(tanh(x))) }\ngraph g {\n  input x : f32[4]\n  output tanh(x)\n}\n"
     path = write(tmp_path, text)
     done = invoke("run", path, "-q", "--extract", "ilp-none", "-o", tmp_path / "out.tsr")
     refused(done, "cycle")
     assert not (tmp_path / "out.tsr").exists()
-    assert invoke("run", path, "-q", "--extract", "ilp-real").code == 0
+    assert invoke("run", path, "-q", "--extract", "ilp-real", "--no-verify").code == 0
 
 
 def test_rules(tmp_path: Path) -> None:
@@ -231,11 +232,59 @@ def test_a_wrong_rule(tmp_path: Path) -> None:
     out, dot, report = (write(tmp_path, "as it was\n", n) for n in ("out.tsr", "g.dot", "r.json"))
     done = invoke("run", path, "-o", out, "--dot", dot, "--json", report)
     assert done.code == 1
-    assert "computes something else" in done.err
+    assert f"{path}:1:6: error: rule `bad` is false" in done.err
+    assert "the result is 0 on the left and -1 on the right" in done.err
+    assert "rules applied 1 refuted (bad)" in done.out
     assert out.read_text() == dot.read_text() == "as it was\n"
     found = json.loads(report.read_text())
     assert found["verify"]["status"] == "different"
+    assert [(v["rule"], v["status"]) for v in found["rules_applied"]] == [("bad", "refuted")]
     assert found["output"] is None
+
+
+def test_a_wrong_rule_that_shows_in_the_result_alone(tmp_path: Path) -> None:
+    """As if the rule had passed: both graphs are executed all the same."""
+    path = write(tmp_path, "rule bad { relu(x) => x }\n" + GRAPH)
+    out = write(tmp_path, "as it was\n", "out.tsr")
+    with patch("tensat_dl.pipeline.verify_rules", return_value=()):
+        done = invoke("run", path, "-o", out)
+    assert done.code == 1
+    assert "computes something else" in done.err
+    assert "a rule must be false; of this file these were applied: bad" in done.err
+    assert out.read_text() == "as it was\n"
+
+
+def test_a_rule_that_is_false_elsewhere(tmp_path: Path) -> None:
+    """It is refused although the result is right: with one group its equation holds."""
+    rule = (
+        "rule grouped { ewadd(conv2d(x, u), conv2d(y, v)) => conv2d(concat(x, y; axis = 1), "
+        "concat(u, v; axis = 1)) }\n"
+    )
+    leaves = "".join(
+        f"  input {x} : f32[1, 4, 8, 8]\n  weight {w} : f32[4, 4, 3, 3]\n" for x, w in ("xu", "yv")
+    )
+    path = write(tmp_path, f"{rule}graph g {{\n{leaves}  output conv2d(x, u) + conv2d(y, v)\n}}\n")
+    report = tmp_path / "r.json"
+    done = invoke("run", path, "-o", tmp_path / "out.tsr", "--json", report)
+    assert done.code == 1
+    assert "error: rule `grouped` is false" in done.err
+    assert not (tmp_path / "out.tsr").exists()
+    assert json.loads(report.read_text())["verify"]["status"] == "equivalent"
+
+
+def test_rules_that_are_not_applied_are_not_verified(tmp_path: Path) -> None:
+    path = write(tmp_path, "rule bad { tanh(x) => x }\n" + RULE + GRAPH)
+    report = tmp_path / "r.json"
+    done = invoke("run", path, "--json", report)
+    assert done.code == 0
+    assert [v["rule"] for v in json.loads(report.read_text())["rules_applied"]] == ["once"]
+
+
+def test_without_verification_rules_are_trusted(tmp_path: Path) -> None:
+    path = write(tmp_path, "rule bad { relu(x) => x }\n" + GRAPH)
+    done = invoke("run", path, "--no-verify")
+    assert done.code == 0
+    assert "rules applied" not in done.out
 
 
 def test_check(tmp_path: Path) -> None:
@@ -293,10 +342,12 @@ def test_standard_input_and_output() -> None:
     text = SHARED.read_text()
     done = invoke("run", "-", "-o", "-", stdin=text)
     assert done.code == 0
-    assert done.out.startswith("graph tiny_share_input {")
+    made, _, graph = done.out.partition("\n\n")
+    assert made.startswith("// made by: tensat-dl run -\n")
+    assert graph.startswith("graph tiny_share_input {")
     assert "optimal" in done.err
     again = invoke("run", "-", "-q", "-o", "-", stdin=done.out)
-    assert again == Done(0, done.out, "")
+    assert (again.code, again.out.partition("\n\n")[2], again.err) == (0, graph, "")
     report = invoke("run", SHARED, "--json", "-")
     assert json.loads(report.out)["output"] is None
     assert invoke("check", "-", "-q", stdin=text).code == 0

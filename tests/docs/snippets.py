@@ -24,7 +24,7 @@ BLOCK = re.compile(r"^```(?P<info>\S[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE |
 VARYING = (
     (re.compile(r"^time +.*\n(?: +.*\n)*", re.MULTILINE), "time ..\n"),
     (re.compile(r"^(extraction .*), [\d.]+ m?s$", re.MULTILINE), r"\1, N s"),
-    (re.compile(r" in [\d.]+ s;"), " in N s;"),
+    (re.compile(r" in [\d.]+ s(?=;|$)", re.MULTILINE), " in N s"),
     (re.compile(r"\d\.\d+e[-+]\d+ (relative|absolute)"), r"E \1"),
     (re.compile(r"is -?\d+\.\d+ before and -?\d+\.\d+"), "is A before and B"),
     (re.compile(r"\s+"), " "),

@@ -84,6 +84,9 @@ def test_model_gets_faster_and_computes_the_same(name: str) -> None:
     assert result.stop in ("saturated", "iterations", "nodes")
     assert result.equivalence is not None
     assert result.equivalence.status == "equivalent"
+    assert (
+        result.equivalence.message == ""
+    )  # no output is zero, constant or infinite, which would hide errors
     assert result.before.graph == model.graph
     assert result.after.total < result.before.total
     assert result.extraction.cost <= result.before.total

@@ -163,6 +163,16 @@ def test_outputs_that_are_zero_are_pointed_out() -> None:
     assert "zero everywhere" in result.message
 
 
+def test_outputs_that_are_constant_are_pointed_out() -> None:
+    """A saturated output shows nothing of what it is computed from."""
+    m = Maker()
+    large = m.op("fill", value=100.0, dtype="f32", shape=(4,))
+    graph = m.graph(y=m.op("tanh", m.op("ewadd", m.input("x", 4), large)))
+    result = compare(graph, graph, SEMANTICS)
+    assert result.status == "equivalent"
+    assert "the same number everywhere" in result.message
+
+
 def test_surrogates_are_named_and_do_their_work() -> None:
     def graph(order: tuple[int, int]) -> Graph:
         m = Maker()

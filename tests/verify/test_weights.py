@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import hashlib
+import random
 
 import numpy as np
 import pytest
 
+from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.verify.execute import execute
@@ -125,3 +127,54 @@ def test_values_do_not_change_between_platforms_and_versions() -> None:
     value = draw("w", TensorType("f32", (2, 3)), Distribution(), 7)
     digest = hashlib.sha256(np.ascontiguousarray(value.round(9)).astype("<f8").tobytes()).hexdigest()
     assert digest[:16] == "df70267e5d3d5fc0"
+
+
+# ---- what random graphs compute on drawn values -----------------------------------------------------------
+
+
+def random_graph(rng: random.Random, depth: int) -> Graph:
+    """A chain with branches, of operators that keep what goes in visible: no graph computes x - x, or zeros alone."""
+    g = Maker()
+    nodes = [g.input("x", 8, 16), g.input("y", 8, 16)]
+    for i in range(depth):
+        op = rng.choice(
+            ("ewadd", "ewmul", "matmul", "tanh", "sigmoid", "gelu", "softmax", "layernorm", "scale")
+        )
+        x = nodes[-1] if rng.random() < 0.7 else rng.choice(nodes[-4:])
+        if op in ("ewadd", "ewmul"):
+            nodes.append(g.op(op, x, rng.choice([n for n in nodes[-4:] if n != x])))
+        elif op == "matmul":
+            act = rng.choice(("none", "relu", "tanh"))
+            nodes.append(g.op("matmul", x, g.weight(f"w{i}", 16, 16), act=act))
+        elif op == "layernorm":
+            nodes.append(g.op(op, x, g.weight(f"s{i}", 16), g.weight(f"b{i}", 16)))
+        elif op == "scale":
+            nodes.append(g.op("ewmul", x, g.weight(f"d{i}", 16)))
+        else:
+            nodes.append(g.op(op, x, **({"axis": 1} if op == "softmax" else {})))
+    return g.graph(y=nodes[-1])
+
+
+@pytest.mark.parametrize("depth", [3, 8, 16])
+def test_outputs_neither_vanish_nor_saturate(depth: int) -> None:
+    """They are finite and vary, and every input and weight that they depend on shows in them."""
+    rng = random.Random(depth)
+    for _ in range(60):
+        graph = random_graph(rng, depth)
+        values, others = draw_values((graph,), 0, {}), draw_values((graph,), 1, {})
+        (y,) = execute(graph, values, SEMANTICS)
+        largest = np.abs(y).max()
+        assert 1e-30 < largest < 1e30
+        assert y.std() > 1e-6 * largest
+        for name in values:
+            if name in _used(graph):
+                (z,) = execute(graph, {**values, name: others[name]}, SEMANTICS)
+                assert np.abs(y - z).max() > 1e-8 * largest, (name, [n.op for n in graph.nodes])
+
+
+def _used(graph: Graph) -> set[str]:
+    needed = {i for _, i in graph.outputs}
+    for i in range(len(graph.nodes) - 1, -1, -1):
+        if i in needed:
+            needed.update(graph.nodes[i].inputs)
+    return {str(graph.nodes[i].attr("name")) for i in needed if graph.nodes[i].op in ("input", "weight")}

@@ -12,7 +12,6 @@ from tensat_dl.verify.equivalence import Equivalence, interface_difference
 from tensat_dl.verify.exact.arithmetic import OutOfReach
 from tensat_dl.verify.exact.compare import Exact, compare_modular
 from tensat_dl.verify.exact.field import PRIMES
-from tensat_dl.verify.execute import ExecutionError
 
 #: Up to this much work, for both graphs, a comparison takes about a second at most.
 MOST_WORK = 2_000_000_000
@@ -35,7 +34,7 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int) -> Ex
         )
     try:
         found = compare_modular(before, after, ops, seed)
-    except (OutOfReach, ExecutionError, MemoryError) as error:
+    except (OutOfReach, ValueError, MemoryError) as error:
         return Exact("unsupported", "modular", reason=str(error) or "out of memory")
     if found.status == "different" and found.stand_ins:
         return Exact(

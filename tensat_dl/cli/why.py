@@ -1,0 +1,101 @@
+"""``tensat-dl why``: which rules made an optimized graph, step by step."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command("why")
+@click.argument("out")
+@click.option("--from", "source", metavar="FILE", help="The original, if it is not where it was.")
+@click.option("--html", "html_path", metavar="FILE", help="Write the steps as one HTML page.")
+@click.option("-v", "--verbose", is_flag=True, help="Print every step, also many alike.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+def command(out: str, source: str | None, html_path: str | None, verbose: bool, quiet: bool) -> int:
+    """Show the steps that led to OUT, a graph that `tensat-dl run -o OUT` wrote, and evaluate each of them."""
+    from rich.console import Console
+
+    from tensat_dl.cli.common import choose_graph, warn
+    from tensat_dl.cli.outputs import check_outputs
+    from tensat_dl.cli.recorded import parameters
+    from tensat_dl.cli.run import command as run
+    from tensat_dl.cost import CostModel, find_profile, load_device
+    from tensat_dl.explore.types import Limits
+    from tensat_dl.extract.types import Limits as ExtractLimits
+    from tensat_dl.files import check_writable, native_output_elsewhere, write
+    from tensat_dl.lang.diagnostics import Diagnostic, TsrError
+    from tensat_dl.lang.load import read_source
+    from tensat_dl.lang.program import load_program
+    from tensat_dl.report.progress import Progress
+    from tensat_dl.report.steps import print_steps
+    from tensat_dl.why.explain import NoWay, explain
+    from tensat_dl.why.origin import digest, read_origin
+
+    def refuse(message: str, hint: str) -> TsrError:
+        return TsrError([Diagnostic(message, None, hint, path=out)])
+
+    if verbose and quiet:
+        raise click.UsageError("--verbose and --quiet exclude each other")
+    paths = [] if html_path is None else [html_path]
+    check_writable(paths)
+    check_outputs(paths, (out,) if source is None else (out, source), "which")
+    origin = read_origin(read_source(out).text)
+    if origin is None:
+        hint = "`tensat-dl run FILE -o OUT` writes graphs with a comment that says what they were made of"
+        raise refuse("no comment says what this graph was made of", hint)
+    try:
+        given = parameters(run, origin.arguments, out)
+    except click.ClickException as e:
+        raise refuse(
+            f"the comment that says what this graph was made of is damaged: {e.message}", ""
+        ) from None
+    file = source if source is not None else given["file"]
+    if file == "-":
+        raise refuse("this graph was made of standard input", "name the original's file: --from FILE")
+    if source is None and not Path(file).exists():
+        raise refuse(f"the original, {file}, is not there", "say where it is: --from FILE")
+    with native_output_elsewhere(), Progress(quiet) as progress:
+        progress.phase("parse")
+        after = choose_graph(load_program(out), None)
+        program = load_program(file, given["rules"])
+        for w in program.warnings:
+            warn(w)
+        before = choose_graph(program, given["graph_name"])
+        changed = digest(before, program.ops) != origin.digest
+        memory = None if given["max_memory"] is None else given["max_memory"] * 1024 * 1024
+        limits = Limits(
+            given["max_nodes"],
+            given["max_iters"],
+            given["k_multi"],
+            given["time_limit"],
+            memory,
+            given["cycles"],
+        )
+        extract_limits = ExtractLimits(seconds=given["extract_time_limit"])
+        model = CostModel(program.ops, load_device(given["device"]), find_profile(given["device"]))
+        try:
+            steps = explain(
+                before, after, program.rules, model, limits, given["method"], extract_limits, progress
+            )
+        except NoWay as e:
+            hint = "the optimized graph, the rules or tensat-dl may have changed since, or a time limit bound"
+            if changed:
+                hint = f"{file} is not what {out} was made of: its graph has changed since"
+            print(f"{out}: error: {e.message}\n  = hint: {hint}", file=sys.stderr)
+            return 3
+    if changed:
+        note = f"the graph of {file} has changed since {out} was made; the steps start at what it is now"
+        warn(Diagnostic(note, None, severity="warning", path=out))
+    if not quiet:
+        print_steps(before.name, steps, given["device"], Console(), verbose)
+    if html_path is not None:
+        from tensat_dl.report.steps_html import steps_to_html
+
+        write(html_path, steps_to_html(before.name, steps, model))
+    wrong = [e for e in steps if e.verdict == "different"]
+    for step in wrong[:1]:
+        print(f"error: rule {step.step.rule.name} is false: {step.message}", file=sys.stderr)
+    return 1 if wrong else 0

@@ -1,0 +1,75 @@
+"""``tensat-dl why-not``: what keeps a rule from firing on a graph."""
+
+from __future__ import annotations
+
+import click
+
+from tensat_dl.cli.options import Count
+
+
+@click.command("why-not")
+@click.argument("rule")
+@click.argument("file")
+@click.option("--graph", "graph_name", metavar="NAME", help="Which graph, if the file has several.")
+@click.option(
+    "--rules", multiple=True, metavar="PACK", help="Also use a rule pack or .tsr file; may be repeated."
+)
+@click.option("--device", default="h100", show_default=True, metavar="NAME", help="As for `run`.")
+@click.option("--k-multi", default=1, show_default=True, type=Count(), metavar="N", help="As for `run`.")
+@click.option(
+    "--max-nodes",
+    default=50_000,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="As for `run`.",
+)
+@click.option(
+    "--max-iters", default=15, show_default=True, type=click.IntRange(0), metavar="N", help="As for `run`."
+)
+def command(
+    rule: str,
+    file: str,
+    graph_name: str | None,
+    rules: tuple[str, ...],
+    device: str,
+    k_multi: int | None,
+    max_nodes: int,
+    max_iters: int,
+) -> int:
+    """Show where RULE comes nearest to firing on the graph of FILE, and what fails there; or where it fires."""
+    from tensat_dl.cli.common import choose_graph, warn
+    from tensat_dl.cost import CostModel, find_profile, load_device
+    from tensat_dl.explore.types import Limits
+    from tensat_dl.files import native_output_elsewhere
+    from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
+    from tensat_dl.lang.imports import packs_with
+    from tensat_dl.lang.program import load_program
+    from tensat_dl.report.names import node_names
+    from tensat_dl.report.progress import Progress
+    from tensat_dl.report.whynot import answer_lines
+    from tensat_dl.why.whynot import why_not
+
+    with native_output_elsewhere(), Progress() as progress:
+        progress.phase("parse")
+        program = load_program(file, rules)
+        for w in program.warnings:
+            warn(w)
+        by_name = {r.name: r for r in program.rules}
+        if rule not in by_name:
+            holders = packs_with(rule)
+            hint = f"it is in the pack `{holders[0]}`: add --rules {holders[0]}" if holders else ""
+            hint = (
+                hint
+                or did_you_mean(rule, by_name)
+                or "`tensat-dl show --rules FILE` lists the rules of a file"
+            )
+            raise TsrError([Diagnostic(f"no rule `{rule}`", None, hint, path=file)])
+        graph = choose_graph(program, graph_name)
+        names = node_names(graph, program.ops)
+        model = CostModel(program.ops, load_device(device), find_profile(device))
+        limits = Limits(max_nodes, max_iters, k_multi)
+        answer = why_not(by_name[rule], graph, names, program.rules, model, limits, progress)
+    for line in answer_lines(answer, graph, names):
+        click.echo(line)
+    return 0

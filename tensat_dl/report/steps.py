@@ -1,0 +1,138 @@
+"""The steps of ``tensat-dl why`` in words, on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from rich.console import Console
+from rich.text import Text
+
+from tensat_dl.report.facts import milliseconds
+from tensat_dl.report.labels import shape
+from tensat_dl.why.explain import Explained
+
+#: Places that are listed of one group of steps.
+MAX_PLACES = 4
+#: What evaluating a step showed, in words.
+VERDICTS = {
+    "equal": "evaluated: equal",
+    "assumed": "assumed",
+    "inconclusive": "not evaluated",
+    "different": "evaluated: DIFFERENT",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Steps in a row that apply one rule, numbered from ``first``."""
+
+    first: int
+    steps: tuple[Explained, ...]
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.steps) - 1
+
+    @property
+    def numbers(self) -> str:
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+    @property
+    def name(self) -> str:
+        return self.steps[0].step.rule.name
+
+    @property
+    def doc(self) -> str:
+        """The rule's documentation in one line."""
+        return " ".join(self.steps[0].step.rule.doc.split())
+
+    @property
+    def cost(self) -> str:
+        """What the graph costs before and after."""
+        first, last = self.steps[0].cost, self.steps[-1].cost
+        if first is None or last is None:
+            return ""
+        same = milliseconds(first[0]) == milliseconds(last[1])
+        return milliseconds(first[0]) if same else f"{milliseconds(first[0])} -> {milliseconds(last[1])}"
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """What evaluating them showed, each once."""
+        return tuple(dict.fromkeys(e.verdict for e in self.steps))
+
+
+def alike(steps: Sequence[Explained], verbose: bool = False) -> list[Alike]:
+    """Steps in a row that apply one rule together; each by itself if ``verbose``."""
+    found: list[Alike] = []
+    numbered = enumerate(steps, start=1)
+    for _, run in groupby(numbered, key=lambda e: e[0] if verbose else e[1].step.rule.name):
+        part = list(run)
+        found.append(Alike(part[0][0], tuple(e for _, e in part)))
+    return found
+
+
+def place(e: Explained, most: int = MAX_PLACES) -> str:
+    """Where a step replaces what: ``q, k, v: 64×1024``."""
+    names = [name for name, _ in e.step.at]
+    shapes = list(dict.fromkeys(shape(t) for _, t in e.step.at))
+    more = f", .. ({len(names)} in all)" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}: {', '.join(shapes[:most])}"
+
+
+def conclusion(steps: Sequence[Explained]) -> str:
+    """What is known after all steps."""
+    if not steps:
+        return "The graph is the original: no rule made it cheaper."
+    count = f"{len(steps)} step{'' if len(steps) == 1 else 's'}"
+    short = sum(e.verdict != "equal" for e in steps)
+    replayed = f"{count}, {'' if len(steps) == 1 else 'each '}replayed and evaluated"
+    if not short:
+        return f"{replayed}: equal"
+    kinds = [
+        (v, sum(e.verdict == v for e in steps)) for v in ("equal", "assumed", "inconclusive", "different")
+    ]
+    return f"{replayed}: {', '.join(f'{n} {v}' for v, n in kinds if n)}"
+
+
+def print_steps(
+    name: str, steps: Sequence[Explained], device: str, console: Console, verbose: bool = False
+) -> None:
+    """Prints the steps, those alike together."""
+    console.print(Text(name, style="bold"))
+    told: set[str] = set()
+    for part in alike(steps, verbose):
+        times = f" ×{len(part.steps)}" if len(part.steps) > 1 else ""
+        head = Text.assemble(
+            (f"{part.numbers:>7}  ", "dim"), (part.name, "bold"), times, ("   " + part.cost, "dim")
+        )
+        console.print(head, soft_wrap=True)
+        body = [(part.doc, "")] if part.doc and part.name not in told else []
+        told.add(part.name)
+        body += [(place(e), "dim") for e in part.steps[:MAX_PLACES]]
+        if len(part.steps) > MAX_PLACES:
+            body.append((f"and {len(part.steps) - MAX_PLACES} more places", "dim"))
+        again = sum(bool(e.step.turned) for e in part.steps)
+        if again:
+            what = "it" if len(part.steps) == 1 else f"{again} of them"
+            body.append(
+                (f"(before {what}, earlier steps are read backwards for what the rule looks at)", "dim")
+            )
+        for e in part.steps:
+            if e.verdict != "equal":
+                body.append(
+                    (
+                        f"{VERDICTS[e.verdict]}: {e.message}",
+                        "bold red" if e.verdict == "different" else "yellow",
+                    )
+                )
+                break
+        for text, style in body:
+            for line in Text(text, style=style).wrap(console, max(20, console.width - 9)):
+                line.rstrip()
+                console.print(Text.assemble(" " * 9, line))
+    if steps and steps[0].cost is not None and steps[-1].cost is not None:
+        first, last = steps[0].cost[0], steps[-1].cost[1]
+        console.print(f"{milliseconds(first)} -> {milliseconds(last)}, estimated for {device}", style="dim")
+    console.print(conclusion(steps))

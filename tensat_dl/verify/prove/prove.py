@@ -1,0 +1,148 @@
+"""Derives rules from axioms, which are other rules.
+
+All goals share one e-graph first, with the axioms that are none of them. Each goal is then derived alone, one
+assignment after the other: from axioms that were enough before, from those about its own operators, from all but
+itself. Of what was enough at an assignment, axioms are left out until none can be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from tensat_dl.explore.types import Limits
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ops.table import OpTable
+from tensat_dl.result import Stop
+from tensat_dl.verify.prove.equality import Found, find_equal, near, tight
+from tensat_dl.verify.prove.minimal import minimal
+from tensat_dl.verify.prove.types import Goal, Pair, Proof, base
+
+#: Told what is tried, and how it goes.
+Progress = Callable[[str, str], None]
+#: Iterations on the e-graph of all goals. It is for what is found at once: later ones make room scarce.
+TOGETHER = 2
+#: How many of the last sets of axioms are tried before others are looked for.
+REMEMBERED = 6
+
+
+@dataclass
+class Prover:
+    """``limits`` bind each e-graph, apart from its seconds, which bind everything together."""
+
+    axioms: tuple[RewriteRule, ...]
+    ops: OpTable
+    limits: Limits
+    progress: Progress = lambda what, detail: None
+    _sets: list[frozenset[str]] = field(default_factory=list)  #: that were enough, the last ones first
+    _end: float | None = None
+    _stop: Stop | None = None  #: why everything ends
+
+    def run(self, goals: Sequence[Goal]) -> Iterator[Proof]:
+        """A proof for each goal, in their order. Ctrl-C and the end of the time make it try no more."""
+        seconds = self.limits.seconds
+        self._end = None if seconds is None else time.monotonic() + seconds
+        first = 0
+        equal = self._together(goals)
+        for goal in goals:
+            n = len(goal.pairs)
+            yield self._proof(goal, {i - first for i in equal if first <= i < first + n})
+            first += n
+
+    def _together(self, goals: Sequence[Goal]) -> frozenset[int]:
+        """The pairs of all goals that one e-graph makes equal."""
+        names = {base(goal.rule) for goal in goals}
+        axioms = [a for a in self.axioms if base(a.name) not in names]
+        pairs = [pair for goal in goals for pair in goal.pairs]
+        if len(goals) < 2 or not axioms:
+            return frozenset()
+        limits = replace(self.limits, iterations=min(self.limits.iterations, TOGETHER))
+        found = self._explore(f"all {len(goals)} rules", pairs, axioms, limits)
+        return frozenset() if found is None else found.equal
+
+    def _proof(self, goal: Goal, equal: set[int]) -> Proof:
+        """A goal of which some pairs are known to be equal. The first that is not derived ends it."""
+        axioms = [a for a in self.axioms if base(a.name) != base(goal.rule)]
+        used: set[str] = set()
+        named = True
+        left = list(range(len(goal.pairs)))
+        while left:
+            i = left.pop(0)
+            names, stop = self._derive(goal.rule, goal.pairs[i], axioms)
+            if names is None and i not in equal:
+                return Proof(goal, frozenset(equal), (), stop)
+            if names is None:  # it took the e-graph of all goals, or there is no time left
+                named = False
+                continue
+            used |= names
+            rest = [goal.pairs[j] for j in left]
+            found = self._explore(goal.rule, rest, _named(axioms, used), self.limits)
+            more = set() if found is None else {left[k] for k in found.equal}
+            equal |= {i, *more}
+            left = [j for j in left if j not in more]
+        if not named or self._stop is not None:  # what was found to be needed may not be all
+            return Proof(goal, frozenset(equal), (), None)
+        return Proof(goal, frozenset(equal), tuple(sorted(used)), None)
+
+    def _derive(
+        self, rule: str, pair: Pair, axioms: Sequence[RewriteRule]
+    ) -> tuple[frozenset[str] | None, Stop | None]:
+        """Names of axioms that make a pair equal, none of which can be left out; or None, and why not."""
+        sets = [_named(axioms, names) for names in self._sets]
+        close = near(pair, axioms)
+        ways = [(chosen, True) for chosen in (*sets, close, axioms)]
+        if any(a.kind == "group" for a in close):
+            ways += [(chosen, False) for chosen in (*sets, close)]
+        stop: Stop | None = None
+        for chosen, both in ways:
+            found = self._explore(rule, [pair], chosen, self.limits, both)
+            if found is not None and found.equal:
+                names = self._least(rule, pair, axioms, found, both)
+                self._sets = [names, *(s for s in self._sets if s != names)][:REMEMBERED]
+                return names, None
+            if found is not None and chosen is axioms:
+                stop = found.stop
+        return None, self._stop or stop
+
+    def _least(
+        self, rule: str, pair: Pair, axioms: Sequence[RewriteRule], found: Found, both: bool
+    ) -> frozenset[str]:
+        """Of axioms that made a pair equal those that are needed."""
+        limits = tight(self.limits, found)
+
+        def enough(some: Sequence[str]) -> bool:
+            again = self._explore(rule, [pair], _named(axioms, some), limits, both)
+            return again is not None and bool(again.equal)
+
+        return frozenset(minimal(sorted(set(map(base, found.applied))), enough))
+
+    def _explore(
+        self,
+        what: str,
+        pairs: Sequence[Pair],
+        axioms: Sequence[RewriteRule],
+        limits: Limits,
+        both: bool = True,
+    ) -> Found | None:
+        """None if there is nothing to look for, or no time left."""
+        left = None if self._end is None else self._end - time.monotonic()
+        if left is not None and left <= 0:
+            self._stop = self._stop or "time"
+        if self._stop is not None or not pairs:
+            return None
+
+        def tell(iteration: int, nodes: int, equal: int) -> None:
+            done = f"{equal} of {len(pairs)} equal"
+            self.progress(what, f"iteration {iteration}, {nodes:,} e-nodes, {done}")
+
+        self.progress(what, "")
+        found = find_equal(pairs, axioms, self.ops, replace(limits, seconds=left), tell, both)
+        if found.stop == "interrupted":
+            self._stop = "interrupted"
+        return found
+
+
+def _named(axioms: Sequence[RewriteRule], names: Collection[str]) -> list[RewriteRule]:
+    """Those of the axioms that have such names, in both directions."""
+    return [a for a in axioms if base(a.name) in names]

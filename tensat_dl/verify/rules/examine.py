@@ -1,0 +1,208 @@
+"""Tests one rule: on instances of it, and on such as only the rule without one of its conditions would have."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tensat_dl.datalog.compile import compile_rule
+from tensat_dl.datalog.schema import Schema
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.lang.diagnostics import TsrError
+from tensat_dl.lang.walk import calls_of, names_of
+from tensat_dl.ops.compose import semantics_of
+from tensat_dl.ops.semantics.types import Semantics
+from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import Inference
+from tensat_dl.verify.exact import Exact, compare_exactly
+from tensat_dl.verify.rule_types import check_rule_types
+from tensat_dl.verify.rules.counterexample import as_found, counterexample, size, smallest
+from tensat_dl.verify.rules.instance import Instance
+from tensat_dl.verify.rules.rounding import rounds_alike
+from tensat_dl.verify.rules.sampling import Draw, Sampler
+from tensat_dl.verify.rules.verdict import Counterexample, Rounding, Verdict
+
+#: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
+INSTANCES = 36
+PATIENCE = 150
+#: The same for rules that have large instances only, as they ask for a dimension of 768 or for rank 6.
+LARGE_INSTANCES = 6
+LARGE_PATIENCE = 40
+#: The same for a rule without one of its conditions: the first that fails is enough.
+WEAKER_INSTANCES = 30
+WEAKER_PATIENCE = 30
+#: How many more instances are looked at to find a small one whose sides differ; at how many of the lowest ranks more
+#: are tried, and how often; and how many are made smaller.
+MORE = 60
+FLATTEST = 6
+DRAWS = 8
+SHRUNK = 6
+#: On how many instances rounding is observed.
+ROUNDED = 12
+#: What a condition may ask for that says where a rule pays, not where it is true.
+ABOUT_COST = frozenset(("weight", "start", "factors"))
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Tests rules over one table of operators."""
+
+    ops: OpTable
+    seed: int = 0
+    infer: Inference = field(init=False)
+    semantics: Mapping[str, Semantics] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "infer", Inference(self.ops))
+        object.__setattr__(self, "semantics", semantics_of(self.ops))
+
+    def verdict(self, rule: RewriteRule) -> Verdict:
+        """What instances show of a rule. One that can't be compiled is vacuous, and the reason says so."""
+        try:
+            return self._verdict(rule)
+        except TsrError as e:
+            return Verdict(rule.name, "vacuous", reason=e.diagnostics[0].message)
+
+    def _verdict(self, rule: RewriteRule) -> Verdict:
+        opaque = self._opaque(rule)
+        found: list[Instance] = []
+        results: list[Exact] = []
+        unsupported: Exact | None = None
+        for number, (frame, values, instance) in enumerate(self._instances(rule)):
+            exact = self._compare(instance, number)
+            if exact.status == "different" and not opaque:
+                worst = self._smallest_failing(rule, (frame, values, instance), exact)
+                return Verdict(rule.name, "refuted", number + 1, reason=exact.reason, counterexample=worst)
+            if exact.status == "different":
+                return Verdict(rule.name, "assumed", reason=_law(opaque))
+            if exact.status == "unsupported":
+                unsupported = exact
+                continue
+            found.append(instance)
+            results.append(exact)
+        if unsupported is not None and not found:
+            return Verdict(rule.name, "assumed", reason=f"it can't be tested: {unsupported.reason}")
+        if not found:
+            if computed := _values_of_results(rule):
+                return Verdict(rule.name, "assumed", reason=f"it asks for the value of {computed}, a result")
+            return Verdict(rule.name, "vacuous", reason=self._never(rule))
+        compile_rule(rule, Schema(self.ops), _ranks(found[0]))
+        bounds = [x.log2_error for x in results if x.log2_error is not None]
+        return Verdict(
+            rule.name,
+            "tested",
+            len(found),
+            len(bounds),
+            max(bounds, default=None),
+            next((x.reason for x in results if x.log2_error is None), ""),
+            self._rounding(found),
+            unneeded=tuple(self._unneeded(rule, len(found) <= LARGE_INSTANCES)),
+        )
+
+    def _instances(self, rule: RewriteRule) -> Iterator[Draw]:
+        """Instances of a rule: small ones, or if there are none large ones."""
+        small = Sampler(rule, self.infer, self.seed).several(INSTANCES, PATIENCE)
+        first = next(small, None)
+        if first is not None:
+            yield first
+            yield from small
+        else:
+            yield from Sampler(rule, self.infer, self.seed, wide=True).several(
+                LARGE_INSTANCES, LARGE_PATIENCE
+            )
+
+    def _weaker(self, rule: RewriteRule, without: int, wide: bool) -> Iterator[Draw]:
+        sampler = Sampler(rule, self.infer, self.seed, (without,), wide)
+        return sampler.several(LARGE_INSTANCES if wide else WEAKER_INSTANCES, WEAKER_PATIENCE)
+
+    def _unneeded(self, rule: RewriteRule, wide: bool) -> Iterator[str]:
+        """The conditions without which nothing fails, those about costs excepted."""
+        for i, condition in enumerate(rule.conditions):
+            if any(call.fn in ABOUT_COST for call in calls_of(condition)):
+                continue
+            compared = 0
+            for compared, (_, _, instance) in enumerate(self._weaker(rule, i, wide), start=1):
+                if self._compare(instance, compared).status == "different":
+                    break
+            else:
+                text = f"`{' '.join(condition.span.text.split())}`"
+                if compared:
+                    yield f"{text}: the rule is true without it, on {compared} instances"
+                else:
+                    yield f"{text}: without it the rule was found to apply to nothing more"
+
+    def _compare(self, instance: Instance, number: int) -> Exact:
+        return compare_exactly(instance.before, instance.after, self.ops, self.seed + number)
+
+    def _differs(self, instance: Instance) -> bool:
+        """With few elements one draw of values is not enough."""
+        return any(self._compare(instance, k).status == "different" for k in range(3))
+
+    def _smallest_failing(self, rule: RewriteRule, first: Draw, exact: Exact) -> Counterexample | None:
+        """A small counterexample, the smallest of several that are found from other instances. If none is found in
+        small whole numbers it is the one that the comparison found."""
+        failing = [first]
+        frames = [first[0]]
+        for draw in Sampler(rule, self.infer, self.seed + 1).several(MORE, PATIENCE):
+            if draw[0] is not frames[-1]:
+                frames.append(draw[0])
+            if self._differs(draw[2]):
+                failing.append(draw)
+        # The fewer dimensions the better: where there are few, a difference is looked for more than once.
+        rng = random.Random(self.seed)
+        for frame in sorted(frames, key=lambda f: f.dimensions)[:FLATTEST]:
+            drawn = (frame.draw(rng) for _ in range(DRAWS))
+            failing += [d for d in drawn if d is not None and self._differs(d[2])][:1]
+        failing.sort(key=lambda draw: size(draw[2]))
+        small = [smallest(*draw, self._differs, self.seed) for draw in failing[:SHRUNK]]
+        for instance in sorted([*small, first[2]], key=size):
+            found = counterexample(instance, self.ops, self.semantics, self.seed)
+            if found is not None:
+                return found
+        return as_found(first[2], self.ops, exact.difference)
+
+    def _rounding(self, instances: list[Instance]) -> Rounding:
+        alike = [rounds_alike(i, self.semantics, self.seed) for i in instances[:ROUNDED]]
+        return "reassociating" if False in alike else "exact"
+
+    def _opaque(self, rule: RewriteRule) -> tuple[str, ...]:
+        nodes = (*rule.source.nodes, *rule.target.nodes)
+        return tuple(dict.fromkeys(n.op for n in nodes if self.ops[n.op].opaque))
+
+    def _never(self, rule: RewriteRule) -> str:
+        """Why no instance was found: types that do not fit, or conditions without any one of which there are some."""
+        problems = check_rule_types(rule, self.ops)
+        if problems:
+            return problems[0].message
+        needed = [
+            f"`{' '.join(c.span.text.split())}`"
+            for i, c in enumerate(rule.conditions)
+            if next(self._weaker(rule, i, False), None) is not None
+        ]
+        if needed:
+            return f"no instance meets its conditions: there are some without {' or without '.join(needed)}"
+        return (
+            "its two sides never have equal types"
+            if not rule.conditions
+            else "no instance meets its conditions"
+        )
+
+
+def _ranks(instance: Instance) -> tuple[int, ...]:
+    """The ranks of its tensors."""
+    nodes = (*instance.before.nodes, *instance.after.nodes)
+    return tuple(sorted({t.rank for n in nodes for t in n.types}))
+
+
+def _values_of_results(rule: RewriteRule) -> str:
+    """The results of operators whose values a rule's conditions ask for, which no instance can set."""
+    results = {n.result.partition("[")[0] for n in rule.source.nodes}
+    asked = [call for c in rule.conditions for call in calls_of(c) if call.fn == "value"]
+    names = [n.id for call in asked for n in names_of(call.args) if n.id in results]
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(names))
+
+
+def _law(opaque: tuple[str, ...]) -> str:
+    names = ", ".join(f"`{op}`" for op in opaque)
+    return f"this law of {names}, of which only types are known"

@@ -1,0 +1,218 @@
+"""Draws instances of a rule: first ranks and axes, then dimensions and attributes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tensat_dl.datalog.groups import instantiate
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ir.types import TensorType
+from tensat_dl.lang import ast
+from tensat_dl.lang.walk import calls_of
+from tensat_dl.ops.kinds import FACTS
+from tensat_dl.ops.symbolic import Condition, Opaque, Sym, atom
+from tensat_dl.ops.typing import Inference
+from tensat_dl.verify.rules.domains import RandomDomain, SmallerDomain
+from tensat_dl.verify.rules.expressions import Values
+from tensat_dl.verify.rules.instance import Assignment, Instance, Sides
+from tensat_dl.verify.rules.skeleton import RANKS, WIDE_RANKS, Skeleton, Skeletons, attribute_variables
+from tensat_dl.verify.rules.solve import Domain, Problem
+
+#: How many members a group gets.
+MEMBERS = (2, 3, 4)
+#: Tensors have at most so many elements; where a rule has no such instances, so many more.
+LIMIT = 400
+WIDE_LIMIT = 1 << 22
+#: How many instances are drawn at the same ranks, one after the other.
+AT_ONCE = 3
+
+
+#: An instance, with the ranks and the solution that it is made of.
+Draw = tuple["Frame", Values, Instance]
+
+
+class Sampler:
+    """Draws instances of a rule. ``without`` are the positions of conditions that are left out; then at least one of
+    those is false, so that the instances are such as only the weaker rule has. ``wide`` draws large ones as well."""
+
+    def __init__(
+        self,
+        rule: RewriteRule,
+        infer: Inference,
+        seed: int = 0,
+        without: Sequence[int] = (),
+        wide: bool = False,
+    ) -> None:
+        self._rng = random.Random(f"{seed} {rule.name} {sorted(without)}")
+        sizes = MEMBERS if rule.index is not None else (0,)
+        self._forms = [form for n in sizes for form in _forms(rule, infer, n, without, wide)]
+        self._frame: Frame | None = None
+        self._left = 0
+
+    def draw(self) -> Draw | None:
+        """One attempt at an instance, with where it is from."""
+        if self._left == 0 or self._frame is None:
+            form = self._rng.choice(self._forms)
+            skeleton = form.skeletons.draw(self._rng)
+            if skeleton is None:
+                return None
+            self._frame, self._left = Frame(form, skeleton), AT_ONCE
+        self._left -= 1
+        found = self._frame.draw(self._rng)
+        if found is None:
+            self._left = 0
+        return found
+
+    def several(self, count: int, patience: int) -> Iterator[Draw]:
+        """Up to ``count`` different instances, until so many attempts in a row have found no new one."""
+        seen: set[str] = set()
+        failures = 0
+        while len(seen) < count and failures < patience:
+            failures += 1
+            found = self.draw()
+            if found is not None and (key := repr(found[2].assignment)) not in seen:
+                seen.add(key)
+                failures = 0
+                yield found
+
+
+def _forms(
+    rule: RewriteRule, infer: Inference, members: int, without: Sequence[int], wide: bool
+) -> Iterator[_Form]:
+    """A rule for a number of members. Where a condition on each member is left out, it may be false for any of them,
+    or for the first or the last alone."""
+    kept = tuple(c for i, c in enumerate(rule.conditions) if i not in without)
+    dropped = tuple(rule.conditions[i] for i in without)
+    if not members:
+        yield _Form(replace(rule, conditions=kept), dropped, infer, 0, wide)
+        return
+    whole = instantiate(replace(rule, conditions=kept), members)
+    rejected = instantiate(replace(rule, conditions=dropped), members).conditions
+    yield _Form(whole, rejected, infer, members, wide)
+    for k in {0, len(rejected) - 1} if len(rejected) > 1 else ():
+        others = (*whole.conditions, *(c for i, c in enumerate(rejected) if i != k))
+        yield _Form(replace(whole, conditions=others), (rejected[k],), infer, members, wide)
+
+
+class _Form:
+    """A rule as it is for one number of members, and what to draw its instances with."""
+
+    def __init__(
+        self,
+        rule: RewriteRule,
+        rejected: tuple[ast.Expr, ...],
+        infer: Inference,
+        members: int,
+        wide: bool,
+    ) -> None:
+        self.members = members
+        self.rule = rule
+        self.limit = WIDE_LIMIT if wide else LIMIT
+        self.skeletons = Skeletons(rule, infer, rejected, WIDE_RANKS if wide else RANKS)
+        self.sides = Sides(rule, infer, rejected)
+        self.attrs = attribute_variables(rule, infer.table)
+        asked = [call for c in (*rule.conditions, *rejected) for call in calls_of(c) if call.fn in FACTS]
+        self.facts = tuple(dict.fromkeys((call.fn, _tensor(call)) for call in asked))
+        literals = tuple(k.value for n in rule.source.nodes for k in n.attrs)
+        self.constants = tuple(_numbers((*rule.conditions, *rejected, *literals)))
+
+    def below(self, tensor: str) -> Iterator[str]:
+        """The variables that a tensor of the source is computed from: itself, if it is one."""
+        node = next((n for n in self.rule.source.nodes if n.result == tensor), None)
+        if node is None:
+            yield tensor
+        else:
+            for a in node.args:
+                yield from self.below(a)
+
+
+class Frame:
+    """A rule at chosen ranks: instances of one kind, that differ in dimensions and attributes."""
+
+    def __init__(self, form: _Form, skeleton: Skeleton) -> None:
+        self.form = form
+        self.skeleton = skeleton
+        self.variables = form.rule.tensor_variables()
+        unknowns: list[Sym | Opaque] = []
+        for name in self.variables:
+            t = skeleton.types[name]
+            unknowns += [x for x in (t.dtype, *t.shape) if isinstance(x, Sym | Opaque)]
+        for name in form.attrs:
+            value = skeleton.env[name]
+            items = value if isinstance(value, tuple) else (value,)
+            unknowns += [x for x in items if isinstance(x, Sym | Opaque)]
+        unknowns += [x for f in form.facts if isinstance(x := _unknown(f), Sym | Opaque)]
+        self.problem = Problem(skeleton.conditions, unknowns, skeleton.shapes, form.limit)
+
+    @property
+    def dimensions(self) -> int:
+        """How many its variables have together."""
+        return sum(len(self.skeleton.types[name].shape) for name in self.variables)
+
+    def draw(self, rng: random.Random) -> Draw | None:
+        """One attempt at an instance."""
+        values = self.problem.draw(rng, RandomDomain(rng, self.form.attrs, self.form.constants), 2)
+        found = None if values is None else self.instance(values)
+        return None if values is None or found is None else (self, values, found)
+
+    def instance(self, values: Values) -> Instance | None:
+        """The instance of a solution."""
+        value = self.problem.value
+        types = {}
+        for name in self.variables:
+            t = self.skeleton.types[name]
+            types[name] = TensorType(value(t.dtype, values), value(t.shape, values))
+        attrs = {name: value(self.skeleton.env[name], values) for name in self.form.attrs}
+        facts = {
+            f: values.get(f) if f[0] in ("weight", "start") else value(_unknown(f), values)
+            for f in self.form.facts
+        }
+        for fn, tensor in self.form.facts:
+            if facts[fn, tensor] is True and fn == "weight":  # of a result: all that it is computed from
+                facts |= dict.fromkeys((("weight", x) for x in self.form.below(tensor)), True)
+        return self.form.sides.build(Assignment(types, attrs, facts), self.form.members)
+
+    def smaller(self, values: Values, rng: random.Random) -> tuple[Values, Instance] | None:
+        """A random instance whose numbers are not larger than those of a solution; it may be the same."""
+        domain: Domain = SmallerDomain(rng, values, self.form.attrs)
+        found = self.problem.draw(rng, domain, 1)
+        instance = None if found is None else self.instance(found)
+        return None if found is None or instance is None else (found, instance)
+
+
+def _unknown(fact: tuple[str, str]) -> Sym | Opaque | Condition:
+    """What conditions know a fact by; see `with_facts`."""
+    fn, tensor = fact
+    if fn == "factors":
+        return atom("factors", tensor)
+    return Opaque(("value", tensor)) if fn == "value" else Condition(fn, (tensor,))
+
+
+def _tensor(call: ast.Call) -> str:
+    """The tensor that a fact is asked of: ``x``, or ``w[2]`` of a group."""
+    assert isinstance(call.args, tuple)
+    (arg,) = call.args
+    if isinstance(arg, ast.Index):
+        assert isinstance(arg.base, ast.Name)
+        assert isinstance(arg.index, ast.Const)
+        return f"{arg.base.id}[{arg.index.value}]"
+    assert isinstance(arg, ast.Name)
+    return arg.id
+
+
+def _numbers(tree: object) -> Iterator[float]:
+    """The numbers in conditions and attributes, as floats."""
+    for c in tree if isinstance(tree, tuple) else ():
+        match c:
+            case ast.Const(value, "int" | "float"):
+                yield float(value)
+            case ast.Binary(_, left, right):
+                yield from _numbers((left, right))
+            case ast.ListExpr(items):
+                yield from _numbers(items)
+            case ast.Unary("-", operand):
+                yield from (-x for x in _numbers((operand,)))
+            case ast.Unary(_, operand):
+                yield from _numbers((operand,))

@@ -1,0 +1,232 @@
+"""A rule at chosen ranks and axes: what its types and attributes are there, and under which conditions it applies."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensat_dl.datalog.facts import Facts
+from tensat_dl.datalog.variants import Variant, choices, extend, type_target, with_facts, words
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.lang import ast
+from tensat_dl.lang.walk import children
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.evaluate import evaluate
+from tensat_dl.ops.symbolic import Bool, EvaluationError, Int
+from tensat_dl.ops.table import AttrDecl, OpTable
+from tensat_dl.ops.typing import IllTyped, Inference
+from tensat_dl.ops.values import SymType
+
+#: Ranks of tensor variables and lengths of list variables. The last come up where an operator asks for them.
+RANKS = (0, 1, 2, 3, 4, 5)
+WIDE_RANKS = (*RANKS, 6)
+SELDOM = 5
+#: How many ways of continuing a search for ranks looks at, and how many targets that do not type-check, before it
+#: gives up; and how often it starts again.
+EFFORT = 400
+TARGETS = 12
+TRIES = 12
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """A rule whose ranks, axes and list lengths are chosen; dimensions and other attributes are unknown.
+
+    ``types`` are those of all tensors of the source, ``env`` is what expressions may name besides, and
+    ``conditions`` what the operators of both sides, the conditions of the rule and its outputs ask for. ``shapes``
+    has every tensor's.
+    """
+
+    types: Mapping[str, SymType]
+    env: Mapping[str, Any]
+    conditions: tuple[Bool, ...]
+    shapes: tuple[tuple[Int, ...], ...]
+
+
+Choice = Mapping[str, tuple[str, int]]
+
+
+@dataclass
+class _Search:
+    """One search for ranks. With ``alike`` the members of a group are preferred to have equal ones."""
+
+    rng: random.Random
+    alike: bool
+    effort: int = EFFORT
+    targets: int = TARGETS
+
+    def order(self, options: Iterable[Choice], variant: Variant) -> list[Choice]:
+        """The options in a random order."""
+        weighed = [(self.rng.random() + self._last(c, variant), c) for c in options]
+        return [c for _, c in sorted(weighed, key=lambda w: w[0])]
+
+    def _last(self, choice: Choice, variant: Variant) -> int:
+        """How much an option is to be tried after others."""
+        late = 0
+        for name, (kind, value) in choice.items():
+            late += kind != "axis" and value >= SELDOM
+            first = f"{name.partition('[')[0]}[0]"
+            late += self.alike and variant.chosen.get(first, choice.get(first, ("", value))[1]) != value
+        return late
+
+
+class Skeletons:
+    """Draws skeletons of a rule, which has no group. ``rejected`` are conditions of which at least one must be
+    false, in place of true ones."""
+
+    def __init__(
+        self,
+        rule: RewriteRule,
+        infer: Inference,
+        rejected: Collection[ast.Expr] = (),
+        ranks: Sequence[int] = RANKS,
+    ) -> None:
+        self._ranks = ranks
+        self.rule = rule
+        self.infer = infer
+        self.rejected = tuple(rejected)
+        self._words = words(infer.table)
+        self._choices: dict[tuple[int, ...], Sequence[Choice]] = {}
+        self._members = _members(rule, infer.table)
+        asked = [(c, True) for c in rule.conditions]
+        if rejected:
+            asked.append((_all(self.rejected), False))
+        self._asked = [(c, truth, _needs(c, self._members)) for c, truth in asked]
+
+    def draw(self, rng: random.Random) -> Skeleton | None:
+        """A random one, or None if none was found among as many as were looked at."""
+        for _ in range(TRIES):
+            search = _Search(rng, rng.random() < 0.6)
+            found = next(self._visit(0, Variant({}, {}, {}), (), search), None)
+            if found is not None:
+                return found
+        return None
+
+    def _visit(
+        self, i: int, variant: Variant, found: tuple[Bool, ...], search: _Search
+    ) -> Iterator[Skeleton]:
+        nodes = self.rule.source.nodes
+        if i == len(nodes):
+            complete = self._complete(variant, found)
+            if complete is not None:
+                yield complete
+            search.targets -= 1
+            return
+        for choice in search.order(self._options(i, variant), variant):
+            search.effort -= 1
+            if search.effort < 0 or search.targets < 0:
+                return
+            extended = extend(self.rule, nodes[i], choice, self.infer, variant)
+            if extended is None:
+                continue
+            now, needed = extended
+            asked = self._conditions(now, variant)
+            if asked is not None:
+                yield from self._visit(i + 1, now, (*found, *needed, *asked), search)
+
+    def _options(self, i: int, variant: Variant) -> Sequence[Choice]:
+        """The choices at a node, which depend on the ranks of its operands alone; found once."""
+        node = self.rule.source.nodes[i]
+        key = (i, *(len(variant.types[a].shape) for a in node.args if a in variant.types))
+        if key not in self._choices:
+            self._choices[key] = tuple(choices(node, self.infer, self._ranks, variant))
+        return self._choices[key]
+
+    def _conditions(self, variant: Variant, before: Variant) -> list[Bool] | None:
+        """What the conditions say that can be evaluated now and could not before; None if one can't be met."""
+        out: list[Bool] = []
+        for expr, truth, needs in self._asked:
+            if not _bound(needs, variant) or (before.types and _bound(needs, before)):
+                continue
+            env = self._words | variant.env
+            try:
+                found: Bool = evaluate(with_facts(expr, env), env)
+            except EvaluationError:
+                found = False
+            if not truth:
+                found = sym.negate(found)
+            if found is False:
+                return None
+            out.append(found)
+        return out
+
+    def _complete(self, variant: Variant, found: tuple[Bool, ...]) -> Skeleton | None:
+        types, env = dict(variant.types), dict(variant.env)
+        variant.guards = []
+        try:
+            type_target(self.rule, self.infer, variant, Facts())
+        except (IllTyped, EvaluationError):
+            return None
+        shapes = tuple(t.shape for t in (*types.values(), *variant.types.values()))
+        return Skeleton(types, env, (*found, *variant.guards), shapes)
+
+
+def _all(conditions: Sequence[ast.Expr]) -> ast.Expr:
+    """The conjunction of conditions."""
+    whole = conditions[0]
+    for c in conditions[1:]:
+        whole = ast.Binary("and", whole, c, span=c.span)
+    return whole
+
+
+def _needs(c: ast.Expr, members: Mapping[str, int]) -> dict[str, int]:
+    """The names of the source that an expression mentions, and how many members of each have to be there."""
+    found: dict[str, int] = {}
+
+    def visit(tree: Any) -> None:
+        if (
+            isinstance(tree, ast.Index)
+            and isinstance(tree.base, ast.Name)
+            and isinstance(tree.index, ast.Const)
+        ):
+            if tree.base.id in members:
+                found[tree.base.id] = max(found.get(tree.base.id, 0), int(tree.index.value) + 1)
+        elif isinstance(tree, ast.Name):
+            if tree.id in members:
+                found[tree.id] = max(found.get(tree.id, 0), members[tree.id])
+        else:
+            for part in children(tree):
+                visit(part)
+
+    visit(c)
+    return found
+
+
+def _bound(needs: Mapping[str, int], variant: Variant) -> bool:
+    """Whether a variant has all of these names."""
+    for name, members in needs.items():
+        value = variant.env.get(name)
+        if name not in variant.env or (isinstance(value, tuple) and len(value) < members):
+            return False
+    return True
+
+
+def _members(rule: RewriteRule, ops: OpTable) -> dict[str, int]:
+    """The names that a rule's source binds, without the member's number, and how many members each has."""
+    found = dict.fromkeys(attribute_variables(rule, ops), 0)
+    for node in rule.source.nodes:
+        for name in (*node.args, node.result):
+            base, _, index = name.partition("[")
+            found[base] = max(found.get(base, 1), int(index[:-1]) + 1 if index else 1)
+    return found
+
+
+def attribute_variables(rule: RewriteRule, ops: OpTable) -> dict[str, AttrDecl]:
+    """The names that stand for an attribute's whole value or for an element of it, with that attribute."""
+    found: dict[str, AttrDecl] = {}
+    for node in rule.source.nodes:
+        decl = ops[node.op]
+        for keyword in node.attrs:
+            a = decl.attr(keyword.name)
+            assert a is not None
+            items = keyword.value.items if isinstance(keyword.value, ast.ListExpr) else (keyword.value,)
+            for item in items if isinstance(items, tuple) else ():
+                if (
+                    isinstance(item, ast.Name)
+                    and item.id not in a.choices
+                    and not decl.preset(a.name, item.id)
+                ):
+                    found.setdefault(item.id, a)
+    return found

@@ -1,0 +1,168 @@
+"""Draws values for unknown dimensions and attributes under which conditions hold.
+
+What is to be found is small (dimensions up to 7 or so), and a solution is one of many: equations are solved for one
+unknown each, the others are drawn in a random order, and every condition is checked as soon as its last unknown has
+a value. An equation that is linear in its last unknown gives that one's value; else other values are tried.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensat_dl.datalog.facts import Facts
+from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Opaque, Sym
+from tensat_dl.verify.rules.expressions import INTEGERS, Values, Writer, holds
+
+#: The values to try for an unknown, the first first.
+Domain = Callable[[Atom], Sequence[Any]]
+
+#: How many values one search tries before it starts again in another order.
+EFFORT = 400
+
+
+@dataclass(frozen=True)
+class _Check:
+    """A condition on the unknowns ``mentioned``. ``linear``: of an equation, by unknown x, the functions a and b that
+    do not depend on x, where it says a x + b = 0."""
+
+    holds: Callable[[Values], Any]
+    mentioned: frozenset[Atom]
+    linear: Mapping[Atom, tuple[Callable[[Values], int], Callable[[Values], int]]]
+
+
+class Problem:
+    """Conditions on unknowns, prepared for drawing solutions.
+
+    ``unknowns`` are what needs a value whether or not a condition mentions it. ``shapes`` are those of tensors,
+    which have at most ``limit`` elements each. ``possible`` is False where the conditions contradict each other at
+    first sight.
+    """
+
+    def __init__(
+        self,
+        conditions: Iterable[Bool],
+        unknowns: Iterable[Sym | Opaque],
+        shapes: Iterable[tuple[Int, ...]] = (),
+        limit: int = 512,
+    ) -> None:
+        flat = [part for c in conditions for part in _conjuncts(c)]
+        facts = Facts()
+        facts.add(c for c in flat if isinstance(c, Condition))
+        self._writer = Writer(facts)
+        self._functions: dict[Sym | Opaque, Callable[[Values], Any]] = {}
+        left = dict.fromkeys(facts.simplify(c) for c in flat)
+        checks = [self._check(c) for c in left if isinstance(c, Condition)]
+        for a, x in facts.known.items():
+            if a[0] not in INTEGERS:  # a quotient or the like that must have a value
+                checks.append(self._compare(Sym((((a,), 1),)), "==", x))
+            elif a[0] == "dim":
+                checks.append(self._compare(x, ">", 0))
+        for shape in dict.fromkeys(shapes):
+            if any(isinstance(d, Sym) for d in shape):
+                checks.append(self._size(shape, limit))
+        self.possible = False not in left and all(holds(c.holds, {}) for c in checks if not c.mentioned)
+        self._checks = [c for c in checks if c.mentioned]
+        mentioned = [self._writer.unknowns(x) for x in unknowns] + [c.mentioned for c in self._checks]
+        #: What is drawn; everything else follows.
+        self.free = tuple(dict.fromkeys(a for atoms in mentioned for a in sorted(atoms, key=repr)))
+
+    def draw(self, rng: random.Random, domain: Domain, tries: int = 4) -> Values | None:
+        """Values of what is free in a solution, or None if none was found."""
+        for _ in range(tries if self.possible else 0):
+            order = list(self.free)
+            rng.shuffle(order)
+            found = self._search(order, domain)
+            if found is not None:
+                return found
+        return None
+
+    def value(self, x: Any, values: Values) -> Any:
+        """What an unknown or an expression of unknowns is in a solution."""
+        if isinstance(x, tuple):
+            return tuple(self.value(item, values) for item in x)
+        if not isinstance(x, Sym | Opaque):
+            return x
+        if x not in self._functions:
+            self._functions[x] = self._writer.function(x)
+        return self._functions[x](values)
+
+    def _search(self, order: Sequence[Atom], domain: Domain) -> Values | None:
+        position = {a: i for i, a in enumerate(order)}
+        due: list[list[_Check]] = [[] for _ in order]
+        for check in self._checks:
+            due[max(position[a] for a in check.mentioned)].append(check)
+        values: Values = {}
+        effort = EFFORT
+
+        def visit(i: int) -> bool:
+            nonlocal effort
+            if i == len(order):
+                return True
+            a = order[i]
+            for value in _candidates(a, due[i], values, domain):
+                effort -= 1
+                if effort < 0:
+                    return False
+                values[a] = value
+                if all(holds(c.holds, values) for c in due[i]) and visit(i + 1):
+                    return True
+            values.pop(a, None)
+            return False
+
+        return values if visit(0) else None
+
+    def _check(self, c: Condition) -> _Check:
+        linear = {}
+        if c.kind == "eq":
+            for a in c.args[0].atoms():
+                split = _linear_in(c.args[0], a) if a[0] in INTEGERS else None
+                if split is not None:
+                    linear[a] = (self._writer.function(split[0]), self._writer.function(split[1]))
+        return _Check(self._writer.function(c), self._writer.unknowns(c), linear)
+
+    def _size(self, shape: tuple[Int, ...], limit: int) -> _Check:
+        product = " * ".join(self._writer.text(d) for d in shape)
+        mentioned = frozenset(a for d in shape for a in self._writer.unknowns(d))
+        return _Check(self._writer.compiled(f"{product} <= {limit}"), mentioned, {})
+
+    def _compare(self, x: Int, sign: str, y: Int) -> _Check:
+        text = f"{self._writer.text(x)} {sign} {self._writer.text(y)}"
+        return _Check(self._writer.compiled(text), self._writer.unknowns(x) | self._writer.unknowns(y), {})
+
+
+def _conjuncts(c: Bool) -> tuple[Bool, ...]:
+    return c.args if isinstance(c, Condition) and c.kind == "and" else (c,)
+
+
+def _candidates(a: Atom, due: Sequence[_Check], values: Values, domain: Domain) -> Sequence[Any]:
+    """The only value that an equation leaves an unknown, or all that may be tried."""
+    for check in due:
+        if a in check.linear:
+            try:
+                slope, rest = (f(values) for f in check.linear[a])
+            except ArithmeticError:  # a division by an unknown that was drawn as zero
+                return ()
+            if slope:
+                return (-rest // slope,) if rest % slope == 0 else ()
+    return domain(a)
+
+
+def _linear_in(p: Sym, a: Atom) -> tuple[Int, Int] | None:
+    """(slope, rest) of a polynomial in one atom, if it is linear in it."""
+    slope: dict[tuple[Atom, ...], int] = {}
+    rest: dict[tuple[Atom, ...], int] = {}
+    for monomial, k in p.terms:
+        others = tuple(x for x in monomial if x != a)
+        if len(monomial) - len(others) > 1 or any(a in Sym((((x,), 1),)).mentioned for x in others):
+            return None
+        (rest if len(others) == len(monomial) else slope)[others] = k
+    return _polynomial(slope), _polynomial(rest)
+
+
+def _polynomial(terms: Mapping[tuple[Atom, ...], int]) -> Int:
+    if not terms:
+        return 0
+    return terms[()] if set(terms) == {()} else Sym(tuple(terms.items()))

@@ -1,0 +1,132 @@
+"""What is known of a rule's truth, and on what evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+Status = Literal["derived", "tested", "assumed", "refuted", "vacuous"]
+#: In floating point a rule is exact if both sides round alike, else it reassociates. Observed, not proven.
+Rounding = Literal["exact", "reassociating"]
+#: A tensor's elements, nested by dimension; of a scalar its one element.
+Elements = float | tuple["Elements", ...]
+
+
+#: A tensor whose elements take more characters than this is told by those that are not 0.
+MANY = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """Values for which a rule's two sides differ.
+
+    ``variables`` are the inputs and weights of both sides, as (name, type); ``attrs`` the attributes that the rule
+    leaves open; ``constants`` the tensors of which the rule knows the value. ``before`` and ``after`` are the two
+    sides as terms, one for each matched output. ``values`` has the elements of each variable that is not very large;
+    element ``index`` of output number ``output`` is ``left`` on the left side and ``right`` on the right side.
+    """
+
+    variables: tuple[tuple[str, str], ...]
+    attrs: tuple[tuple[str, str], ...]
+    constants: tuple[tuple[str, float], ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    values: tuple[tuple[str, Elements], ...]
+    output: int
+    index: tuple[int, ...]
+    left: float
+    right: float
+
+    def lines(self) -> list[str]:
+        """What a message says: where, the two sides, the values, and what differs."""
+        settings = [f"{name} : {t}" for name, t in self.variables]
+        settings += [f"{name} = {value}" for name, value in self.attrs]
+        settings += [f"{name} is {_number(value)} everywhere" for name, value in self.constants]
+        k = self.output
+        element = f"element [{', '.join(map(str, self.index))}]" if self.index else "the result"
+        if len(self.before) > 1:
+            element += f" of output {k}"
+        return [
+            "for " + ", ".join(settings),
+            f"left:  {self.before[k]}",
+            f"right: {self.after[k]}",
+            "with " + ", ".join(f"{name} = {shown(value)}" for name, value in self.values)
+            if self.values
+            else "whatever the inputs",
+            f"{element} is {_number(self.left)} on the left and {_number(self.right)} on the right",
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known of one rule, read in one direction.
+
+    ``instances`` is how many concrete graphs support it, and ``bounded`` how many of these with a bound: a rule that
+    is false at any of them would have passed with probability 2^log2_error at most. ``reason`` says why there is no
+    bound for the others; or what is assumed; or why a rule is vacuous. ``rules`` are those that it is derived
+    from. ``unneeded`` are conditions without which nothing failed: they are redundant, or nothing tested them.
+    """
+
+    rule: str
+    status: Status
+    instances: int = 0
+    bounded: int = 0
+    log2_error: float | None = None
+    reason: str = ""
+    rounding: Rounding | None = None
+    counterexample: Counterexample | None = None
+    unneeded: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        return self.status in ("refuted", "vacuous")
+
+    @property
+    def evidence(self) -> str:
+        """As in ``p < 2^-40, 24 instances``."""
+        count = f"{self.instances} instance{'s' if self.instances != 1 else ''}"
+        if self.status == "derived":
+            return f"from {', '.join(self.rules)}, {count}"
+        if self.status == "refuted":
+            return "see the counterexample"
+        if self.status != "tested":
+            return self.reason
+        if self.log2_error is None:
+            return count
+        bound = f"p < 2^{ceil(self.log2_error)}"
+        return (
+            f"{bound}, {count}" if self.bounded == self.instances else f"{bound} on {self.bounded} of {count}"
+        )
+
+
+def derived(rule: str, rules: Iterable[str], instances: int) -> Verdict:
+    """The verdict on a rule that follows from others, at so many assignments of shapes."""
+    return Verdict(rule, "derived", instances, rules=tuple(rules))
+
+
+def shown(value: Elements) -> str:
+    """Elements as a nested list, or of many those that are not 0."""
+    text = _nested(value)
+    if len(text) <= MANY:
+        return text
+    found = [f"{_number(x)} at [{', '.join(map(str, index))}]" for index, x in _each(value, ()) if x]
+    return f"0 but for {', '.join(found[:8])}{', ..' if len(found) > 8 else ''}" if found else "0"
+
+
+def _nested(value: Elements) -> str:
+    return f"[{', '.join(map(_nested, value))}]" if isinstance(value, tuple) else _number(value)
+
+
+def _each(value: Elements, index: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], float]]:
+    if isinstance(value, tuple):
+        for i, part in enumerate(value):
+            yield from _each(part, (*index, i))
+    else:
+        yield index, value
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == value and abs(value) < 1e15 and value == int(value) else f"{value:.9g}"

@@ -1,0 +1,64 @@
+"""What an optimized graph was made of: comments in its file, which `tensat-dl why` reads."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ops.table import OpTable
+from tensat_dl.report.tsr import graph_to_tsr
+
+_COMMAND = "made by: tensat-dl run "
+_INPUT = "input: "
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The arguments of the `run` that made a graph, the first of which is the original's file, and a digest of the
+    graph that it began with. Paths are relative to the folder of the optimized graph."""
+
+    arguments: tuple[str, ...]
+    digest: str
+
+    def comment(self) -> str:
+        """The text of the comment, two lines."""
+        return f"{_COMMAND}{shlex.join(self.arguments)}\n{_INPUT}{self.digest}"
+
+
+def read_origin(text: str) -> Origin | None:
+    """The origin in the comments of a file; None if there is none."""
+    lines = [line.removeprefix("// ") for line in text.splitlines() if line.startswith("// ")]
+    for command, given in pairwise(lines):
+        if command.startswith(_COMMAND) and given.startswith(_INPUT):
+            try:
+                return Origin(tuple(shlex.split(command.removeprefix(_COMMAND))), given.removeprefix(_INPUT))
+            except ValueError:  # a quotation mark that is not closed
+                return None
+    return None
+
+
+def digest(graph: Graph, ops: OpTable) -> str:
+    """Tells graphs apart: 16 hexadecimal digits of what is computed, whatever its file looks like."""
+    return hashlib.sha256(graph_to_tsr(graph, ops).encode()).hexdigest()[:16]
+
+
+def relative(path: str, output: str) -> str:
+    """A path as seen from the folder of an output. Standard streams have none."""
+    if path == "-" or output == "-":
+        return path
+    try:
+        return Path(os.path.relpath(path, Path(output).resolve().parent)).as_posix()
+    except ValueError:  # on another drive
+        return str(Path(path).resolve())
+
+
+def resolved(path: str, output: str) -> str:
+    """The path that `relative` gave, as seen from here."""
+    if path == "-" or output == "-" or Path(path).is_absolute():
+        return path
+    return os.path.relpath(Path(output).resolve().parent / path)

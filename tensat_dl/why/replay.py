@@ -1,0 +1,283 @@
+"""Goes the way from a graph to an optimized one again, inside of the explored e-graph, with a ledger of reasons.
+
+Rules are applied as exploration did, but only where what they build is in the e-graph; what group and multi-pattern
+rules were applied to is known. This ends as soon as the outputs of the two graphs are equal. Then the ledger tells
+which applications that took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from tensat_dl.datalog.groups import member
+from tensat_dl.explore.targets import Target
+from tensat_dl.explore.types import Applied
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.graph import Attrs, Graph
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ops.table import OpTable
+from tensat_dl.why.instances import Instances
+from tensat_dl.why.ledger import SOURCE, Ledger
+from tensat_dl.why.patterns import Match, Pattern
+from tensat_dl.why.terms import EGraphTerms
+
+#: Rounds after which a way that was not found is given up; exploration takes no more than about twenty.
+ROUNDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One application of a rule to nodes of a ledger.
+
+    ``names`` has the node of each tensor that the source names, ``source`` are the nodes that the source's operators
+    matched, ``equal`` the pairs of nodes that the match needed to be equal already. ``outputs`` pairs what was
+    matched with what it was found equal to.
+    """
+
+    rule: str
+    names: Mapping[str, int]
+    source: tuple[int, ...]
+    equal: tuple[tuple[int, int], ...]
+    target: Target
+    built: Mapping[str, int]
+    outputs: tuple[tuple[int, int], ...]
+
+
+class Replay:
+    """A ledger that grows by the rules' applications, until the outputs of two graphs are equal in it."""
+
+    def __init__(
+        self,
+        egraph: EGraph,
+        before: Graph,
+        after: Graph,
+        rules: Sequence[RewriteRule],
+        ops: OpTable,
+        history: Sequence[Applied],
+    ) -> None:
+        """``history`` is by e-classes in place of handles."""
+        self.egraph, self.before, self.after = egraph, before, after
+        terms = EGraphTerms(egraph, before, ops)
+        self.instances = Instances(ops, terms.known)
+        self.ledger = Ledger(terms.known.types)
+        self.applications: list[Application] = []
+        self.index = {
+            (egraph.op[n], egraph.attrs[n], terms.children_of(n)): terms.class_of(n)
+            for n in range(egraph.num_nodes)
+        }
+        self._patterns = {r.name: Pattern(r, ops) for r in rules if usable(r, egraph)}
+        self._singles = [p for p in self._patterns.values() if p.rule.kind == "single"]
+        self._waiting = [a for a in history if a.rule in self._patterns]
+        self._targets: dict[tuple[object, ...], Target | None] = {}
+        self._done: set[tuple[object, ...]] = set()
+        self.nodes = self._source()
+
+    def run(self) -> bool:
+        """Whether the outputs were found equal."""
+        for _ in range(ROUNDS):
+            if self.equal():
+                return True
+            changed = False
+            for pattern in self._singles:
+                for match in list(pattern.matches(self.ledger)):
+                    changed |= self._apply(pattern, match)
+            self._waiting, waiting = [], self._waiting
+            for applied in waiting:
+                again = self._again(applied)
+                if again is None:
+                    self._waiting.append(applied)
+                else:
+                    changed |= self._apply(self._patterns[applied.rule], again, len(applied.members))
+            if not changed:
+                return self.equal()
+        return False
+
+    def equal(self) -> bool:
+        """Whether each output of the second graph is there and equal to the first graph's."""
+        found: list[int | None] = []
+        for node in self.after.nodes:
+            operands = [k for j in node.inputs if (k := found[j]) is not None]
+            complete = len(operands) == len(node.inputs)
+            found.append(self.ledger.lookup(node.op, node.attrs, operands) if complete else None)
+        return all(
+            (n := found[j]) is not None and self.ledger.find(n) == self.ledger.find(self.nodes[i])
+            for (_, i), (_, j) in zip(self.before.outputs, self.after.outputs, strict=True)
+        )
+
+    # ---- nodes -------------------------------------------------------------------------------------------
+
+    def _source(self) -> list[int]:
+        """Adds the first graph."""
+        nodes: list[int] = []
+        for node in self.before.nodes:
+            operands = tuple(nodes[j] for j in node.inputs)
+            label = self.label(node.op, node.attrs, operands)
+            assert label is not None, "the e-graph has the input graph"
+            nodes.append(self.ledger.add(node.op, node.attrs, operands, label, SOURCE))
+        return nodes
+
+    def label(self, op: str, attrs: Attrs, operands: Iterable[int]) -> int | None:
+        """The e-class of an operator applied to nodes, if the e-graph has it."""
+        return self.index.get((op, attrs, tuple(self.ledger.label[k] for k in operands)))
+
+    # ---- applications ------------------------------------------------------------------------------------
+
+    def _again(self, applied: Applied) -> Match | None:
+        """The match of an application that exploration recorded, if all of it is there already."""
+        pattern = self._patterns[applied.rule]
+        labels = dict(applied.shared)
+        if not applied.members:
+            for match in self._labelled(pattern, labels, {}, {}):
+                return match
+            return None
+        first, *others = applied.members
+        for match in self._labelled(pattern, labels | dict(first), {}, {}):
+            shared = {n: c for n, c in match.tensors.items() if n not in pattern.rule.members}
+            found = [match]
+            for tensors in others:
+                more = self._labelled(pattern, labels | dict(tensors), shared, match.attrs)
+                one = next(more, None)
+                if one is None:
+                    break
+                found.append(one)
+            else:
+                return self._together(pattern.rule, found)
+        return None
+
+    def _labelled(
+        self, pattern: Pattern, labels: Mapping[str, int], fixed: Mapping[str, int], attrs: Mapping[str, Any]
+    ) -> Iterator[Match]:
+        """Matches of classes with these labels that agree with attributes of a match before."""
+        ledger = self.ledger
+
+        def fits(name: str, c: int) -> bool:
+            return name not in labels or ledger.label[c] == labels[name]
+
+        root = pattern.roots[0]
+        for c in sorted(ledger.labelled.get(labels[root], ())):
+            for match in pattern.matches(ledger, {**fixed, root: c}, fits):
+                if all(match.attrs[a] == v for a, v in attrs.items() if a in match.attrs):
+                    yield match
+
+    def _together(self, rule: RewriteRule, matches: Sequence[Match]) -> Match:
+        """The match of a group, from those of its members."""
+
+        def named(k: int, of: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+            for n, c in of.items():
+                yield (member(n, k) if n in rule.members else n), c
+
+        tensors = dict(chain.from_iterable(named(k, m.tensors) for k, m in enumerate(matches)))
+        nodes = dict(chain.from_iterable(named(k, m.nodes) for k, m in enumerate(matches)))
+        return Match(tensors, matches[0].attrs, nodes)
+
+    def _apply(self, pattern: Pattern, match: Match, members: int = 0) -> bool:
+        """Applies a rule to a match, unless it was before or the e-graph lacks what it builds; whether that changed
+        anything."""
+        ledger, rule = self.ledger, pattern.rule
+        find = ledger.find
+        key = (rule.name, *(find(c) for c in match.tensors.values()), *match.nodes.values())
+        if key in self._done:
+            return False
+        self._done.add(key)
+        target = self._target(rule, match, members)
+        if target is None:
+            return False
+        one = self.instances.rule(rule, members)
+        names, equal = self._terms(one, match)
+        number = len(self.applications)
+        built: dict[str, int] = {}
+        size = len(ledger.op)
+        for o in target.operators:
+            operands = tuple(built[a] if a in built else names[a] for a in o.args)
+            label = self.label(o.op, o.attrs, operands)
+            assert label is not None
+            built[o.result] = ledger.add(o.op, o.attrs, operands, label, number)
+        outputs = tuple((names[s], built[t] if t in built else names[t]) for s, t in target.outputs)
+        changed = [ledger.union(s, t, number) for s, t in outputs]
+        self.applications.append(
+            Application(rule.name, names, tuple(match.nodes.values()), equal, target, built, outputs)
+        )
+        return any(changed) or len(ledger.op) > size
+
+    def _target(self, rule: RewriteRule, match: Match, members: int) -> Target | None:
+        """The rule's target for this match if all of it is in the e-graph, in the right e-classes."""
+        labels = {n: self.ledger.label[c] for n, c in match.tensors.items()}
+        key = (rule.name, *labels.values(), repr(sorted(match.attrs.items())))
+        if key not in self._targets:
+            target = self.instances.target(rule, labels, match.attrs, members)
+            self._targets[key] = target if target is not None and self._explored(target) else None
+        return self._targets[key]
+
+    def _explored(self, target: Target) -> bool:
+        labels = dict(target.names)
+        for o in target.operators:
+            found = self.index.get((o.op, o.attrs, tuple(labels[a] for a in o.args)))
+            if found is None:
+                return False
+            labels[o.result] = found
+        return all(labels[s] == labels[t] for s, t in target.outputs)
+
+    def _terms(self, rule: RewriteRule, match: Match) -> tuple[dict[str, int], tuple[tuple[int, int], ...]]:
+        """A node for each name of a match, and what had to be equal for it."""
+        names = dict(match.nodes)
+        equal: list[tuple[int, int]] = []
+        for node in rule.source.nodes:
+            for a, k in zip(node.args, self.ledger.operands[match.nodes[node.result]], strict=True):
+                if names.setdefault(a, k) != k:
+                    equal.append((names[a], k))
+        return names, tuple(equal)
+
+    # ---- what was needed ---------------------------------------------------------------------------------
+
+    def needed(
+        self, ledger: Ledger, before: Sequence[int], applications: Sequence[Application]
+    ) -> list[int] | None:
+        """The applications, by number, that make the outputs equal in a ledger, with those that these needed, in
+        order; None if the outputs are not equal. ``before`` are the first graph's nodes."""
+        after: list[int] = []
+        for node in self.after.nodes:
+            operands = tuple(after[j] for j in node.inputs)
+            if ledger.lookup(node.op, node.attrs, operands) is None:
+                return None
+            label = self.index[node.op, node.attrs, tuple(ledger.label[k] for k in operands)]
+            after.append(ledger.add(node.op, node.attrs, operands, label, SOURCE))
+        pairs = [
+            (before[i], after[j])
+            for (_, i), (_, j) in zip(self.before.outputs, self.after.outputs, strict=True)
+        ]
+        if any(ledger.find(a) != ledger.find(b) for a, b in pairs):
+            return None
+        found: set[int] = set()
+        seen: set[int] = set()
+        waiting = ledger.reasons(pairs)
+        while waiting:
+            k = waiting.pop()
+            if k not in found:
+                found.add(k)
+                waiting |= ledger.reasons(applications[k].equal) - found
+                waiting |= _makers(ledger, applications[k].names.values(), seen) - found
+        return sorted(found)
+
+
+def _makers(ledger: Ledger, nodes: Iterable[int], seen: set[int]) -> set[int]:
+    """The applications that made these nodes and their operands; nodes are looked at once."""
+    found: set[int] = set()
+    stack = list(nodes)
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        if ledger.maker[n] != SOURCE:
+            found.add(ledger.maker[n])
+        stack += ledger.operands[n]
+    return found
+
+
+def usable(rule: RewriteRule, egraph: EGraph) -> bool:
+    """Whether the e-graph has the operators of a rule's source."""
+    present = set(egraph.op)
+    return all(n.op in present for n in rule.source.nodes)

@@ -1,0 +1,97 @@
+"""Leaves out applications that a chain does not need.
+
+The first way that was found is seldom the shortest: equal nodes were joined in whatever order rules came by. So whole
+rules are left out in turn, and then single applications; where the outputs are equal nevertheless, they stay out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tensat_dl.why.ledger import SOURCE, Ledger
+from tensat_dl.why.replay import Application, Replay
+
+#: Applications that are tried at most: each try goes through all of those that are left.
+MAX_TRIES = 2_000
+
+
+def shortened(replay: Replay) -> list[Application]:
+    """Applications that are enough to make the outputs equal, in order; none can be left out alone.
+
+    Of two ways that with the fewest applications and rules together.
+    """
+    few_rules = list(replay.applications)
+    for rule in [name for name, _ in Counter(a.rule for a in few_rules).most_common()]:
+        without = [a for a in few_rules if a.rule != rule]
+        if _enough(replay, without) is not None:
+            few_rules = without
+    ways = [_fewer(replay, start) for start in (few_rules, replay.applications)]
+    return min(ways, key=lambda way: len(way) + len({a.rule for a in way}))
+
+
+def _fewer(replay: Replay, applications: Sequence[Application]) -> list[Application]:
+    """Those that are needed, without those that can be left out one by one, the last first."""
+    enough = _enough(replay, applications)
+    assert enough is not None, "the applications are enough"
+    for a in reversed(enough[-MAX_TRIES:]):
+        if a in enough:
+            enough = _enough(replay, [b for b in enough if b is not a]) or enough
+    return enough
+
+
+class Rerun:
+    """A ledger in which some of another's applications are repeated. ``of`` has the new numbers of nodes."""
+
+    def __init__(self, replay: Replay) -> None:
+        self.old = replay.ledger
+        self.ledger = Ledger(replay.instances.known.types)
+        self.of: dict[int, int] = {}
+        for n in replay.nodes:
+            self._copy(n, SOURCE)
+
+    def _copy(self, n: int, maker: int) -> int:
+        """Adds a node whose operands are there."""
+        if n not in self.of:
+            old = self.old
+            operands = tuple(self.of[k] for k in old.operands[n])
+            self.of[n] = self.ledger.add(old.op[n], old.attrs[n], operands, old.label[n], maker)
+        return self.of[n]
+
+    def applies(self, a: Application) -> bool:
+        """Whether all that an application needs is there."""
+        find, of = self.ledger.find, self.of
+        return all(n in of for n in a.names.values()) and all(find(of[x]) == find(of[y]) for x, y in a.equal)
+
+    def translated(self, a: Application) -> Application:
+        """The application in this ledger, what it builds not yet included."""
+        of = self.of
+        return replace(
+            a,
+            names={name: of[n] for name, n in a.names.items()},
+            source=tuple(of[n] for n in a.source),
+            equal=tuple((of[x], of[y]) for x, y in a.equal),
+        )
+
+    def apply(self, a: Application, number: int) -> Application:
+        """Applies what `applies`; the application in this ledger."""
+        here = self.translated(a)
+        built = {name: self._copy(n, number) for name, n in a.built.items()}
+        outputs = tuple((self.of[s], self.of[t]) for s, t in a.outputs)
+        for s, t in outputs:
+            self.ledger.union(s, t, number)
+        return replace(here, built=built, outputs=outputs)
+
+
+def _enough(replay: Replay, applications: Sequence[Application]) -> list[Application] | None:
+    """Those of the applications that are needed if there are no others; None if the outputs are not equal then."""
+    again = Rerun(replay)
+    done: list[Application] = []
+    mine: list[Application] = []
+    for a in applications:
+        if again.applies(a):
+            mine.append(again.apply(a, len(done)))
+            done.append(a)
+    found = replay.needed(again.ledger, [again.of[n] for n in replay.nodes], mine)
+    return None if found is None else [done[k] for k in found]

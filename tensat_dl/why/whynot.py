@@ -1,0 +1,144 @@
+"""`why_not`: what keeps a rule from firing on a graph, or where it fires."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tensat_dl.cost import CostModel
+from tensat_dl.explore.explore import exploring
+from tensat_dl.explore.types import Limits
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.report.progress import Progress
+from tensat_dl.result import Stop
+from tensat_dl.why.members import FoundMembers, look_for_members
+from tensat_dl.why.nearest import Failed, Found, look
+from tensat_dl.why.patterns import Pattern
+from tensat_dl.why.terms import EGraphTerms, GraphTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """What the rule did among the others. ``first`` is the first iteration in which it was applied, 0 for none.
+
+    ``at`` names, of one match, the tensors that the rule replaces, and ``built_by`` the rules that built what it
+    matched; tensors that only rules made have no name. ``failed`` is a match in the e-graph whose conditions fail,
+    with the names of its e-classes in ``names``. ``passed_over`` says that the rule matches in the e-graph, but was
+    not applied.
+    """
+
+    matches: int
+    applied: int
+    first: int
+    iterations: int
+    nodes: int
+    stop: Stop
+    notes: tuple[str, ...]
+    at: tuple[str, ...]
+    built_by: tuple[str, ...]
+    failed: Failed | None
+    passed_over: bool
+    names: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found in the graph itself, and, unless the rule applies there, in what all rules make of it."""
+
+    rule: RewriteRule
+    found: Found | FoundMembers
+    explored: Explored | None
+
+    @property
+    def fires(self) -> bool:
+        """Whether the rule applies to the graph itself."""
+        return bool(self.found.fires if isinstance(self.found, Found) else self.found.groups)
+
+
+def why_not(
+    rule: RewriteRule,
+    graph: Graph,
+    names: Sequence[str],
+    rules: Sequence[RewriteRule],
+    model: CostModel,
+    limits: Limits,
+    progress: Progress,
+) -> Answer:
+    """Looks for a rule in a graph and, with the other rules, in its e-graph. ``names`` are those of the nodes."""
+    terms = GraphTerms(graph, model.table)
+    pattern = Pattern(rule, model.table)
+    found: Found | FoundMembers
+    if rule.index is None:
+        found = look(pattern, terms, terms.known)
+    else:
+        found = look_for_members(pattern, terms, terms.known, graph)
+    answer = Answer(rule, found, None)
+    if answer.fires:
+        return answer
+    return Answer(rule, found, _explored(pattern, graph, names, rules, model, limits, progress))
+
+
+def _explored(
+    pattern: Pattern,
+    graph: Graph,
+    names: Sequence[str],
+    rules: Sequence[RewriteRule],
+    model: CostModel,
+    limits: Limits,
+    progress: Progress,
+) -> Explored:
+    rule = pattern.rule
+    progress.phase("explore")
+    with exploring(graph, model.table, rules, limits, progress.exploring, model.estimate) as worker:
+        exploration = worker.run()
+        history = [a for a in worker.history() if a.rule == rule.name] if rule.kind != "single" else []
+    stats = [
+        (k, s) for k, it in enumerate(exploration.iterations, 1) for s in it.rules if s.rule == rule.name
+    ]
+    egraph = exploration.egraph
+    terms = EGraphTerms(egraph, graph, model.table)
+    called = {
+        int(egraph.node_class[n]): name
+        for n, name in zip(egraph.source.tolist(), names, strict=True)
+        if n >= 0
+    }
+    at: tuple[int, ...] = ()
+    matched: tuple[int, ...] = ()
+    failed = None
+    applied = sum(s.applied for _, s in stats)
+    passed_over = False
+    if history:
+        number = {h: c for c, h in enumerate(exploration.handles)}
+        tensors = [*history[0].shared, *(t for m in history[0].members for t in m)]
+        at = tuple(number[h] for n, h in tensors if n in rule.source.outputs and h in number)
+    elif rule.index is None:
+        progress.phase("match")
+        inside = look(pattern, terms, terms.known, nearly=False)
+        failed = inside.failed[0] if inside.failed else None
+        passed_over = bool(inside.fires) and not applied
+        if inside.fires and applied:
+            match = inside.fires[0]
+            at = tuple(match.tensors[o] for o in rule.source.outputs)
+            matched = tuple(match.nodes.values())
+    return Explored(
+        sum(s.matches for _, s in stats),
+        applied,
+        next((k for k, s in stats if s.applied), 0),
+        len(exploration.iterations),
+        egraph.num_nodes,
+        exploration.stop,
+        (
+            *dict.fromkeys(s.note for _, s in stats if s.note),
+            *(
+                n
+                for n in exploration.notes
+                if n.startswith(f"rule {rule.name} ") or f"rule {rule.name}:" in n
+            ),
+        ),
+        tuple(called[c] for c in at if c in called),
+        tuple(dict.fromkeys(egraph.origin[n] for n in matched if egraph.origin[n])),
+        failed,
+        passed_over,
+        called,
+    )

@@ -1,0 +1,164 @@
+"""``tensat-dl check``: verdicts, messages, exit codes, the JSON report, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Done, invoke, start
+
+TRUE = "rule twice { relu(relu(x)) => relu(x) }\n"
+FALSE = "/// Not for negative numbers.\nrule relu-add {\n  relu(ewadd(x, y)) => ewadd(relu(x), relu(y))\n}\n"
+TURNED = "rule one-way { tanh(relu(x)) <=> tanh(x) where rank(x) == 0 }\n"
+EMPTY = "rule never {\n  relu(relu(x))\n  where rank(x) == 1, dim(x, 0) > 3, dim(x, 0) < 3\n  => relu(x)\n}\n"
+
+
+def write(folder: Path, text: str, name: str = "r.tsr") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def checked(folder: Path, text: str, *options: object) -> Done:
+    return invoke("check", write(folder, text), *options)
+
+
+def test_a_true_rule(tmp_path: Path) -> None:
+    done = checked(tmp_path, TRUE)
+    assert (done.code, done.err) == (0, "")
+    row, note, summary = done.out.splitlines()
+    assert row.split() == ["twice", "tested", "36", "instances", "exact"]
+    assert note.strip().startswith("no bound: ")
+    assert summary == f"{tmp_path / 'r.tsr'}: 0 graphs, 1 rule, 0 tests: ok"
+
+
+def test_a_false_rule(tmp_path: Path) -> None:
+    done = checked(tmp_path, FALSE)
+    path = tmp_path / "r.tsr"
+    assert done.code == 1
+    assert done.out == f"  relu-add  refuted\n{path}: 0 graphs, 1 rule, 0 tests: 1 refuted\n"
+    assert done.err == (
+        f"{path}:2:6: error: rule `relu-add` is false\n"
+        "  2 | rule relu-add {\n"
+        "    |      ^^^^^^^^\n"
+        "  = note: for x : f32[], y : f32[]\n"
+        "  = note: left:  relu(ewadd(x, y))\n"
+        "  = note: right: ewadd(relu(x), relu(y))\n"
+        "  = note: with x = 1, y = -1\n"
+        "  = note: the result is 0 on the left and 1 on the right\n"
+    )
+
+
+def test_the_other_direction(tmp_path: Path) -> None:
+    done = checked(tmp_path, TURNED)
+    assert done.code == 1
+    assert "one-way       refuted" in done.out
+    assert "r.tsr:1:6: error: rule `one-way`, read from right to left, is false" in done.err
+
+
+def test_a_rule_that_never_applies(tmp_path: Path) -> None:
+    done = checked(tmp_path, EMPTY)
+    assert done.code == 1
+    assert done.out.endswith(": 1 vacuous\n")
+    assert "r.tsr:1:6: error: rule `never` never applies" in done.err
+    assert "there are some without `dim(x, 0) > 3` or without `dim(x, 0) < 3`" in done.err
+
+
+def test_a_rule_whose_condition_no_rank_meets(tmp_path: Path) -> None:
+    done = checked(tmp_path, "rule high { relu(x) where rank(x) > 7 => x }\n")
+    assert done.code == 1
+    assert "rule `high` never applies" in done.err
+    assert "there are some without `rank(x) > 7`" in done.err
+
+
+def test_a_rule_that_never_type_checks_is_an_error(tmp_path: Path) -> None:
+    done = checked(tmp_path, "rule r { relu(x) => reduce_sum(x; axis = 7) }\n")
+    assert done.code == 2
+    assert "never type-checks" in done.err
+    assert done.out == ""
+
+
+def test_what_is_assumed_is_no_failure(tmp_path: Path) -> None:
+    law = "opaque op secret(x: tensor) { shape shape(x) }\nrule law { secret(secret(x)) => secret(x) }\n"
+    done = checked(tmp_path, law)
+    assert done.code == 0
+    assert "law  assumed" in done.out
+    assert "`secret`" in done.out
+
+
+def test_a_condition_that_is_not_needed(tmp_path: Path) -> None:
+    done = checked(tmp_path, "rule r { relu(relu(x)) where rank(x) == 2 => relu(x) }\n")
+    assert done.code == 0
+    assert "condition `rank(x) == 2`: the rule is true without it" in done.out
+
+
+def test_imported_rules_are_not_checked(tmp_path: Path) -> None:
+    write(tmp_path, FALSE, "other.tsr")
+    assert checked(tmp_path, 'import "./other.tsr"\n' + TRUE).code == 0
+    assert invoke("check", tmp_path / "other.tsr", "-q").code == 1
+
+
+def test_quiet(tmp_path: Path) -> None:
+    assert checked(tmp_path, TRUE, "-q") == Done(0, "", "")
+    done = checked(tmp_path, FALSE, "-q")
+    assert (done.code, done.out) == (1, "")
+    assert "is false" in done.err
+
+
+def test_json(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    done = invoke("check", write(tmp_path, TRUE), write(tmp_path, FALSE, "f.tsr"), "--json", report)
+    assert done.code == 1
+    good, bad = json.loads(report.read_text())["files"]
+    (rule,) = good["rules"]
+    assert (rule["rule"], rule["status"], rule["evidence"]) == ("twice", "tested", "36 instances")
+    (rule,) = bad["rules"]
+    assert rule["status"] == "refuted"
+    found = rule["counterexample"]
+    assert found["values"] == [["x", 1.0], ["y", -1.0]]
+    assert (found["left"], found["right"]) == (0.0, 1.0)
+    assert len(bad["failures"]) == 1
+    assert bad["tests"] == {"run": 0, "failed": 0}
+
+
+def test_json_on_standard_output(tmp_path: Path) -> None:
+    done = checked(tmp_path, TRUE, "--json", "-")
+    assert json.loads(done.out)["files"][0]["errors"] == []
+
+
+def test_the_report_does_not_overwrite_an_input(tmp_path: Path) -> None:
+    path = write(tmp_path, TRUE)
+    done = invoke("check", path, "--json", path)
+    assert done.code == 2
+    assert path.read_text() == TRUE
+
+
+def test_a_file_with_errors_has_no_verdicts(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    done = checked(tmp_path, "rule r { relu(x) => }\n", "--json", report)
+    assert done.code == 2
+    (file,) = json.loads(report.read_text())["files"]
+    assert file["rules"] == []
+    assert len(file["errors"]) == 1
+
+
+@pytest.mark.parametrize("rules", [23, 80])
+def test_an_interrupt(rules: int, tmp_path: Path) -> None:
+    """With one process and with several: 130, one word, and what is known by then is kept."""
+    body = "conv2d(conv2d(x, w; stride = s, pads = p), v) => conv2d(conv2d(x, w; stride = s, pads = p), v)"
+    text = "".join(f"rule r{i} {{ {body} }}\n" for i in range(rules))
+    with start("check", write(tmp_path, text), env={"XDG_CACHE_HOME": str(tmp_path)}) as process:
+        kept = tmp_path / "tensat-dl" / "verdicts"
+        while process.poll() is None and not any(kept.glob("*.json")):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in err
+    assert out == ""
+    assert 0 < len(list(kept.glob("*.json"))) < rules

@@ -1,0 +1,134 @@
+"""``tensat-dl prove``: which rules follow from a pack."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tensat_dl.verify.prove import prove
+
+from .running import ROOT, invoke
+
+RULES = """\
+rule three { relu(relu(relu(x))) => relu(x) }
+rule product { relu(matmul(x, matmul(y, z))) => matmul(matmul(x, y), z; act = relu) }
+"""
+UNKNOWN = "rule unknown { relu(matmul(x, y)) => matmul(relu(x), y) }\n"
+PUBLISHED = ROOT.parent / "shared" / "data" / "tensat"
+
+
+@pytest.fixture
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "rules.tsr"
+    path.write_text(RULES)
+    return path
+
+
+def test_derived(rules: Path) -> None:
+    done = invoke("prove", "rules.tsr", "--from", "activation", "--from", "matmul", "--assignments", 3)
+    lines = done.out.splitlines()
+    assert done.code == 0
+    assert lines[:2] == [
+        "  three    derived      3 assignments, from relu-relu",
+        "  product  derived      3 assignments, from matmul-assoc, matmul-relu",
+    ]
+    assert lines[2].startswith("rules.tsr: 2 of 2 rules derived from activation, matmul in ")
+    assert done.err == ""
+
+
+def test_not_derived(rules: Path) -> None:
+    """Exit code 1, and the first assignment at which it is not."""
+    rules.write_text(RULES + UNKNOWN)
+    done = invoke("prove", "rules.tsr", "--from", "activation", "--assignments", 2, "--json", "out.json")
+    assert done.code == 1
+    assert "  unknown  not derived  0 of 2 assignments; the axioms say no more\n" in done.out
+    assert "\n      left:  relu(matmul(x, y))\n      right: matmul(relu(x), y)\n" in done.out
+    report = json.loads(Path("out.json").read_text())
+    assert report["derived"] == 1
+    assert [r["status"] for r in report["rules"]] == ["derived", "not derived", "not derived"]
+    assert report["rules"][0] == {
+        "rule": "three",
+        "status": "derived",
+        "assignments": 2,
+        "equal": 2,
+        "axioms": ["relu-relu"],
+        "stop": None,
+        "missed": None,
+    }
+    assert report["rules"][2]["stop"] == "saturated"
+    assert report["rules"][2]["missed"].startswith("not for x : ")
+
+
+def test_from_a_file(rules: Path) -> None:
+    """Its imports are axioms too; those of the rules to be proved are not."""
+    Path("axioms.tsr").write_text('import "activation"\n')
+    rules.write_text('import "matmul"\n' + RULES)
+    done = invoke("prove", "rules.tsr", "--from", "./axioms.tsr", "--assignments", 1)
+    assert done.code == 1
+    assert "three    derived " in done.out
+    assert "product  not derived" in done.out
+
+
+def test_json_on_standard_output(rules: Path) -> None:
+    done = invoke("prove", "rules.tsr", "--from", "activation", "--assignments", 1, "--json", "-")
+    assert [r["rule"] for r in json.loads(done.out)["rules"]] == ["three", "product"]
+    assert "1 of 2 rules derived" in done.err
+
+
+def test_quiet(rules: Path) -> None:
+    done = invoke("prove", "rules.tsr", "--from", "activation", "--assignments", 1, "-q")
+    assert (done.code, done.out, done.err) == (1, "", "")
+
+
+def test_interrupted(rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known is printed and written."""
+    found = prove.find_equal
+    calls = []
+
+    def interrupted(*args: object) -> object:
+        calls.append(1)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return found(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(prove, "find_equal", interrupted)
+    done = invoke("prove", "rules.tsr", "--from", "activation", "--assignments", 1, "--json", "out.json")
+    assert done.code == 130
+    assert done.out.rstrip().endswith("interrupted")
+    assert json.loads(Path("out.json").read_text())["derived"] == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("rules.tsr",), "Missing option '--from'"),
+        (("rules.tsr", "--from", "activatoin"), "did you mean `activation`?"),
+        (("rules.tsr", "--from", "./nothing.tsr"), "no such file"),
+        (("nothing.tsr", "--from", "taso"), "nothing.tsr: error: no such file"),
+        (("bad.tsr", "--from", "taso"), "unknown operator `reluu`"),
+        (("graph.tsr", "--from", "taso"), "graph.tsr: error: the file has no rules of its own"),
+        (("rules.tsr", "--from", "taso", "--assignments", "0"), "'--assignments'"),
+        (("rules.tsr", "--from", "taso", "--json", "rules.tsr"), "is an input"),
+        (("rules.tsr", "--from", "taso", "--json", "no/such/file"), "no such folder"),
+    ],
+)
+def test_bad_input(args: tuple[str, ...], message: str, rules: Path) -> None:
+    Path("bad.tsr").write_text("rule bad { reluu(x) => x }\n")
+    Path("graph.tsr").write_text('import "taso"\ngraph g {\n  input x : f32[2]\n  output relu(x)\n}\n')
+    done = invoke("prove", *args)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert rules.read_text() == RULES
+
+
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published rules are not at hand")
+def test_published_pairs(tmp_path: Path) -> None:
+    """The pack proves the true ones, and does not prove those that are false for grouped convolutions."""
+    out, report = tmp_path / "multi.tsr", tmp_path / "report.json"
+    assert invoke("import", "--multi", PUBLISHED / "converted_multi.txt", "-o", out).code == 0
+    assert invoke("prove", out, "--from", "taso", "--json", report).code == 1
+    missing = [r["rule"] for r in json.loads(report.read_text())["rules"] if r["status"] != "derived"]
+    assert missing == ["converted-multi-23", "converted-multi-25"]

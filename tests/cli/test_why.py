@@ -1,0 +1,270 @@
+"""``why`` and ``why-not`` from the command line: what they say, and what they refuse."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from .running import EXAMPLES, Done, invoke
+from .test_options import refused
+
+SHARED = EXAMPLES / "tiny_share_input.tsr"
+FUSE = """import "activation"
+graph g {
+  input x : f32[32, 512]
+  weight w : f32[512, 512]
+  output relu(x @ w)
+}
+"""
+
+
+def made(folder: Path, text: str = FUSE, *options: object) -> Path:
+    """The optimized graph of a text."""
+    (folder / "g.tsr").write_text(text)
+    done = invoke("run", folder / "g.tsr", "-q", "-o", folder / "out.tsr", *options)
+    assert done == Done(0, "", "")
+    return folder / "out.tsr"
+
+
+def test_why(tmp_path: Path) -> None:
+    done = invoke("why", made(tmp_path))
+    assert done.err == ""
+    assert done == Done(
+        0,
+        dedent(
+            """\
+            g
+                  1  matmul-relu   0.004391 ms -> 0.002352 ms
+                     relu(x y) computed in one step.
+                     out0: 32×512
+            0.004391 ms -> 0.002352 ms, estimated for h100
+            1 step, replayed and evaluated: equal
+            """
+        ),
+        "",
+    )
+
+
+def test_the_page_has_every_step(tmp_path: Path) -> None:
+    page = tmp_path / "why.html"
+    assert invoke("why", made(tmp_path, FUSE), "-q", "--html", page) == Done(0, "", "")
+    text = page.read_text()
+    HTMLParser().feed(text)
+    assert "matmul-relu" in text
+    assert text.count("<svg") == 2
+    assert "1 step, replayed and evaluated: equal" in text
+
+
+def test_what_was_made_of_what_is_a_comment_that_keeps_the_format(tmp_path: Path) -> None:
+    out = made(tmp_path, FUSE, "--k-multi", "unlimited", "--max-iters", 7, "--rules", "groups")
+    first, second = out.read_text().splitlines()[:2]
+    assert first == "// made by: tensat-dl run g.tsr --rules groups --k-multi unlimited --max-iters 7"
+    assert second.startswith("// input: ")
+    assert invoke("fmt", "--check", out).code == 0
+    assert invoke("check", out).code == 0
+    assert invoke("why", out).code == 0
+
+
+def test_paths_are_seen_from_the_output(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "in" / "g.tsr").write_text(FUSE.replace('import "activation"', ""))
+    (tmp_path / "in" / "my rules.tsr").write_text('import "activation"\n')
+    out = tmp_path / "out" / "o.tsr"
+    options = ("--rules", tmp_path / "in" / "my rules.tsr", "-q", "-o", out)
+    assert invoke("run", tmp_path / "in" / "g.tsr", *options).code == 0
+    assert "run ../in/g.tsr --rules '../in/my rules.tsr'" in out.read_text()
+    assert "matmul-relu" in invoke("why", out).out
+
+
+def test_an_original_that_has_moved_or_changed(tmp_path: Path) -> None:
+    out = made(tmp_path)
+    moved = tmp_path / "moved.tsr"
+    (tmp_path / "g.tsr").rename(moved)
+    refused(invoke("why", out), "the original,", "is not there", "--from FILE")
+    assert "matmul-relu" in invoke("why", out, "--from", moved).out
+    moved.write_text("// another comment\n" + FUSE.replace("  weight", "    weight"))
+    assert invoke("why", out, "--from", moved).err == ""
+    moved.write_text(FUSE.replace("32", "64"))
+    done = invoke("why", out, "--from", moved)
+    assert done.code == 3
+    assert "its graph has changed since" in done.err
+    moved.write_text(FUSE.replace("output relu(x @ w)", "output relu(relu(x @ w))"))
+    done = invoke("why", out, "--from", moved)
+    assert done.code == 0
+    assert "has changed since" in done.err
+    assert "relu-relu" in done.out
+
+
+def test_a_result_that_was_edited(tmp_path: Path) -> None:
+    out = made(tmp_path)
+    out.write_text(out.read_text().replace("act = relu", "act = tanh"))
+    done = invoke("why", out)
+    assert done.code == 3
+    assert "did not lead to its matmul" in done.err
+
+
+def test_a_graph_that_nothing_is_known_of(tmp_path: Path) -> None:
+    refused(invoke("why", SHARED), "no comment says what this graph was made of")
+    refused(invoke("why", tmp_path / "none.tsr"), "none.tsr")
+    out = made(tmp_path)
+    text = out.read_text()
+    for damage in ("run g.tsr --k-multi x", "run 'g.tsr", "run", "run g.tsr --unknown"):
+        out.write_text(text.replace("run g.tsr", damage))
+        refused(invoke("why", out), "this graph was made of")
+
+
+def test_standard_input_has_to_be_named(tmp_path: Path) -> None:
+    out = tmp_path / "out.tsr"
+    assert invoke("run", "-", "-q", "-o", out, stdin=FUSE).code == 0
+    refused(invoke("why", out), "made of standard input", "--from FILE")
+    (tmp_path / "g.tsr").write_text(FUSE)
+    assert "matmul-relu" in invoke("why", out, "--from", tmp_path / "g.tsr").out
+
+
+def test_a_graph_that_was_not_made_cheaper(tmp_path: Path) -> None:
+    out = made(tmp_path, "graph g {\n  input x : f32[4]\n  output tanh(x)\n}\n")
+    assert "The graph is the original" in invoke("why", out).out
+
+
+def test_a_false_rule_is_named(tmp_path: Path) -> None:
+    text = FUSE.replace("graph", "rule drop { relu(x) => x }\ngraph", 1)
+    done = invoke("why", made(tmp_path, text, "--no-verify"))
+    assert done.code == 1
+    assert "error: rule drop is false" in done.err
+    assert "DIFFERENT" in done.out
+
+
+# ---- why-not ---------------------------------------------------------------------------------------------
+
+RULES = """
+/// A rule with conditions.
+rule halves {
+  left = matmul(x, a; act = f)
+  right = matmul(x, b; act = f)
+  where dim(a, 1) == dim(b, 1), weight(a)
+  =>
+  y = matmul(x, concat(a, b; axis = 1); act = f)
+  (left, right) = split(y; axis = 1, sizes = [dim(a, 1), dim(b, 1)])
+}
+rule once { relu(relu(x)) => relu(x) }
+rule plain { relu(matmul(x, y)) => matmul(x, y; act = relu) }
+rule six { x * c where value(c) == 6.0 => x + x }
+rule square { matmul(transpose(x; perm = [1, 0]), x) => matmul(x, x) }
+rule all {
+  each i: y[i] = matmul(x, w[i]; act = f)
+  =>
+  m = matmul(x, concat(w[..]; axis = 1); act = f)
+  y[..] = split(m; axis = 1, sizes = [dim(w[i], 1) for i in 0..len(w)])
+}
+"""
+
+
+def asked(folder: Path, rule: str, body: str, *options: object) -> str:
+    path = folder / "g.tsr"
+    path.write_text(RULES + "graph g {\n  input x : f32[4, 8]\n" + body + "\n}\n")
+    done = invoke("why-not", rule, path, *options)
+    assert (done.code, done.err) == (0, "")
+    return done.out
+
+
+@pytest.mark.parametrize(
+    ("rule", "body", "said"),
+    [
+        ("plain", "weight w : f32[8, 2]\n output relu(x @ w)", "fires on the graph itself, at 1 place"),
+        ("plain", "output tanh(x)", "there is no matmul and no relu in the graph"),
+        (
+            "plain",
+            "weight w : f32[8, 2]\n t = x @ w\n output tanh(t)",
+            "there is no relu in the graph\n  nearest is `matmul(x, y)` at t",
+        ),
+        (
+            "plain",
+            "weight w : f32[8, 2]\n t = matmul(x, w; act = tanh)\n output relu(t)",
+            "nearest is `relu(matmul(x, y))` at out0 (f32[4, 2])\n"
+            "  but at t: act is tanh, and the pattern has none",
+        ),
+        ("plain", "t = tanh(x)\n output relu(t)", "`t` is a tanh, and the pattern has a matmul"),
+        (
+            "plain",
+            "weight w : f32[8, 2]\n weight b : f32[2]\n output relu(matmul(x, w, b))",
+            "it has 3 operands, and the pattern 2 operands",
+        ),
+        (
+            "halves",
+            "weight a : f32[8, 2]\n weight b : f32[8, 3]\n output x @ a, x @ b",
+            "fails `dim(a, 1) == dim(b, 1)`: 2 != 3",
+        ),
+        (
+            "halves",
+            "input a : f32[8, 2]\n input b : f32[8, 2]\n output x @ a, x @ b",
+            "fails `weight(a)`: a is computed from an input",
+        ),
+        (
+            "halves",
+            "input z : f32[4, 8]\n weight a : f32[8, 2]\n weight b : f32[8, 2]\n output x @ a, z @ b",
+            "`x` is `x` in one place and `z` in another",
+        ),
+        ("six", "weight c : f32[] = 5.0\n output x * c", "fails `value(c) == 6.0`: 5.0 != 6.0"),
+        ("six", "weight c : f32[]\n output x * c", "c is no constant with one value"),
+        (
+            "square",
+            "output matmul(transpose(x; perm = [1, 0]), x)",
+            "fails the target's `matmul(x, x)`: matmul requires that the inner dimensions agree",
+        ),
+        (
+            "all",
+            "input z : f32[4, 8]\n weight a : f32[8, 2]\n output x @ a, z @ a",
+            "but `x` is `x` for the first and `z` for the second",
+        ),
+        (
+            "all",
+            "weight a : f32[8, 8]\n output x @ a, matmul(x, a; act = relu)",
+            "but `f` is none for the first and relu for the second",
+        ),
+        ("all", "weight a : f32[8, 8]\n output x @ a", "there is one member only"),
+        ("all", "output tanh(x)", "there is no matmul in the graph"),
+    ],
+)
+def test_what_fails(tmp_path: Path, rule: str, body: str, said: str) -> None:
+    assert said in asked(tmp_path, rule, body)
+
+
+def test_members_that_need_one_another(tmp_path: Path) -> None:
+    body = "y = transpose(x; perm = [1, 0])\n z = y @ x\n output y @ (x @ z)"
+    # z = y x, and y (x z): both multiply y, and the second needs the first.
+    assert "is computed from" in asked(tmp_path, "all", body)
+
+
+def test_a_rule_that_fires_after_others(tmp_path: Path) -> None:
+    said = asked(tmp_path, "once", "weight w : f32[8, 2]\n output relu(relu(x @ w) * 6.0 + 0.0)")
+    assert "does not fire on graph g" in said
+    text = RULES + "rule thrice { tanh(x) => relu(relu(x)) }\ngraph g { input x : f32[4]\n output tanh(x) }\n"
+    (tmp_path / "h.tsr").write_text(text)
+    done = invoke("why-not", "once", tmp_path / "h.tsr")
+    assert "it fires after other rules\n  3 times, first in iteration 2 of" in done.out
+    assert "on what thrice built" in done.out
+
+
+def test_unknown_names_get_a_hint(tmp_path: Path) -> None:
+    refused(
+        invoke("why-not", "merge-matmull", SHARED), "no rule `merge-matmull`", "did you mean `merge-matmul`?"
+    )
+    hint = "it is in the pack `activation`: add --rules activation"
+    refused(invoke("why-not", "conv-relu-back", SHARED), hint)
+    refused(invoke("why-not", "zzz", SHARED), "`tensat-dl show --rules FILE` lists the rules of a file")
+    refused(invoke("why-not", "merge-matmul", SHARED, "--graph", "none"), "no graph `none`")
+    refused(invoke("why-not", "merge-matmul", tmp_path / "none.tsr"), "none.tsr")
+    refused(invoke("why-not", "merge-matmul"), "Missing argument")
+
+
+def test_pairs_that_no_iteration_is_left_for(tmp_path: Path) -> None:
+    text = RULES + "rule thrice { tanh(x) => relu(relu(x)) }\n"
+    text += "rule both { a = relu(x); b = relu(y) => a = tanh(x); b = tanh(y) }\n"
+    (tmp_path / "g.tsr").write_text(text + "graph g { input x : f32[4]\n output tanh(x) }\n")
+    done = invoke("why-not", "both", tmp_path / "g.tsr", "--k-multi", 0)
+    assert "it would match there, but was not applied" in done.out
+    assert "`--k-multi` iterations only" in done.out

@@ -1,0 +1,136 @@
+"""Rules are derived from others, never from themselves, and it is known from which."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tensat_dl.explore.types import Limits
+from tensat_dl.verify.prove.goals import DRAWS
+
+from .proving import ADD, LIMITS, RELU, goals, prove
+
+#: From commutativity and associativity.
+REVERSED = "rule reversed { ewadd(x, ewadd(y, z)) => ewadd(z, ewadd(y, x)) }\n"
+ASSOCIATED = """
+rule associated { ewadd(ewadd(w, x), ewadd(y, z)) => ewadd(w, ewadd(ewadd(x, y), z)) }
+"""
+FALSE = "rule false { ewadd(x, relu(y)) => ewadd(relu(x), y) }\n"
+
+
+def test_derived_and_from_what() -> None:
+    """All rules share an e-graph first. Of the axioms those are named that are needed."""
+    axioms = f"{ADD}{RELU}rule tanh {'{'} tanh(relu(x)) => relu(tanh(x)) {'}'}\n"
+    twice = "rule twice { relu(relu(relu(x))) => relu(x) }\n"
+    proofs = prove(REVERSED + ASSOCIATED + twice + FALSE, axioms)
+    assert [(p.goal.rule, p.derived, p.axioms, p.stop) for p in proofs] == [
+        ("reversed", True, ("add-assoc", "add-commute"), None),
+        ("associated", True, ("add-assoc",), None),
+        ("twice", True, ("relu-relu",), None),
+        ("false", False, (), "saturated"),
+    ]
+    assert all(len(p.goal.pairs) == 3 for p in proofs)
+    assert proofs[-1].missed == proofs[-1].goal.pairs[0]
+
+
+def test_axioms_are_used_in_the_direction_that_they_have() -> None:
+    back = "rule back { relu(x) => relu(relu(x)) }\n"
+    assert prove(back, RELU)[0].derived  # both sides are there to be rewritten
+    assert not prove(REVERSED, "rule one { ewadd(ewadd(x, y), z) => ewadd(x, ewadd(y, z)) }")[0].derived
+
+
+def test_no_rule_proves_itself() -> None:
+    """Nor does its other direction; other rules of the same file do."""
+    proofs = {p.goal.rule: p for p in prove(ADD + REVERSED, ADD + REVERSED)}
+    assert proofs["reversed"].axioms == ("add-assoc", "add-commute")
+    assert not proofs["add-commute"].derived
+    assert proofs["add-assoc"].axioms == proofs["add-assoc-back"].axioms == ("add-commute", "reversed")
+    alone = prove("rule both { relu(relu(x)) <=> relu(x) }", "rule both { relu(relu(x)) <=> relu(x) }")
+    assert [(p.goal.rule, p.derived) for p in alone] == [("both", False), ("both-back", False)]
+
+
+@pytest.mark.parametrize(("second", "derived"), [("relu(relu(x))", True), ("tanh(relu(x))", False)])
+def test_every_output_counts(second: str, derived: bool) -> None:
+    rule = "rule two { a = relu(y); b = " + second + " => a = relu(relu(y)); b = relu(x) }"
+    assert prove(rule, RELU)[0].derived == derived
+
+
+def test_group_rules() -> None:
+    """They are proved for groups of several sizes, and prove others."""
+    group = """
+rule merge {
+  each i: y[i] = relu(x[i])
+  =>
+  y[..] = split(
+    relu(concat(x[..]; axis = 0)); axis = 0, sizes = [dim(x[i], 0) for i in 0..len(x)]
+  )
+}
+"""
+    (merged,) = goals(group, 6)
+    assert {len(left.outputs) for left, _ in merged.pairs} == {2, 3, 4}
+    pair = """
+rule pair {
+  a = relu(u)
+  b = relu(v)
+  =>
+  (a, b) = split(relu(concat(u, v; axis = 0)); axis = 0, sizes = [dim(u, 0), dim(v, 0)])
+}
+"""
+    assert prove(pair, group)[0].axioms == ("merge",)
+    assert not prove(group, pair)[0].derived  # of two tensors, not of three
+
+
+def test_a_rule_that_never_applies() -> None:
+    (proof,) = prove("rule never { relu(x) where rank(x) < 0 => tanh(x) }", RELU)
+    assert (proof.derived, proof.goal.pairs, proof.missed) == (False, (), None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "stop"),
+    [
+        (replace(LIMITS, nodes=5), "nodes"),
+        (replace(LIMITS, iterations=1), "iterations"),
+        (replace(LIMITS, seconds=0.0), "time"),
+    ],
+)
+def test_limits(limits: Limits, stop: str) -> None:
+    """A rule that is not found within the limits says which of them."""
+    (proof,) = prove("rule sum { ewadd(x, tanh(y)) => ewadd(y, x) }", ADD, limits)
+    assert (proof.derived, proof.stop) == (False, stop)
+
+
+def test_interrupted() -> None:
+    """What is known by then stays known; nothing more is tried."""
+    seen: list[str] = []
+
+    def interrupt(what: str, detail: str) -> None:
+        seen.append(what)
+        if what == "false" and detail:
+            raise KeyboardInterrupt
+
+    proofs = prove(REVERSED + FALSE + ASSOCIATED, ADD, progress=interrupt)
+    assert [(p.goal.rule, p.derived, p.stop) for p in proofs] == [
+        ("reversed", True, None),
+        ("false", False, "interrupted"),
+        ("associated", True, None),  # the e-graph of all showed it
+    ]
+    assert proofs[0].axioms == ("add-assoc", "add-commute")
+    assert proofs[2].axioms == ()
+    assert seen[-1] == "false"
+
+
+def test_assignments_differ() -> None:
+    """Convolutions with one group and with several, tensors of several ranks: few assignments show them all."""
+    (conv,) = goals("rule c { relu(conv2d(x, w)) => conv2d(x, w; act = relu) }", 4)
+    groups = set()
+    for left, _ in conv.pairs:
+        types = {n.name: n.type.shape for n in left.nodes if n.op == "input"}
+        groups.add(types["x"][1] == types["w"][1])
+    assert groups == {True, False}
+    (relu,) = goals(RELU, 5)
+    assert len({left.nodes[0].type.rank for left, _ in relu.pairs}) >= 4
+    (again,) = goals(RELU, 5)
+    assert again == relu  # the same every time
+    (many,) = goals(RELU, DRAWS + 6)
+    assert len(set(many.pairs)) == len(many.pairs) > DRAWS

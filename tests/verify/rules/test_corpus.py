@@ -1,0 +1,79 @@
+"""False rules are refuted, each with a small counterexample; true ones pass, however odd they look."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.lang.program import Program, load_program
+from tensat_dl.verify.rules.examine import Examiner
+from tensat_dl.verify.rules.verdict import Counterexample, Verdict
+from tests.verify.rules.by_hand import evaluate
+
+HERE = Path(__file__).parent
+
+
+@cache
+def program(name: str) -> Program:
+    return load_program(str(HERE / name))
+
+
+@cache
+def examiner(name: str) -> Examiner:
+    return Examiner(program(name).ops)
+
+
+def own(name: str) -> list[RewriteRule]:
+    return [r for r in program(name).rules if r.name.removesuffix("-back") in program(name).own_rules]
+
+
+def verdict(name: str, rule: RewriteRule) -> Verdict:
+    return examiner(name).verdict(rule)
+
+
+def shape(type_: str) -> list[int]:
+    inside = type_[type_.index("[") + 1 : -1]
+    return [int(d) for d in inside.split(", ")] if inside else []
+
+
+def arrays(found: Counterexample) -> dict[str, np.ndarray]:
+    types = dict(found.variables)
+    return {
+        name: np.asarray(value, int if types[name][0] == "i" else float).reshape(shape(types[name]))
+        for name, value in found.values
+    }
+
+
+def test_there_are_enough() -> None:
+    assert len(own("false_rules.tsr")) >= 60
+    assert len(own("true_rules.tsr")) >= 20
+
+
+@pytest.mark.parametrize("rule", own("false_rules.tsr"), ids=lambda r: r.name)
+def test_false_rule_is_refuted(rule: RewriteRule) -> None:
+    result = verdict("false_rules.tsr", rule)
+    assert result.status == "refuted"
+    found = result.counterexample
+    assert found is not None
+    # The numbers that are printed are what the two terms compute.
+    values = arrays(found)
+    left, right = (evaluate(side[found.output], values) for side in (found.before, found.after))
+    assert left.shape == right.shape
+    assert left[found.index] == pytest.approx(found.left, rel=1e-6)
+    assert right[found.index] == pytest.approx(found.right, rel=1e-6)
+    assert abs(found.left - found.right) > 1e-7
+    # A reader can follow it.
+    assert sum(math.prod(shape(t)) for _, t in found.variables) <= 16
+    assert max((abs(v).max() for v in values.values()), default=0) <= 9
+
+
+@pytest.mark.parametrize("rule", own("true_rules.tsr"), ids=lambda r: r.name)
+def test_true_rule_passes(rule: RewriteRule) -> None:
+    result = verdict("true_rules.tsr", rule)
+    assert result.status == "tested"
+    assert result.instances >= 15

@@ -1,0 +1,299 @@
+"""Verdicts: what is said of rules that are true, false, empty or out of reach, and where verdicts are kept."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+import tensat_dl
+from tensat_dl.lang.program import Program, load_program
+from tensat_dl.verify.rules import Verdict, cache, verify_rules
+from tensat_dl.verify.rules.examine import Examiner
+from tensat_dl.verify.rules.verdict import derived
+
+
+def program(text: str, tmp_path: Path, name: str = "r.tsr") -> Program:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return load_program(str(path))
+
+
+def verdicts(text: str, tmp_path: Path) -> list[Verdict]:
+    found = program(text, tmp_path)
+    own = [r for r in found.rules if r.name.removesuffix("-back") in found.own_rules]
+    return [Examiner(found.ops).verdict(r) for r in own]
+
+
+def verdict(text: str, tmp_path: Path) -> Verdict:
+    (only,) = verdicts(text, tmp_path)
+    return only
+
+
+def test_a_polynomial_rule_has_a_bound(tmp_path: Path) -> None:
+    found = verdict("rule r { ewmul(a, ewadd(b, c)) => ewadd(ewmul(a, b), ewmul(a, c)) }", tmp_path)
+    assert found.status == "tested"
+    assert found.instances == found.bounded
+    assert found.log2_error is not None
+    assert found.log2_error <= -40
+    assert found.evidence == f"p < 2^{int(found.log2_error)}, {found.instances} instances"
+    assert found.rounding == "reassociating"
+
+
+def test_a_rule_for_any_function_has_a_bound(tmp_path: Path) -> None:
+    found = verdict("rule r { tanh(transpose(x; perm = p)) => transpose(tanh(x); perm = p) }", tmp_path)
+    assert found.log2_error is not None
+    assert found.rounding == "exact"
+
+
+def test_a_rule_for_one_function_has_none(tmp_path: Path) -> None:
+    found = verdict("rule r { exp(ewadd(x, y)) => ewmul(exp(x), exp(y)) }", tmp_path)
+    assert found.status == "tested"
+    assert found.log2_error is None
+    assert "exp" in found.reason
+    assert found.evidence == f"{found.instances} instances"
+
+
+def test_some_instances_have_a_bound(tmp_path: Path) -> None:
+    """Means of integers are rounded, so nothing can be said of those instances."""
+    text = "rule r { relu(poolavg(x; kernel = k)) => poolavg(x; kernel = k, act = relu) }"
+    found = verdict(text, tmp_path)
+    assert 0 < found.bounded < found.instances
+    assert found.evidence.endswith(f" on {found.bounded} of {found.instances} instances")
+    assert found.reason
+
+
+def test_both_directions(tmp_path: Path) -> None:
+    """f(x) - f(y) = f(x - y) for one of the two: relu(relu(x)) is relu(x), and relu(x) is never x."""
+    forward, back = verdicts("rule r { relu(relu(x)) <=> relu(x) }", tmp_path)
+    assert (forward.rule, back.rule) == ("r", "r-back")
+    assert forward.status == back.status == "tested"
+
+
+@pytest.mark.parametrize("wrong", ["a", "b"])
+def test_every_output_of_a_multi_pattern_rule(wrong: str, tmp_path: Path) -> None:
+    sides = {"a": ("matmul(y, u)", "matmul(x, v)"), "b": ("matmul(x, u)", "matmul(y, v)")}[wrong]
+    text = f"""rule r {{
+      a = matmul(x, u)
+      b = matmul(x, v)
+      c = relu(y)
+      =>
+      a = {sides[0]}
+      b = {sides[1]}
+      c = relu(y)
+    }}"""
+    found = verdict(text, tmp_path)
+    assert found.status == "refuted"
+    assert found.counterexample is not None
+    assert found.counterexample.output == {"a": 0, "b": 1}[wrong]
+
+
+def test_a_rule_that_is_false_for_three_members_only(tmp_path: Path) -> None:
+    text = """rule r {
+      each i: y[i] = relu(x[i])
+      where shape(x[i]) == shape(x[0])
+      =>
+      m = concat(x[..]; axis = 0)
+      last = slice(m; axis = 0, start = dim(m, 0) - dim(x[0], 0), stop = dim(m, 0))
+      first = slice(m; axis = 0, start = 0, stop = dim(m, 0) - dim(x[0], 0))
+      n = relu(concat(first, slice(m; axis = 0, start = dim(x[0], 0) * (len(x) / 2), stop = \
+dim(x[0], 0) * (len(x) / 2 + 1)); axis = 0))
+      y[..] = split(n; axis = 0, sizes = [dim(x[i], 0) for i in 0..len(x)])
+    }"""
+    found = verdict(
+        text.replace(
+            "      last = slice(m; axis = 0, start = dim(m, 0) - dim(x[0], 0), \
+stop = dim(m, 0))\n",
+            "",
+        ),
+        tmp_path,
+    )
+    assert found.status == "refuted"  # with 2 members the middle is the last
+    assert found.counterexample is not None
+    assert len(found.counterexample.before) > 2
+
+
+VACUOUS = {
+    "relu(relu(x)) where rank(x) == 1, dim(x, 0) > 3, dim(x, 0) < 3 => relu(x)": "`dim(x, 0) > 3`",
+    "relu(relu(x)) where rank(x) == 1, dim(x, 0) % 4 == 1, dim(x, 0) % 2 == 0 => relu(x)": "% 4 == 1",
+    "ewadd(x, y) where rank(x) == 1, rank(y) == 1, dim(x, 0) == dim(y, 0) + 3, dim(y, 0) > 1 => ewadd(y, x)": (
+        "dim(x, 0) == dim(y, 0) + 3"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", VACUOUS)
+def test_vacuous(body: str, tmp_path: Path) -> None:
+    found = verdict(f"rule r {{ {body} }}", tmp_path)
+    assert found.status == "vacuous"
+    assert found.failed
+    assert VACUOUS[body] in found.reason
+
+
+OPAQUE = "opaque op secret(x: tensor) { shape shape(x) }\n"
+
+
+def test_a_law_of_an_opaque_operator_is_assumed(tmp_path: Path) -> None:
+    text = OPAQUE + "rule r { secret(concat(a, b; axis = k)) => concat(secret(a), secret(b); axis = k) }"
+    found = verdict(text, tmp_path)
+    assert found.status == "assumed"
+    assert "`secret`" in found.evidence
+    assert not found.failed
+
+
+def test_a_rule_that_holds_whatever_an_opaque_operator_computes(tmp_path: Path) -> None:
+    rule = (
+        "rule r { slice(concat(secret(a), b; axis = k); axis = k, start = 0, stop = dim(a, k)) => secret(a) }"
+    )
+    found = verdict(OPAQUE + rule, tmp_path)
+    assert found.status == "tested"
+    assert found.log2_error is not None
+    assert found.rounding == "exact"
+
+
+def test_weights_among_results(tmp_path: Path) -> None:
+    text = "rule r { ewadd(relu(x), y) where weight(x), weight(y) => ewadd(y, relu(x)) }"
+    assert verdict(text, tmp_path).status == "tested"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "relu(relu(x)) where dim(x, 0) == 768, rank(x) == 2 => relu(x)",
+        "relu(relu(x)) where dim(x, 0) > 100 => relu(x)",
+        "relu(relu(x)) where rank(x) == 6 => relu(x)",
+        "matmul(x, concat(a, b; axis = 1)) where dim(a, 0) == 1024 => concat(matmul(x, a), matmul(x, b); axis = 1)",
+        "slice(slice(x; axis = 0, start = 0, stop = 512); axis = 0, start = 0, stop = 256)"
+        " => slice(x; axis = 0, start = 0, stop = 256)",
+    ],
+)
+def test_rules_about_large_tensors(body: str, tmp_path: Path) -> None:
+    assert verdict(f"rule r {{ {body} }}", tmp_path).status == "tested"
+
+
+def test_a_false_rule_about_large_tensors(tmp_path: Path) -> None:
+    text = "rule r { relu(ewadd(x, y)) where dim(x, 0) == 768, rank(x) == 2 => ewadd(relu(x), relu(y)) }"
+    found = verdict(text, tmp_path)
+    assert found.status == "refuted"
+    assert found.counterexample is not None
+    assert any(line.startswith("with x = 0 but for ") for line in found.counterexample.lines())
+
+
+def test_conditions_that_are_not_needed(tmp_path: Path) -> None:
+    """One is redundant, one follows from the types, one is needed, one is about costs."""
+    text = """rule r {
+      smul(matmul(x, y), s)
+      where rank(x) == 2, dim(x, 1) == dim(y, 0), rank(s) == 0, weight(s)
+      =>
+      matmul(x, smul(y, s))
+    }"""
+    redundant, implied, same = verdict(text, tmp_path).unneeded
+    assert redundant.startswith("`rank(x) == 2`: the rule is true without it, on ")
+    assert implied == "`dim(x, 1) == dim(y, 0)`: without it the rule was found to apply to nothing more"
+    assert same.startswith("`rank(s) == 0`: ")
+
+
+def test_derived() -> None:
+    assert derived("r", ("a", "b"), 7).evidence == "from a, b, 7 instances"
+
+
+# ---- the cache ------------------------------------------------------------------------------------------
+
+RULE = "rule r { relu(relu(x)) => relu(x) }"
+FALSE = "rule r { relu(ewadd(x, y)) => ewadd(relu(x), relu(y)) }"
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    with patch.dict(os.environ, {"XDG_CACHE_HOME": str(tmp_path / "cache")}):
+        yield tmp_path / "cache" / "tensat-dl" / "verdicts"
+
+
+def check(text: str, tmp_path: Path) -> tuple[tuple[Verdict, ...], bool]:
+    """Verdicts on a text's own rules, and whether any rule was examined for them."""
+    found = program(text, tmp_path)
+    own = [r for r in found.rules if r.name in found.own_rules]
+    with patch.object(Examiner, "verdict", autospec=True, side_effect=Examiner.verdict) as examined:
+        return verify_rules(own, found.ops), examined.called
+
+
+@pytest.mark.parametrize("text", [RULE, FALSE])
+def test_verdicts_are_kept(text: str, empty: Path, tmp_path: Path) -> None:
+    first, examined = check(text, tmp_path)
+    assert examined
+    again, examined = check(text, tmp_path)
+    assert again == first
+    assert not examined
+    assert [p.suffix for p in empty.iterdir()] == [".json"]  # nothing half-written is left
+
+
+@pytest.mark.parametrize(
+    ("text", "examined"),
+    [
+        ("// a comment\n\n" + RULE, False),
+        ("/// Its algebra.\n" + RULE, False),
+        (RULE + "\nrule other { tanh(relu(x)) => tanh(relu(relu(x))) }", True),
+        (RULE.replace("=> relu(x)", "where rank(x) == 2 => relu(x)"), True),
+        (RULE.replace("rule r", "rule s"), True),
+    ],
+)
+def test_what_a_verdict_depends_on(text: str, examined: bool, empty: Path, tmp_path: Path) -> None:
+    check(RULE, tmp_path)
+    assert check(text, tmp_path)[1] is examined
+
+
+def test_operators_count(empty: Path, tmp_path: Path) -> None:
+    op = "op twice(x: tensor) = ewadd(x, x)\nrule r { twice(x) => ewadd(x, x) }"
+    (first,), _ = check(op, tmp_path)
+    (other,), examined = check(op.replace("= ewadd(x, x)\n", "= ewmul(x, x)\n"), tmp_path)
+    assert examined
+    assert (first.status, other.status) == ("tested", "refuted")
+
+
+@pytest.mark.parametrize("damage", ["", "{", "null", "[]", '{"rule": "r", "status": "proven"}', "\x00\xff"])
+def test_a_damaged_cache_is_ignored(damage: str, empty: Path, tmp_path: Path) -> None:
+    first, _ = check(RULE, tmp_path)
+    for path in empty.iterdir():
+        path.write_bytes(damage.encode("latin-1"))
+    again, examined = check(RULE, tmp_path)
+    assert examined
+    assert again == first
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
+    blocked = tmp_path / "cache"
+    blocked.write_text("a file, where a folder should be")
+    with patch.dict(os.environ, {"XDG_CACHE_HOME": str(blocked)}):
+        (found,), _ = check(RULE, tmp_path)
+    assert found.status == "tested"
+
+
+def test_the_seed_counts(empty: Path, tmp_path: Path) -> None:
+    found = program(RULE, tmp_path)
+    (rule,) = [r for r in found.rules if r.name == "r"]
+    assert cache.key(rule, found.ops, 0) != cache.key(rule, found.ops, 1)
+    assert cache.key(rule, found.ops, 0) == cache.key(replace(rule, doc="other"), found.ops, 0)
+
+
+def test_the_api(empty: Path, tmp_path: Path) -> None:
+    graph = "graph g {\n  input x : f32[4]\n  output relu(x)\n}\n"
+    path = tmp_path / "m.tsr"
+    path.write_text(RULE + "\n" + graph, encoding="utf-8")
+    model = tensat_dl.load(str(path))
+    own = [r for r in model.rules if r.name == "r"]
+    assert [v.status for v in tensat_dl.verify_rules(model, own)] == ["tested"]
+
+
+def test_several_processes_say_the_same(empty: Path, tmp_path: Path) -> None:
+    found = program('import "pool"\n', tmp_path)
+    rules = [*found.rules, *program('import "hoist"\n', tmp_path, "h.tsr").rules]
+    rules = [r for r in rules if not r.name.startswith(("fuse", "unfuse"))]
+    one = {r.name: Examiner(found.ops).verdict(r) for r in rules[:6]}
+    counts: list[int] = []
+    with patch("os.sched_getaffinity", return_value={0, 1}), patch("tensat_dl.verify.rules.workers.SHARE", 4):
+        together = verify_rules(rules, found.ops, progress=lambda done, total, name: counts.append(done))
+    assert [v for v in together if v.rule in one] == list(one.values())
+    assert counts == list(range(1, len(rules) + 1))

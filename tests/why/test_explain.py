@@ -1,0 +1,124 @@
+"""From a graph to the optimized graph: the chain is whole, and every step is one application of a rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tensat_dl
+from tensat_dl.cost import CostModel, load_device
+from tensat_dl.explore.types import Limits
+from tensat_dl.extract.types import Limits as ExtractLimits
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ops.compose import semantics_of
+from tensat_dl.report.progress import Progress
+from tensat_dl.verify.equivalence import compare
+from tensat_dl.why.explain import Explained, NoWay, explain
+from tests.cli.running import EXAMPLES
+
+SMALL = ["tiny_associativity", "tiny_enlarge", "tiny_fuse_relu", "tiny_own_rule", "tiny_share_input"]
+MODELS = ["squeezenet", "nasrnn", "inception_v3"]
+
+
+def explained(path: Path, limits: Limits | None = None) -> tuple[tensat_dl.Model, Graph, list[Explained]]:
+    """A model, what it is optimized to, and the steps."""
+    limits = limits or Limits()
+    model = tensat_dl.load(str(path))
+    result = tensat_dl.optimize(model, verify=False, k_multi=limits.k_multi)
+    costs = CostModel(model.ops, load_device("h100"))
+    steps = explain(
+        *(model.graph, result.after.graph, model.rules, costs, limits, "exact", ExtractLimits()),
+        Progress(quiet=True),
+    )
+    return model, result.after.graph, steps
+
+
+def expressions(graph: Graph, numbers: dict[object, int]) -> set[int]:
+    """What a graph computes, node by node, as numbers that two graphs share."""
+    own: list[int] = []
+    for n in graph.nodes:
+        own.append(numbers.setdefault((n.op, n.attrs, tuple(own[j] for j in n.inputs)), len(numbers)))
+    return set(own)
+
+
+@pytest.mark.parametrize("name", SMALL + MODELS)
+def test_the_chain_leads_from_the_original_to_the_result(name: str) -> None:
+    model, after, steps = explained(EXAMPLES / f"{name}.tsr")
+    assert steps
+    assert {e.verdict for e in steps} == {"equal"}
+    numbers: dict[object, int] = {}
+    current = expressions(model.graph, numbers)
+    for e in steps:
+        assert e.step.before is not None
+        assert e.step.after is not None
+        before, made = (expressions(g, numbers) for g in (e.step.before, e.step.after))
+        assert before == current or e.step.turned
+        assert before != made
+        current = made
+    assert current == expressions(after, numbers)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_graph_of_the_chain_computes_the_same(name: str) -> None:
+    model, _, steps = explained(EXAMPLES / f"{name}.tsr")
+    for e in steps:
+        assert e.step.after is not None
+        assert compare(model.graph, e.step.after, semantics_of(model.ops)).status == "equivalent"
+
+
+def test_a_false_rule_is_the_step_that_differs(tmp_path: Path) -> None:
+    path = tmp_path / "false.tsr"
+    path.write_text(
+        """import "activation"
+/// Not true.
+rule no-relu { relu(ewadd(a, b)) => ewadd(relu(a), b) }
+rule drop { ewadd(relu(a), b) => ewadd(a, b) }
+graph g {
+  input x : f32[4, 4]
+  input y : f32[4, 4]
+  weight w : f32[4, 4]
+  output relu(relu(x + y) @ w)
+}
+"""
+    )
+    _, _, steps = explained(path)
+    wrong = {e.step.rule.name for e in steps if e.verdict == "different"}
+    assert wrong == {"no-relu", "drop"}
+    assert "matmul-relu" in {e.step.rule.name for e in steps if e.verdict == "equal"}
+
+
+def test_a_rule_about_opaque_operators_is_assumed(tmp_path: Path) -> None:
+    path = tmp_path / "opaque.tsr"
+    path.write_text(
+        """opaque op f(x: tensor) { shape shape(x) }
+rule f-once { f(f(x)) => f(x) }
+graph g {
+  input x : f32[4, 4]
+  output f(f(x))
+}
+"""
+    )
+    _, _, steps = explained(path)
+    assert [(e.step.rule.name, e.verdict) for e in steps] == [("f-once", "assumed")]
+
+
+def test_a_graph_that_the_rules_do_not_lead_to(tmp_path: Path) -> None:
+    model = tensat_dl.load(str(EXAMPLES / "tiny_fuse_relu.tsr"))
+    other = tensat_dl.load(str(EXAMPLES / "tiny_associativity.tsr"))
+    costs = CostModel(model.ops, load_device("h100"))
+    with pytest.raises(NoWay):
+        explain(
+            *(model.graph, other.graph, model.rules, costs, Limits(), "exact", ExtractLimits()),
+            Progress(quiet=True),
+        )
+
+
+def test_the_original_itself_needs_no_step() -> None:
+    model = tensat_dl.load(str(EXAMPLES / "tiny_fuse_relu.tsr"))
+    costs = CostModel(model.ops, load_device("h100"))
+    found = explain(
+        *(model.graph, model.graph, model.rules, costs, Limits(), "exact", ExtractLimits()),
+        Progress(quiet=True),
+    )
+    assert found == []

@@ -1,0 +1,117 @@
+"""Matching node by node finds what the engine finds, for every rule of the library on drawn graphs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensat_dl.explore.loop import Explorer
+from tensat_dl.explore.types import Limits
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.lang.walk import calls_of
+from tensat_dl.why.instances import Instances
+from tensat_dl.why.ledger import SOURCE, Ledger
+from tensat_dl.why.members import look_for_members
+from tensat_dl.why.nearest import look
+from tensat_dl.why.patterns import Pattern
+from tensat_dl.why.terms import EGraphTerms, GraphTerms
+from tests.explore.graphs import explored, graph_of, library, rules_named
+from tests.explore.test_engine_against_reference import RULES, drawn_graph
+
+#: Rules that ask for numbers of factors are applied until they have no more matches in one iteration.
+BOUNDED = {n for n, r in RULES.items() if any(c.fn == "factors" for c in calls_of(r.conditions))}
+ONE_STEP = [n for n, r in RULES.items() if r.kind == "single" and n not in BOUNDED]
+PAIRS = [n for n, r in RULES.items() if r.kind == "multi"]
+
+
+def applied_once(rule: RewriteRule, graph: Graph) -> tuple[int, int, int]:
+    """E-nodes and e-classes after applying a rule wherever it matches a graph, and how often that is."""
+    ops = library().ops
+    terms = GraphTerms(graph, ops)
+    types = dict(terms.known.types)
+    ledger = Ledger(dict.fromkeys(range(1), types[0]))  # all nodes have one label: they may be joined freely
+    nodes: list[int] = []
+    for n in graph.nodes:
+        nodes.append(ledger.add(n.op, n.attrs, tuple(nodes[j] for j in n.inputs), 0, SOURCE))
+    instances = Instances(ops, terms.known)
+    found = look(Pattern(rule, ops), terms, terms.known)
+    for match in found.fires:
+        target = instances.target(rule, dict(match.tensors), match.attrs)
+        assert target is not None
+        built = {name: nodes[c] for name, c in match.tensors.items()}
+        for o in target.operators:
+            built[o.result] = ledger.add(o.op, o.attrs, tuple(built[a] for a in o.args), 0, 1)
+        for s, t in target.outputs:
+            ledger.union(nodes[match.tensors[s]], built[t], 1)
+    classes = {ledger.find(n) for n in range(len(ledger.op))}
+    return sum(len(ledger.members[c]) for c in classes), len(classes), len(found.fires)
+
+
+@pytest.mark.parametrize("name", sorted(ONE_STEP))
+def test_a_rule_fires_where_the_engine_fires_it(name: str) -> None:
+    rule = RULES[name]
+    graph = drawn_graph(rule)
+    nodes, classes, fires = applied_once(rule, graph)
+    egraph = explored(graph, (rule,), Limits(nodes=10**6, iterations=1, k_multi=1))
+    assert fires > 0
+    assert (nodes, classes) == (egraph.num_nodes, egraph.num_classes)
+
+
+@pytest.mark.parametrize("name", sorted(PAIRS))
+def test_what_the_engine_applied_a_pair_rule_to_is_a_match(name: str) -> None:
+    rule = RULES[name]
+    graph = drawn_graph(rule)
+    explorer = Explorer(graph, library().ops, (rule,), Limits(nodes=10**6, iterations=1))
+    assert list(explorer.run())
+    applied = explorer.history()
+    terms = GraphTerms(graph, library().ops)
+    found = look(Pattern(rule, library().ops), terms, terms.known)
+    fires = [set(match.tensors.items()) for match in found.fires]
+    assert applied
+    assert all(any(set(a.shared) <= fire for fire in fires) for a in applied)
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_matches_are_found_again_in_the_e_graph(name: str) -> None:
+    rule = RULES[name]
+    graph = drawn_graph(rule)
+    ops = library().ops
+    before = GraphTerms(graph, ops)
+    egraph: EGraph = explored(graph, (), Limits())
+    after = EGraphTerms(egraph, graph, ops)
+    pattern = Pattern(rule, ops)
+    counts = [
+        (len(found.fires), len(found.failed))
+        for terms in (before, after)
+        for found in [look(pattern, terms, terms.known, nearly=False)]
+    ]
+    assert counts[0] == counts[1]
+
+
+GROUP = """
+  input x : f32[4, 8]
+  input z : f32[4, 8]
+  weight u : f32[8, 3]
+  weight v : f32[8, 5]
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "merges"),
+    [
+        ("output x @ u, x @ v", True),
+        ("output x @ u, z @ v", False),
+        ("output x @ u, matmul(x, v; act = relu)", False),
+        ("weight w : f32[3, 8]\n y = x @ u\n output y, y @ w @ v", False),
+        ("output x @ u", False),
+        ("input w : f32[3, 3]\n output x @ u, x @ u @ w", False),
+    ],
+)
+def test_groups_are_found_as_by_the_engine(body: str, merges: bool) -> None:
+    (rule,) = rules_named("group-matmul-left")
+    graph = graph_of(GROUP + body)
+    terms = GraphTerms(graph, library().ops)
+    found = look_for_members(Pattern(rule, library().ops), terms, terms.known, graph)
+    assert bool(found.groups) == merges
+    assert (explored(graph, (rule,)).num_nodes > len(graph.nodes)) == merges
