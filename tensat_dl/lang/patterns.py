@@ -286,7 +286,7 @@ class Pattern:
         """Names of operands; empty for a number, which needs its neighbours' element type."""
         names = []
         for a in args:
-            if is_number(a):
+            if is_number(a) or (isinstance(a, ast.Name) and self.kinds.get(a.id) == "float"):
                 names.append("")
             elif isinstance(a, ast.Section):
                 names.append(self._whole_group(a))
