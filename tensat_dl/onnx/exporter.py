@@ -79,15 +79,14 @@ class _Exporter:
     def _value(self, name: str) -> ir.Value:
         """A value of the model; a constant that only type inference knew becomes an initialiser."""
         value = self.values[name]
-        if not self.imported.dims and value.producer() is not None and name in self.imported.constants:
-            tensor = self.imported.constants[name]
-            producer = value.producer()
-            if producer is not None and producer.op_type != "Constant":
-                found = self.writer.weight(ir.tensor(tensor.numpy()), name)
-                value.replace_all_uses_with(found)
-                self.values[name] = found
-                return found
-        return value
+        producer, tensor = value.producer(), self.imported.constants.get(name)
+        computed = producer is not None and producer.op_type != "Constant"
+        if tensor is None or not computed or self.imported.dims or value.is_graph_output():
+            return value
+        found = self.writer.weight(ir.tensor(tensor.numpy()), name)
+        value.replace_all_uses_with(found)
+        self.values[name] = found
+        return found
 
     def _drop_aliases(self) -> None:
         """Whatever takes an alias takes the value itself."""
