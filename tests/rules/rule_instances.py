@@ -353,7 +353,7 @@ class _Draw:
         if a.name == "shape":
             return _factors(types[0].size, rng) if types else tuple(rng.choice(self.pool) for _ in range(2))
         if a.length is not None:
-            return tuple(rng.choice(_SMALL[a.name]) for _ in range(a.length))
+            return tuple(rng.choice(_SMALL.get(a.name, (1, 2))) for _ in range(a.length))
         return draws[a.type]()
 
 
