@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensat_dl.cli.options import DIM_HELP, Count, Dim, Seconds, extract_method
+from tensat_dl.cli.options import DEVICE, DIM_HELP, ONNX_DEVICE, Count, Dim, Seconds, extract_method
 
 if TYPE_CHECKING:
     from tensat_dl.explore.types import Cycles
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     "--rules", multiple=True, metavar="PACK", help="Also use a rule pack or .tsr file; may be repeated."
 )
 @click.option(
-    "--device", metavar="NAME", help="Minimise latency on this device.  [default: h100; cpu for .onnx]"
+    "--device",
+    metavar="NAME",
+    help=f"Minimise latency on this device.  [default: {DEVICE}; {ONNX_DEVICE} for .onnx]",
 )
 @click.option("--dim", "dims", multiple=True, type=Dim(), metavar="NAME=N", help=DIM_HELP)
 @click.option(
@@ -138,7 +140,7 @@ def command(
     if is_onnx(file):
         rules = rules or (PACK,)
     if device is None:
-        device = "cpu" if is_onnx(file) else "h100"
+        device = ONNX_DEVICE if is_onnx(file) else DEVICE
     lost = "which" if is_onnx(file) else "whose rules and comments"
     check_outputs(paths, (file, *rules), lost)
     with native_output_elsewhere(), Progress(quiet) as progress:
@@ -217,6 +219,10 @@ def command(
         from tensat_dl.report.json import result_to_json
 
         report = result_to_json(result, None if failed or wrong else output)
+        if opened.model is not None:
+            from tensat_dl.onnx.summary import model_to_json
+
+            report["model"] = model_to_json(opened.model)
         write(json_path, json.dumps(report, indent=2, allow_nan=False) + "\n")
     if html_path is not None:
         from tensat_dl.report.html import result_to_html
