@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tensat_dl.onnx.importer import Imported
 
 #: The rules for models that come without any.
-PACK = "standard"
+PACK = "inference"
 
 
 def is_onnx(path: str) -> bool:
