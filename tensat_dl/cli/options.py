@@ -37,6 +37,22 @@ class Count(click.IntRange):
         return None if value == "unlimited" else super().convert(value, param, ctx)
 
 
+class Dim(click.types.StringParamType):
+    """NAME=N."""
+
+    name = "dimension"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        name, equals, size = str(value).rpartition("=")
+        if not (equals and name and size.isascii() and size.isdigit() and 0 < int(size) < 2**31):
+            self.fail(f"{value!r} is not NAME=N with a positive N, such as batch=1", param, ctx)
+        return name, int(size)
+
+
+DIM_HELP = "The size of an open dimension of an ONNX model; may be repeated."
+
 extract_method = click.option(
     "--extract",
     "method",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensat_dl.cli.options import Count, Seconds, extract_method
+from tensat_dl.cli.options import DIM_HELP, Count, Dim, Seconds, extract_method
 
 if TYPE_CHECKING:
     from tensat_dl.explore.types import Cycles
@@ -20,15 +20,19 @@ if TYPE_CHECKING:
 @click.command("run")
 @click.argument("file")
 @click.option(
-    "-o", "--output", metavar="OUT", help='Write the optimized graph as .tsr ("-": standard output).'
+    "-o",
+    "--output",
+    metavar="OUT",
+    help='Write the optimized graph: .onnx if OUT ends in that, else .tsr ("-": standard output).',
 )
 @click.option("--graph", "graph_name", metavar="NAME", help="Which graph, if the file has several.")
 @click.option(
     "--rules", multiple=True, metavar="PACK", help="Also use a rule pack or .tsr file; may be repeated."
 )
 @click.option(
-    "--device", default="h100", show_default=True, metavar="NAME", help="Minimise latency on this device."
+    "--device", metavar="NAME", help="Minimise latency on this device.  [default: h100; cpu for .onnx]"
 )
+@click.option("--dim", "dims", multiple=True, type=Dim(), metavar="NAME=N", help=DIM_HELP)
 @click.option(
     "--k-multi",
     default=1,
@@ -86,7 +90,8 @@ def command(
     output: str | None,
     graph_name: str | None,
     rules: tuple[str, ...],
-    device: str,
+    device: str | None,
+    dims: tuple[tuple[str, int], ...],
     k_multi: int | None,
     max_nodes: int,
     max_iters: int,
@@ -105,31 +110,37 @@ def command(
     verbose: bool,
     quiet: bool,
 ) -> int:
-    """Optimize the graph of FILE (.tsr, or "-" for standard input) and verify the result."""
+    """Optimize the graph of FILE (.tsr, .onnx, or "-" for standard input) and verify the result.
+
+    A .tsr file imports its rules; for an ONNX model they are the pack `standard`, unless --rules names others.
+    """
     started = time.perf_counter()
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet exclude each other")
     from rich.console import Console
 
-    from tensat_dl.cli.common import choose_graph, warn
+    from tensat_dl.cli.models import PACK, checked_dims, is_onnx, need_onnx, open_file
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.files import check_writable, native_output_elsewhere, write
-    from tensat_dl.lang.program import load_program
     from tensat_dl.report.progress import Progress
 
     paths = [
         p for p in (output, json_path, html_path, dot_path, signatures_path, egraph_path) if p is not None
     ]
     check_writable(paths)
-    lost = "whose rules and comments"
+    sizes = checked_dims(dims)
+    if is_onnx(file):
+        device, rules = device or "cpu", rules or (PACK,)
+    device = device or "h100"
+    lost = "which" if is_onnx(file) else "whose rules and comments"
     check_outputs(paths, (file, *rules), lost)
     with native_output_elsewhere(), Progress(quiet) as progress:
         progress.phase("parse")
-        program = load_program(file, rules)
+        if output is not None and is_onnx(output):
+            need_onnx(output)
+        opened = open_file(file, graph_name, rules, sizes)
+        program, graph = opened.program, opened.graph
         check_outputs(paths, tuple(map(str, program.files)), lost)
-        for w in program.warnings:
-            warn(w)
-        graph = choose_graph(program, graph_name)
 
         from tensat_dl.explore.types import Limits
         from tensat_dl.extract.types import Limits as ExtractLimits
@@ -148,7 +159,7 @@ def command(
         result, egraph = optimize(graph, program.ops, program.rules, options, progress, parsed)
     messages = sys.stderr if "-" in paths else sys.stdout
     if not quiet:
-        from tensat_dl.report.text import print_summary
+        from tensat_dl.report.text import print_row, print_summary
 
         console = Console(file=messages)
         if verbose:
@@ -157,22 +168,27 @@ def command(
             print_iterations(result.iterations, console)
             console.print()
         print_summary(result, console)
+        if opened.model is not None:
+            from tensat_dl.onnx.summary import opaque_line
+
+            print_row("model", opaque_line(opened.model), console)
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
     found = result.equivalence
     unverified = found is None and not no_verify  # interrupted
-    refused = {v.rule: v for v in result.verdicts if v.failed}
-    failed = unverified or bool(refused) or (found is not None and found.status == "different")
-    if output is not None and not failed:
-        from tensat_dl.cli.declarations import header
-        from tensat_dl.cli.recorded import arguments
-        from tensat_dl.report.tsr import graph_to_tsr
-        from tensat_dl.why.origin import Origin, digest
+    failed = unverified or (found is not None and found.status == "different")
+    wrong = ""
+    if output is not None and not failed and is_onnx(output):
+        from tensat_dl.cli.write_onnx import write_onnx
 
-        made = Origin(arguments(click.get_current_context(), output), digest(graph, program.ops))
-        declared = header(program, result.after.graph)
-        write(output, graph_to_tsr(result.after.graph, program.ops, declared, [made.comment()]))
-        if not quiet and output != "-":
-            print(f"written to {Path(output)}", file=messages)
+        written = write_onnx(opened, result.after.graph, output, seed)
+        wrong = written.error
+        if not quiet:
+            for label, text in written.rows:
+                print_row(label, text, console)
+    elif output is not None and not failed:
+        write(output, opened.text(result.after.graph))
+    if output is not None and not failed and not wrong and not quiet and output != "-":
+        print(f"written to {Path(output)}", file=messages)
     if dot_path is not None and not failed:
         from tensat_dl.report.diff import changed_nodes
         from tensat_dl.report.dot import graph_to_dot
@@ -181,7 +197,7 @@ def command(
     if json_path is not None:
         from tensat_dl.report.json import result_to_json
 
-        report = result_to_json(result, None if failed else output)
+        report = result_to_json(result, None if failed or wrong else output)
         write(json_path, json.dumps(report, indent=2, allow_nan=False) + "\n")
     if html_path is not None:
         from tensat_dl.report.html import result_to_html
@@ -196,15 +212,12 @@ def command(
         from tensat_dl.ir.egraph_json import dumps
 
         write(egraph_path, dumps(egraph))
-    if refused:
-        from tensat_dl.report.verdicts import diagnostic
-
-        messages_of = (diagnostic(refused[r.name], r) for r in program.rules if r.name in refused)
-        print("\n\n".join(d.render() for d in messages_of if d is not None), file=sys.stderr)
-        return 1
     if found is not None and failed:
         print(f"error: the optimized graph computes something else: {found.message}", file=sys.stderr)
         print(f"  = hint: {_suspects(result, program.own_rules)}", file=sys.stderr)
+        return 1
+    if wrong:
+        print(f"error: {output} is not written: {wrong}", file=sys.stderr)
         return 1
     if unverified and output is not None:
         print(f"{output} is not written: the result is not verified", file=sys.stderr)

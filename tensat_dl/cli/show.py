@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from tensat_dl.cli.options import DIM_HELP, Dim
+
 
 @click.command("show")
 @click.argument("file")
@@ -14,9 +16,21 @@ import click
 @click.option("--ops", "ops", is_flag=True, help="The operators, with their forms.")
 @click.option("--dot", is_flag=True, help="The graph for Graphviz.")
 @click.option("--egglog", is_flag=True, help="The egglog program that `run` explores with.")
-def command(file: str, graph_name: str | None, rules: bool, ops: bool, dot: bool, egglog: bool) -> int:
-    """Print the graph of FILE with blocks and loops unrolled, or what an option names."""
-    from tensat_dl.cli.common import choose_graph
+@click.option("--dim", "dims", multiple=True, type=Dim(), metavar="NAME=N", help=DIM_HELP)
+def command(
+    file: str,
+    graph_name: str | None,
+    rules: bool,
+    ops: bool,
+    dot: bool,
+    egglog: bool,
+    dims: tuple[tuple[str, int], ...],
+) -> int:
+    """Print the graph of FILE (.tsr or .onnx) with blocks and loops unrolled, or what an option names.
+
+    An ONNX model is printed in the language: `tensat-dl show model.onnx > model.tsr`. Values of weights are left out.
+    """
+    from tensat_dl.cli.models import PACK, checked_dims, is_onnx, open_file
     from tensat_dl.files import write
     from tensat_dl.lang.program import load_program
 
@@ -24,31 +38,31 @@ def command(file: str, graph_name: str | None, rules: bool, ops: bool, dot: bool
         raise click.UsageError("--rules, --ops, --dot and --egglog exclude one another")
     if graph_name is not None and (rules or ops):
         raise click.UsageError("--graph chooses a graph, and --rules and --ops show none")
-    program = load_program(file)
-    if rules:
-        for rule in program.rules:
-            click.echo(f"{rule.name}  ({rule.kind})")
-            for line in rule.doc.splitlines():
-                click.echo(f"    {line}".rstrip())
-    elif ops:
-        for decl in program.ops.values():
-            click.echo(decl.signature)
-            for line in decl.doc.splitlines():
-                click.echo(f"    {line}".rstrip())
-    elif dot:
+    sizes = checked_dims(dims)
+    if rules or ops:
+        program = open_file(file, None, (PACK,), sizes).program if is_onnx(file) else load_program(file)
+        if rules:
+            for rule in program.rules:
+                click.echo(f"{rule.name}  ({rule.kind})")
+                for line in rule.doc.splitlines():
+                    click.echo(f"    {line}".rstrip())
+        else:
+            for decl in program.ops.values():
+                click.echo(decl.signature)
+                for line in decl.doc.splitlines():
+                    click.echo(f"    {line}".rstrip())
+        return 0
+    opened = open_file(file, graph_name, (PACK,) if egglog and is_onnx(file) else (), sizes)
+    if dot:
         from tensat_dl.report.dot import graph_to_dot
 
-        write("-", graph_to_dot(choose_graph(program, graph_name)))
+        write("-", graph_to_dot(opened.graph))
     elif egglog:
         from tensat_dl.datalog.listing import listing
         from tensat_dl.datalog.program import Program as Datalog
 
-        graph = choose_graph(program, graph_name)
-        write("-", listing(Datalog(program.ops, program.rules, graph), graph))
+        datalog = Datalog(opened.program.ops, opened.program.rules, opened.graph)
+        write("-", listing(datalog, opened.graph))
     else:
-        from tensat_dl.cli.declarations import header
-        from tensat_dl.report.tsr import graph_to_tsr
-
-        graph = choose_graph(program, graph_name)
-        write("-", graph_to_tsr(graph, program.ops, header(program, graph)))
+        write("-", opened.text(opened.graph))
     return 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import BinaryIO
 
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
@@ -27,13 +29,20 @@ def read_source(path: str, shown: str = "") -> Source:
 
 
 def _read(path: str, name: str) -> bytes:
+    if path == "-":
+        return _bounded(sys.stdin.buffer, name)
+    with readable(path, name), open(path, "rb") as file:
+        return _bounded(file, name)
+
+
+@contextmanager
+def readable(path: str, shown: str = "") -> Iterator[None]:
+    """What the system says of a file that can't be read is raised as a `TsrError`."""
+    name = shown or _shown(path)
     try:
-        if path == "-":
-            return _bounded(sys.stdin.buffer, name)
         if stat.S_ISDIR(os.stat(path).st_mode):
             raise _unreadable(name, "is a directory", _a_file_in(path, name))
-        with open(path, "rb") as file:
-            return _bounded(file, name)
+        yield
     except FileNotFoundError:
         raise _unreadable(name, "no such file", _similar_file(path)) from None
     except PermissionError:

@@ -14,6 +14,7 @@ from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
 from tensat_dl.lang.imports import Items, find, packs, table
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.rules import compositions, resolve_rule
+from tensat_dl.lang.source import Source
 from tensat_dl.ops.declared import check_declaration, compositions_cycle
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import OpTable, declare
@@ -38,12 +39,13 @@ class Program:
     warnings: tuple[Diagnostic, ...] = ()
 
 
-def load_program(path: str, rules: tuple[str, ...] = ()) -> Program:
-    """Reads and checks a file ("-": standard input), with further rule packs as if it imported them.
+def load_program(path: str, rules: tuple[str, ...] = (), source: Source | None = None) -> Program:
+    """Reads and checks a file ("-": standard input), with further rule packs as if it imported them. ``source`` is
+    read in the file's place if it is given.
 
     Raises `TsrError` with every problem of operators, rules and names; graphs are checked when elaborated.
     """
-    items = _read(path, rules)
+    items = _read(path, rules, source)
     problems = items.problems
     ops = OpTable(_each(items.ops.values(), declare, problems))
     problems += _names(items)
@@ -74,9 +76,9 @@ def load_program(path: str, rules: tuple[str, ...] = ()) -> Program:
     )
 
 
-def _read(path: str, rules: Iterable[str]) -> Items:
+def _read(path: str, rules: Iterable[str], source: Source | None) -> Items:
     """All items. Raises `TsrError` for a file or pack that is not there."""
-    source = read_source(path)
+    source = source or read_source(path)
     items = Items(Path(path).resolve())
     if items.own != table():
         items.add(table())

@@ -44,9 +44,15 @@ def print_summary(result: Result, console: Console) -> None:
     """Prints the summary. A console that is no terminal gets plain text."""
     console.print(Text(result.before.graph.name, style="bold"))
     for label, value in _rows(result):
-        for i, line in enumerate(value.wrap(console, max(20, console.width - LABEL))):
-            line.rstrip()
-            console.print(Text.assemble(((label if i == 0 else "").ljust(LABEL), "dim"), line))
+        print_row(label, value, console)
+
+
+def print_row(label: str, value: Text | str, console: Console) -> None:
+    """A line of the summary, or several if it is too long for one."""
+    text = value if isinstance(value, Text) else Text(value)
+    for i, line in enumerate(text.wrap(console, max(20, console.width - LABEL))):
+        line.rstrip()
+        console.print(Text.assemble(((label if i == 0 else "").ljust(LABEL), "dim"), line))
 
 
 def _rows(result: Result) -> Iterator[tuple[str, Text]]:

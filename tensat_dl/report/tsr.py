@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import inf, isfinite, isnan
 
 from tensat_dl.ir.graph import AttrValue, Graph, Node
+from tensat_dl.ir.splits import splits
 from tensat_dl.ir.types import TensorType
 from tensat_dl.lang.print_doc import INDENT, Break, Doc, Fill, Group, Nest, join, render
 from tensat_dl.lang.print_expr import bracketed, listed, quoted
@@ -35,7 +36,7 @@ class _Printer:
         self.names = node_names(graph, ops)
         self.spare = Names(forbidden(ops).union(self.names))
         self.inline = _inline(graph)
-        self.splits = _splits(graph)
+        self.splits = splits(graph)
         #: For a node with several outputs and the number of one of them the ``proj`` that reads it.
         self.read = {
             (n.inputs[0], _int(n.attr("index"))): j for j, n in enumerate(graph.nodes) if n.op == "proj"
@@ -162,25 +163,6 @@ def _inline(graph: Graph) -> set[int]:
 def _is_finite(fill: Node) -> bool:
     value = fill.attr("value")
     return isinstance(value, float | int) and isfinite(value)
-
-
-def _splits(graph: Graph) -> dict[int, tuple[int, ...]]:
-    """Slices that follow each other and cover a tensor, in that order: they read better as one ``split``."""
-    groups: dict[tuple[int, int], list[int]] = {}
-    for i, node in enumerate(graph.nodes):
-        if node.op == "slice":
-            groups.setdefault((node.inputs[0], _int(node.attr("axis"))), []).append(i)
-    found: dict[int, tuple[int, ...]] = {}
-    for (source, axis), members in groups.items():
-        bounds = sorted(
-            (_int(graph.nodes[i].attr("start")), _int(graph.nodes[i].attr("stop")), i) for i in members
-        )
-        starts = [start for start, _, _ in bounds]
-        ends = [0, *(stop for _, stop, _ in bounds)]
-        if len(members) > 1 and [*starts, graph.nodes[source].type.shape[axis]] == ends:
-            parts = tuple(i for _, _, i in bounds)
-            found.update(dict.fromkeys(parts, parts))
-    return found
 
 
 def _graph_name(name: str) -> str:

@@ -1,0 +1,218 @@
+"""From an ONNX model to a graph.
+
+The graph has a node for each value of the model that it computes; the node's ``name`` is the value's. What the
+language has no operator for is opaque, and what it has no type for is a handle (`HANDLE`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import copysign, isfinite
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from tensat_dl.ir.graph import Graph, GraphBuilder
+from tensat_dl.ir.types import TensorType
+from tensat_dl.lang.imports import table
+from tensat_dl.lang.program import Program, load_program
+from tensat_dl.lang.source import Source
+from tensat_dl.onnx.dims import bind
+from tensat_dl.onnx.facts import Facts
+from tensat_dl.onnx.opaque import Originals, operands
+from tensat_dl.onnx.operator import Context, Reading, Unmapped
+from tensat_dl.onnx.operators import READ
+from tensat_dl.onnx.reading import NEWEST, failed, opset, read_model
+from tensat_dl.onnx.types import DTYPES, HANDLE, shape_of, tensor_type
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model, its graph, and what leads from one to the other.
+
+    ``aliases`` are values that are another value of the model (name -> name), ``originals`` the nodes of opaque
+    operators. ``unmapped`` says why nodes are opaque: (operator, reason) -> how many.
+    """
+
+    path: str
+    model: ir.Model
+    graph: Graph
+    program: Program
+    header: str  #: the declarations of the opaque operators
+    dims: Mapping[str, int]  #: sizes of the dimensions that the model leaves open
+    constants: Mapping[str, ir.TensorProtocol]
+    aliases: Mapping[str, str]
+    originals: Mapping[str, ir.Node]
+    unmapped: Mapping[tuple[str, str], int]
+    nodes: int  #: of the model, constants aside
+
+    @property
+    def opaque(self) -> int:
+        """How many nodes are opaque."""
+        return sum(self.unmapped.values())
+
+
+def import_model(path: str, dims: Mapping[str, int], rules: Sequence[str] = ()) -> Imported:
+    """Reads a model. ``dims`` are sizes of its open dimensions. Raises `TsrError`."""
+    model = read_model(path)
+    bound = bind(path, model, dims)
+    facts = Facts(model, bound)
+    reader = _Reader(path, model, facts)
+    graph = reader.graph()
+    header = "\n\n".join(reader.originals.declarations.values())
+    program = load_program(path, tuple(rules), Source(path, header))
+    return Imported(
+        path,
+        model,
+        graph,
+        program,
+        header,
+        bound,
+        facts.constants,
+        reader.aliases,
+        reader.originals.nodes,
+        reader.unmapped,
+        reader.nodes,
+    )
+
+
+class _Reader:
+    def __init__(self, path: str, model: ir.Model, facts: Facts) -> None:
+        self.path = path
+        self.model = model
+        self.facts = facts
+        self.builder = GraphBuilder(model.graph.name or Path(path).stem)
+        self.originals = Originals()
+        self.aliases: dict[str, str] = {}
+        self.unmapped: Counter[tuple[str, str]] = Counter()
+        self.nodes = 0
+        self._index: dict[str, int] = {}  #: value -> node of the graph
+        self._handles: set[str] = set()
+        ops = load_program(str(table())).ops
+        self._context = Context(
+            facts, ops, self.builder, opset(model), self._operand, self._handles.__contains__
+        )
+
+    def graph(self) -> Graph:
+        for value in self.model.graph.inputs:
+            name = str(value.name)
+            if name not in self.facts.constants:
+                self._leaf("input", name, self._type(name))
+        for node in self.model.graph:
+            if all(self._is_constant(v) for v in node.outputs if v.name):
+                continue  # where something needs its value, it is a weight
+            self.nodes += 1
+            try:
+                self._bind(node, self._read(node))
+            except Unmapped as reason:
+                self.unmapped[node.op_type, str(reason)] += 1
+                self._bind(node, self._pass_through(node))
+        outputs = []
+        for value in self.model.graph.outputs:
+            found = self._operand(str(value.name))
+            if found is None:
+                raise failed(self.path, f"nothing computes the output {value.name}", "the model is not valid")
+            outputs.append((str(value.name), found))
+        self.builder.opaque = frozenset(self.originals.declarations)
+        return self.builder.finish(outputs)
+
+    # ---- nodes -------------------------------------------------------------------------------------------
+
+    def _read(self, node: ir.Node) -> Sequence[int]:
+        """A node by the table of operators. Raises `Unmapped`."""
+        read = READ.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        if read is None:
+            raise Unmapped("no such operator")
+        schema = onnx.defs.get_schema(node.op_type, self._context.opset)
+        if schema.since_version > NEWEST:
+            raise Unmapped(f"opset {schema.since_version} changed it")
+        found = read(Reading(node, self._context))
+        results = [found] if isinstance(found, int) else list(found)
+        for value, result in zip(node.outputs, results, strict=False):
+            if value.name and self._type(str(value.name)) != self.builder.nodes[result].type:
+                raise Unmapped(f"its type is {self.builder.nodes[result].type} in one place")
+        return results
+
+    def _pass_through(self, node: ir.Node) -> list[int]:
+        """An opaque node; a value for each output, -1 for those that are left out."""
+        inputs = []
+        for value in operands(node, self._is_constant):
+            found = self._operand(str(value.name))
+            if found is None:
+                message = f"a node {node.op_type} takes {value.name}, which nothing computes before it"
+                raise failed(self.path, message, "the model is not valid")
+            inputs.append(found)
+        names = [str(v.name) for v in node.outputs if v.name]
+        for name in names:
+            if tensor_type(self.facts.types.get(name)) is None:
+                self._handles.add(name)
+        types = tuple(self._type(name) for name in names)
+        op, attrs = self.originals.add(node, len(inputs), types)
+        whole = self.builder.add(op, inputs, attrs, types)
+        if len(types) == 1:
+            results = iter([whole])
+        else:
+            results = iter(
+                [self.builder.add("proj", (whole,), (("index", k),), (t,)) for k, t in enumerate(types)]
+            )
+        return [next(results) if v.name else -1 for v in node.outputs]
+
+    def _bind(self, node: ir.Node, results: Sequence[int]) -> None:
+        """Names the results of a node."""
+        for value, result in zip(node.outputs, results, strict=False):
+            name = str(value.name)
+            if result < 0 or not value.name:
+                continue
+            self._index[name] = result
+            known = self.builder.nodes[result]
+            if known.name:
+                self.aliases[name] = known.name
+            else:
+                self.builder.nodes[result] = replace(known, name=name)
+
+    # ---- values ------------------------------------------------------------------------------------------
+
+    def _type(self, name: str) -> TensorType:
+        return tensor_type(self.facts.types.get(name)) or HANDLE
+
+    def _is_constant(self, value: ir.Value) -> bool:
+        return str(value.name) in self.facts.constants
+
+    def _operand(self, name: str) -> int | None:
+        """The node of a value, made now if it is a constant."""
+        if name in self._index:
+            return self._index[name]
+        tensor = self.facts.constants.get(name)
+        if tensor is None:
+            return None
+        found = self._fill(name, tensor)
+        if found is None:
+            found = self._leaf("weight", name, self._type(name))
+        self._index[name] = found
+        return found
+
+    def _fill(self, name: str, tensor: ir.TensorProtocol) -> int | None:
+        """A constant with one element is a number, if a float is the same number."""
+        dtype = DTYPES.get(tensor.dtype)
+        if tensor.size != 1 or dtype is None:
+            return None
+        element = tensor.numpy().reshape(()).item()
+        value = float(element)
+        if not isfinite(value) or value != element or (value == 0 and copysign(1, value) < 0):
+            return None
+        shape = shape_of(tensor)
+        attrs = (("value", value), ("dtype", dtype), ("shape", shape))
+        found = self.builder.add("fill", (), attrs, (TensorType(dtype, shape),))
+        if not self.builder.nodes[found].name:
+            self.builder.nodes[found] = replace(self.builder.nodes[found], name=name)
+        return found
+
+    def _leaf(self, op: str, name: str, type: TensorType) -> int:
+        if tensor_type(self.facts.types.get(name)) is None:
+            self._handles.add(name)
+        attrs = (("name", name), ("dtype", type.dtype), ("shape", type.shape))
+        self._index[name] = self.builder.add(op, (), attrs, (type,), name)
+        return self._index[name]

@@ -1,0 +1,123 @@
+"""Nodes that pass through as they are.
+
+For the language they are opaque operators, whose attribute ``node`` says which node of the model is meant. Constants
+that such a node takes stay with it; its other operands, and what its subgraphs take from around them, are tensors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from tensat_dl.ir.graph import Attrs, AttrValue
+from tensat_dl.ir.types import TensorType
+from tensat_dl.onnx.facts import IMPURE
+
+
+@dataclass
+class Originals:
+    """The nodes behind opaque operators, and the operators."""
+
+    nodes: dict[str, ir.Node] = field(default_factory=dict)  #: by the attribute ``node``
+    declarations: dict[str, str] = field(default_factory=dict)  #: operator -> its declaration
+    _keys: dict[bytes, str] = field(default_factory=dict)
+
+    def add(self, node: ir.Node, arity: int, types: tuple[TensorType, ...]) -> tuple[str, Attrs]:
+        """The operator and the attributes that stand for a node with so many operands. Nodes that compute the same
+        of their operands have the same."""
+        key = self._key(node)
+        if len(types) == 1:
+            attrs: dict[str, AttrValue] = {"node": key, "dtype": types[0].dtype, "shape": types[0].shape}
+        else:
+            attrs = {"node": key}
+            for k, t in enumerate(types):
+                attrs |= {f"dtype_{k}": t.dtype, f"shape_{k}": t.shape}
+        name = _name(node, arity, len(types))
+        self.declarations.setdefault(name, _declaration(name, node, arity, len(types)))
+        return name, tuple(attrs.items())
+
+    def _key(self, node: ir.Node) -> str:
+        name = node.name or next(str(v.name) for v in node.outputs if v.name)
+        while name in self.nodes:
+            name += "'"
+        if node.op_type not in IMPURE:
+            name = self._keys.setdefault(_content(node), name)
+        self.nodes.setdefault(name, node)
+        return name
+
+
+def operands(node: ir.Node, constant: Callable[[ir.Value], bool]) -> list[ir.Value]:
+    """What a node takes that is not constant: its inputs, then what its subgraphs take from around them."""
+    inputs = [v for v in node.inputs if v is not None]
+    return [v for v in (*inputs, *dict.fromkeys(captured(node))) if not constant(v)]
+
+
+def captured(node: ir.Node) -> Iterator[ir.Value]:
+    """The values that the subgraphs of a node take from outside of it."""
+    inside = {v for graph in subgraphs(node) for v in _defined(graph)}
+    for graph in subgraphs(node):
+        taken = [v for n in ir.traversal.RecursiveGraphIterator(graph) for v in n.inputs if v is not None]
+        for n in ir.traversal.RecursiveGraphIterator(graph):
+            taken += [v for inner in subgraphs(n) for v in inner.outputs]
+        yield from (v for v in (*taken, *graph.outputs) if v not in inside)
+
+
+def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
+    """The graphs among a node's attributes."""
+    for attr in node.attributes.values():
+        if attr.type == ir.AttributeType.GRAPH and not attr.is_ref():
+            yield attr.as_graph()
+        elif attr.type == ir.AttributeType.GRAPHS and not attr.is_ref():
+            yield from attr.as_graphs()
+
+
+def _defined(graph: ir.Graph) -> Iterator[ir.Value]:
+    """Every value that is defined in a graph or within it."""
+    yield from graph.inputs
+    yield from graph.initializers.values()
+    for node in graph:
+        yield from node.outputs
+        for inner in subgraphs(node):
+            yield from _defined(inner)
+
+
+def _content(node: ir.Node) -> bytes:
+    """What tells a node from others, but for its operands' names: all that it says, and which constants it takes."""
+    proto = ir.to_proto(node)
+    proto.name = ""
+    proto.doc_string = ""
+    del proto.metadata_props[:]
+    for i, value in enumerate(node.inputs):
+        if value is not None and ir.convenience.get_const_tensor(value) is None:
+            proto.input[i] = "."
+    for i, value in enumerate(node.outputs):
+        proto.output[i] = "." if value.name else ""
+    return bytes(proto.SerializeToString(deterministic=True))
+
+
+def _name(node: ir.Node, arity: int, outputs: int) -> str:
+    """As in ``Resize``, ``LSTM_3`` with three outputs, ``com_microsoft_FusedConv`` of another domain."""
+    name = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}_{node.op_type}"
+    name = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    name = name if name[:1].isalpha() else f"op_{name}"
+    name = name if any(c.isupper() for c in name) else f"{name}_onnx"
+    return name + (f"_{outputs}" if outputs > 1 else "") + ("_constant" if arity == 0 else "")
+
+
+def _declaration(name: str, node: ir.Node, arity: int, outputs: int) -> str:
+    of = "" if node.domain in ("", "ai.onnx") else f" of {node.domain}"
+    tensors = "xs: tensor.." if arity else ""
+    lines = [f"/// {node.op_type}{of}, as `node` of the model has it."]
+    if outputs == 1:
+        lines.append(f"opaque op {name}({tensors}; node: string, dtype: dtype, shape: ints) {{")
+        lines += ["  shape shape", "  dtype dtype", "}"]
+        return "\n".join(lines)
+    attrs = ", ".join(f"dtype_{k}: dtype, shape_{k}: ints" for k in range(outputs))
+    names = ", ".join(f"y{k}" for k in range(outputs))
+    lines.append(f"opaque op {name}({tensors}; node: string, {attrs}) -> ({names}) {{")
+    for k in range(outputs):
+        lines += [f"  shape y{k} = shape_{k}", f"  dtype y{k} = dtype_{k}"]
+    return "\n".join([*lines, "}"])

@@ -1,0 +1,14 @@
+"""The tables of operators: how each is read from ONNX and written to it. A new one is a row in the table of its
+family."""
+
+from __future__ import annotations
+
+from tensat_dl.onnx.operator import Read, Write
+from tensat_dl.onnx.operators import elementwise, movement, normalisation, pooling, products
+
+_ROWS = (*elementwise.ROWS, *products.ROWS, *pooling.ROWS, *normalisation.ROWS, *movement.ROWS)
+
+#: By ONNX's name of an operator.
+READ: dict[str, Read] = {row.onnx: row.read for row in _ROWS if row.read is not None}
+#: By the language's name of an operator.
+WRITE: dict[str, Write] = {row.op: row.write for row in _ROWS if row.write is not None}

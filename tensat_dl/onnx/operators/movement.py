@@ -1,0 +1,152 @@
+"""Operators that move elements, and those that do nothing at inference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import onnx_ir as ir
+
+from tensat_dl.ir.types import TensorType
+from tensat_dl.onnx.operator import Reading, Row, Tensor, Unmapped, Writer, retyped
+
+#: Stands for "to the end" in the stops of slices.
+END = 2**31 - 1
+
+
+def _read_nothing(r: Reading) -> int:
+    """Identity, a cast to the type that the input has already."""
+    x = r.x()
+    if r.result() != r.type(x):
+        raise Unmapped("it converts elements")
+    return x
+
+
+def _read_dropout(r: Reading) -> int:
+    if r.has(2) and r.constant(2).any():
+        raise Unmapped("it is in training mode")
+    r.only_result()
+    return r.x()
+
+
+def _read_view(r: Reading) -> int:
+    """Whatever says the new shape, inference has worked it out."""
+    return r.op("reshape", r.x(), shape=r.result().shape)
+
+
+def _write_reshape(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], type: TensorType) -> Tensor:
+    (x,) = xs
+    shape = type.shape
+    if x.wide is not None and x.wide.type.shape == shape:
+        return x.wide
+    wide = x if shape == (prod(x.type.shape[:-1]), *x.type.shape[-1:]) and x.type.rank > 2 else None
+    target = list(shape)
+    if w.dynamic:
+        # Leading dimensions that stay are copied, and the next one follows: all of them may be open.
+        stay = 0
+        while stay < min(len(shape), x.type.rank) and shape[stay] == x.type.shape[stay]:
+            stay += 1
+        target = [0] * stay + ([-1, *shape[stay + 1 :]] if stay < len(shape) else [])
+    return Tensor(w.op("Reshape", x.value, w.ints(target)), type, wide)
+
+
+def _read_transpose(r: Reading) -> int:
+    x = r.x()
+    perm = r.attr("perm")
+    return r.op("transpose", x, perm=tuple(perm or reversed(range(r.type(x).rank))))
+
+
+def _write_transpose(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+    return w.op("Transpose", xs[0].value, perm=list(attrs["perm"]))
+
+
+def _read_concat(r: Reading) -> int:
+    xs = [r.x(i) for i in range(len(r.node.inputs))]
+    return r.op("concat", *xs, axis=r.axis(r.attr("axis"), xs[0])) if len(xs) > 1 else xs[0]
+
+
+def _write_concat(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+    return w.op("Concat", *(x.value for x in xs), axis=attrs["axis"])
+
+
+def _read_slice(r: Reading) -> int:
+    x = r.x()
+    starts, ends = (r.constant(i).reshape(-1).tolist() for i in (1, 2))
+    axes = r.constant(3).reshape(-1).tolist() if r.has(3) else range(len(starts))
+    if r.has(4) and any(step != 1 for step in r.constant(4).reshape(-1).tolist()):
+        raise Unmapped("its step is not 1")
+    for start, end, axis in zip(starts, ends, (r.axis(a, x) for a in axes), strict=True):
+        x = _cut(r, x, axis, start, end)
+    return x
+
+
+def _cut(r: Reading, x: int, axis: int, start: int, end: int) -> int:
+    """The elements from start to end, which may count from the end, or lie beyond it."""
+    size = r.type(x).shape[axis]
+    start, stop, _ = slice(start, end).indices(size)
+    return x if (start, stop) == (0, size) else r.op("slice", x, axis=axis, start=start, stop=stop)
+
+
+def _write_slice(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> Tensor:
+    (x,) = xs
+
+    def cut(t: Tensor, axis: int, result: TensorType) -> Tensor:
+        size = t.type.shape[axis]
+        stop = END if attrs["stop"] == size else attrs["stop"]
+        axes = (attrs["start"],), (stop,), (axis,)
+        return Tensor(w.op("Slice", t.value, *map(w.ints, axes)), result)
+
+    wide = None
+    if x.wide is not None and attrs["axis"] == x.type.rank - 1:
+        shape = (*x.wide.type.shape[:-1], type.shape[-1])
+        wide = cut(x.wide, x.wide.type.rank - 1, retyped(x, shape))
+    return Tensor(cut(x, attrs["axis"], type).value, type, wide)
+
+
+def _read_split(r: Reading) -> Sequence[int]:
+    x = r.x()
+    axis = r.axis(r.attr("axis", 0), x)
+    parts, start = [], 0
+    for k in range(len(r.node.outputs)):
+        stop = start + r.result(k).shape[axis]
+        parts.append(_cut(r, x, axis, start, stop))
+        start = stop
+    return parts
+
+
+def _read_gather(r: Reading) -> int:
+    """One element along an axis, or neighbouring ones."""
+    x, at = r.x(), r.constant(1)
+    axis = r.axis(r.attr("axis", 0), x)
+    size = r.type(x).shape[axis]
+    indices = [i % size for i in at.reshape(-1).tolist()]
+    if not indices or at.ndim > 1 or indices != list(range(indices[0], indices[0] + len(indices))):
+        raise Unmapped("its indices are not neighbours")
+    return r.reshaped(_cut(r, x, axis, indices[0], indices[-1] + 1), r.result().shape)
+
+
+def _write_enlarge(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+    (x,) = xs
+    extra = [new - old for new, old in zip(attrs["kernel"], x.type.shape[2:], strict=True)]
+    before = [e // 2 for e in extra]
+    after = [e - b for e, b in zip(extra, before, strict=True)]
+    return w.op("Pad", x.value, w.ints([0, 0, *before, 0, 0, *after]))
+
+
+ROWS = (
+    Row("Identity", _read_nothing),
+    Row("Cast", _read_nothing),
+    Row("CastLike", _read_nothing),
+    Row("Dropout", _read_dropout, "dropout", lambda w, xs, attrs, type: xs[0]),
+    Row("Reshape", _read_view, "reshape", _write_reshape),
+    Row("Flatten", _read_view),
+    Row("Squeeze", _read_view),
+    Row("Unsqueeze", _read_view),
+    Row("Transpose", _read_transpose, "transpose", _write_transpose),
+    Row("Concat", _read_concat, "concat", _write_concat),
+    Row("Slice", _read_slice, "slice", _write_slice),
+    Row("Split", _read_split),
+    Row("Gather", _read_gather),
+    Row(op="enlarge", write=_write_enlarge),
+)
