@@ -45,11 +45,11 @@ def test_a_false_rule(tmp_path: Path) -> None:
         f"{path}:2:6: error: rule `relu-add` is false\n"
         "  2 | rule relu-add {\n"
         "    |      ^^^^^^^^\n"
-        "  = note: for x : f32[1], y : f32[]\n"
+        "  = note: for x : f32[], y : f32[]\n"
         "  = note: left:  relu(ewadd(x, y))\n"
         "  = note: right: ewadd(relu(x), relu(y))\n"
-        "  = note: with x = [1], y = -1\n"
-        "  = note: element [0] is 0 on the left and 1 on the right\n"
+        "  = note: with x = 1, y = -1\n"
+        "  = note: the result is 0 on the left and 1 on the right\n"
     )
 
 
@@ -119,7 +119,7 @@ def test_json(tmp_path: Path) -> None:
     (rule,) = bad["rules"]
     assert rule["status"] == "refuted"
     found = rule["counterexample"]
-    assert found["values"] == [["x", [1.0]], ["y", -1.0]]
+    assert found["values"] == [["x", 1.0], ["y", -1.0]]
     assert (found["left"], found["right"]) == (0.0, 1.0)
     assert len(bad["failures"]) == 1
     assert bad["tests"] == {"run": 0, "failed": 0}

@@ -25,6 +25,9 @@ TRIES = 300
 PATIENCE = 60
 #: What elements are drawn from, the simplest first.
 PALETTES = ((0, 1), (-1, 0, 1), (1, 2, 3), (-2, -1, 0, 1, 2, 3), tuple(range(-9, 10)))
+#: How often elements are set to something simpler, and how many a tensor may have to be shown.
+SIMPLER = 400
+SHOWN = 4096
 #: Sides that differ by less than this, relative to the larger, are not said to differ.
 TOLERANCE = 1e-6
 
@@ -98,7 +101,11 @@ def _told(instance: Instance, ops: OpTable, found: _Found) -> Counterexample:
         tuple((tensor, float(value)) for (fn, tensor), value in given.facts.items() if fn == "value"),
         terms(instance.before, ops),
         terms(instance.after, ops),
-        tuple((name, _nested(found.values[name])) for name in given.types if name in kinds),
+        tuple(
+            (name, _nested(found.values[name]))
+            for name, t in given.types.items()
+            if name in kinds and t.size <= SHOWN
+        ),
         found.output,
         found.index,
         found.left,
@@ -126,18 +133,24 @@ def _differences(instance: Instance, semantics: Mapping[str, Semantics], seed: i
 
 
 def _simpler(instance: Instance, semantics: Mapping[str, Semantics], found: _Found) -> _Found:
-    """With elements set to 0, or to 1, as long as the sides differ."""
-    for name in found.values:
-        for index in np.ndindex(found.values[name].shape):
-            for value in (0, 1):
-                if found.values[name][index] == value:
+    """With elements set to 0, or to 1, as long as the sides differ: many at once at first."""
+    effort = SIMPLER
+    longest = max((v.size for v in found.values.values()), default=0)
+    step = 1 << max(0, longest - 1).bit_length()
+    while step and effort:
+        for name, start in [(n, k) for n, v in found.values.items() for k in range(0, v.size, step)]:
+            for value in (0, 1) if step == 1 else (0,):
+                part = found.values[name].reshape(-1)[start : start + step]
+                if not effort or not part.size or (part == value).all():
                     break
+                effort -= 1
                 values = {n: v.copy() for n, v in found.values.items()}
-                values[name][index] = value
+                values[name].reshape(-1)[start : start + step] = value
                 again = _differs(instance, semantics, values)
                 if again is not None:
                     found = again
                     break
+        step //= 2
     return found
 
 

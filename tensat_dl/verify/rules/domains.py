@@ -29,6 +29,9 @@ class RandomDomain:
         self._rng = rng
         self._attrs = attrs
         self._constants = constants
+        #: Whole numbers near those of conditions: `dim(x, 0) == 64` or `dim(x, 0) > 100`.
+        near = [int(c) + d for c in constants if c.is_integer() for d in (0, 1, -1, int(c))]
+        self._near = tuple(n for n in dict.fromkeys(near) if n > max(DIMENSIONS))
         self._pool = rng.choice(POOLS)
         self._dtype = rng.choice(DTYPES)
         #: Lists whose elements are to be equal, by attribute: pads of 0, strides of 2.
@@ -39,7 +42,7 @@ class RandomDomain:
             case "dim":
                 # Most dimensions are from the pool; windows and strides need other sizes now and then.
                 first = self._order(self._pool if self._rng.random() < 0.7 else DIMENSIONS)
-                return (*first, *(d for d in self._order(DIMENSIONS) if d not in first))
+                return (*first, *(d for d in self._order(DIMENSIONS) if d not in first), *self._near)
             case "dtype":
                 return tuple(dict.fromkeys((self._dtype, *self._order(DTYPES))))
             case "value":
@@ -76,7 +79,7 @@ class RandomDomain:
                 return self._order(("a", "b"))
             case "dtype":
                 return tuple(dict.fromkeys((self._dtype, *self._order(DTYPES))))
-        return self._order(ATTRIBUTES)
+        return (*self._order(ATTRIBUTES), *self._near)
 
     def _order(self, values: Iterable[Any]) -> tuple[Any, ...]:
         """Each value once, those that come up more often likelier first."""

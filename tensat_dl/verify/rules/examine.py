@@ -26,6 +26,9 @@ from tensat_dl.verify.rules.verdict import Counterexample, Rounding, Verdict
 #: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
 INSTANCES = 36
 PATIENCE = 150
+#: The same for rules that have large instances only, as they ask for a dimension of 768 or for rank 6.
+LARGE_INSTANCES = 6
+LARGE_PATIENCE = 40
 #: The same for a rule without one of its conditions: the first that fails is enough.
 WEAKER_INSTANCES = 30
 WEAKER_PATIENCE = 30
@@ -65,16 +68,21 @@ class Examiner:
         opaque = self._opaque(rule)
         found: list[Instance] = []
         results: list[Exact] = []
-        drawn = Sampler(rule, self.infer, self.seed).several(INSTANCES, PATIENCE)
-        for number, (frame, values, instance) in enumerate(drawn):
+        unsupported: Exact | None = None
+        for number, (frame, values, instance) in enumerate(self._instances(rule)):
             exact = self._compare(instance, number)
             if exact.status == "different" and not opaque:
                 worst = self._smallest_failing(rule, (frame, values, instance), exact)
                 return Verdict(rule.name, "refuted", number + 1, reason=exact.reason, counterexample=worst)
-            if exact.status != "equal":
-                return Verdict(rule.name, "assumed", reason=_assumption(opaque, exact))
+            if exact.status == "different":
+                return Verdict(rule.name, "assumed", reason=_law(opaque))
+            if exact.status == "unsupported":
+                unsupported = exact
+                continue
             found.append(instance)
             results.append(exact)
+        if unsupported is not None and not found:
+            return Verdict(rule.name, "assumed", reason=f"it can't be tested: {unsupported.reason}")
         if not found:
             if computed := _values_of_results(rule):
                 return Verdict(rule.name, "assumed", reason=f"it asks for the value of {computed}, a result")
@@ -89,20 +97,32 @@ class Examiner:
             max(bounds, default=None),
             next((x.reason for x in results if x.log2_error is None), ""),
             self._rounding(found),
-            unneeded=tuple(self._unneeded(rule)),
+            unneeded=tuple(self._unneeded(rule, len(found) <= LARGE_INSTANCES)),
         )
 
-    def _weaker(self, rule: RewriteRule, without: int) -> Iterator[Draw]:
-        sampler = Sampler(rule, self.infer, self.seed, (without,))
-        return sampler.several(WEAKER_INSTANCES, WEAKER_PATIENCE)
+    def _instances(self, rule: RewriteRule) -> Iterator[Draw]:
+        """Instances of a rule: small ones, or if there are none large ones."""
+        small = Sampler(rule, self.infer, self.seed).several(INSTANCES, PATIENCE)
+        first = next(small, None)
+        if first is not None:
+            yield first
+            yield from small
+        else:
+            yield from Sampler(rule, self.infer, self.seed, wide=True).several(
+                LARGE_INSTANCES, LARGE_PATIENCE
+            )
 
-    def _unneeded(self, rule: RewriteRule) -> Iterator[str]:
+    def _weaker(self, rule: RewriteRule, without: int, wide: bool) -> Iterator[Draw]:
+        sampler = Sampler(rule, self.infer, self.seed, (without,), wide)
+        return sampler.several(LARGE_INSTANCES if wide else WEAKER_INSTANCES, WEAKER_PATIENCE)
+
+    def _unneeded(self, rule: RewriteRule, wide: bool) -> Iterator[str]:
         """The conditions without which nothing fails, those about costs excepted."""
         for i, condition in enumerate(rule.conditions):
             if any(call.fn in ABOUT_COST for call in calls_of(condition)):
                 continue
             compared = 0
-            for compared, (_, _, instance) in enumerate(self._weaker(rule, i), start=1):
+            for compared, (_, _, instance) in enumerate(self._weaker(rule, i, wide), start=1):
                 if self._compare(instance, compared).status == "different":
                     break
             else:
@@ -158,7 +178,7 @@ class Examiner:
         needed = [
             f"`{' '.join(c.span.text.split())}`"
             for i, c in enumerate(rule.conditions)
-            if next(self._weaker(rule, i), None) is not None
+            if next(self._weaker(rule, i, False), None) is not None
         ]
         if needed:
             return f"no instance meets its conditions: there are some without {' or without '.join(needed)}"
@@ -183,8 +203,6 @@ def _values_of_results(rule: RewriteRule) -> str:
     return ", ".join(f"`{name}`" for name in dict.fromkeys(names))
 
 
-def _assumption(opaque: tuple[str, ...], exact: Exact) -> str:
-    if not opaque:
-        return f"it can't be tested: {exact.reason}"
+def _law(opaque: tuple[str, ...]) -> str:
     names = ", ".join(f"`{op}`" for op in opaque)
     return f"this law of {names}, of which only types are known"

@@ -17,13 +17,14 @@ from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.rules.domains import RandomDomain, SmallerDomain
 from tensat_dl.verify.rules.expressions import Values
 from tensat_dl.verify.rules.instance import Assignment, Instance, Sides
-from tensat_dl.verify.rules.skeleton import Skeleton, Skeletons, attribute_variables
+from tensat_dl.verify.rules.skeleton import RANKS, WIDE_RANKS, Skeleton, Skeletons, attribute_variables
 from tensat_dl.verify.rules.solve import Domain, Problem
 
 #: How many members a group gets.
 MEMBERS = (2, 3, 4)
-#: Tensors have at most so many elements.
+#: Tensors have at most so many elements; where a rule has no such instances, so many more.
 LIMIT = 400
+WIDE_LIMIT = 1 << 22
 #: How many instances are drawn at the same ranks, one after the other.
 AT_ONCE = 3
 
@@ -34,14 +35,19 @@ Draw = tuple["Frame", Values, Instance]
 
 class Sampler:
     """Draws instances of a rule. ``without`` are the positions of conditions that are left out; then at least one of
-    those is false, so that the instances are such as only the weaker rule has."""
+    those is false, so that the instances are such as only the weaker rule has. ``wide`` draws large ones as well."""
 
     def __init__(
-        self, rule: RewriteRule, infer: Inference, seed: int = 0, without: Sequence[int] = ()
+        self,
+        rule: RewriteRule,
+        infer: Inference,
+        seed: int = 0,
+        without: Sequence[int] = (),
+        wide: bool = False,
     ) -> None:
         self._rng = random.Random(f"{seed} {rule.name} {sorted(without)}")
         sizes = MEMBERS if rule.index is not None else (0,)
-        self._forms = [form for n in sizes for form in _forms(rule, infer, n, without)]
+        self._forms = [form for n in sizes for form in _forms(rule, infer, n, without, wide)]
         self._frame: Frame | None = None
         self._left = 0
 
@@ -72,36 +78,45 @@ class Sampler:
                 yield found
 
 
-def _forms(rule: RewriteRule, infer: Inference, members: int, without: Sequence[int]) -> Iterator[_Form]:
+def _forms(
+    rule: RewriteRule, infer: Inference, members: int, without: Sequence[int], wide: bool
+) -> Iterator[_Form]:
     """A rule for a number of members. Where a condition on each member is left out, it may be false for any of them,
     or for the first or the last alone."""
     kept = tuple(c for i, c in enumerate(rule.conditions) if i not in without)
     dropped = tuple(rule.conditions[i] for i in without)
     if not members:
-        yield _Form(replace(rule, conditions=kept), dropped, infer, 0)
+        yield _Form(replace(rule, conditions=kept), dropped, infer, 0, wide)
         return
     whole = instantiate(replace(rule, conditions=kept), members)
     rejected = instantiate(replace(rule, conditions=dropped), members).conditions
-    yield _Form(whole, rejected, infer, members)
+    yield _Form(whole, rejected, infer, members, wide)
     for k in {0, len(rejected) - 1} if len(rejected) > 1 else ():
         others = (*whole.conditions, *(c for i, c in enumerate(rejected) if i != k))
-        yield _Form(replace(whole, conditions=others), (rejected[k],), infer, members)
+        yield _Form(replace(whole, conditions=others), (rejected[k],), infer, members, wide)
 
 
 class _Form:
     """A rule as it is for one number of members, and what to draw its instances with."""
 
     def __init__(
-        self, rule: RewriteRule, rejected: tuple[ast.Expr, ...], infer: Inference, members: int
+        self,
+        rule: RewriteRule,
+        rejected: tuple[ast.Expr, ...],
+        infer: Inference,
+        members: int,
+        wide: bool,
     ) -> None:
         self.members = members
         self.rule = rule
-        self.skeletons = Skeletons(rule, infer, rejected)
+        self.limit = WIDE_LIMIT if wide else LIMIT
+        self.skeletons = Skeletons(rule, infer, rejected, WIDE_RANKS if wide else RANKS)
         self.sides = Sides(rule, infer, rejected)
         self.attrs = attribute_variables(rule, infer.table)
         asked = [call for c in (*rule.conditions, *rejected) for call in calls_of(c) if call.fn in FACTS]
         self.facts = tuple(dict.fromkeys((call.fn, _tensor(call)) for call in asked))
-        self.constants = tuple(_numbers((*rule.conditions, *rejected)))
+        literals = tuple(k.value for n in rule.source.nodes for k in n.attrs)
+        self.constants = tuple(_numbers((*rule.conditions, *rejected, *literals)))
 
     def below(self, tensor: str) -> Iterator[str]:
         """The variables that a tensor of the source is computed from: itself, if it is one."""
@@ -129,7 +144,7 @@ class Frame:
             items = value if isinstance(value, tuple) else (value,)
             unknowns += [x for x in items if isinstance(x, Sym | Opaque)]
         unknowns += [x for f in form.facts if isinstance(x := _unknown(f), Sym | Opaque)]
-        self.problem = Problem(skeleton.conditions, unknowns, skeleton.shapes, LIMIT)
+        self.problem = Problem(skeleton.conditions, unknowns, skeleton.shapes, form.limit)
 
     @property
     def dimensions(self) -> int:
@@ -188,13 +203,15 @@ def _tensor(call: ast.Call) -> str:
 
 
 def _numbers(tree: object) -> Iterator[float]:
-    """The numbers in conditions, as floats."""
+    """The numbers in conditions and attributes, as floats."""
     for c in tree if isinstance(tree, tuple) else ():
         match c:
             case ast.Const(value, "int" | "float"):
                 yield float(value)
             case ast.Binary(_, left, right):
                 yield from _numbers((left, right))
+            case ast.ListExpr(items):
+                yield from _numbers(items)
             case ast.Unary("-", operand):
                 yield from (-x for x in _numbers((operand,)))
             case ast.Unary(_, operand):

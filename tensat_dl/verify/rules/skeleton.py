@@ -19,8 +19,10 @@ from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import SymType
 
-#: Ranks of tensor variables and lengths of list variables. The last comes up where an operator asks for it.
-RANKS = (1, 2, 3, 4, 0, 5)
+#: Ranks of tensor variables and lengths of list variables. The last come up where an operator asks for them.
+RANKS = (0, 1, 2, 3, 4, 5)
+WIDE_RANKS = (*RANKS, 6)
+SELDOM = 5
 #: How many ways of continuing a search for ranks looks at, and how many targets that do not type-check, before it
 #: gives up; and how often it starts again.
 EFFORT = 400
@@ -64,7 +66,7 @@ class _Search:
         """How much an option is to be tried after others."""
         late = 0
         for name, (kind, value) in choice.items():
-            late += kind != "axis" and value == RANKS[-1]
+            late += kind != "axis" and value >= SELDOM
             first = f"{name.partition('[')[0]}[0]"
             late += self.alike and variant.chosen.get(first, choice.get(first, ("", value))[1]) != value
         return late
@@ -74,7 +76,14 @@ class Skeletons:
     """Draws skeletons of a rule, which has no group. ``rejected`` are conditions of which at least one must be
     false, in place of true ones."""
 
-    def __init__(self, rule: RewriteRule, infer: Inference, rejected: Collection[ast.Expr] = ()) -> None:
+    def __init__(
+        self,
+        rule: RewriteRule,
+        infer: Inference,
+        rejected: Collection[ast.Expr] = (),
+        ranks: Sequence[int] = RANKS,
+    ) -> None:
+        self._ranks = ranks
         self.rule = rule
         self.infer = infer
         self.rejected = tuple(rejected)
@@ -122,7 +131,7 @@ class Skeletons:
         node = self.rule.source.nodes[i]
         key = (i, *(len(variant.types[a].shape) for a in node.args if a in variant.types))
         if key not in self._choices:
-            self._choices[key] = tuple(choices(node, self.infer, RANKS, variant))
+            self._choices[key] = tuple(choices(node, self.infer, self._ranks, variant))
         return self._choices[key]
 
     def _conditions(self, variant: Variant, before: Variant) -> list[Bool] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal
@@ -14,13 +14,17 @@ Rounding = Literal["exact", "reassociating"]
 Elements = float | tuple["Elements", ...]
 
 
+#: A tensor whose elements take more characters than this is told by those that are not 0.
+MANY = 160
+
+
 @dataclass(frozen=True, slots=True)
 class Counterexample:
     """Values for which a rule's two sides differ.
 
     ``variables`` are the inputs and weights of both sides, as (name, type); ``attrs`` the attributes that the rule
     leaves open; ``constants`` the tensors of which the rule knows the value. ``before`` and ``after`` are the two
-    sides as terms, one for each matched output. ``values`` has the elements of each variable in row-major order;
+    sides as terms, one for each matched output. ``values`` has the elements of each variable that is not very large;
     element ``index`` of output number ``output`` is ``left`` on the left side and ``right`` on the right side.
     """
 
@@ -104,10 +108,24 @@ def derived(rule: str, rules: Iterable[str], instances: int) -> Verdict:
 
 
 def shown(value: Elements) -> str:
-    """Elements as a nested list."""
+    """Elements as a nested list, or of many those that are not 0."""
+    text = _nested(value)
+    if len(text) <= MANY:
+        return text
+    found = [f"{_number(x)} at [{', '.join(map(str, index))}]" for index, x in _each(value, ()) if x]
+    return f"0 but for {', '.join(found[:8])}{', ..' if len(found) > 8 else ''}" if found else "0"
+
+
+def _nested(value: Elements) -> str:
+    return f"[{', '.join(map(_nested, value))}]" if isinstance(value, tuple) else _number(value)
+
+
+def _each(value: Elements, index: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], float]]:
     if isinstance(value, tuple):
-        return f"[{', '.join(map(shown, value))}]"
-    return _number(value)
+        for i, part in enumerate(value):
+            yield from _each(part, (*index, i))
+    else:
+        yield index, value
 
 
 def _number(value: float) -> str:

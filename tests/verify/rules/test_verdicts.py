@@ -159,6 +159,29 @@ def test_weights_among_results(tmp_path: Path) -> None:
     assert verdict(text, tmp_path).status == "tested"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "relu(relu(x)) where dim(x, 0) == 768, rank(x) == 2 => relu(x)",
+        "relu(relu(x)) where dim(x, 0) > 100 => relu(x)",
+        "relu(relu(x)) where rank(x) == 6 => relu(x)",
+        "matmul(x, concat(a, b; axis = 1)) where dim(a, 0) == 1024 => concat(matmul(x, a), matmul(x, b); axis = 1)",
+        "slice(slice(x; axis = 0, start = 0, stop = 512); axis = 0, start = 0, stop = 256)"
+        " => slice(x; axis = 0, start = 0, stop = 256)",
+    ],
+)
+def test_rules_about_large_tensors(body: str, tmp_path: Path) -> None:
+    assert verdict(f"rule r {{ {body} }}", tmp_path).status == "tested"
+
+
+def test_a_false_rule_about_large_tensors(tmp_path: Path) -> None:
+    text = "rule r { relu(ewadd(x, y)) where dim(x, 0) == 768, rank(x) == 2 => ewadd(relu(x), relu(y)) }"
+    found = verdict(text, tmp_path)
+    assert found.status == "refuted"
+    assert found.counterexample is not None
+    assert any(line.startswith("with x = 0 but for ") for line in found.counterexample.lines())
+
+
 def test_conditions_that_are_not_needed(tmp_path: Path) -> None:
     """One is redundant, one follows from the types, one is needed, one is about costs."""
     text = """rule r {
