@@ -36,13 +36,14 @@ def interleaved(
 ) -> list[list[float]]:
     """By round, the seconds per call of each: A B C, then A B C again.
 
-    One call that is not timed comes before each sample, so that what ran before, and is still in the caches, does
-    not matter.
+    One call that is not timed comes before each sample of several, so that what ran before, and is still in the
+    caches, does not matter. What takes so long that one call is a sample gets no such call.
     """
     samples = []
     for _ in range(rounds):
         samples.append([])
         for run, n in zip(runs, calls, strict=True):
-            run()
+            if n > 1:
+                run()
             samples[-1].append(timed(run, n, clock))
     return samples
