@@ -12,7 +12,7 @@ from tensat_dl.why.origin import relative, resolved
 #: The options of `run` that decide what is found. Others say what is written and shown.
 DECIDE = (
     *("graph_name", "rules", "device", "k_multi", "max_nodes", "max_iters", "time_limit", "max_memory"),
-    *("cycles", "method", "extract_time_limit"),
+    *("cycles", "method", "extract_time_limit", "no_reassociate"),
 )
 
 
@@ -27,6 +27,9 @@ def arguments(context: click.Context, output: str) -> tuple[str, ...]:
             if value is None and not isinstance(option.type, Count):  # not given
                 continue
             if not option.multiple and value == option.get_default(context):
+                continue
+            if option.is_flag:
+                out.append(option.opts[-1])
                 continue
             text = "unlimited" if value is None else str(value)
             out += [option.opts[-1], relative(text, output) if name == "rules" and is_path(text) else text]

@@ -68,6 +68,11 @@ if TYPE_CHECKING:
     type=click.Choice(["none", "vanilla", "efficient", "incremental"]),
     help="Keep cycles out of the e-graph, for ilp-none: not at all, or by one of three checks of matches.",
 )
+@click.option(
+    "--no-reassociate",
+    is_flag=True,
+    help="Leave out rules that change how results are rounded, as far as their tests show.",
+)
 @extract_method
 @click.option("--extract-time-limit", type=Seconds(), metavar="S", help="Stop extracting after S seconds.")
 @click.option("--json", "json_path", metavar="FILE", help="Write a report as JSON.")
@@ -98,6 +103,7 @@ def command(
     time_limit: float | None,
     max_memory: int | None,
     cycles: Cycles,
+    no_reassociate: bool,
     method: str,
     extract_time_limit: float | None,
     json_path: str | None,
@@ -156,7 +162,13 @@ def command(
             seed,
         )
         parsed = time.perf_counter() - started
-        result, egraph = optimize(graph, program.ops, program.rules, options, progress, parsed)
+        chosen = program.rules
+        if no_reassociate:
+            from tensat_dl.verify.rules import rounding_alike
+
+            progress.phase("verify")
+            chosen = rounding_alike(chosen, program.ops, progress.checking)
+        result, egraph = optimize(graph, program.ops, chosen, options, progress, parsed)
     messages = sys.stderr if "-" in paths else sys.stdout
     if not quiet:
         from tensat_dl.report.text import print_row, print_summary

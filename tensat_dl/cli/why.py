@@ -31,6 +31,7 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
     from tensat_dl.lang.program import load_program
     from tensat_dl.report.progress import Progress
     from tensat_dl.report.steps import print_steps
+    from tensat_dl.verify.rules import rounding_alike
     from tensat_dl.why.explain import NoWay, explain
     from tensat_dl.why.origin import digest, read_origin
 
@@ -76,10 +77,11 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
         )
         extract_limits = ExtractLimits(seconds=given["extract_time_limit"])
         model = CostModel(program.ops, load_device(given["device"]), find_profile(given["device"]))
+        rules = program.rules
+        if given["no_reassociate"]:
+            rules = rounding_alike(rules, program.ops, progress.checking)
         try:
-            steps = explain(
-                before, after, program.rules, model, limits, given["method"], extract_limits, progress
-            )
+            steps = explain(before, after, rules, model, limits, given["method"], extract_limits, progress)
         except NoWay as e:
             hint = "the optimized graph, the rules or tensat-dl may have changed since, or a time limit bound"
             if changed:

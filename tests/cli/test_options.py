@@ -189,6 +189,15 @@ def test_k_multi(tmp_path: Path) -> None:
     assert "matmul 2 -> 1" not in invoke("run", SHARED, "--k-multi", 0).out
 
 
+def test_rules_that_reassociate_can_be_left_out(tmp_path: Path) -> None:
+    associative, out = EXAMPLES / "tiny_associativity.tsr", tmp_path / "o.tsr"
+    assert "matmul 2 -> 1" in invoke("run", associative).out
+    assert "matmul 2 -> 1" not in invoke("run", associative, "--no-reassociate").out
+    assert "matmul 2 -> 1" in invoke("run", SHARED, "--no-reassociate", "-o", out).out
+    assert out.read_text().splitlines()[0].endswith("tiny_share_input.tsr --no-reassociate")
+    assert invoke("why", out).code == 0
+
+
 TWICE = """
 graph g {
   input x : f32[64, 128]

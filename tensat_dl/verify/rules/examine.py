@@ -31,7 +31,7 @@ LARGE_INSTANCES = 6
 LARGE_PATIENCE = 40
 #: The same for a rule without one of its conditions: the first that fails is enough.
 WEAKER_INSTANCES = 30
-WEAKER_PATIENCE = 30
+WEAKER_PATIENCE = 90
 #: How many more instances are looked at to find a small one whose sides differ; at how many of the lowest ranks more
 #: are tried, and how often; and how many are made smaller.
 MORE = 60

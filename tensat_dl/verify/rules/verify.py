@@ -44,3 +44,11 @@ def verify_rules(
             if progress is not None:
                 progress(len(found), len(rules), rules[i].name)
     return tuple(found[i] for i in range(len(rules)))
+
+
+def rounding_alike(
+    rules: Sequence[RewriteRule], ops: OpTable, progress: Progress | None = None
+) -> tuple[RewriteRule, ...]:
+    """The rules whose two sides gave the same floating-point numbers on every instance, to the last bit."""
+    verdicts = verify_rules(rules, ops, progress=progress)
+    return tuple(rule for rule, v in zip(rules, verdicts, strict=True) if v.rounding == "exact")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from tensat_dl.ir.rule import RewriteRule
@@ -18,10 +19,6 @@ from tensat_dl.verify.rules.verdict import Verdict
 
 #: Fewer rules than this are not worth another process.
 SHARE = 12
-
-
-class WorkerError(RuntimeError):
-    """A process ended before its rules were examined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +35,30 @@ def examine_all(
 ) -> Generator[tuple[int, Verdict], None, None]:
     """The verdicts on numbered rules as they come in, in any order, from as many processes as are worth it.
 
-    The processes are gone when the iterator ends or is closed.
+    What a process leaves when it dies is examined here. The processes are gone when the iterator ends or is closed.
     """
     count = min(len(os.sched_getaffinity(0)), len(rules) // SHARE)
-    if count < 2:
-        examiner = Examiner(ops, seed)
-        for number, rule in rules:
-            yield number, examiner.verdict(rule)
-        return
-    found: queue.Queue[tuple[int, Verdict] | str | None] = queue.Queue()
+    left = dict(rules)
+    if count >= 2:
+        with closing(_elsewhere(rules, ops, seed, count)) as verdicts:
+            for number, verdict in verdicts:
+                del left[number]
+                yield number, verdict
+    examiner = Examiner(ops, seed)
+    for number, rule in left.items():
+        yield number, examiner.verdict(rule)
+
+
+def _elsewhere(
+    rules: Sequence[tuple[int, RewriteRule]], ops: OpTable, seed: int, count: int
+) -> Generator[tuple[int, Verdict], None, None]:
+    """What so many processes find out before they end."""
+    found: queue.Queue[tuple[int, Verdict] | None] = queue.Queue()
     processes = [_start(Job(tuple(ops.values()), tuple(rules[k::count]), seed), found) for k in range(count)]
     try:
         running = count
         while running:
             message = found.get()
-            if isinstance(message, str):
-                raise WorkerError(message)
             if message is None:
                 running -= 1
             else:
@@ -64,7 +69,8 @@ def examine_all(
             process.wait()
 
 
-def _start(job: Job, found: queue.Queue[tuple[int, Verdict] | str | None]) -> subprocess.Popen[bytes]:
+def _start(job: Job, found: queue.Queue[tuple[int, Verdict] | None]) -> subprocess.Popen[bytes]:
+    """A process whose verdicts go into the queue, and None when it has no more."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tensat_dl.verify.rules.worker"],
         stdin=subprocess.PIPE,
@@ -76,13 +82,13 @@ def _start(job: Job, found: queue.Queue[tuple[int, Verdict] | str | None]) -> su
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            pickle.dump(job, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
-            process.stdin.flush()
-            for _ in job.rules:
-                found.put(pickle.load(process.stdout))
+            with suppress(OSError, EOFError, pickle.UnpicklingError):  # it has died
+                pickle.dump(job, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
+                process.stdin.flush()
+                for _ in job.rules:
+                    found.put(pickle.load(process.stdout))
+        finally:
             found.put(None)
-        except (OSError, EOFError, pickle.UnpicklingError) as e:
-            found.put(f"a process that examines rules has died: {e}")
 
     threading.Thread(target=listen, daemon=True).start()
     return process

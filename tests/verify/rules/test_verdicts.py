@@ -297,3 +297,15 @@ def test_several_processes_say_the_same(empty: Path, tmp_path: Path) -> None:
         together = verify_rules(rules, found.ops, progress=lambda done, total, name: counts.append(done))
     assert [v for v in together if v.rule in one] == list(one.values())
     assert counts == list(range(1, len(rules) + 1))
+
+
+def test_processes_that_die_leave_nothing_undone(empty: Path, tmp_path: Path) -> None:
+    found = program('import "pool"\n', tmp_path)
+    rules = [r for r in found.rules if not r.name.startswith(("fuse", "unfuse"))]
+    alone = [Examiner(found.ops).verdict(r) for r in rules]
+    with (
+        patch("os.sched_getaffinity", return_value={0, 1}),
+        patch("tensat_dl.verify.rules.workers.SHARE", 1),
+        patch("sys.executable", "false"),
+    ):
+        assert list(verify_rules(rules, found.ops)) == alone
