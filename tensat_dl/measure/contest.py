@@ -16,6 +16,9 @@ import onnx_ir as ir
 
 from tensat_dl.apart import Failed, apart
 from tensat_dl.cost.environment import Environment
+from tensat_dl.cost.priced import PricedGraph
+from tensat_dl.ir.graph import Graph
+from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.measure.outcome import Candidate, Outcome
 from tensat_dl.measure.session import NotRunnable, Session
 from tensat_dl.measure.statistics import Samples, latency, ratio_to_first, rough_ratio
@@ -37,32 +40,38 @@ Timer = Callable[[Sequence[Path], int], Samples]
 
 
 def contest(
-    original: tuple[ir.Model, float],
-    candidates: Sequence[tuple[ir.Model, float]],
+    original: PricedGraph,
+    candidates: Sequence[PricedGraph],
+    to_model: Callable[[Graph], ir.Model],
     dims: Mapping[str, int],
     environment: Environment,
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Outcome:
-    """Which of the models is the answer; each comes with its predicted milliseconds. They run at ``dims``, on random
-    inputs, with as many threads as the environment says. ``progress`` is told how many of how many processes are done.
+    """Which of the graphs is the answer. They run as what ``to_model`` makes of them, at ``dims``, on random inputs, with
+    as many threads as the environment says. ``progress`` is told how many of how many processes are done. Raises OSError.
     """
     threads = int(environment.hardware["threads"])
     with TemporaryDirectory(prefix="tensat-dl-") as name:
         folder = Path(name)
-        first = _save(original[0], folder / "original")
-        entrants = [Candidate(ms) for _, ms in candidates]
-        outcome = Outcome(environment, original[1], tuple(entrants), None, "")
+        entrants = [Candidate(c.total) for c in candidates]
+        outcome = Outcome(environment, original.total, tuple(entrants), None, "")
         try:
-            feeds = accepted_inputs(original[0], str(first), dims, seed)
-        except Incomparable as e:
-            return replace(outcome, reason=f"the original can't be timed: {e}")
+            model = to_model(original.graph)
+            first = _save(model, folder / "original")
+            feeds = accepted_inputs(model, str(first), dims, seed)
+        except (TsrError, Incomparable) as e:
+            return replace(outcome, reason=f"the original can't be timed: {_said(e)}")
         np.savez(folder / "feeds.npz", allow_pickle=False, **feeds)
         paths: dict[int, Path] = {}
         errors: dict[int, float] = {}
-        for i, (model, _) in enumerate(candidates):
-            path = _save(model, folder / f"candidate-{i}")
-            found = agreement(original[0], str(first), str(path), dims, seed)
+        for i, candidate in enumerate(candidates):
+            try:
+                path = _save(to_model(candidate.graph), folder / f"candidate-{i}")
+            except TsrError as e:
+                entrants[i] = replace(entrants[i], reason=_said(e))
+                continue
+            found = agreement(model, str(first), str(path), dims, seed)
             if found.status == "agrees":
                 paths[i], errors[i] = path, found.max_rel
             else:
@@ -116,6 +125,11 @@ def decide(
         ratio=ratio,
         max_rel=errors[best],
     )
+
+
+def _said(e: Exception) -> str:
+    """An error in a few words."""
+    return e.diagnostics[0].message if isinstance(e, TsrError) else str(e)
 
 
 def _save(model: ir.Model, folder: Path) -> Path:
