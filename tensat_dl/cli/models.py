@@ -34,10 +34,10 @@ class Opened:
     graph: Graph
     model: Imported | None = None
 
-    def text(self, graph: Graph) -> str:
+    def text(self, graph: Graph, comments: Sequence[str] = ()) -> str:
         """A graph over the same operators as .tsr text."""
         declared = header(self.program, graph)
-        return graph_to_tsr(graph, self.program.ops, declared)
+        return graph_to_tsr(graph, self.program.ops, declared, comments)
 
 
 def open_file(file: str, graph_name: str | None, rules: Sequence[str], dims: Mapping[str, int]) -> Opened:

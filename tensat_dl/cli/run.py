@@ -136,8 +136,9 @@ def command(
     check_writable(paths)
     sizes = checked_dims(dims)
     if is_onnx(file):
-        device, rules = device or "cpu", rules or (PACK,)
-    device = device or "h100"
+        rules = rules or (PACK,)
+    if device is None:
+        device = "cpu" if is_onnx(file) else "h100"
     lost = "which" if is_onnx(file) else "whose rules and comments"
     check_outputs(paths, (file, *rules), lost)
     with native_output_elsewhere(), Progress(quiet) as progress:
@@ -187,7 +188,8 @@ def command(
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
     found = result.equivalence
     unverified = found is None and not no_verify  # interrupted
-    failed = unverified or (found is not None and found.status == "different")
+    refused = {v.rule: v for v in result.verdicts if v.failed}
+    failed = unverified or bool(refused) or (found is not None and found.status == "different")
     wrong = ""
     if output is not None and not failed and is_onnx(output):
         from tensat_dl.cli.write_onnx import write_onnx
@@ -198,7 +200,12 @@ def command(
             for label, text in written.rows:
                 print_row(label, text, console)
     elif output is not None and not failed:
-        write(output, opened.text(result.after.graph))
+        from tensat_dl.cli.recorded import arguments
+        from tensat_dl.why.origin import Origin, digest
+
+        made = Origin(arguments(click.get_current_context(), output), digest(graph, program.ops))
+        comments = [made.comment()] if opened.model is None else []  # `why` begins with a .tsr file
+        write(output, opened.text(result.after.graph, comments))
     if output is not None and not failed and not wrong and not quiet and output != "-":
         print(f"written to {Path(output)}", file=messages)
     if dot_path is not None and not failed:
@@ -224,6 +231,12 @@ def command(
         from tensat_dl.ir.egraph_json import dumps
 
         write(egraph_path, dumps(egraph))
+    if refused:
+        from tensat_dl.report.verdicts import diagnostic
+
+        messages_of = (diagnostic(refused[r.name], r) for r in program.rules if r.name in refused)
+        print("\n\n".join(d.render() for d in messages_of if d is not None), file=sys.stderr)
+        return 1
     if found is not None and failed:
         print(f"error: the optimized graph computes something else: {found.message}", file=sys.stderr)
         print(f"  = hint: {_suspects(result, program.own_rules)}", file=sys.stderr)

@@ -14,9 +14,10 @@ from tensat_dl.ir.graph import Attrs, Graph, Node
 from tensat_dl.onnx.encode import Encoder, Unwritable
 from tensat_dl.onnx.fold import fold
 from tensat_dl.onnx.importer import Imported
-from tensat_dl.onnx.opaque import captured, operands, subgraphs
+from tensat_dl.onnx.opaque import operands
 from tensat_dl.onnx.operator import Tensor, Writer
 from tensat_dl.onnx.reading import failed, opset
+from tensat_dl.onnx.subgraphs import captured, subgraphs
 from tensat_dl.onnx.sweep import sweep
 from tensat_dl.ops.semantics.types import Array
 
@@ -164,6 +165,8 @@ class _Exporter:
                 continue
             former = self.model.graph.outputs[position]
             value = self.encoder.tensors[new].value
+            if value is former:
+                continue
             fresh = value.producer() is not None and value.name not in self.values
             if not fresh or value.is_graph_output():
                 value = self.writer.op("Identity", value)

@@ -16,15 +16,17 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from tensat_dl.onnx.dims import dim_name
+from tensat_dl.onnx.subgraphs import captured, subgraphs
 from tensat_dl.onnx.types import of_tensor, static_shape
 from tensat_dl.ops.semantics.types import Array
 
 #: Tensors of at most so many elements are computed ahead of time, and shown to type inference.
 SMALL = 4096
 
-#: Operators whose result is not a function of their inputs.
+#: Operators whose result is not, or not always, a function of their inputs.
 IMPURE = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+    | {"Dropout"}
 )
 
 
@@ -98,6 +100,8 @@ class Facts:
             schema = onnx.defs.get_schema(node.op_type, self._model.opset_imports[node.domain], node.domain)
         except (KeyError, onnx.defs.SchemaError):
             return {}
+        if any(subgraphs(node)):
+            return self._infer_with_subgraphs(node)
         names = [str(v.name) for v in node.inputs if v is not None]
         types = {name: self.types[name] for name in names if name in self.types}
         data = {
@@ -114,6 +118,24 @@ class Facts:
         except Exception:  # what ONNX can't infer here, ONNX Runtime may still compute
             return {}
 
+    def _infer_with_subgraphs(self, node: ir.Node) -> dict[str, onnx.TypeProto]:
+        """As a model of its own, whose inputs are all that the node and its subgraphs take."""
+        values = dict.fromkeys((*(v for v in node.inputs if v is not None), *captured(node)))
+        inputs = [
+            helper.make_value_info(str(v.name), self.types[str(v.name)])
+            for v in values
+            if v.name in self.types
+        ]
+        outputs = [helper.make_empty_tensor_value_info(str(v.name)) for v in node.outputs if v.name]
+        graph = helper.make_graph([ir.to_proto(node)], "one", inputs, outputs)
+        try:
+            inferred = onnx.shape_inference.infer_shapes(
+                helper.make_model(graph, opset_imports=self._opsets, ir_version=10), data_prop=True
+            )
+        except Exception:
+            return {}
+        return {v.name: v.type for v in inferred.graph.output if v.type.WhichOneof("value") is not None}
+
     def _computed(self, node: ir.Node) -> dict[str, Array]:
         """The results of a node whose inputs are small constants, or that asks for a known shape."""
         if node.domain not in ("", "ai.onnx") or node.op_type in IMPURE:
@@ -126,7 +148,7 @@ class Facts:
             if node.op_type == "Shape":
                 asked = asked[_int(node, "start", 0) : _int(node, "end", len(shape))]
             return {str(node.outputs[0].name): asked}
-        if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values()):
+        if any(subgraphs(node)):
             return {}
         feeds = {}
         for value in node.inputs:

@@ -7,7 +7,7 @@ that such a node takes stay with it; its other operands, and what its subgraphs 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -15,6 +15,7 @@ import onnx_ir as ir
 from tensat_dl.ir.graph import Attrs, AttrValue
 from tensat_dl.ir.types import TensorType
 from tensat_dl.onnx.facts import IMPURE
+from tensat_dl.onnx.subgraphs import captured, subgraphs
 
 
 @dataclass
@@ -43,45 +44,22 @@ class Originals:
         name = node.name or next(str(v.name) for v in node.outputs if v.name)
         while name in self.nodes:
             name += "'"
-        if node.op_type not in IMPURE:
+        if not _impure(node):
             name = self._keys.setdefault(_content(node), name)
         self.nodes.setdefault(name, node)
         return name
+
+
+def _impure(node: ir.Node) -> bool:
+    """Whether a node may compute other values each time. Every such node is different from every other."""
+    inside = (n for graph in subgraphs(node) for n in graph)
+    return node.op_type in IMPURE or any(_impure(n) for n in inside)
 
 
 def operands(node: ir.Node, constant: Callable[[ir.Value], bool]) -> list[ir.Value]:
     """What a node takes that is not constant: its inputs, then what its subgraphs take from around them."""
     inputs = [v for v in node.inputs if v is not None]
     return [v for v in (*inputs, *dict.fromkeys(captured(node))) if not constant(v)]
-
-
-def captured(node: ir.Node) -> Iterator[ir.Value]:
-    """The values that the subgraphs of a node take from outside of it."""
-    inside = {v for graph in subgraphs(node) for v in _defined(graph)}
-    for graph in subgraphs(node):
-        taken = [v for n in ir.traversal.RecursiveGraphIterator(graph) for v in n.inputs if v is not None]
-        for n in ir.traversal.RecursiveGraphIterator(graph):
-            taken += [v for inner in subgraphs(n) for v in inner.outputs]
-        yield from (v for v in (*taken, *graph.outputs) if v not in inside)
-
-
-def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
-    """The graphs among a node's attributes."""
-    for attr in node.attributes.values():
-        if attr.type == ir.AttributeType.GRAPH and not attr.is_ref():
-            yield attr.as_graph()
-        elif attr.type == ir.AttributeType.GRAPHS and not attr.is_ref():
-            yield from attr.as_graphs()
-
-
-def _defined(graph: ir.Graph) -> Iterator[ir.Value]:
-    """Every value that is defined in a graph or within it."""
-    yield from graph.inputs
-    yield from graph.initializers.values()
-    for node in graph:
-        yield from node.outputs
-        for inner in subgraphs(node):
-            yield from _defined(inner)
 
 
 def _content(node: ir.Node) -> bytes:
@@ -93,8 +71,8 @@ def _content(node: ir.Node) -> bytes:
     for i, value in enumerate(node.inputs):
         if value is not None and ir.convenience.get_const_tensor(value) is None:
             proto.input[i] = "."
-    for i, value in enumerate(node.outputs):
-        proto.output[i] = "." if value.name else ""
+    for i, name in enumerate(proto.output):
+        proto.output[i] = "." if name else ""
     return bytes(proto.SerializeToString(deterministic=True))
 
 

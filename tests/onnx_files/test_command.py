@@ -1,0 +1,125 @@
+"""``run`` and ``show`` with ONNX models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx_ir")
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx.helper import make_node
+
+from tests.cli.running import EXAMPLES, invoke
+
+from .models import model, random, saved, value
+
+
+def terms(batch: int | str = 4) -> Any:
+    """x a + x b, which is x (a + b), and a copy of x that costs nothing to leave out."""
+    nodes = [
+        make_node("Identity", ["x"], ["same"]),
+        make_node("MatMul", ["x", "a"], ["xa"], name="left"),
+        make_node("MatMul", ["same", "b"], ["xb"], name="right"),
+        make_node("Add", ["xa", "xb"], ["sum"]),
+        make_node("Relu", ["sum"], ["y"]),
+        make_node("Tanh", ["same"], ["z"]),
+    ]
+    weights = [random("a", 64, 32), random("b", 64, 32)]
+    proto = model(nodes, [value("x", batch, 64)], [value("y", batch, 32), value("z", batch, 64)], weights)
+    proto.metadata_props.add(key="author", value="somebody")
+    proto.doc_string = "two products"
+    return proto
+
+
+def test_run_makes_a_faster_model(tmp_path: Path) -> None:
+    path, out, report = saved(tmp_path, terms()), tmp_path / "out.onnx", tmp_path / "report.json"
+    done = invoke("run", path, "-o", out, "--json", report, "--device", "h100")
+    assert (done.code, done.err) == (0, "")
+    assert "6 nodes, none of them opaque" in done.out
+    assert "agrees: largest error" in done.out
+    made, before = onnx.load(out), onnx.load(path)
+    assert [n.op_type for n in made.graph.node] == ["Tanh", "MatMul", "Relu"]
+    assert [w.dims for w in made.graph.initializer] == [[64, 32]]
+    assert list(made.graph.input) == list(before.graph.input)
+    assert list(made.graph.output) == list(before.graph.output)
+    assert (made.metadata_props, made.doc_string) == (before.metadata_props, before.doc_string)
+    assert json.loads(report.read_text())["output"] == str(out)
+    x = np.random.default_rng(1).standard_normal((4, 64)).astype(np.float32)
+    results = [onnxruntime.InferenceSession(str(p)).run(None, {"x": x}) for p in (path, out)]
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_open_dimensions_stay_open(tmp_path: Path) -> None:
+    path, out = saved(tmp_path, terms("batch")), tmp_path / "out.onnx"
+    assert invoke("run", path, "-o", out, "--dim", "batch=4", "--device", "h100", "-q").code == 0
+    session = onnxruntime.InferenceSession(str(out))
+    assert [i.shape for i in (*session.get_inputs(), *session.get_outputs())] == [
+        ["batch", 64],
+        ["batch", 32],
+        ["batch", 64],
+    ]
+    assert session.run(None, {"x": np.zeros((7, 64), np.float32)})[0].shape == (7, 32)
+
+
+def test_show_prints_a_file_that_can_be_read(tmp_path: Path) -> None:
+    nodes = [
+        make_node("Conv", ["the input:0", "w.1"], ["c/1"], pads=[1, 1, 1, 1]),
+        make_node("HardSwish", ["c/1"], ["h"]),
+        make_node("TopK", ["h", "k"], ["best", "where"]),
+        make_node("Relu", ["best"], ["relu"]),
+    ]
+    k = onnx.numpy_helper.from_array(np.array([2], np.int64), "k")
+    outputs = [value("relu", 1, 4, 8, 2)]
+    path = saved(
+        tmp_path, model(nodes, [value("the input:0", 1, 3, 8, 8)], outputs, [random("w.1", 4, 3, 3, 3), k])
+    )
+    shown = invoke("show", path)
+    assert (shown.code, shown.err) == (0, "")
+    text = tmp_path / "model.tsr"
+    text.write_text(shown.out)
+    assert invoke("fmt", "--check", text).code == 0
+    assert invoke("check", text).code == 0
+    assert invoke("show", text).out == shown.out
+    for option in ("--dot", "--egglog", "--rules", "--ops"):
+        assert invoke("show", path, option).code == 0
+
+
+def test_run_writes_an_optimized_model_as_text_too(tmp_path: Path) -> None:
+    out = tmp_path / "out.tsr"
+    assert invoke("run", saved(tmp_path, terms()), "-o", out, "-q").code == 0
+    assert invoke("check", out).code == 0
+
+
+@pytest.mark.parametrize("name", ["tiny_share_input", "squeezenet"])
+def test_a_graph_of_the_language_becomes_a_model(name: str, tmp_path: Path) -> None:
+    """With random weights, which are the same for the same seed."""
+    first, second = tmp_path / "first.onnx", tmp_path / "second.onnx"
+    for out in (first, second):
+        done = invoke("run", EXAMPLES / f"{name}.tsr", "-o", out, "--max-iters", 1)
+        assert (done.code, done.err) == (0, "")
+        assert "random, seed 0" in done.out
+    assert first.read_bytes() == second.read_bytes()
+    onnx.checker.check_model(first, full_check=True)
+    session = onnxruntime.InferenceSession(str(first))
+    feeds = {i.name: np.ones(i.shape, np.float32) for i in session.get_inputs()}
+    assert all(np.isfinite(y).all() for y in session.run(None, feeds))
+
+
+def test_an_opaque_operator_of_the_language_has_no_counterpart(tmp_path: Path) -> None:
+    text = tmp_path / "own.tsr"
+    text.write_text(
+        "opaque op own(x: tensor) { shape shape(x) }\ngraph g {\n  input x : f32[2]\n  output own(x)\n}\n"
+    )
+    done = invoke("run", text, "-o", tmp_path / "out.onnx", "-q")
+    assert done.code == 2
+    assert "`own` can't be written to ONNX" in done.err
+    assert [p.name for p in tmp_path.iterdir()] == ["own.tsr"]

@@ -1,0 +1,196 @@
+"""What the language has no word for goes through a round trip untouched: control flow, recurrent networks, integer
+arithmetic, random numbers, values whose type is not known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx_ir")
+
+import numpy as np
+import onnx
+from onnx.helper import make_graph, make_node
+
+from .models import model, operators, random, read, rewriting, round_trip, tensor, value
+
+BOOL, I64 = onnx.TensorProto.BOOL, onnx.TensorProto.INT64
+
+
+def subgraph(nodes: list[Any], inputs: list[Any], outputs: list[Any]) -> Any:
+    return make_graph(nodes, "inside", inputs, outputs)
+
+
+def branches() -> Any:
+    """If: both branches take values from around them, which have no other use."""
+    then = subgraph([make_node("Relu", ["r"], ["p"])], [], [value("p", 2, 3)])
+    other = [make_node("Neg", ["r"], ["n"]), make_node("Add", ["n", "e"], ["q"])]
+    nodes = [
+        make_node("Relu", ["x"], ["r"]),
+        make_node("Exp", ["x"], ["e"]),
+        make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+        make_node("Greater", ["s", "zero"], ["c"]),
+        make_node("If", ["c"], ["y"], then_branch=then, else_branch=subgraph(other, [], [value("q", 2, 3)])),
+        make_node("Add", ["y", "r"], ["z"]),
+    ]
+    return model(nodes, [value("x", 2, 3)], [value("z", 2, 3)], [tensor("zero", 0)])
+
+
+def loop() -> Any:
+    """Loop, with a missing input, and a result of unknown length."""
+    body = subgraph(
+        [
+            make_node("Add", ["acc", "x"], ["next"]),
+            make_node("Identity", ["next"], ["scan"]),
+            make_node("Identity", ["go"], ["on"]),
+        ],
+        [value("i", dtype=I64), value("go", dtype=BOOL), value("acc", 2, 3)],
+        [value("on", dtype=BOOL), value("next", 2, 3), value("scan", 2, 3)],
+    )
+    nodes = [
+        make_node("Relu", ["x0"], ["x"]),
+        make_node("Loop", ["times", "", "x"], ["last", "all"], body=body),
+        make_node("Exp", ["last"], ["y"]),
+    ]
+    return model(
+        nodes,
+        [value("x0", 2, 3)],
+        [value("y", 2, 3), value("all", "n", 2, 3)],
+        [tensor("times", 3, np.int64)],
+    )
+
+
+def lstm() -> Any:
+    """LSTM without its last output."""
+    nodes = [
+        make_node("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
+        make_node("LSTM", ["t", "w", "r", "b"], ["all", "last"], hidden_size=4),
+        make_node("Squeeze", ["last"], ["h"]),
+        make_node("Relu", ["h"], ["y"]),
+    ]
+    weights = [random("w", 1, 16, 3), random("r", 1, 16, 4), random("b", 1, 32)]
+    return model(nodes, [value("x", 2, 5, 3)], ["y", "all"], weights)
+
+
+def int8() -> Any:
+    """Dynamic quantization, and weights that are stored in eight bits."""
+    nodes = [
+        make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "zp"]),
+        make_node("MatMulInteger", ["q", "w", "zp"], ["m"]),
+        make_node("Cast", ["m"], ["f"], to=1),
+        make_node("Mul", ["f", "s"], ["y"]),
+        make_node("DequantizeLinear", ["w", "scale"], ["d"]),
+        make_node("MatMul", ["x", "d"], ["z"]),
+    ]
+    w = tensor("w", np.arange(12).reshape(3, 4) - 6, np.int8)
+    return model(nodes, [value("x", 2, 3)], ["y", "z"], [w, tensor("scale", 0.1)])
+
+
+def unknown_shapes() -> Any:
+    """What NonZero finds is known when the model runs."""
+    nodes = [
+        make_node("Relu", ["x"], ["r"]),
+        make_node("NonZero", ["r"], ["nz"]),
+        make_node("Transpose", ["nz"], ["t"]),
+        make_node("GatherND", ["x", "t"], ["g"]),
+        make_node("ReduceSum", ["g"], ["y"], keepdims=0),
+    ]
+    return model(nodes, [value("x", 2, 3)], [value("y"), value("t", "n", 2, dtype=I64)])
+
+
+def other_types() -> Any:
+    """Element types that the language does not have, and an initialiser without elements."""
+    nodes = [
+        make_node("Cast", ["x"], ["u"], to=onnx.TensorProto.UINT16),
+        make_node("Cast", ["u"], ["v"], to=1),
+        make_node("Resize", ["v", "none", "", "sizes"], ["w"], mode="nearest"),
+        make_node("Relu", ["w"], ["y"]),
+    ]
+    weights = [tensor("none", []), tensor("sizes", [1, 1, 4, 4], np.int64)]
+    return model(nodes, [value("x", 1, 1, 2, 2)], ["y"], weights)
+
+
+def interface() -> Any:
+    """Outputs that are inputs, constants or each other; an input without use; a constant with a scalar of its own."""
+    nodes = [
+        make_node("Identity", ["x"], ["y"]),
+        make_node("Constant", [], ["k"], value=tensor("", [1.0, 2.0])),
+        make_node("Constant", [], ["half"], value_float=0.5),
+        make_node("Add", ["x", "k"], ["z"]),
+        make_node("Mul", ["z", "half"], ["m"]),
+        make_node("Identity", ["m"], ["n"]),
+    ]
+    outputs = [value(name, 2) for name in ("y", "x", "k", "z", "m", "n")]
+    return model(nodes, [value("x", 2), value("unused", 3)], outputs)
+
+
+MODELS = {f.__name__: f for f in (branches, loop, lstm, int8, unknown_shapes, other_types, interface)}
+OPAQUE = {
+    "branches": {"Greater", "If"},
+    "loop": {"Loop_2", "Exp"},
+    "lstm": {"LSTM_2"},
+    "int8": {"DynamicQuantizeLinear_3", "MatMulInteger", "Cast", "DequantizeLinear_constant"},
+    "unknown_shapes": {"NonZero", "Transpose", "GatherND", "ReduceSum"},
+    "other_types": {"Cast", "Resize"},
+    "interface": set(),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_pass_through(name: str, tmp_path: Path) -> None:
+    imported = read(tmp_path, MODELS[name]())
+    assert {op for op in operators(imported.graph) if op[0].isupper()} == OPAQUE[name]
+    found = round_trip(tmp_path, imported)
+    assert (found.status, found.message) == ("agrees", "")
+    found = rewriting(tmp_path, imported)
+    assert (found.status, found.message) == ("agrees", "")
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if n != "interface"])
+def test_nothing_changes_in_a_model_that_no_rule_changed(name: str, tmp_path: Path) -> None:
+    imported = read(tmp_path, MODELS[name]())
+    assert not imported.aliases
+    round_trip(tmp_path, imported)
+    before, after = (onnx.load(tmp_path / file).graph for file in ("model.onnx", "out.onnx"))
+    assert [str(n) for n in before.node] == [str(n) for n in after.node]
+    assert [str(n) for n in (*before.input, *before.output)] == [
+        str(n) for n in (*after.input, *after.output)
+    ]
+    assert [n.name for n in before.initializer] == [n.name for n in after.initializer]
+
+
+def test_random_numbers_are_not_shared(tmp_path: Path) -> None:
+    """Two equal nodes are one, unless they compute other values each time."""
+    nodes = [
+        make_node("RandomNormalLike", ["x"], ["a"]),
+        make_node("RandomNormalLike", ["x"], ["b"]),
+        make_node("Abs", ["x"], ["c"]),
+        make_node("Abs", ["x"], ["d"]),
+        make_node("Sum", ["a", "b", "c", "d"], ["y"]),
+    ]
+    graph = read(tmp_path, model(nodes, [value("x", 3)], ["y"])).graph
+    assert [graph.count()[op] for op in ("RandomNormalLike", "Abs")] == [2, 1]
+
+
+def test_constants_that_a_node_takes_tell_it_from_others(tmp_path: Path) -> None:
+    nodes = [
+        make_node("Clip", ["x", "low"], ["a"]),
+        make_node("Clip", ["x", "high"], ["b"]),
+        make_node("Sub", ["a", "b"], ["y"]),
+    ]
+    proto = model(nodes, [value("x", 3)], ["y"], [tensor("low", 0), tensor("high", 1)])
+    assert read(tmp_path, proto).graph.count()["Clip"] == 2
+
+
+def test_an_initialiser_that_the_caller_may_replace_is_an_input(tmp_path: Path) -> None:
+    """As an input it has a default only; before IR version 4 every initialiser was an input, and constant."""
+    nodes = [make_node("MatMul", ["x", "w"], ["y"])]
+    for ir_version, op in ((3, "weight"), (8, "input")):
+        proto = model(nodes, [value("x", 2, 3), value("w", 3, 4)], ["y"], [random("w", 3, 4)], 11)
+        proto.ir_version = ir_version
+        graph = read(tmp_path, proto).graph
+        assert [n.op for n in graph.nodes if n.name == "w"] == [op]
