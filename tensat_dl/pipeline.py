@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tensat_dl.cost import CostModel, PricedGraph, find_profile, load_device, this_machine
+from tensat_dl.cost import CostModel, PricedGraph
 from tensat_dl.explore.types import Limits
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.extract.types import Limits as ExtractLimits
@@ -59,9 +59,7 @@ def optimize(
     """
     options = options or Options()
     progress = progress or Progress(quiet=True)
-    environment = this_machine(options.device, options.threads)
-    profile = find_profile(options.device, environment)
-    model = CostModel(ops, load_device(options.device), profile)
+    model = CostModel.of(ops, options.device, options.threads)
     limits = options.extract_limits
     found = search(graph, rules, model, options.limits, options.method, limits, progress, machine)
     exploration, egraph, extraction, model = found.exploration, found.egraph, found.extraction, found.model

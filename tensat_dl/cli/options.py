@@ -51,6 +51,11 @@ class Dim(click.types.StringParamType):
         return name, int(size)
 
 
+def default_device(file: str) -> str:
+    """Whose latency is minimised where ``--device`` does not say."""
+    return "cpu" if file.lower().endswith(".onnx") else "h100"
+
+
 DIM_HELP = "The size of an open dimension of an ONNX model; may be repeated."
 
 extract_method = click.option(

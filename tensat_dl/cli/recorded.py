@@ -6,12 +6,22 @@ from typing import Any
 
 import click
 
-from tensat_dl.cli.options import Count
+from tensat_dl.cli.options import Count, default_device
 from tensat_dl.why.origin import relative, resolved
 
 #: The options of `run` that decide what is found. Others say what is written and shown.
 DECIDE = (
-    *("graph_name", "rules", "device", "k_multi", "max_nodes", "max_iters", "time_limit", "max_memory"),
+    *(
+        "graph_name",
+        "rules",
+        "device",
+        "threads",
+        "k_multi",
+        "max_nodes",
+        "max_iters",
+        "time_limit",
+        "max_memory",
+    ),
     *("cycles", "method", "extract_time_limit", "no_reassociate"),
 )
 
@@ -40,6 +50,7 @@ def parameters(command: click.Command, recorded: tuple[str, ...], output: str) -
     """What `run` was given. Raises `click.UsageError` if it was no such command line."""
     given = command.make_context("run", list(recorded), resilient_parsing=False).params
     given["file"] = resolved(given["file"], output)
+    given["device"] = given["device"] or default_device(given["file"])
     given["rules"] = tuple(resolved(r, output) if is_path(r) else r for r in given["rules"])
     return given
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensat_dl.cli.options import DIM_HELP, Count, Dim, Seconds, extract_method
+from tensat_dl.cli.options import DIM_HELP, Count, Dim, Seconds, default_device, extract_method
 
 if TYPE_CHECKING:
     from tensat_dl.explore.types import Cycles
@@ -31,6 +31,19 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--device", metavar="NAME", help="Minimise latency on this device.  [default: h100; cpu for .onnx]"
+)
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Measure operators and candidates on this machine (device cpu); keep what is faster beyond noise.",
+)
+@click.option(
+    "--threads",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Threads of a device that this machine measures.",
 )
 @click.option("--dim", "dims", multiple=True, type=Dim(), metavar="NAME=N", help=DIM_HELP)
 @click.option(
@@ -96,6 +109,8 @@ def command(
     graph_name: str | None,
     rules: tuple[str, ...],
     device: str | None,
+    measure: bool,
+    threads: int,
     dims: tuple[tuple[str, int], ...],
     k_multi: int | None,
     max_nodes: int,
@@ -137,14 +152,15 @@ def command(
     sizes = checked_dims(dims)
     if is_onnx(file):
         rules = rules or (PACK,)
-    if device is None:
-        device = "cpu" if is_onnx(file) else "h100"
+    device = device or default_device(file)
+    if measure and device != "cpu":
+        raise click.UsageError(f"--measure is for this machine, which is --device cpu, not {device}")
     lost = "which" if is_onnx(file) else "whose rules and comments"
     check_outputs(paths, (file, *rules), lost)
     with native_output_elsewhere(), Progress(quiet) as progress:
         progress.phase("parse")
-        if output is not None and is_onnx(output):
-            need_onnx(output)
+        if measure or (output is not None and is_onnx(output)):
+            need_onnx(output or file)
         opened = open_file(file, graph_name, rules, sizes)
         program, graph = opened.program, opened.graph
         check_outputs(paths, tuple(map(str, program.files)), lost)
@@ -161,7 +177,9 @@ def command(
             ExtractLimits(seconds=extract_time_limit),
             not no_verify,
             seed,
+            threads,
         )
+        machine = opened.cpu(threads, seed) if measure else None
         parsed = time.perf_counter() - started
         chosen = program.rules
         if no_reassociate:
@@ -169,7 +187,7 @@ def command(
 
             progress.phase("verify")
             chosen = rounding_alike(chosen, program.ops, progress.checking)
-        result, egraph = optimize(graph, program.ops, chosen, options, progress, parsed)
+        result, egraph = optimize(graph, program.ops, chosen, options, progress, parsed, machine)
     messages = sys.stderr if "-" in paths else sys.stdout
     if not quiet:
         from tensat_dl.report.text import print_row, print_summary

@@ -48,5 +48,7 @@ def _cpu() -> str:
     facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     if "model name" not in facts:
         return platform.processor() or platform.machine()
-    more = (f"{what} {facts[key]}" for what, key in (("family", "cpu family"), ("model", "model")) if key in facts)
+    more = (
+        f"{what} {facts[key]}" for what, key in (("family", "cpu family"), ("model", "model")) if key in facts
+    )
     return ", ".join((facts["model name"], *more))

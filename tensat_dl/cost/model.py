@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tensat_dl.cost.device import Device
+from tensat_dl.cost.device import Device, load_device
+from tensat_dl.cost.environment import this_machine
 from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.cost.profile import Profile
+from tensat_dl.cost.profile import Profile, find_profile
 from tensat_dl.cost.roofline import roofline
 from tensat_dl.cost.signature import Signature
 from tensat_dl.cost.views import free_views
@@ -41,6 +42,12 @@ class CostModel:
     table: OpTable
     device: Device
     profile: Profile | None = None
+
+    @classmethod
+    def of(cls, table: OpTable, device: str, threads: int = 1) -> CostModel:
+        """Costs on the device of this name, with its profile; on one that this machine measures, with so many
+        threads. Raises `UnknownDeviceError`, `ProfileError`."""
+        return cls(table, load_device(device), find_profile(device, this_machine(device, threads)))
 
     def cost(self, signature: Signature) -> Cost:
         """The cost of an application that runs as a kernel; of a view, the cost of its copy."""

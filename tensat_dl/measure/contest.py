@@ -20,18 +20,12 @@ from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.measure.outcome import Candidate, Outcome
-from tensat_dl.measure.session import NotRunnable, Session
 from tensat_dl.measure.statistics import Samples, latency, ratio_to_first, rough_ratio
-from tensat_dl.measure.timing import calls_per_sample, interleaved
 from tensat_dl.onnx.agreement import Incomparable, accepted_inputs, agreement
 from tensat_dl.onnx.staging import LARGE, external
 
-#: Processes of the first heat, and of the second: the fewest that can be 99% sure.
-HEAT, FINAL = 2, 8
-#: Seconds of timing in each process; rounds are no fewer and no more than these.
-SECONDS, LEAST_ROUNDS, MOST_ROUNDS = 1.5, 5, 25
-#: A sample is at least so long. A graph that takes longer by itself finds no cache as another run of it left it.
-SAMPLE_SECONDS = 0.01
+#: Processes of the first heat, and of the second: enough to be 99% sure even if one of them says something else.
+HEAT, FINAL = 2, 12
 #: A process that takes longer is ended.
 PATIENCE = 900.0
 
@@ -48,14 +42,16 @@ def contest(
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Outcome:
-    """Which of the graphs is the answer. They run as what ``to_model`` makes of them, at ``dims``, on random inputs, with
-    as many threads as the environment says. ``progress`` is told how many of how many processes are done. Raises OSError.
+    """Which of the graphs is the answer.
+
+    They run as what ``to_model`` makes of them, at ``dims``, on random inputs, with as many threads as the
+    environment says. ``progress`` is told how many of how many processes are done. Raises OSError.
     """
     threads = int(environment.hardware["threads"])
     with TemporaryDirectory(prefix="tensat-dl-") as name:
         folder = Path(name)
         entrants = [Candidate(c.total) for c in candidates]
-        outcome = Outcome(environment, original.total, tuple(entrants), None, "")
+        outcome = Outcome(environment, original.total, tuple(entrants))
         try:
             model = to_model(original.graph)
             first = _save(model, folder / "original")
@@ -118,7 +114,7 @@ def decide(
     return replace(
         outcome,
         candidates=tuple(entrants),
-        winner=best if faster else None,
+        best=best,
         reason="" if faster else "no candidate is faster beyond noise",
         before=latency(final, 0),
         after=latency(final, 1),
@@ -144,23 +140,9 @@ def _save(model: ir.Model, folder: Path) -> Path:
 
 def _process(models: Sequence[Path], feeds: Path, threads: int) -> Sequence[Sequence[float]]:
     """Times models in a fresh process. Raises `Failed`."""
-    function = "tensat_dl.measure.contest:time_models"
+    function = "tensat_dl.measure.process:time_models"
     answer = apart(function, PATIENCE, models=[str(p) for p in models], feeds=str(feeds), threads=threads)
     if "error" in answer:
         raise Failed(answer["error"])
     samples: list[list[float]] = answer["samples"]
     return samples
-
-
-def time_models(models: Sequence[str], feeds: str, threads: int) -> dict[str, object]:
-    """What a fresh process does: by round, the seconds of each model."""
-    with np.load(feeds, allow_pickle=False) as arrays:
-        values = {name: arrays[name] for name in arrays.files}
-    try:
-        runs = [Session(Path(m), threads).bound(values) for m in models]
-    except NotRunnable as e:
-        return {"error": str(e)}
-    calls = [calls_per_sample(run, SAMPLE_SECONDS) for run in runs]
-    (once,) = interleaved(runs, calls, 1)
-    rounds = int(SECONDS / sum(s * n for s, n in zip(once, calls, strict=True)))
-    return {"samples": interleaved(runs, calls, min(max(rounds, LEAST_ROUNDS), MOST_ROUNDS))}

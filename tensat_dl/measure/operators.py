@@ -1,7 +1,7 @@
 """Times single operators in ONNX Runtime.
 
-A model of one operator is run by itself; what it takes beyond a call that does nothing is the cost. Operands that are
-weights are initialisers, which ONNX Runtime packs ahead of time, so a composition or an activation is fused if it is
+A model of one operator is run by itself; what it takes beyond a call that does nothing is the cost. Operands that
+are weights are initialisers, which ONNX Runtime packs ahead of time. A composition or an activation is fused if it is
 fused in a real model. A convolution or pool runs in the channel-blocked layout where ONNX Runtime likes that; to get
 there and back is left out, since in a chain of them it happens at the two ends only.
 """
@@ -25,7 +25,7 @@ from tensat_dl.ir.graph import Attrs, Graph, GraphBuilder
 from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.measure.session import NotRunnable, Session
 from tensat_dl.measure.statistics import summary
-from tensat_dl.measure.timing import Run, calls_per_sample, timed
+from tensat_dl.measure.timing import Clock, Run, calls_per_sample, clock_of, timed
 from tensat_dl.onnx.fresh import build, random_weights
 from tensat_dl.onnx.operator import numpy_dtype
 from tensat_dl.ops.semantics.types import Array
@@ -39,7 +39,7 @@ COLD_ROWS = 8
 #: Copies of such weights are used in turn until they fill a cache of this size, but not more than so many copies.
 CACHE_BYTES, COPIES = 64 * 2**20, 32
 
-#: The lengths of two chains of small nodes. What the longer one takes more is the price of a node, the rest of a call.
+#: The lengths of two chains of small nodes. What the longer one takes more is the price of nodes, the rest of a call.
 SHORT, LONG = 1, 65
 
 
@@ -50,7 +50,10 @@ class OperatorTimer:
         self.ops = ops
         self.threads = threads
         x = np.ones(1, np.float32)
-        short, long = (_median(Session(_chain(n), threads).bound({"x0": x})) for n in (SHORT, LONG))
+        self.clock = clock_of(threads)
+        short, long = (
+            _median(Session(_chain(n), threads).bound({"x0": x}), self.clock) for n in (SHORT, LONG)
+        )
         #: Seconds of a call that does nothing.
         self.call = max(0.0, short - SHORT * (long - short) / (LONG - SHORT))
 
@@ -68,7 +71,9 @@ class OperatorTimer:
             turn = (turn + 1) % len(runs)
             runs[turn]()
 
-        found = summary([max(0.0, s - self.call) for s in _samples(runs[0] if len(runs) == 1 else run)])
+        found = summary(
+            [max(0.0, s - self.call) for s in _samples(runs[0] if len(runs) == 1 else run, self.clock)]
+        )
         return Measurement(found.median_ms, found.spread_ms, found.samples)
 
     def _run(self, signature: Signature, graph: Graph, seed: int) -> Run:
@@ -125,7 +130,9 @@ def _blocked(model: onnx.ModelProto, feeds: dict[str, Array], threads: int) -> R
     whole = onnx.ModelProto()
     whole.CopyFrom(optimized)
     whole.graph.output.extend(helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in inner)
-    arrays = Session(whole.SerializeToString(), threads, optimized=False).outputs(feeds)[-len(inner) or None :]
+    arrays = Session(whole.SerializeToString(), threads, optimized=False).outputs(feeds)[
+        -len(inner) or None :
+    ]
     feeds = {name: x for name, x in feeds.items() if name not in at_input.values()}
     feeds |= {name: np.asarray(x) for name, x in zip(inner, arrays, strict=False) if name in at_input}
     nodes = [n for n in graph.node if n.output[0] not in at_input and n.input[0] not in at_output]
@@ -149,17 +156,15 @@ def _chain(length: int) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _samples(run: Run) -> Sequence[float]:
+def _samples(run: Run, clock: Clock) -> Sequence[float]:
     """Seconds per call, by sample."""
-    calls = calls_per_sample(run)
+    calls = calls_per_sample(run, clock=clock)
     started = time.monotonic()
     samples: list[float] = []
-    while len(samples) < SAMPLES and (
-        len(samples) < LEAST_SAMPLES or time.monotonic() - started < SECONDS
-    ):
-        samples.append(timed(run, calls))
+    while len(samples) < SAMPLES and (len(samples) < LEAST_SAMPLES or time.monotonic() - started < SECONDS):
+        samples.append(timed(run, calls, clock))
     return samples
 
 
-def _median(run: Run) -> float:
-    return summary(_samples(run)).median_ms / 1e3
+def _median(run: Run, clock: Clock) -> float:
+    return summary(_samples(run, clock)).median_ms / 1e3

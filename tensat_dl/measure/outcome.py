@@ -22,18 +22,28 @@ class Candidate:
 class Outcome:
     """Which graph is the answer, and why. Latencies are of whole graphs.
 
-    ``winner`` is the position of a candidate that is faster beyond noise, or None: then the original is the answer, for
-    the ``reason`` given. ``ratio`` is the best candidate's latency over the original's in processes that timed nothing
-    else, and ``after`` that latency; None if no candidate came so far. ``max_rel`` is the largest relative difference
-    of the winner's outputs from the original's.
+    ``best`` is the position of the candidate that was timed alone against the original; None if none came so far.
+    ``ratio`` is its latency over the original's, ``after`` that latency, and ``max_rel`` the largest relative
+    difference of its outputs from the original's. It is the answer if it is faster beyond noise; else the original
+    is, for the ``reason`` given.
     """
 
     environment: Environment
     predicted_ms: float  #: of the original
     candidates: tuple[Candidate, ...]
-    winner: int | None
-    reason: str
+    reason: str = ""
+    best: int | None = None
     before: Latency | None = None
     after: Latency | None = None
     ratio: Interval | None = None
     max_rel: float = 0.0
+
+    @property
+    def winner(self) -> int | None:
+        """The position of the candidate that is the answer, or None."""
+        return None if self.reason else self.best
+
+    @property
+    def contender(self) -> Candidate | None:
+        """The candidate that was timed alone against the original."""
+        return None if self.best is None else self.candidates[self.best]

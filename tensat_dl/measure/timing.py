@@ -10,6 +10,13 @@ Run = Callable[[], object]
 #: Seconds from some point on.
 Clock = Callable[[], float]
 
+
+def clock_of(threads: int) -> Clock:
+    """What times something with so many threads. With one, all is done by the thread that calls: its own time leaves
+    out what the machine does for others meanwhile, and is that of the clock where there are none."""
+    return time.thread_time if threads == 1 else time.perf_counter
+
+
 #: A sample is at least so long, so that the clock and the loop around the calls do not matter.
 SAMPLE_SECONDS = 1e-3
 
@@ -39,7 +46,7 @@ def interleaved(
     One call that is not timed comes before each sample of several, so that what ran before, and is still in the
     caches, does not matter. What takes so long that one call is a sample gets no such call.
     """
-    samples = []
+    samples: list[list[float]] = []
     for _ in range(rounds):
         samples.append([])
         for run, n in zip(runs, calls, strict=True):

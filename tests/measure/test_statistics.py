@@ -9,7 +9,7 @@ import pytest
 
 from tensat_dl.measure.statistics import latency, median_interval, ratio_to_first, rough_ratio, summary
 
-PROCESSES, ROUNDS = 8, 15
+PROCESSES, ROUNDS = 12, 15
 
 
 def timings(
@@ -33,7 +33,7 @@ def timings(
 def test_what_is_not_faster_is_hardly_ever_called_faster(noise: float, luck: float, heavy: bool) -> None:
     rng = np.random.default_rng(1)
     called = sum(ratio_to_first(timings(rng, (1, 1), noise, luck, heavy), 1).high < 1 for _ in range(400))
-    assert called <= 8, "1 in 256 is what the sign test of eight processes allows: 1.6 of 400"
+    assert called <= 6, "of 400; the sign test allows 1.3 in the mean"
 
 
 @pytest.mark.parametrize(("noise", "luck", "heavy"), [(0.01, 0, False), (0.01, 0.01, False), (0.01, 0, True)])
