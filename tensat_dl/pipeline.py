@@ -73,15 +73,12 @@ def optimize(
     outcome = None
     if machine is not None:
         progress.phase("measure")
-        try:
-            outcome, after, used = _fastest(graph, found, machine, options.seed, progress)
-        except KeyboardInterrupt:
-            interrupted = True
-            after, used = before, {}
-            notes.append("interrupted: no candidate was timed, so the input is the answer")
+        outcome, after, used = _fastest(graph, found, machine, options.seed, progress)
         optimized = after.graph
-        if outcome is not None and outcome.reason:
-            notes.append(f"{outcome.reason}: the input is the answer")
+        interrupted |= outcome is None
+        if outcome is None or outcome.reason:
+            why = "interrupted before candidates were timed" if outcome is None else outcome.reason
+            notes.append(f"{why}: the input is the answer")
     elif after.total >= before.total:
         # A view can cost less in one graph than among all alternatives; a tie is not worth a change either.
         optimized, used, after = graph, {}, before
@@ -137,14 +134,20 @@ def optimize(
 
 def _fastest(
     graph: Graph, found: Found, machine: Cpu, seed: int, progress: Progress
-) -> tuple[Outcome, PricedGraph, dict[str, int]]:
-    """The fastest of a graph and what was extracted, by timing them as a whole; and the rules used for it."""
+) -> tuple[Outcome | None, PricedGraph, dict[str, int]]:
+    """The fastest of a graph and what was extracted, by timing them as a whole, and the rules used for it. After
+    Ctrl-C it is the graph, and there is no outcome."""
     before = found.model.price_graph(graph)
+    if found.interrupted:
+        return None, before, {}
     candidates: dict[object, tuple[PricedGraph, dict[str, int]]] = {}
     for extraction in (found.extraction, *found.extraction.runners_up):
         other, used = rebuild(found.egraph, extraction, graph)
         if (other.nodes, other.outputs) != (graph.nodes, graph.outputs):
             candidates.setdefault((other.nodes, other.outputs), (found.model.price_graph(other), used))
     entrants = list(candidates.values())
-    outcome = machine.contest(before, [c for c, _ in entrants], seed, progress.measuring)
+    try:
+        outcome = machine.contest(before, [c for c, _ in entrants], seed, progress.measuring)
+    except KeyboardInterrupt:
+        return None, before, {}
     return (outcome, before, {}) if outcome.winner is None else (outcome, *entrants[outcome.winner])
