@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+#: What .tsr graphs and ONNX models are optimized for unless --device says something else.
+DEVICE, ONNX_DEVICE = "h100", "cpu"
 METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
 
 
@@ -49,11 +51,6 @@ class Dim(click.types.StringParamType):
         if not (equals and name and size.isascii() and size.isdigit() and 0 < int(size) < 2**31):
             self.fail(f"{value!r} is not NAME=N with a positive N, such as batch=1", param, ctx)
         return name, int(size)
-
-
-def default_device(file: str) -> str:
-    """Whose latency is minimised where ``--device`` does not say."""
-    return "cpu" if file.lower().endswith(".onnx") else "h100"
 
 
 DIM_HELP = "The size of an open dimension of an ONNX model; may be repeated."

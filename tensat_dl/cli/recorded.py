@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tensat_dl.cli.options import Count, default_device
+from tensat_dl.cli.options import DEVICE, Count
 from tensat_dl.why.origin import relative, resolved
 
 #: The options of `run` that decide what is found. Others say what is written and shown.
@@ -49,8 +49,8 @@ def arguments(context: click.Context, output: str) -> tuple[str, ...]:
 def parameters(command: click.Command, recorded: tuple[str, ...], output: str) -> dict[str, Any]:
     """What `run` was given. Raises `click.UsageError` if it was no such command line."""
     given = command.make_context("run", list(recorded), resilient_parsing=False).params
+    given["device"] = given["device"] or DEVICE
     given["file"] = resolved(given["file"], output)
-    given["device"] = given["device"] or default_device(given["file"])
     given["rules"] = tuple(resolved(r, output) if is_path(r) else r for r in given["rules"])
     return given
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensat_dl.cli.options import DIM_HELP, Count, Dim, Seconds, default_device, extract_method
+from tensat_dl.cli.options import DEVICE, DIM_HELP, ONNX_DEVICE, Count, Dim, Seconds, extract_method
 
 if TYPE_CHECKING:
     from tensat_dl.explore.types import Cycles
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     "--rules", multiple=True, metavar="PACK", help="Also use a rule pack or .tsr file; may be repeated."
 )
 @click.option(
-    "--device", metavar="NAME", help="Minimise latency on this device.  [default: h100; cpu for .onnx]"
+    "--device",
+    metavar="NAME",
+    help=f"Minimise latency on this device.  [default: {DEVICE}; {ONNX_DEVICE} for .onnx]",
 )
 @click.option(
     "--measure",
@@ -152,7 +154,8 @@ def command(
     sizes = checked_dims(dims)
     if is_onnx(file):
         rules = rules or (PACK,)
-    device = device or default_device(file)
+    if device is None:
+        device = ONNX_DEVICE if is_onnx(file) else DEVICE
     if measure and device != "cpu":
         raise click.UsageError(f"--measure is for this machine, which is --device cpu, not {device}")
     lost = "which" if is_onnx(file) else "whose rules and comments"
@@ -235,6 +238,10 @@ def command(
         from tensat_dl.report.json import result_to_json
 
         report = result_to_json(result, None if failed or wrong else output)
+        if opened.model is not None:
+            from tensat_dl.onnx.summary import model_to_json
+
+            report["model"] = model_to_json(opened.model)
         write(json_path, json.dumps(report, indent=2, allow_nan=False) + "\n")
     if html_path is not None:
         from tensat_dl.report.html import result_to_html

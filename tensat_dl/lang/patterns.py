@@ -14,7 +14,7 @@ from tensat_dl.lang.walk import names_of
 from tensat_dl.ops.calls import check_arity, check_attr_kinds, check_attrs, words
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.kinds import article, attribute_kind, fits, kind_of, want
-from tensat_dl.ops.table import INFIX, OpDecl, OpTable
+from tensat_dl.ops.table import INFIX, AttrDecl, OpDecl, OpTable
 from tensat_dl.ops.typing import is_number
 
 LIST = "list of tensors"
@@ -286,7 +286,7 @@ class Pattern:
         """Names of operands; empty for a number, which needs its neighbours' element type."""
         names = []
         for a in args:
-            if is_number(a):
+            if is_number(a) or (isinstance(a, ast.Name) and self.kinds.get(a.id) == "float"):
                 names.append("")
             elif isinstance(a, ast.Section):
                 names.append(self._whole_group(a))
@@ -370,7 +370,7 @@ class Pattern:
             for keyword in attrs:
                 a = decl.attr(keyword.name)
                 assert a is not None
-                for name in _pattern_names(keyword.value):
+                for name in _pattern_names(keyword.value, a):
                     kind = attribute_kind(a) if name is keyword.value else "integer"
                     if name.id in words(decl, a):
                         continue
@@ -405,8 +405,9 @@ def _list_name(body: ast.Expr) -> str:
     return next((n.id for n in names_of(body) if isinstance(body, ast.Index)), "x")
 
 
-def _pattern_names(expr: ast.Expr) -> Iterator[ast.Name]:
+def _pattern_names(expr: ast.Expr, a: AttrDecl) -> Iterator[ast.Name]:
+    """The variables that an attribute's value binds: itself, or the elements of a list of known length."""
     if isinstance(expr, ast.Name):
         yield expr
-    elif isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple):
+    elif isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple) and len(expr.items) == a.length:
         yield from (i for i in expr.items if isinstance(i, ast.Name))

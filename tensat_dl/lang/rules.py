@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tensat_dl.ir.rule import RewriteRule, Side
@@ -13,7 +13,7 @@ from tensat_dl.lang.walk import names_of
 from tensat_dl.ops.evaluate import Unresolved
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.kinds import FACTS, article, fits, kind_of
-from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.table import INFIX, OpDecl, OpTable
 
 
 def resolve_rule(rule: ast.Rule, ops: OpTable) -> list[RewriteRule]:
@@ -44,11 +44,12 @@ def compositions(ops: OpTable) -> list[RewriteRule]:
         call = ast.Call(decl.name, args, attrs, decl.span, span=span)
         whole = ast.RuleSide((ast.RuleStmt((), call, None, span=span),), (), span=span)
         parts = ast.RuleSide((ast.RuleStmt((), decl.composition, None, span=span),), (), span=span)
+        scalars = _scalars(decl, decl.composition)
         doc = f"{decl.name} is defined as {' '.join(span.text.split())}."
         for name, left, right in ((f"fuse-{decl.name}", parts, whole), (f"unfuse-{decl.name}", whole, parts)):
             item = ast.Rule(name, left, right, False, doc, decl.span, span=span)
             try:
-                rules.append(_direction(item, name, left, right, ops))
+                rules.append(_direction(item, name, left, right, ops, scalars))
             except TsrError:
                 if name.startswith("unfuse"):
                     raise
@@ -56,10 +57,30 @@ def compositions(ops: OpTable) -> list[RewriteRule]:
     return rules
 
 
+def _scalars(decl: OpDecl, expr: ast.Expr) -> dict[str, str]:
+    """The float attributes that stand in a tensor's place in a composition, with their kind."""
+    match expr:
+        case ast.Name(id) if (a := decl.attr(id)) is not None and a.type == "float":
+            return {id: "float"}
+        case ast.Call(_, args) if isinstance(args, tuple):
+            operands: tuple[ast.Expr, ...] = args
+        case ast.Binary(op, left, right) if op in INFIX:
+            operands = (left, right)
+        case _:
+            return {}
+    return {name: kind for operand in operands for name, kind in _scalars(decl, operand).items()}
+
+
 def _direction(
-    rule: ast.Rule, name: str, left: ast.RuleSide, right: ast.RuleSide, ops: OpTable
+    rule: ast.Rule,
+    name: str,
+    left: ast.RuleSide,
+    right: ast.RuleSide,
+    ops: OpTable,
+    scalars: Mapping[str, str] | None = None,
 ) -> RewriteRule:
-    source = Pattern(ops, is_source=True)
+    """One direction of a rule. ``scalars`` are names that stand for numbers even where a tensor is expected."""
+    source = Pattern(ops, is_source=True, kinds=dict(scalars or {}))
     source_values = source.side(left)
     if not source.nodes and not source.problems:
         hint = "a lone variable would match every tensor"

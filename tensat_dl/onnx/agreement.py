@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 
-from tensat_dl.onnx.dims import dim_name
+from tensat_dl.onnx.dims import dim_name, is_open
 from tensat_dl.ops.semantics.types import Array
 
 #: The largest difference that is put down to rounding, in units of the largest magnitude of an output.
@@ -35,7 +35,7 @@ class Agreement:
 class _Input:
     name: str
     dtype: np.dtype[Any]
-    shape: tuple[int | str, ...]  #: open dimensions by name
+    shape: tuple[int | str | ir.SymbolicDim, ...]  #: open dimensions by name
 
 
 class Incomparable(Exception):
@@ -139,9 +139,9 @@ def _error(name: str, x: Any, y: Any) -> tuple[float, float]:
         return float((a != b).mean()), 0.0
     with np.errstate(all="ignore"):
         p, q = a.astype(np.float64), b.astype(np.float64)
-        if not np.array_equal(np.isnan(p), np.isnan(q)) or not np.array_equal(np.isinf(p), np.isinf(q)):
-            return float("inf"), 0.0
         finite = np.isfinite(p)
+        if not np.array_equal(np.where(finite, 0, p), np.where(np.isfinite(q), 0, q), equal_nan=True):
+            return float("inf"), 0.0
         p, q = p[finite], q[finite]
         norm = max(float(np.abs(p).max(initial=0)), float(np.abs(q).max(initial=0)))
         error = float(np.abs(p - q).max(initial=0))
@@ -170,7 +170,7 @@ def _inputs(model: ir.Model) -> list[_Input]:
         dtype = np.dtype(value.dtype.numpy())
         if dtype.kind not in "fiub" and dtype.name not in TOLERANCE:
             raise Incomparable(f"input {value.name} is no tensor of numbers")
-        shape = tuple(d if isinstance(d, int) else dim_name(value, i, d) for i, d in enumerate(value.shape))
+        shape = tuple(dim_name(value, i, d) if is_open(d) else d for i, d in enumerate(value.shape))
         found.append(_Input(str(value.name), dtype, shape))
     return found
 
@@ -186,7 +186,7 @@ _STYLES: tuple[Style, ...] = (
 
 
 def _draw(i: _Input, dims: Mapping[str, int], g: np.random.Generator, whole: Style) -> Array:
-    shape = tuple(d if isinstance(d, int) else dims[d] for d in i.shape)
+    shape = tuple(d if isinstance(d, int) else dims[str(d)] for d in i.shape)
     if i.dtype.kind in "iu":
         return whole(g, shape).astype(i.dtype)
     if i.dtype.kind == "b":

@@ -9,6 +9,9 @@ import onnx_ir as ir
 from tensat_dl.lang.diagnostics import did_you_mean
 from tensat_dl.onnx.reading import failed
 
+#: What exporters write for a dimension that has no name.
+_NAMELESS = (None, "", "?", "-1", "None", "unk")
+
 
 def dynamic_dims(model: ir.Model) -> dict[str, list[str]]:
     """The open dimensions by name, each with the inputs that have it. One without a name is called by the input and
@@ -16,14 +19,20 @@ def dynamic_dims(model: ir.Model) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for value in model.graph.inputs:
         for i, d in enumerate(value.shape or ()):
-            if not isinstance(d, int):
+            if is_open(d):
                 found.setdefault(dim_name(value, i, d), []).append(str(value.name))
     return found
 
 
-def dim_name(value: ir.Value, i: int, d: ir.SymbolicDim) -> str:
+def is_open(d: int | ir.SymbolicDim) -> bool:
+    """Whether a dimension's size is not stated. (Some exporters write -1.)"""
+    return not isinstance(d, int) or d < 0
+
+
+def dim_name(value: ir.Value, i: int, d: int | ir.SymbolicDim) -> str:
     """What ``--dim`` calls dimension ``i`` of an input, which is ``d``."""
-    return d.value if d.value else f"{value.name}.{i}"
+    named = not isinstance(d, int) and d.value not in _NAMELESS
+    return str(d) if named else f"{value.name}.{i}"
 
 
 def bind(path: str, model: ir.Model, given: Mapping[str, int]) -> dict[str, int]:

@@ -15,7 +15,9 @@ from tensat_dl.onnx.encode import Encoder, Unwritable
 from tensat_dl.onnx.fold import fold
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.opaque import operands
+from tensat_dl.onnx.open_shapes import open_shape
 from tensat_dl.onnx.operator import Tensor, Writer
+from tensat_dl.onnx.operators.movement import write_reshape
 from tensat_dl.onnx.reading import failed, opset
 from tensat_dl.onnx.subgraphs import captured, subgraphs
 from tensat_dl.onnx.sweep import sweep
@@ -39,7 +41,7 @@ class _Exporter:
         self.model = model
         self.values = _values(model.graph)
         self.nodes = {v: n for n in model.graph for v in n.outputs}
-        self.writer = Writer(model.graph, opset(model), bool(imported.dims))
+        self.writer = Writer(model.graph, opset(model))
         self.encoder = Encoder(graph, imported.program.ops, self.writer)
         self._before = len(model.graph)
         self._whole: dict[int, ir.Node] = {}  #: nodes with several outputs that were written anew
@@ -77,15 +79,14 @@ class _Exporter:
     def _value(self, name: str) -> ir.Value:
         """A value of the model; a constant that only type inference knew becomes an initialiser."""
         value = self.values[name]
-        if not self.imported.dims and value.producer() is not None and name in self.imported.constants:
-            tensor = self.imported.constants[name]
-            producer = value.producer()
-            if producer is not None and producer.op_type != "Constant":
-                found = self.writer.weight(ir.tensor(tensor.numpy()), name)
-                value.replace_all_uses_with(found)
-                self.values[name] = found
-                return found
-        return value
+        producer, tensor = value.producer(), self.imported.constants.get(name)
+        computed = producer is not None and producer.op_type != "Constant"
+        if tensor is None or not computed or self.imported.dims or value.is_graph_output():
+            return value
+        found = self.writer.weight(ir.tensor(tensor.numpy()), name)
+        value.replace_all_uses_with(found)
+        self.values[name] = found
+        return found
 
     def _drop_aliases(self) -> None:
         """Whatever takes an alias takes the value itself."""
@@ -121,6 +122,11 @@ class _Exporter:
             else:
                 (value,) = [v for v in copy.outputs if v.name]
                 self.encoder.tensors[i] = Tensor(value, node.type)
+        elif node.op == "reshape" and self.imported.dims:
+            source = self.graph.nodes[node.inputs[0]]
+            target = open_shape(source, node, self.imported.elsewhere)
+            x = self.encoder.tensors[node.inputs[0]]
+            self.encoder.tensors[i] = write_reshape(self.writer, x, node.type, target)
         else:
             try:
                 self.encoder.encode(i)

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from tensat_dl.onnx.dims import dim_name
+from tensat_dl.onnx.dims import dim_name, is_open
 from tensat_dl.onnx.subgraphs import captured, subgraphs
 from tensat_dl.onnx.types import of_tensor, static_shape
 from tensat_dl.ops.semantics.types import Array
@@ -54,6 +54,10 @@ class Facts:
         proto = self.types.get(name)
         return None if proto is None else static_shape(proto)
 
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """All shapes that are known."""
+        return {name: shape for name in self.types if (shape := self.shape(name)) is not None}
+
     def small(self, name: str) -> Array | None:
         """The value of a constant that is small enough to look at."""
         tensor = self.constants.get(name)
@@ -70,8 +74,10 @@ class Facts:
         proto = ir.to_proto(value).type
         if value.shape is not None and proto.WhichOneof("value") == "tensor_type":
             for i, (d, out) in enumerate(zip(value.shape, proto.tensor_type.shape.dim, strict=True)):
-                if not isinstance(d, int) and (size := self._dims.get(dim_name(value, i, d))) is not None:
-                    out.dim_value = size
+                if is_open(d):
+                    out.Clear()
+                    if (size := self._dims.get(dim_name(value, i, d))) is not None:
+                        out.dim_value = size
         self.types[str(value.name)] = proto
 
     def _visit(self, node: ir.Node) -> None:

@@ -43,6 +43,9 @@ class Imported:
     program: Program
     header: str  #: the declarations of the opaque operators
     dims: Mapping[str, int]  #: sizes of the dimensions that the model leaves open
+    elsewhere: Mapping[
+        str, tuple[int, ...]
+    ]  #: shapes of values where each of these dimensions is twice as large
     constants: Mapping[str, ir.TensorProtocol]
     aliases: Mapping[str, str]
     originals: Mapping[str, ir.Node]
@@ -71,6 +74,7 @@ def import_model(path: str, dims: Mapping[str, int], rules: Sequence[str] = ()) 
         program,
         header,
         bound,
+        Facts(model, {name: 2 * size for name, size in bound.items()}).shapes() if bound else {},
         facts.constants,
         reader.aliases,
         reader.originals.nodes,
@@ -85,7 +89,7 @@ class _Reader:
         self.model = model
         self.facts = facts
         self.builder = GraphBuilder(model.graph.name or Path(path).stem)
-        self.originals = Originals()
+        self.originals = Originals(self._is_constant)
         self.aliases: dict[str, str] = {}
         self.unmapped: Counter[tuple[str, str]] = Counter()
         self.nodes = 0

@@ -20,8 +20,9 @@ from tensat_dl.onnx.subgraphs import captured, subgraphs
 
 @dataclass
 class Originals:
-    """The nodes behind opaque operators, and the operators."""
+    """The nodes behind opaque operators, and the operators. ``constant`` says which values are known."""
 
+    constant: Callable[[ir.Value], bool]
     nodes: dict[str, ir.Node] = field(default_factory=dict)  #: by the attribute ``node``
     declarations: dict[str, str] = field(default_factory=dict)  #: operator -> its declaration
     _keys: dict[bytes, str] = field(default_factory=dict)
@@ -45,7 +46,7 @@ class Originals:
         while name in self.nodes:
             name += "'"
         if not _impure(node):
-            name = self._keys.setdefault(_content(node), name)
+            name = self._keys.setdefault(_content(node, self.constant), name)
         self.nodes.setdefault(name, node)
         return name
 
@@ -62,14 +63,14 @@ def operands(node: ir.Node, constant: Callable[[ir.Value], bool]) -> list[ir.Val
     return [v for v in (*inputs, *dict.fromkeys(captured(node))) if not constant(v)]
 
 
-def _content(node: ir.Node) -> bytes:
+def _content(node: ir.Node, constant: Callable[[ir.Value], bool]) -> bytes:
     """What tells a node from others, but for its operands' names: all that it says, and which constants it takes."""
     proto = ir.to_proto(node)
     proto.name = ""
     proto.doc_string = ""
     del proto.metadata_props[:]
     for i, value in enumerate(node.inputs):
-        if value is not None and ir.convenience.get_const_tensor(value) is None:
+        if value is not None and not constant(value):
             proto.input[i] = "."
     for i, name in enumerate(proto.output):
         proto.output[i] = "." if name else ""

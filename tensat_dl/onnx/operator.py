@@ -159,10 +159,9 @@ class Tensor:
 class Writer:
     """Adds nodes and constants to a model's graph."""
 
-    def __init__(self, graph: ir.Graph, opset: int, dynamic: bool = False) -> None:
+    def __init__(self, graph: ir.Graph, opset: int) -> None:
         self.graph = graph
         self.opset = opset
-        self.dynamic = dynamic  #: whether the model is to work for other dimensions too
         self._taken = _names(graph)
         self._counts: dict[str, int] = {}
         self._constants: dict[tuple[Any, ...], ir.Value] = {}

@@ -69,7 +69,7 @@ def external(model: ir.Model) -> bool:
     return any(isinstance(t, ir.ExternalTensor) for t in found) or sum(t.nbytes for t in found) > MAX_BYTES
 
 
-def weight_bytes(model: ir.Model) -> int:
-    """Bytes of a model's initialisers."""
+def size_of(model: ir.Model, path: str) -> int:
+    """Bytes of a model's file and of the weights that stand in others."""
     tensors = [v.const_value for graph in model.graphs() for v in graph.initializers.values()]
-    return sum(t.nbytes for t in tensors if t is not None)
+    return os.path.getsize(path) + sum(t.nbytes for t in tensors if isinstance(t, ir.ExternalTensor))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from tensat_dl.onnx.importer import Imported
 
@@ -24,3 +25,16 @@ def opaque_line(imported: Imported) -> str:
     more = f", and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
     share = imported.opaque / imported.nodes
     return f"{text}, {imported.opaque} of them opaque ({share:.0%}): {', '.join(items[:SHOWN])}{more}"
+
+
+def model_to_json(imported: Imported) -> dict[str, Any]:
+    """The same as plain data."""
+    return {
+        "nodes": imported.nodes,
+        "opaque": imported.opaque,
+        "dims": dict(imported.dims),
+        "reasons": [
+            {"operator": op, "reason": reason, "count": count}
+            for (op, reason), count in imported.unmapped.items()
+        ],
+    }

@@ -12,7 +12,7 @@ from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.ops.semantics import SEMANTICS, Array, Semantics
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable
-from tensat_dl.ops.typing import attributes, environment, is_number, number
+from tensat_dl.ops.typing import attributes, environment, scalar_value
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def compose(
     operands: Sequence[T],
     attrs: Mapping[str, AttrValue],
     shape: Callable[[T], tuple[int, ...]],
-    scalar: Callable[[int | float], T],
+    scalar: Callable[[float], T],
     apply: Callable[[str, Sequence[T], Mapping[str, AttrValue]], T],
 ) -> T:
     """The value of a composition, by way of the operators that its definition applies to each other.
@@ -77,8 +77,12 @@ def compose(
                 return operator(fn, args, given)
         raise AssertionError(expr)
 
+    def operand(expr: ast.Expr) -> T:
+        given = scalar_value(expr, env)
+        return value(expr) if given is None else scalar(float(given))  # type: ignore[arg-type]
+
     def operator(fn: str, args: Sequence[ast.Expr], given: Sequence[ast.KeywordArg]) -> T:
-        values = [scalar(number(a)) if is_number(a) else value(a) for a in args]
+        values = [operand(a) for a in args]
         return apply(fn, values, attributes(ops[fn], given, env, [type_of(x) for x in values]))
 
     assert decl.composition is not None

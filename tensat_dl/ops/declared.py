@@ -16,9 +16,9 @@ from tensat_dl.ops.calls import check_arity, check_attr_kinds, check_attrs
 from tensat_dl.ops.evaluate import Unresolved
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.kinds import ANYTHING, article, attribute_kind, fits, kind_of
-from tensat_dl.ops.symbolic import EvaluationError, Opaque
+from tensat_dl.ops.symbolic import Opaque
 from tensat_dl.ops.table import INFIX, AttrDecl, OpDecl, OpTable
-from tensat_dl.ops.typing import IllTyped, infer, is_number
+from tensat_dl.ops.typing import IllTyped, NotComputable, infer, is_number
 from tensat_dl.ops.values import SymType
 
 #: Ranks that are tried for the operands of a composition, and how many combinations at most.
@@ -140,14 +140,18 @@ def _composition(decl: OpDecl, expr: ast.Expr, ops: OpTable, names: dict[str, st
             hint = "a composition is made of operators, parameters and numbers"
             yield Diagnostic("expected a tensor", expr.span, hint)
             return
-    below = [d for a in args if not is_number(a) for d in _composition(decl, a, ops, names)]
+
+    def is_scalar(a: ast.Expr) -> bool:
+        return is_number(a) or (isinstance(a, ast.Name) and names.get(a.id) == "float")
+
+    below = [d for a in args if not is_scalar(a) for d in _composition(decl, a, ops, names)]
     yield from below
     try:
         check_attrs(ops[fn], attrs, expr.span)
         check_arity(ops[fn], len(args), expr.span)
         if ops[fn].outputs:
             raise error(expr.span, f"`{fn}` has several outputs", "a composition has one")
-        if all(is_number(a) for a in args) and args:
+        if all(map(is_scalar, args)) and args:
             raise error(expr.span, "a number needs a tensor beside it, whose element type it takes")
     except TsrError as e:
         yield from e.diagnostics
@@ -169,10 +173,10 @@ def _never_typed(decl: OpDecl, ops: OpTable) -> Iterator[Diagnostic]:
             attrs = {a.name: _unknown(a) for a in decl.attrs} | dict(zip(axes, values, strict=True))
             try:
                 infer(ops, decl.name, inputs, attrs)
+            except NotComputable:
+                return  # it depends on values: nothing can be said
             except IllTyped as e:
                 reasons[e.message] += 1
-            except EvaluationError:
-                return  # it depends on values: nothing can be said
             except TsrError as e:
                 yield from e.diagnostics
                 return

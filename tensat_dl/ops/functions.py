@@ -108,7 +108,7 @@ def _broadcast(a: tuple[Int, ...], b: tuple[Int, ...]) -> tuple[Int, ...]:
     they are equal or one of them is 1; `Broadcast` carries those conditions out."""
     rank = max(len(a), len(b))
     out: list[Int] = []
-    conditions: list[sym.Bool] = []
+    conditions: list[sym.Bool] = [s.condition for s in (a, b) if isinstance(s, Broadcast)]
     for x, y in zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True):
         if x == 1 or x == y:
             out.append(y)

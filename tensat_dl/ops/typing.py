@@ -29,6 +29,10 @@ class IllTyped(Exception):
         self.env: Env = env or {}
 
 
+class NotComputable(IllTyped):
+    """A composition has an attribute without a value, for these operands or as long as they are unknown."""
+
+
 @dataclass(frozen=True, slots=True)
 class Typing:
     """The output types, and the conditions under which the application is well-typed (none if concrete)."""
@@ -69,7 +73,10 @@ def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str
     if decl.composition is not None:
         env = environment(decl, inputs, attrs)
         conditions: list[Condition] = []
-        result = _infer_expr(table, decl.composition, env, conditions)
+        try:
+            result = _infer_expr(table, decl.composition, env, conditions)
+        except EvaluationError as e:
+            raise NotComputable(f"its definition can be computed ({e})") from None
         return Typing((result,), tuple(dict.fromkeys(conditions)))
     env = environment(decl, inputs, attrs)
     found: list[Condition] = []
@@ -199,12 +206,16 @@ def scalar_like(
     table: OpTable, exprs: Sequence[ast.Expr], env: Env, conditions: list[Condition]
 ) -> list[AnyType]:
     """Types of operands, where a number is a scalar of the first tensor's element type."""
-    types = [None if is_number(e) else _infer_expr(table, e, env, conditions) for e in exprs]
+    numbers = [scalar_value(e, env) for e in exprs]
+    types = [
+        None if value is not None else _infer_expr(table, e, env, conditions)
+        for e, value in zip(exprs, numbers, strict=True)
+    ]
     dtype = next((t.dtype for t in types if t is not None), "f32")
     out: list[AnyType] = []
-    for expr, t in zip(exprs, types, strict=True):
+    for value, t in zip(numbers, types, strict=True):
         if t is None:
-            attrs = {"value": float(number(expr)), "dtype": dtype, "shape": ()}
+            attrs = {"value": value, "dtype": dtype, "shape": ()}
             typing = infer(table, "fill", (), attrs)
             conditions.extend(typing.conditions)
             t = typing.types[0]
@@ -229,6 +240,17 @@ def number(expr: ast.Expr) -> int | float:
     assert isinstance(expr, ast.Const)
     assert isinstance(expr.value, int | float)
     return expr.value
+
+
+def scalar_value(expr: ast.Expr, env: Env) -> float | Opaque | None:
+    """The value of an expression that stands for a scalar: a literal, or the name of a float attribute, whose value
+    may be unknown. None for tensors."""
+    if is_number(expr):
+        return float(number(expr))
+    if isinstance(expr, ast.Name) and isinstance(env.get(expr.id), float | Opaque):
+        value: float | Opaque = env[expr.id]
+        return value
+    return None
 
 
 def defaults(decl: OpDecl) -> dict[str, Any]:

@@ -20,10 +20,13 @@ _FAMILY = {
     op: family
     for family, ops in {
         "product": "matmul conv2d",
-        "elementwise": "ewadd ewsub ewmul ewdiv smul relu tanh sigmoid exp sqrt rsqrt erf gelu silu dropout",
-        "normalisation": "batchnorm layernorm rmsnorm softmax",
+        "elementwise": "ewadd ewsub ewmul ewdiv ewmax ewmin smul relu tanh sigmoid exp sqrt rsqrt erf gelu silu "
+        "log floor power neg abs clip leakyrelu prelu elu hardsigmoid hardswish softplus mish gelu_tanh equal "
+        "greater select cast dropout",
+        "normalisation": "batchnorm layernorm instancenorm rmsnorm softmax",
         "pooling": "poolmax poolavg reduce_sum reduce_mean reduce_max",
-        "movement": "transpose reshape concat slice enlarge merge proj",
+        "movement": "transpose reshape concat slice expand pad gather resize upsample depth_to_space pixel_shuffle "
+        "space_to_depth enlarge merge proj",
         "leaf": "input weight fill eye conv_identity conv_average",
     }.items()
     for op in ops.split()

@@ -46,12 +46,12 @@ BY_USE = {
 }
 
 #: Arguments outside whose domain results are not numbers.
-NEEDS_POSITIVE = {("batchnorm", 4), ("sqrt", 0), ("rsqrt", 0)}
+NEEDS_POSITIVE = {("batchnorm", 4), ("sqrt", 0), ("rsqrt", 0), ("log", 0)}
 
 #: Operators whose result is positive where all operands are.
 KEEPS_POSITIVE = {
-    *("ewadd", "ewmul", "ewdiv", "smul", "sqrt", "rsqrt", "dropout", "poolmax", "poolavg"),
-    *("reduce_sum", "reduce_mean", "reduce_max", "transpose", "reshape", "concat", "slice"),
+    *("ewadd", "ewmul", "ewdiv", "smul", "sqrt", "rsqrt", "power", "dropout", "poolmax", "poolavg"),
+    *("reduce_sum", "reduce_mean", "reduce_max", "transpose", "reshape", "concat", "slice", "expand"),
 }
 
 
@@ -132,14 +132,17 @@ def _positive(graph: Graph) -> list[bool]:
         n = graph.nodes[node]
         for position, i in enumerate(n.inputs):
             divisor = (n.op, position) == ("ewdiv", 1) and (constant[i] or _whole(graph.nodes[i]))
+            root = n.op == "power" and n.attr("exponent") not in (1.0, 2.0, 3.0)
             passed_on = needed[node] and n.op in KEEPS_POSITIVE and not _square(n)
-            if (n.op, position) in NEEDS_POSITIVE or divisor or passed_on:
+            if (n.op, position) in NEEDS_POSITIVE or divisor or root or passed_on:
                 needed[i] = True
     return needed
 
 
 def _square(node: Node) -> bool:
     """x * x is not negative, whatever x is."""
+    if node.op == "power":
+        return node.attr("exponent") == 2.0
     return node.op == "ewmul" and node.inputs[0] == node.inputs[1]
 
 

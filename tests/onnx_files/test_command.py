@@ -51,11 +51,44 @@ def test_run_makes_a_faster_model(tmp_path: Path) -> None:
     assert list(made.graph.input) == list(before.graph.input)
     assert list(made.graph.output) == list(before.graph.output)
     assert (made.metadata_props, made.doc_string) == (before.metadata_props, before.doc_string)
-    assert json.loads(report.read_text())["output"] == str(out)
+    told = json.loads(report.read_text())
+    assert told["output"] == str(out)
+    assert told["model"] == {"nodes": 6, "opaque": 0, "dims": {}, "reasons": []}
     x = np.random.default_rng(1).standard_normal((4, 64)).astype(np.float32)
     results = [onnxruntime.InferenceSession(str(p)).run(None, {"x": x}) for p in (path, out)]
     for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_what_stood_in_the_way_is_said(tmp_path: Path) -> None:
+    """An operator that is not known, a form of one that is, and a model that does not run on what is drawn for it."""
+    nodes = [
+        make_node("Abs", ["x"], ["a"]),
+        make_node("Pow", ["a", "three"], ["b"]),
+        make_node("Relu", ["b"], ["c"]),
+        make_node("Reshape", ["c", "shape"], ["y"]),
+    ]
+    three = onnx.numpy_helper.from_array(np.array(3, np.float32), "three")
+    inputs = [value("x", 2, 3), value("shape", 3, dtype=onnx.TensorProto.INT64)]
+    path, out = saved(tmp_path, model(nodes, inputs, [value("y", 3, 2, 1)], [three])), tmp_path / "out.onnx"
+    done = invoke("run", path, "-o", out)
+    assert done.code == 0
+    said = " ".join(done.out.split())
+    assert "4 nodes, 2 of them opaque (50%): Abs ×1, Pow (the exponent is not 1 or 2) ×1" in said
+    assert "out.onnx is not compared with the original" in done.err
+
+
+def test_a_file_that_grows_is_said_to(tmp_path: Path) -> None:
+    """Two weights are added up, and needed as they are, too."""
+    nodes = [*terms().graph.node[:5], *(make_node("MatMul", ["z0", w], [f"z{w}"]) for w in "ab")]
+    weights = [random("a", 64, 32), random("b", 64, 32)]
+    inputs = [value("x", 4, 64), value("z0", 4, 64)]
+    path = saved(
+        tmp_path, model(nodes, inputs, [value("y", 4, 32), value("za", 4, 32), value("zb", 4, 32)], weights)
+    )
+    done = invoke("run", path, "-o", tmp_path / "out.onnx", "--device", "h100")
+    assert done.code == 0
+    assert "model size    16.3 KiB -> 24.4 KiB" in done.out
 
 
 def test_open_dimensions_stay_open(tmp_path: Path) -> None:

@@ -186,6 +186,21 @@ def test_constants_that_a_node_takes_tell_it_from_others(tmp_path: Path) -> None
     assert read(tmp_path, proto).graph.count()["Clip"] == 2
 
 
+def test_constants_that_are_computed_tell_nodes_apart_too(tmp_path: Path) -> None:
+    """The shapes are known, but no initialisers: they come from those of other tensors."""
+    nodes = [
+        make_node("Shape", ["a"], ["s"]),
+        make_node("Shape", ["b"], ["t"]),
+        make_node("Expand", ["x", "s"], ["y"]),
+        make_node("Expand", ["x", "t"], ["z"]),
+    ]
+    inputs = [value("x", 1), value("a", 2, "n"), value("b", "n", 3)]
+    outputs = [value("y", 2, "n"), value("z", "n", 3)]
+    imported = read(tmp_path, model(nodes, inputs, outputs), {"n": 4})
+    assert imported.graph.count()["Expand"] == 2
+    assert rewriting(tmp_path, imported).status == "agrees"
+
+
 def test_an_initialiser_that_the_caller_may_replace_is_an_input(tmp_path: Path) -> None:
     """As an input it has a default only; before IR version 4 every initialiser was an input, and constant."""
     nodes = [make_node("MatMul", ["x", "w"], ["y"])]

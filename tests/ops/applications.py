@@ -34,12 +34,18 @@ def application(op: str, rng: Rng, spoil: float = 0.0) -> Application:
     """An application that is well-typed, unless with probability ``spoil`` something about it is changed."""
     shapes, attrs = _WELL_TYPED[op](rng)
     dtype = rng.choice(("f32", "f32", "f16", "f64"))
-    inputs = [TensorType(dtype, s) for s in shapes]
+    inputs = [TensorType(t, s) for t, s in zip(element_types(op, dtype, len(shapes)), shapes, strict=True)]
     complete = {**defaults(TABLE[op]), **attrs}
     if rng.random() < spoil:
         for _ in range(rng.choice((1, 1, 2))):
             _spoil(op, inputs, complete, rng)
     return Application(op, tuple(inputs), complete)
+
+
+def element_types(op: str, dtype: str, count: int) -> list[str]:
+    """Of ``count`` operands, where those that are numbers have ``dtype``."""
+    own = {"select": ["bool", dtype, dtype], "gather": [dtype, "i64"]}
+    return own.get(op, [dtype] * count)
 
 
 def _spoil(op: str, inputs: list[TensorType], attrs: dict[str, Any], rng: Rng) -> None:
@@ -195,6 +201,53 @@ def _enlarge(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
     return [w], {"kernel": tuple(d + rng.randint(0, 2) for d in w[2:])}
 
 
+def _power(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
+    return [_shape(rng)], {"exponent": rng.choice((0.0, 1.0, 2.0, 3.0, 5.0))}
+
+
+def _select(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
+    (x, y), _ = _binary(rng)
+    return [x if rng.random() < 0.5 else y[:0], x, y], {}
+
+
+def _norm(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
+    x = _shape(rng, 3)
+    return [x, (x[1],), (x[1],)], {}
+
+
+def _expand(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
+    (x, y), _ = _binary(rng)
+    broadcast = tuple(max(pair) for pair in zip(x, y[len(y) - len(x) :], strict=len(y) >= len(x)))
+    return [x], {"shape": (*y[: len(y) - len(x)], *broadcast) if len(y) >= len(x) else x}
+
+
+def _pad(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
+    x, mode = _shape(rng), rng.choice(("constant", "reflect", "edge"))
+    most = [d - 1 if mode == "reflect" else 2 for d in x]
+    before, after = (tuple(rng.randint(0, m) for m in most) for _ in range(2))
+    return [x], {"before": before, "after": after, "mode": mode, "value": rng.choice((0.0, 3.0))}
+
+
+def _gather(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
+    (x,), attrs = _axis(rng)
+    return [x, _shape(rng, 0, 2)], attrs
+
+
+def _resize(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
+    attrs: dict[str, Any] = {"size": tuple(rng.randint(1, 7) for _ in range(2))}
+    return [_shape(rng, 4, 4)], {
+        **attrs,
+        "mode": rng.choice(("nearest", "linear")),
+        "coordinates": rng.choice(("half_pixel", "asymmetric", "align_corners")),
+        "rounding": rng.choice(("half_down", "half_up", "down", "up")),
+    }
+
+
+def _blocks(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
+    n, c, h, w = _shape(rng, 4, 4)
+    return [(n, 4 * c, 2 * h, 2 * w)], {"block": rng.randint(1, 2)}
+
+
 def _merge(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
     count, groups = rng.randint(1, 3), rng.randint(1, 3)
     w = (count * groups * rng.randint(1, 2), *_shape(rng, 3, 3))
@@ -218,11 +271,26 @@ _WELL_TYPED: dict[str, _Draw] = {
         [],
         {"channels": rng.randint(1, 4), "kernel": tuple(_windows(rng, 2)), "dtype": "f32"},
     ),
-    **dict.fromkeys(("ewadd", "ewsub", "ewmul", "ewdiv"), _binary),
+    **dict.fromkeys(
+        ("ewadd", "ewsub", "ewmul", "ewdiv", "ewmax", "ewmin", "prelu", "equal", "greater"), _binary
+    ),
     "smul": lambda rng: ([_shape(rng), ()], {}),
     **dict.fromkeys(
         ("relu", "tanh", "sigmoid", "exp", "sqrt", "rsqrt", "erf", "gelu", "silu", "dropout"), _unary
     ),
+    **dict.fromkeys(("log", "floor", "neg", "abs", "leakyrelu", "elu", "hardsigmoid", "hardswish"), _unary),
+    **dict.fromkeys(("softplus", "mish", "gelu_tanh"), _unary),
+    "clip": lambda rng: ([_shape(rng)], {"low": -1.0, "high": rng.choice((1.0, 6.0, -2.0))}),
+    "power": _power,
+    "select": _select,
+    "cast": lambda rng: ([_shape(rng)], {"to": rng.choice(("f64", "i64", "bool"))}),
+    "instancenorm": _norm,
+    "expand": _expand,
+    "pad": _pad,
+    "gather": _gather,
+    "resize": _resize,
+    "upsample": lambda rng: ([_shape(rng, 4, 4)], {"factor": tuple(_windows(rng, 2))}),
+    **dict.fromkeys(("depth_to_space", "pixel_shuffle", "space_to_depth"), _blocks),
     "matmul": _matmul,
     "conv2d": _conv2d,
     "poolmax": _pool,

@@ -53,7 +53,7 @@ def test_unknown_and_known_operands_have_one_type(op: str) -> None:
         well += expected is not None
         ill += expected is None
     assert well > 30
-    assert ill > 0 or op == "dropout", "nothing was ever refused"
+    assert ill > 0 or op in ("dropout", "cast", "neg"), "nothing was ever refused"
 
 
 @pytest.mark.parametrize("op", sorted(TABLE))

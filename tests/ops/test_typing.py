@@ -18,7 +18,14 @@ from .applications import TABLE
 Shapes = tuple[tuple[int, ...], ...]
 
 I = (2, 3, 8, 9)  # noqa: E741 (an image)
-REAL_FUNCTIONS = ("tanh", "sigmoid", "exp", "sqrt", "rsqrt", "erf", "gelu", "silu")
+REAL_FUNCTIONS = ("tanh", "sigmoid", "exp", "sqrt", "rsqrt", "erf", "gelu", "silu", "log", "floor")
+#: Compositions of one operand that computes with floats, and of one that computes with numbers of any type.
+REAL_COMPOSITIONS = ("elu", "hardsigmoid", "hardswish", "softplus", "mish", "gelu_tanh")
+COMPOSITIONS = ("neg", "abs", "leakyrelu")
+BINARY = ("ewadd", "ewsub", "ewmul", "ewdiv", "ewmax", "ewmin", "equal", "greater")
+#: Element types of operands, of operators whose operands have several; of results, where not the first operand's.
+OPERANDS = {"select": "bool f32 f32", "gather": "f32 i64"}
+RESULTS = {"select": "f32", "equal": "bool", "greater": "bool", "cast": "i32"}
 POOL = {"kernel": (3, 3)}
 
 #: Operator, operands, attributes, and the shape of the result as worked out by hand.
@@ -33,8 +40,17 @@ WORKED: list[tuple[str, Shapes, dict[str, Any], tuple[int, ...]]] = [
     ("ewsub", ((), (5,)), {}, (5,)),
     ("ewmul", ((2, 3), (2, 3)), {}, (2, 3)),
     ("ewdiv", ((1,), (4, 1, 2)), {}, (4, 1, 2)),
+    *((op, ((2, 1, 4), (3, 1)), {}, (2, 3, 4)) for op in ("ewmax", "ewmin", "equal", "greater")),
+    ("select", ((4,), (2, 1, 1), (3, 1)), {}, (2, 3, 4)),
     ("smul", ((2, 3), ()), {}, (2, 3)),
-    *((op, ((2, 3),), {}, (2, 3)) for op in ("relu", "dropout", *REAL_FUNCTIONS)),
+    ("clip", ((2, 3),), {"low": 0.0, "high": 6.0}, (2, 3)),
+    ("prelu", ((2, 3, 4), (3, 1)), {}, (2, 3, 4)),
+    ("power", ((2, 3),), {"exponent": 2.0}, (2, 3)),
+    ("cast", ((2, 3),), {"to": "i32"}, (2, 3)),
+    *(
+        (op, ((2, 3),), {}, (2, 3))
+        for op in ("relu", "dropout", *REAL_FUNCTIONS, *REAL_COMPOSITIONS, *COMPOSITIONS)
+    ),
     ("matmul", ((2, 3), (3, 4)), {}, (2, 4)),
     ("matmul", ((5, 6, 2, 3), (5, 6, 3, 4), (4,)), {}, (5, 6, 2, 4)),
     ("conv2d", (I, (4, 3, 3, 3)), {}, (2, 4, 6, 7)),
@@ -45,6 +61,7 @@ WORKED: list[tuple[str, Shapes, dict[str, Any], tuple[int, ...]]] = [
     ("poolavg", (I,), {**POOL, "stride": (3, 2), "include_pad": True}, (2, 3, 2, 4)),
     ("batchnorm", ((2, 3, 4), *[(3,)] * 4), {}, (2, 3, 4)),
     ("layernorm", ((2, 3), (3,), (3,)), {}, (2, 3)),
+    ("instancenorm", ((2, 3, 4, 5), (3,), (3,)), {}, (2, 3, 4, 5)),
     ("rmsnorm", ((2, 3), (3,)), {}, (2, 3)),
     ("softmax", ((2, 3),), {"axis": 0}, (2, 3)),
     *((f"reduce_{r}", ((2, 3, 4),), {"axis": 1}, (2, 1, 4)) for r in ("sum", "mean", "max")),
@@ -53,6 +70,14 @@ WORKED: list[tuple[str, Shapes, dict[str, Any], tuple[int, ...]]] = [
     ("concat", ((2, 3), (2, 1), (2, 5)), {"axis": 1}, (2, 9)),
     ("concat", ((2, 3),), {"axis": 0}, (2, 3)),
     ("slice", ((2, 7),), {"axis": 1, "start": 2, "stop": 6}, (2, 4)),
+    ("expand", ((3, 1),), {"shape": (2, 3, 4)}, (2, 3, 4)),
+    ("pad", ((2, 3),), {"before": (0, 1), "after": (3, 0), "mode": "edge"}, (5, 4)),
+    ("gather", ((2, 7, 3), (4, 5)), {"axis": 1}, (2, 4, 5, 3)),
+    ("resize", (I,), {"size": (5, 20), "mode": "linear"}, (2, 3, 5, 20)),
+    ("upsample", (I,), {"factor": (2, 3)}, (2, 3, 16, 27)),
+    ("depth_to_space", ((2, 12, 3, 5),), {"block": 2}, (2, 3, 6, 10)),
+    ("pixel_shuffle", ((2, 12, 3, 5),), {"block": 2}, (2, 3, 6, 10)),
+    ("space_to_depth", ((2, 3, 6, 10),), {"block": 2}, (2, 12, 3, 5)),
     ("enlarge", ((4, 3, 1, 3),), {"kernel": (3, 5)}, (4, 3, 3, 5)),
     ("merge", ((12, 2, 3, 3),), {"groups": 6, "count": 3}, (12, 6, 3, 3)),
 ]
@@ -87,12 +112,15 @@ REFUSED: list[tuple[str, Shapes, dict[str, Any], str, str]] = [
     ),
     ("conv_average", (), {"channels": 4, "kernel": (0, 1), "dtype": "f32"}, "", "sizes are positive"),
     ("conv_average", (), {"channels": 4, "kernel": (2, 1), "dtype": "i32"}, "", REAL),
-    *((op, ((2,), (2,)), {}, "f32 f16", ONE_TYPE) for op in ("ewadd", "ewsub", "ewmul", "ewdiv")),
-    *((op, ((2,), (2,)), {}, "bool", NUMBERS) for op in ("ewadd", "ewsub", "ewmul", "ewdiv")),
-    *(
-        (op, ((2,), (3,)), {}, "f32", "the shapes broadcast: dimensions are equal or 1")
-        for op in ("ewadd", "ewsub", "ewmul", "ewdiv")
-    ),
+    *((op, ((2,), (2,)), {}, "f32 f16", ONE_TYPE) for op in BINARY),
+    *((op, ((2,), (2,)), {}, "bool", NUMBERS) for op in BINARY),
+    *((op, ((2,), (3,)), {}, "f32", "the shapes broadcast: dimensions are equal or 1") for op in BINARY),
+    ("select", ((), (2,), (2,)), {}, "f32", "the condition has truth values"),
+    ("select", ((), (2,), (2,)), {}, "bool f32 f64", ONE_TYPE),
+    ("select", ((), (2,), (2,)), {}, "bool", NUMBERS),
+    ("select", ((), (2,), (3,)), {}, "bool f32 f32", "the shapes broadcast: dimensions are equal or 1"),
+    ("select", ((3,), (2,), (2,)), {}, "bool f32 f32", "the shapes broadcast: dimensions are equal or 1"),
+    ("power", ((2,),), {"exponent": 2.0}, "i32", REAL),
     ("smul", ((2,), ()), {}, "f32 f64", ONE_TYPE),
     ("smul", ((2,), ()), {}, "bool", NUMBERS),
     ("smul", ((2,), (1,)), {}, "f32", "s is a scalar"),
@@ -192,6 +220,32 @@ REFUSED: list[tuple[str, Shapes, dict[str, Any], str, str]] = [
     ("slice", ((2, 3),), {"axis": 2, "start": 0, "stop": 1}, "f32", AXIS),
     ("slice", ((2, 3),), {"axis": 1, "start": 0, "stop": 4}, "f32", "0 <= start < stop <= the dimension"),
     ("slice", ((2, 3),), {"axis": 1, "start": 1, "stop": 1}, "f32", "0 <= start < stop <= the dimension"),
+    ("expand", ((1,),), {"shape": (0,)}, "f32", POSITIVE),
+    ("expand", ((1, 3),), {"shape": (3,)}, "f32", "the shape has all dimensions of the input"),
+    ("expand", ((2,),), {"shape": (3,)}, "f32", "dimensions are equal to those of the shape or 1"),
+    ("expand", ((3,),), {"shape": (3, 1)}, "f32", "dimensions are equal to those of the shape or 1"),
+    ("pad", ((2, 3),), {"before": (0,), "after": (0, 0)}, "f32", "before and after have a number for every"),
+    ("pad", ((2, 3),), {"before": (0, 0), "after": (0, -1)}, "f32", "padding is not negative"),
+    (
+        "pad",
+        ((2, 3),),
+        {"before": (0, 3), "after": (0, 0), "mode": "reflect"},
+        "f32",
+        "there are as many elements to mirror",
+    ),
+    (
+        "pad",
+        ((2,),),
+        {"before": (0,), "after": (1,), "value": 0.5},
+        "i32",
+        "the element type can hold the value",
+    ),
+    ("gather", ((2, 3), (4,)), {"axis": 0}, "f32", "indices are i32 or i64"),
+    ("gather", ((2, 3), (4,)), {"axis": 2}, "f32 i64", AXIS),
+    ("resize", ((2, 3),), {"size": (2, 2)}, "f32", IMAGE),
+    ("resize", (I,), {"size": (2, 2)}, "bool", NUMBERS),
+    ("resize", (I,), {"size": (2, 2), "mode": "linear"}, "i32", "what is interpolated are floats"),
+    ("resize", (I,), {"size": (2, 0)}, "f32", POSITIVE),
     ("enlarge", ((2, 3),), {"kernel": (3, 3)}, "f32", "the weight is [o, i, kh, kw]"),
     ("enlarge", (W,), {"kernel": (3, 1)}, "f32", "the new kernel is not smaller than the old one"),
     ("merge", ((2, 3),), {"groups": 2, "count": 2}, "f32", "the weight is [o, i, kh, kw]"),
@@ -208,11 +262,13 @@ def operands(shapes: Shapes, dtypes: str) -> list[TensorType]:
 @pytest.mark.parametrize(("op", "shapes", "attrs", "expected"), WORKED)
 def test_worked_shapes(op: str, shapes: Shapes, attrs: dict[str, Any], expected: tuple[int, ...]) -> None:
     attrs = {**defaults(TABLE[op]), **attrs}
-    (t,) = infer(TABLE, op, operands(shapes, "f32"), attrs).concrete()
+    types = operands(shapes, OPERANDS.get(op, "f32"))
+    (t,) = infer(TABLE, op, types, attrs).concrete()
     assert t.shape == expected
-    assert t.dtype == attrs.get("dtype", "f32")
+    assert t.dtype == attrs.get("dtype", RESULTS.get(op, "f32"))
     if op in SEMANTICS:  # and NumPy agrees
-        assert SEMANTICS[op]([np.ones(s) for s in shapes], attrs).shape == expected
+        arrays = [np.ones(x.shape, computed_in(x.dtype)) for x in types]
+        assert SEMANTICS[op](arrays, attrs).shape == expected
 
 
 def test_every_operator_has_a_worked_shape() -> None:
@@ -246,12 +302,13 @@ def test_results_have_the_declared_kind_of_element(case: int, dtype: str) -> Non
     complete = {**defaults(TABLE[op]), **attrs}
     if "dtype" in complete:
         complete["dtype"] = dtype
+    types = operands(shapes, OPERANDS.get(op, dtype).replace("f32", dtype))
     try:
-        (t,) = infer(TABLE, op, operands(shapes, dtype), complete).concrete()
+        (t,) = infer(TABLE, op, types, complete).concrete()
     except IllTyped:
         assert dtype not in FLOATS
         return
-    result = SEMANTICS[op]([np.ones(s, computed_in(dtype)) for s in shapes], complete)
+    result = SEMANTICS[op]([np.ones(x.shape, computed_in(x.dtype)) for x in types], complete)
     assert result.dtype == computed_in(t.dtype)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 Array = np.ndarray[Any, Any]
@@ -17,8 +17,13 @@ def reference(op: str, *arrays: Array, opset: int = 20, **attrs: Any) -> Array:
     return np.asarray(ReferenceEvaluator(_model(op, arrays, opset, attrs)).run(None, _feeds(arrays))[0])
 
 
-def runtime(op: str, *arrays: Array, opset: int = 20, **attrs: Any) -> Array:
-    """ONNX Runtime's CPU kernel, in float32: exact on small integers where the operator is polynomial."""
+def runtime(
+    op: str, *arrays: Array, opset: int = 20, size: tuple[int, int] | None = None, **attrs: Any
+) -> Array:
+    """ONNX Runtime's CPU kernel, in float32: exact on small integers where the operator is polynomial.
+
+    With a ``size`` the operator is Resize to an image of that size.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -26,7 +31,12 @@ def runtime(op: str, *arrays: Array, opset: int = 20, **attrs: Any) -> Array:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     singles = [a.astype(np.float32) for a in arrays]
-    model = _model(op, singles, opset, attrs).SerializeToString()
+    made = _model(op, singles, opset, attrs)
+    if size is not None:
+        made.graph.node[0].input.extend(["", "", "sizes"])
+        sizes = np.array((*arrays[0].shape[:2], *size), np.int64)
+        made.graph.initializer.append(numpy_helper.from_array(sizes, "sizes"))
+    model = made.SerializeToString()
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     return np.asarray(session.run(None, _feeds(singles))[0])
 

@@ -36,18 +36,15 @@ def _read_view(r: Reading) -> int:
 
 
 def _write_reshape(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], type: TensorType) -> Tensor:
-    (x,) = xs
+    return write_reshape(w, xs[0], type, type.shape)
+
+
+def write_reshape(w: Writer, x: Tensor, type: TensorType, target: Sequence[int]) -> Tensor:
+    """``target`` is the shape as ONNX has it: 0 copies a dimension, -1 is what is left."""
     shape = type.shape
     if x.wide is not None and x.wide.type.shape == shape:
         return x.wide
     wide = x if shape == (prod(x.type.shape[:-1]), *x.type.shape[-1:]) and x.type.rank > 2 else None
-    target = list(shape)
-    if w.dynamic:
-        # Leading dimensions that stay are copied, and the next one follows: all of them may be open.
-        stay = 0
-        while stay < min(len(shape), x.type.rank) and shape[stay] == x.type.shape[stay]:
-            stay += 1
-        target = [0] * stay + ([-1, *shape[stay + 1 :]] if stay < len(shape) else [])
     return Tensor(w.op("Reshape", x.value, w.ints(target)), type, wide)
 
 

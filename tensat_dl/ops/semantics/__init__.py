@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tensat_dl.ops.semantics import elementwise, leaves, movement, normalisation, pooling, products
+from tensat_dl.ops.semantics import elementwise, leaves, movement, normalisation, pooling, products, resizing
 from tensat_dl.ops.semantics.types import Array, Attributes, Semantics, computed_in
 
 __all__ = ["SEMANTICS", "Array", "Attributes", "Semantics", "computed_in"]
@@ -27,5 +27,6 @@ SEMANTICS: Mapping[str, Semantics] = MappingProxyType(
         **pooling.SEMANTICS,
         **normalisation.SEMANTICS,
         **movement.SEMANTICS,
+        **resizing.SEMANTICS,
     }
 )

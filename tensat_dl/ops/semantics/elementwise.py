@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tensat_dl.ops.semantics.types import Array, Attributes, Semantics
+from tensat_dl.ops.semantics.types import Array, Attributes, Semantics, computed_in, number, text
 
 
 def quotient(x: Array, y: Array) -> Array:
@@ -67,6 +67,24 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+def power(arrays: Sequence[Array], attrs: Attributes) -> Array:
+    """Not a number where the base is negative and the exponent is not whole."""
+    (x,) = arrays
+    return np.asarray(np.power(x, x.dtype.type(number(attrs, "exponent"))))
+
+
+def select(arrays: Sequence[Array], _: Attributes) -> Array:
+    """Conditions, what is taken where they hold, what is taken elsewhere; broadcast."""
+    condition, x, y = arrays
+    return np.where(condition, x, y)
+
+
+def cast(arrays: Sequence[Array], attrs: Attributes) -> Array:
+    """To what stands for the element type: narrower floats and integers are the same numbers here."""
+    (x,) = arrays
+    return x.astype(computed_in(text(attrs, "to")))
+
+
 def unary(function: Callable[[Array], Array]) -> Semantics:
     def apply(arrays: Sequence[Array], _: Attributes) -> Array:
         (x,) = arrays
@@ -87,12 +105,24 @@ def binary(function: Callable[[Array, Array], Array]) -> Semantics:
     return apply
 
 
+def comparison(function: Callable[[Array, Array], Array]) -> Semantics:
+    """Truth values."""
+
+    def apply(arrays: Sequence[Array], _: Attributes) -> Array:
+        x, y = arrays
+        return np.asarray(function(x, y), np.bool_)
+
+    return apply
+
+
 SEMANTICS: dict[str, Semantics] = {
     "ewadd": binary(np.add),
     "ewsub": binary(np.subtract),
     "ewmul": binary(np.multiply),
     "ewdiv": binary(quotient),
     "smul": binary(np.multiply),
+    "ewmax": binary(np.maximum),
+    "ewmin": binary(np.minimum),
     "relu": unary(relu),
     "tanh": unary(np.tanh),
     "sigmoid": unary(sigmoid),
@@ -101,4 +131,11 @@ SEMANTICS: dict[str, Semantics] = {
     "rsqrt": unary(lambda x: np.asarray(1 / np.sqrt(x))),
     "erf": unary(erf),
     "gelu": unary(gelu),
+    "log": unary(np.log),
+    "floor": unary(np.floor),
+    "power": power,
+    "equal": comparison(np.equal),
+    "greater": comparison(np.greater),
+    "select": select,
+    "cast": cast,
 }

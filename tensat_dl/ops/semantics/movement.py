@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tensat_dl.ops.semantics.types import Array, Attributes, Semantics, integer, integers
+from tensat_dl.ops.semantics.types import Array, Attributes, Semantics, integer, integers, number, text
 
 
 def dropout(arrays: Sequence[Array], _: Attributes) -> Array:
@@ -37,6 +37,31 @@ def slice_(arrays: Sequence[Array], attrs: Attributes) -> Array:
     (x,) = arrays
     axis = integer(attrs, "axis")
     return x[(*(slice(None),) * axis, slice(integer(attrs, "start"), integer(attrs, "stop")))]
+
+
+def expand(arrays: Sequence[Array], attrs: Attributes) -> Array:
+    """A view in which one element stands in several places."""
+    (x,) = arrays
+    return np.broadcast_to(x, integers(attrs, "shape"))
+
+
+def pad(arrays: Sequence[Array], attrs: Attributes) -> Array:
+    """[.., d_i, ..] -> [.., before_i + d_i + after_i, ..]."""
+    (x,) = arrays
+    widths = list(zip(integers(attrs, "before"), integers(attrs, "after"), strict=True))
+    mode = text(attrs, "mode")
+    if x.ndim == 0:  # NumPy takes no empty list of widths
+        return x
+    if mode != "constant":
+        return np.pad(x, widths, mode="reflect" if mode == "reflect" else "edge")
+    value = np.asarray(number(attrs, "value")).astype(x.dtype)
+    return np.pad(x, widths, constant_values=value)
+
+
+def gather(arrays: Sequence[Array], attrs: Attributes) -> Array:
+    """x [a.., d, b..], indices [i..] -> [a.., i.., b..]. Every integer is the place of an element."""
+    x, indices = arrays
+    return np.asarray(np.take(x, indices, integer(attrs, "axis"), mode="wrap"), x.dtype)
 
 
 def enlarge(arrays: Sequence[Array], attrs: Attributes) -> Array:
@@ -71,6 +96,9 @@ SEMANTICS: dict[str, Semantics] = {
     "reshape": reshape,
     "concat": concat,
     "slice": slice_,
+    "expand": expand,
+    "pad": pad,
+    "gather": gather,
     "enlarge": enlarge,
     "merge": merge,
 }

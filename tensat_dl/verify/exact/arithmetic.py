@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from tensat_dl.ir.graph import Node
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.verify.exact.constants import LARGEST_DENOMINATOR
@@ -80,6 +82,14 @@ class Arithmetic(ABC, Generic[V]):
     ) -> V:
         """Each element of the result is the largest of at most ``terms`` of the operand's, which is what the function
         ``largest`` computes. ``sums`` gives the sums of the same elements."""
+
+    @abstractmethod
+    def pick(self, function: Callable[[Array, Array], Array], x: V, places: V) -> V:
+        """Elements of x at places, which are integers that have to be known."""
+
+    @abstractmethod
+    def typed(self, x: V, to: type[np.generic]) -> V:
+        """The same numbers as float64, int64 or bool: what is behind the point is dropped, 0 is false."""
 
     @abstractmethod
     def function(self, name: str, x: V) -> V:

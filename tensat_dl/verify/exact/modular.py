@@ -17,7 +17,7 @@ from tensat_dl.verify.exact.field import MOST_TERMS, Field
 from tensat_dl.verify.exact.keyed import digest, generator, packed, scrambled
 
 #: Functions of which f(0) = 0 is known. Padding with zeros, before or after, is the same to them.
-KEEP_ZERO = frozenset({"relu", "tanh", "erf", "gelu"})
+KEEP_ZERO = frozenset({"relu", "tanh", "erf", "gelu", "floor", "whole part", "is not zero"})
 
 CONSTANT = Degrees(0)
 VARIABLE = Degrees(1)
@@ -125,6 +125,18 @@ class Modular(Arithmetic[Residues]):
         """
         self.stand_ins.add("max")
         return self._random("max g", self.sums(sums, terms, self._random("max h", x)))
+
+    def pick(self, function: Callable[[Array, Array], Array], x: Residues, places: Residues) -> Residues:
+        raise OutOfReach("places are integers, not residues")
+
+    def typed(self, x: Residues, to: type[np.generic]) -> Residues:
+        if to is np.float64:
+            return Residues(x.arrays, x.degrees)
+        if to is np.int64 and x.integer:
+            return x
+        name = "whole part" if to is np.int64 else "is not zero"
+        out = self.function(name, x)
+        return Residues(out.arrays, out.degrees, integer=True)
 
     def function(self, name: str, x: Residues) -> Residues:
         self.stand_ins.add(name)

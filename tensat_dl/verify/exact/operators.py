@@ -13,10 +13,13 @@ from math import prod
 
 import numpy as np
 
-from tensat_dl.ops.semantics import leaves, movement, pooling, products
+from tensat_dl.ops.semantics import leaves, movement, pooling, products, resizing
 from tensat_dl.ops.semantics.types import Attributes, computed_in, integer, integers, number, text
 from tensat_dl.verify.exact.arithmetic import Arithmetic, V
 from tensat_dl.verify.exact.constants import meant
+
+#: Functions of one number.
+ELEMENTWISE = ("relu", "tanh", "sigmoid", "exp", "sqrt", "rsqrt", "erf", "gelu", "log", "floor")
 
 #: An operator's value from its operands and attributes.
 ExactSemantics = Callable[[Arithmetic[V], Sequence[V], Attributes], V]
@@ -46,6 +49,53 @@ def _unary(name: str) -> ExactSemantics[V]:
 def _moving(name: str) -> ExactSemantics[V]:
     function = movement.SEMANTICS[name]
     return lambda a, xs, attrs: a.move(lambda arrays: function(arrays, attrs), xs)
+
+
+# ---- elementwise ------------------------------------------------------------------------------------------
+
+#: Up to which whole exponent a power is a product.
+LARGEST_PRODUCT = 16
+
+
+def ewmax(a: Arithmetic[V], xs: Sequence[V], _: Attributes) -> V:
+    both = a.move(lambda arrays: np.stack(np.broadcast_arrays(*arrays)), xs)
+    return a.largest(lambda x: np.asarray(np.sum(x, 0)), lambda x: np.asarray(np.max(x, 0)), 2, both)
+
+
+def ewmin(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
+    return _negative(a, ewmax(a, [_negative(a, x) for x in xs], attrs))
+
+
+def power(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
+    """Whole exponents are products, halves are square roots."""
+    (x,), exponent = xs, meant(number(attrs, "exponent"))
+    if abs(exponent) == Fraction(1, 2):
+        return activation(a, "sqrt" if exponent > 0 else "rsqrt", x)
+    if exponent.denominator != 1 or abs(exponent) > LARGEST_PRODUCT:
+        return a.function(f"power {exponent}", x)
+    out = a.constant(Fraction(1), a.shape(x), False)
+    for _ in range(abs(int(exponent))):
+        out = a.multiply(out, x)
+    return out if exponent >= 0 else a.divide(_one(a), out)
+
+
+def equal(a: Arithmetic[V], xs: Sequence[V], _: Attributes) -> V:
+    return a.function("is zero", a.subtract(xs[0], xs[1]))
+
+
+def greater(a: Arithmetic[V], xs: Sequence[V], _: Attributes) -> V:
+    return a.function("is positive", a.subtract(xs[0], xs[1]))
+
+
+def select(a: Arithmetic[V], xs: Sequence[V], _: Attributes) -> V:
+    """y + c (x - y), which is right for any c that is 0 or 1. What is not equal for others need not differ."""
+    c, x, y = xs
+    a.stand_ins.add("select")
+    return a.add(y, a.multiply(c, a.subtract(x, y)))
+
+
+def _negative(a: Arithmetic[V], x: V) -> V:
+    return a.subtract(a.whole(np.asarray(0), x), x)
 
 
 # ---- constants --------------------------------------------------------------------------------------------
@@ -165,6 +215,46 @@ def reduce_max(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
     )
 
 
+# ---- data movement ----------------------------------------------------------------------------------------
+
+
+def pad(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
+    zeros = {**attrs, "value": 0.0}
+    out = a.move(lambda arrays: movement.pad(arrays, zeros), xs)
+    value = number(attrs, "value")
+    if text(attrs, "mode") != "constant" or value == 0:
+        return out
+    inside = movement.pad([np.ones(a.shape(xs[0]), np.int64)], zeros)
+    outside = a.whole(1 - inside, xs[0])
+    exact = meant(value)
+    if exact.denominator == 1:
+        return a.add(out, a.multiply(a.whole(np.asarray(int(exact)), xs[0]), outside))
+    return a.add(out, a.multiply(a.constant(exact, (), False), outside))
+
+
+def gather(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
+    return a.pick(lambda x, places: movement.gather([x, places], attrs), xs[0], xs[1])
+
+
+def resize(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
+    (x,) = xs
+    for axis, new in zip((2, 3), integers(attrs, "size"), strict=True):
+        made_of = resizing.sources(a.shape(x)[axis], new, attrs)
+        low, high = _taken(a, x, made_of.low, axis), _taken(a, x, made_of.high, axis)
+        if any(made_of.share):
+            share = a.divide(
+                a.whole(resizing.along(np.array([s.numerator for s in made_of.share]), axis)),
+                a.whole(resizing.along(np.array([s.denominator for s in made_of.share]), axis)),
+            )
+            low = a.add(low, a.multiply(share, a.subtract(high, low)))
+        x = low
+    return x
+
+
+def _taken(a: Arithmetic[V], x: V, places: tuple[int, ...], axis: int) -> V:
+    return a.move(lambda arrays: np.take(arrays[0], places, axis), [x])
+
+
 def _total(a: Arithmetic[V], x: V, axis: int) -> V:
     return a.sums(lambda array: np.asarray(np.sum(array, axis=axis, keepdims=True)), a.shape(x)[axis], x)
 
@@ -194,7 +284,14 @@ def exact_semantics(_: Arithmetic[V]) -> Mapping[str, ExactSemantics[V]]:
         "ewmul": lambda a, xs, _: a.multiply(xs[0], xs[1]),
         "ewdiv": lambda a, xs, _: a.divide(xs[0], xs[1]),
         "smul": lambda a, xs, _: a.multiply(xs[0], xs[1]),
-        **{f: _unary(f) for f in ("relu", "tanh", "sigmoid", "exp", "sqrt", "rsqrt", "erf", "gelu")},
+        "ewmax": ewmax,
+        "ewmin": ewmin,
+        "power": power,
+        "equal": equal,
+        "greater": greater,
+        "select": select,
+        "cast": lambda a, xs, attrs: a.typed(xs[0], computed_in(text(attrs, "to"))),
+        **{f: _unary(f) for f in ELEMENTWISE},
         "matmul": matmul,
         "conv2d": conv2d,
         "poolavg": poolavg,
@@ -207,4 +304,7 @@ def exact_semantics(_: Arithmetic[V]) -> Mapping[str, ExactSemantics[V]]:
         "reduce_mean": reduce_mean,
         "reduce_max": reduce_max,
         **{name: _moving(name) for name in movement.SEMANTICS},
+        "pad": pad,
+        "gather": gather,
+        "resize": resize,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -19,10 +19,19 @@ from tensat_dl.verify.exact.modular import KEEP_ZERO
 RANGE = 1 << 20
 
 
+#: Functions that rational numbers have.
+FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
+    "relu": lambda x: _typed(elementwise.relu(x), x),
+    "floor": lambda x: _typed(np.floor(x), x),
+    "is zero": lambda x: np.asarray(x == 0, np.bool_),
+    "is positive": lambda x: np.asarray(x > 0, np.bool_),
+}
+
+
 class Rational(Arithmetic[Array]):
     """Object arrays of Python integers and fractions for float types; int64 for integer types.
 
-    ``relu`` and the largest of several numbers are what they are; other functions are random ones.
+    `FUNCTIONS` and the largest of several numbers are what they are; other functions are random ones.
     """
 
     def __init__(self, key: object) -> None:
@@ -69,9 +78,19 @@ class Rational(Arithmetic[Array]):
     ) -> Array:
         return _typed(largest(x), x)
 
+    def pick(self, function: Callable[[Array, Array], Array], x: Array, places: Array) -> Array:
+        return function(x, places)
+
+    def typed(self, x: Array, to: type[np.generic]) -> Array:
+        if to is np.float64:
+            return x.astype(np.int64).astype(object) if x.dtype == np.bool_ else x.astype(object)
+        if to is np.bool_:
+            return np.asarray(x != 0, np.bool_)
+        return x.astype(np.int64)
+
     def function(self, name: str, x: Array) -> Array:
-        if name == "relu":
-            return _typed(elementwise.relu(x), x)
+        if name in FUNCTIONS:
+            return FUNCTIONS[name](x)
         self.stand_ins.add(name)
         values = {v: self._value(name, v) for v in set(x.ravel().tolist())}
         out = np.empty(x.shape, object)

@@ -1,0 +1,106 @@
+"""The last check: a model that computes something else is not written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx_ir")
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx.helper import make_node
+
+from tensat_dl.onnx.agreement import agreement
+from tests.cli.running import invoke
+
+from .models import model, saved, tensor, value
+
+
+def scaled(factor: float, shape: tuple[int | str, ...] = (3, 4), op: str = "Mul") -> Any:
+    nodes = [make_node(op, ["x", "c"], ["y"])]
+    return model(nodes, [value("x", *shape)], [value("y", *shape)], [tensor("c", factor)])
+
+
+def compared(tmp_path: Path, first: Any, second: Any, **dims: int) -> tuple[str, str]:
+    before, after = saved(tmp_path, first, "before.onnx"), saved(tmp_path, second, "after.onnx")
+    found = agreement(ir.load(before), before, after, dims)
+    return found.status, found.message
+
+
+def test_rounding_is_tolerated_and_no_more(tmp_path: Path) -> None:
+    assert compared(tmp_path, scaled(2.0), scaled(2.0 + 1e-6))[0] == "agrees"
+    status, message = compared(tmp_path, scaled(2.0), scaled(2.002))
+    assert status == "differs"
+    assert "output y differs by 1.0e-03" in message
+
+
+def test_not_a_number_is_equal_to_itself_alone(tmp_path: Path) -> None:
+    assert compared(tmp_path, scaled(np.nan), scaled(np.nan))[0] == "agrees"
+    assert compared(tmp_path, scaled(1.0), scaled(np.nan))[0] == "differs"
+    assert compared(tmp_path, scaled(np.inf), scaled(-np.inf))[0] == "differs"
+
+
+def test_whole_numbers_are_equal_or_not(tmp_path: Path) -> None:
+    def arg(op: str) -> Any:
+        return model([make_node(op, ["x"], ["y"], axis=1)], [value("x", 3, 4)], [value("y", 3, 1, dtype=7)])
+
+    assert compared(tmp_path, arg("ArgMax"), arg("ArgMax"))[0] == "agrees"
+    assert compared(tmp_path, arg("ArgMax"), arg("ArgMin"))[0] == "differs"
+
+
+def test_open_dimensions_have_to_work(tmp_path: Path) -> None:
+    fixed = make_node("Reshape", ["x", "s"], ["y"])
+    second = model([fixed], [value("x", "n", 4)], [value("y", "n", 4)], [tensor("s", [3, 4], np.int64)])
+    status, message = compared(tmp_path, scaled(1.0, ("n", 4)), second, n=3)
+    assert status == "differs"
+    assert message.startswith("it is right for n = 3 only: with n = 6 the optimized model does not run")
+
+
+def test_what_the_original_cannot_do_is_not_asked_for(tmp_path: Path) -> None:
+    fixed = model(
+        [make_node("Reshape", ["x", "s"], ["y"])],
+        [value("x", "n", 4)],
+        [value("y", "n", 4)],
+        [tensor("s", [3, 4], np.int64)],
+    )
+    assert compared(tmp_path, fixed, fixed, n=3) == ("agrees", "")
+    assert compared(tmp_path, fixed, fixed, n=4)[0] == "not compared"
+
+
+def test_a_model_that_differs_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 1, whatever stood there before."""
+
+    def wrong(_: Any, __: Any) -> ir.Model:
+        return ir.from_proto(scaled(3.0))
+
+    monkeypatch.setattr("tensat_dl.onnx.exporter.export", wrong)
+    path, out = saved(tmp_path, scaled(2.0)), tmp_path / "out.onnx"
+    done = invoke("run", path, "-o", out, "-q")
+    assert done.code == 1
+    assert f"{out} is not written: output y differs" in done.err
+    assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_an_invalid_model_is_not_written(tmp_path: Path) -> None:
+    broken = scaled(2.0)
+    broken.graph.node[0].input[1] = "nobody"
+    status, message = compared(tmp_path, scaled(2.0), broken)
+    assert (status, "not valid" in message) == ("differs", True)
+
+
+def test_inputs_that_are_indices(tmp_path: Path) -> None:
+    """Numbers are drawn that the original accepts."""
+    table = tensor("t", np.arange(12).reshape(3, 4))
+    proto = model(
+        [make_node("Gather", ["t", "i"], ["y"])],
+        [value("i", 5, dtype=onnx.TensorProto.INT64)],
+        [value("y", 5, 4)],
+        [table],
+    )
+    assert compared(tmp_path, proto, proto) == ("agrees", "")

@@ -1,0 +1,221 @@
+"""Files: external data, open dimensions, and everything that can be wrong with them. Bad input is a message with exit
+code 2, and nothing is written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx_ir")
+
+import numpy as np
+import onnx
+from onnx.helper import make_node
+
+from tests.cli.running import EXAMPLES, Done, invoke
+
+from .models import model, random, saved, value
+
+
+def product(rows: int | str | None = 4, opset: int = 17) -> Any:
+    nodes = [make_node("MatMul", ["x", "w"], ["p"]), make_node("Relu", ["p"], ["y"])]
+    return model(nodes, [value("x", rows, 64)], [value("y", rows, 32)], [random("w", 64, 32)], opset)
+
+
+def external(folder: Path) -> Path:
+    """A model whose weights stand in a file of their own."""
+    folder.mkdir()
+    path = folder / "model.onnx"
+    onnx.save(product(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    return path
+
+
+def refused(path: object, *options: object, say: str, hint: str = "") -> None:
+    """`run` and `show` print one message, and write nothing."""
+    folder = Path(str(path)).parent
+    before = sorted(folder.iterdir()) if folder.is_dir() else []
+    for command in (("run", path, "-o", folder / "new.onnx", *options), ("show", path, *options)):
+        done = invoke(*command)
+        assert done.code == 2, done
+        assert say in done.err, done.err
+        assert hint in done.err, done.err
+        assert done.err.count("error:") == 1
+        assert done.out == ""
+    assert (sorted(folder.iterdir()) if folder.is_dir() else []) == before
+
+
+def no_opset(proto: Any) -> None:
+    proto.opset_import[0].version = 9
+
+
+def future_opset(proto: Any) -> None:
+    proto.opset_import[0].version = 999
+
+
+def future_ir(proto: Any) -> None:
+    proto.ir_version = 999
+
+
+def undefined_operand(proto: Any) -> None:
+    proto.graph.node[0].input[0] = "nobody"
+
+
+def undefined_output(proto: Any) -> None:
+    proto.graph.output[0].name = "nobody"
+
+
+def no_outputs(proto: Any) -> None:
+    del proto.graph.output[:]
+
+
+@pytest.mark.parametrize(
+    ("damage", "say"),
+    [
+        (no_opset, "opset 9"),
+        (future_opset, "opset 999"),
+        (future_ir, "IR version 999"),
+        (undefined_operand, "takes nobody, which nothing computes"),
+        (undefined_output, "nothing computes the output nobody"),
+        (no_outputs, "no graph with outputs"),
+    ],
+)
+def test_models_that_are_not_valid(damage: Callable[[Any], None], say: str, tmp_path: Path) -> None:
+    proto = product()
+    damage(proto)
+    refused(saved(tmp_path, proto), say=say)
+
+
+@pytest.mark.parametrize(
+    ("content", "say", "hint"),
+    [
+        (b"", "the file is empty", ""),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n", "ONNX file", "git lfs pull"),
+        (b"PK\x03\x04 and so on", "ONNX file", "ZIP archive"),
+        (b"graph g { input x : f32[2] }", "ONNX file", ""),
+        (bytes(range(256)), "ONNX file", ""),
+    ],
+)
+def test_files_that_are_no_models(content: bytes, say: str, hint: str, tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(content)
+    refused(tmp_path / "model.onnx", say=say, hint=hint)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_truncated_models(share: float, tmp_path: Path) -> None:
+    whole = product().SerializeToString()
+    (tmp_path / "model.onnx").write_bytes(whole[: int(len(whole) * share)])
+    refused(tmp_path / "model.onnx", say="error:")
+
+
+def test_there_is_no_such_file(tmp_path: Path) -> None:
+    refused(tmp_path / "model.onnx", say="no such file")
+    (tmp_path / "folder.onnx").mkdir()
+    refused(tmp_path / "folder.onnx", say="is a directory")
+
+
+def test_external_data_goes_with_the_model(tmp_path: Path) -> None:
+    path, out = external(tmp_path / "in"), tmp_path / "out" / "new.onnx"
+    out.parent.mkdir()
+    done = invoke("run", path, "-o", out)
+    assert (done.code, done.err) == (0, "")
+    assert "agrees" in done.out
+    assert sorted(p.name for p in out.parent.iterdir()) == ["new.onnx", "new.onnx.data"]
+    assert out.stat().st_size < 1000
+    before, after = (onnx.load(p).graph.initializer[0] for p in (path, out))
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(before), onnx.numpy_helper.to_array(after))
+
+
+def test_external_data_that_is_not_there(tmp_path: Path) -> None:
+    path = external(tmp_path / "in")
+    data = path.parent / "weights.bin"
+    data.write_bytes(data.read_bytes()[:100])
+    refused(path, say="beyond the end of weights.bin", hint="truncated")
+    data.unlink()
+    refused(path, say="weights.bin, which is not there")
+
+
+def test_a_large_model_gets_a_file_for_its_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size is only pretended."""
+    monkeypatch.setattr("tensat_dl.onnx.staging.MAX_BYTES", 1000)
+    out = tmp_path / "new.onnx"
+    assert invoke("run", saved(tmp_path, product()), "-o", out, "-q").code == 0
+    assert (tmp_path / "new.onnx.data").stat().st_size == 64 * 32 * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "say", "hint"),
+    [
+        ((), "the size of dimension rows (of x) is not known", "--dim rows=1"),
+        (("--dim", "row=3"), "no dimension `row`", "did you mean `rows`?"),
+        (("--dim", "rows"), "not NAME=N", ""),
+        (("--dim", "rows=0"), "not NAME=N", ""),
+        (("--dim", "rows=-3"), "not NAME=N", ""),
+        (("--dim", "rows=2.5"), "not NAME=N", ""),
+    ],
+)
+def test_dimensions_have_to_be_given(options: tuple[str, ...], say: str, hint: str, tmp_path: Path) -> None:
+    done = invoke("show", saved(tmp_path, product("rows")), *options)
+    assert done.code == 2
+    assert say in done.err
+    assert hint in done.err
+
+
+def test_one_size_for_a_dimension(tmp_path: Path) -> None:
+    path = saved(tmp_path, product("rows"))
+    assert "two sizes" in invoke("show", path, "--dim", "rows=3", "--dim", "rows=4").err
+    assert "x : f32[3, 64]" in invoke("show", path, "--dim", "rows=3", "--dim", "rows=3").out
+    assert "open dimensions are rows" in invoke("show", path, "--dim", "x=3").err
+    assert "all its dimensions are known" in invoke("show", saved(tmp_path, product()), "--dim", "x=3").err
+
+
+@pytest.mark.parametrize("nameless", [None, "?", ""])
+def test_dimensions_without_a_name_are_called_by_their_place(nameless: Any, tmp_path: Path) -> None:
+    path = saved(tmp_path, product(nameless))
+    assert "--dim x.0=1" in invoke("show", path).err
+    assert "x : f32[3, 64]" in invoke("show", path, "--dim", "x.0=3").out
+
+
+def test_dim_is_for_models(tmp_path: Path) -> None:
+    for command in ("run", "show"):
+        done = invoke(command, EXAMPLES / "tiny_fuse_relu.tsr", "--dim", "x=3")
+        assert (done.code, "--dim binds dimensions of ONNX models" in done.err) == (2, True)
+    done = invoke("show", saved(tmp_path, product()), "--graph", "g")
+    assert (done.code, "an ONNX model has one" in done.err) == (2, True)
+
+
+def test_outputs_that_cannot_be_written(tmp_path: Path) -> None:
+    path = saved(tmp_path, product())
+    done = invoke("run", path, "-o", tmp_path / "missing" / "new.onnx")
+    assert (done.code, "no such folder" in done.err) == (2, True)
+    done = invoke("run", path, "-o", path)
+    assert (done.code, "is an input" in done.err) == (2, True)
+
+
+def test_an_existing_file_stays_if_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, out = saved(tmp_path, product()), tmp_path / "new.onnx"
+    out.write_text("old")
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("onnx_ir.save", full)
+    done = invoke("run", path, "-o", out, "-q")
+    assert done.code == 2
+    assert done.err == f"error: {out}: no space left on device\n"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.onnx", "new.onnx"]
+    assert out.read_text() == "old"
+
+
+def test_without_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The base installation says what to install."""
+    path = saved(tmp_path, product())
+    monkeypatch.setitem(sys.modules, "onnx_ir", None)
+    refused(path, say="onnx_ir, which is not installed", hint="pip install 'tensat-dl[onnx]'")
+    done: Done = invoke("run", EXAMPLES / "tiny_fuse_relu.tsr", "-o", tmp_path / "new.onnx", "-q")
+    assert (done.code, "pip install" in done.err) == (2, True)

@@ -1,0 +1,82 @@
+"""Operators that are defined as compositions: what they may say, and that graphs find them and take them apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensat_dl.lang.diagnostics import TsrError
+from tensat_dl.ops.declared import check_declaration
+from tensat_dl.verify.rules.examine import Examiner
+from tests.explore.graphs import explored, graph_in, program_of
+
+from .applications import TABLE
+
+LEAKY = "op leaky(x: tensor; slope: float) = relu(x) + ewmin(x, 0.0) * slope\n"
+COMPOSITIONS = sorted(d.name for d in TABLE.values() if d.composition is not None)
+
+
+def found(graph: str, declared: str = LEAKY) -> list[tuple[str, dict[str, object]]]:
+    """The operators of the e-graph that a graph's compositions make, with their attributes."""
+    program = program_of(f"{declared}graph g {{\n  input x : f32[4, 3]\n  {graph}\n}}")
+    e = explored(graph_in(program), program.rules, ops=program.ops)
+    return [(op, dict(attrs)) for op, attrs in zip(e.op, e.attrs, strict=True)]
+
+
+def test_a_float_attribute_is_a_scalar_in_a_tensors_place() -> None:
+    nodes = found("output leaky(x; slope = 0.25)")
+    assert ("fill", {"value": 0.25, "dtype": "f32", "shape": ()}) in nodes
+
+
+def test_the_value_of_a_scalar_becomes_the_attribute() -> None:
+    nodes = found("output relu(x) + ewmin(x, 0.0) * 0.75")
+    assert ("leaky", {"slope": 0.75}) in nodes
+
+
+def test_a_tensor_that_is_no_known_scalar_is_not_taken_for_an_attribute() -> None:
+    nodes = found("weight s : f32[]\n  output relu(x) + ewmin(x, 0.0) * s")
+    assert not [op for op, _ in nodes if op == "leaky"]
+
+
+def test_one_attribute_in_two_places_has_one_value() -> None:
+    both = "op both(x: tensor; c: float) = relu(x + c) * c\n"
+    assert ("both", {"c": 2.0}) in found("output relu(x + 2.0) * 2.0", both)
+    assert not [op for op, _ in found("output relu(x + 2.0) * 3.0", both) if op == "both"]
+
+
+@pytest.mark.parametrize(
+    ("composition", "message"),
+    [
+        ("slope", "`slope` is a float, not a tensor"),
+        ("ewmul(slope, 2.0)", "a number needs a tensor beside it, whose element type it takes"),
+        ("ewmul(x, n)", "`n` is an integer, not a tensor"),
+    ],
+)
+def test_what_is_no_composition(composition: str, message: str) -> None:
+    with pytest.raises(TsrError) as caught:
+        program_of(f"op f(x: tensor; slope: float, n: int) = {composition}\n")
+    assert [d.message for d in caught.value.diagnostics] == [message]
+
+
+@pytest.mark.parametrize("op", COMPOSITIONS)
+def test_the_library_keeps_to_the_rules(op: str) -> None:
+    assert not check_declaration(TABLE[op], TABLE)
+
+
+@pytest.mark.parametrize("op", COMPOSITIONS)
+def test_a_composition_of_the_library_can_be_taken_apart(op: str) -> None:
+    """There are operands for which the operator and its parts both type-check, and exact arithmetic compares them."""
+    rules = {r.name: r for r in program_of("").rules}
+    assert Examiner(TABLE).verdict(rules[f"unfuse-{op}"]).status == "tested"
+
+
+def test_numbers_inside_a_list_of_any_length_are_not_matched() -> None:
+    """There is no rule `fuse-blocks` then: what the number is could not be told."""
+    blocks = "op blocks(x: tensor; n: int) = reshape(x; shape = [n, prod(shape(x)) / n])\n"
+    assert "unfuse-blocks" in {r.name for r in program_of(blocks).rules}
+    assert "fuse-blocks" not in {r.name for r in program_of(blocks).rules}
+    assert ("blocks", {"n": 3}) in found("output blocks(reshape(x; shape = [12]); n = 3)", blocks)
+
+
+def test_the_librarys_compositions_leave_graphs_of_views_alone() -> None:
+    nodes = found("output transpose(reshape(x; shape = [2, 2, 3]); perm = [1, 0, 2])", "")
+    assert [op for op, _ in nodes] == ["input", "reshape", "transpose"]
