@@ -43,9 +43,9 @@ class Imported:
     program: Program
     header: str  #: the declarations of the opaque operators
     dims: Mapping[str, int]  #: sizes of the dimensions that the model leaves open
-    elsewhere: Mapping[
-        str, tuple[int, ...]
-    ]  #: shapes of values where each of these dimensions is twice as large
+    elsewhere: Sequence[
+        Mapping[str, tuple[int, ...]]
+    ]  #: shapes of values where one of these is twice as large
     constants: Mapping[str, ir.TensorProtocol]
     aliases: Mapping[str, str]
     originals: Mapping[str, ir.Node]
@@ -74,7 +74,7 @@ def import_model(path: str, dims: Mapping[str, int], rules: Sequence[str] = ()) 
         program,
         header,
         bound,
-        Facts(model, {name: 2 * size for name, size in bound.items()}).shapes() if bound else {},
+        [Facts(model, {**bound, name: 2 * size}).shapes() for name, size in bound.items()],
         facts.constants,
         reader.aliases,
         reader.originals.nodes,

@@ -129,7 +129,7 @@ def test_assignments_differ() -> None:
         groups.add(types["x"][1] == types["w"][1])
     assert groups == {True, False}
     (relu,) = goals(RELU, 5)
-    assert len({left.nodes[0].type.rank for left, _ in relu.pairs}) >= 4
+    assert len({left.nodes[0].type.rank for left, _ in relu.pairs}) >= 3
     (again,) = goals(RELU, 5)
     assert again == relu  # the same every time
     (many,) = goals(RELU, DRAWS + 6)
