@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tensat_dl.cost import CostModel, find_profile, load_device
+from tensat_dl.cost import CostModel, PricedGraph
 from tensat_dl.explore.types import Limits
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.measure.cpu import Cpu
+from tensat_dl.measure.outcome import Outcome
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.growth import reason_to_stop
 from tensat_dl.report.progress import Progress
 from tensat_dl.result import Result, Times
-from tensat_dl.search import search
+from tensat_dl.search import Found, search
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.rules import Verdict, verify_rules
@@ -34,6 +36,7 @@ class Options:
     extract_limits: ExtractLimits = field(default_factory=ExtractLimits)
     verify: bool = True
     seed: int = 0
+    threads: int = 1  #: of a device that this machine measures
 
 
 def optimize(
@@ -43,29 +46,43 @@ def optimize(
     options: Options | None = None,
     progress: Progress | None = None,
     parse_seconds: float = 0.0,
+    machine: Cpu | None = None,
 ) -> tuple[Result, EGraph]:
     """The cheapest graph found that computes the same as ``graph``, and the priced e-graph that it is from.
 
     The answer is never costlier than the input under the device's cost model. What the run found out, the verdicts
     on rules and the comparison of the two graphs included, is in the result; a false rule or a mismatch does not
     raise. Ctrl-C ends the phase that is running, and the best graph found until then is the result.
+
+    With a machine at hand, operators are measured on it, and the answer is what is faster there as a whole, beyond
+    noise: one of several candidates, or the input.
     """
     options = options or Options()
     progress = progress or Progress(quiet=True)
-    model = CostModel(ops, load_device(options.device), find_profile(options.device))
-    found = search(graph, rules, model, options.limits, options.method, options.extract_limits, progress)
-    exploration, egraph, extraction = found.exploration, found.egraph, found.extraction
+    model = CostModel.of(ops, options.device, options.threads)
+    limits = options.extract_limits
+    found = search(graph, rules, model, options.limits, options.method, limits, progress, machine)
+    exploration, egraph, extraction, model = found.exploration, found.egraph, found.extraction, found.model
     progress.phase("extract")
     optimized, used = rebuild(egraph, extraction, graph)
     before, after = model.price_graph(graph), model.price_graph(optimized)
     notes = list(exploration.notes)
     if reason := reason_to_stop(exploration.iterations, exploration.stop, rules, options.limits.k_multi):
         notes.insert(0, reason)
-    if after.total >= before.total:
+    interrupted = exploration.stop == "interrupted"
+    outcome = None
+    if machine is not None:
+        progress.phase("measure")
+        outcome, after, used = _fastest(graph, found, machine, options.seed, progress)
+        optimized = after.graph
+        interrupted |= outcome is None
+        if outcome is None or outcome.reason:
+            why = "interrupted before candidates were timed" if outcome is None else outcome.reason
+            notes.append(f"{why}: the input is the answer")
+    elif after.total >= before.total:
         # A view can cost less in one graph than among all alternatives; a tie is not worth a change either.
         optimized, used, after = graph, {}, before
         notes.append("no graph was found that is cheaper than the input")
-    interrupted = exploration.stop == "interrupted"
     if extraction.interrupted or found.interrupted:
         interrupted = True
         notes.append("interrupted: the cheapest graph extracted until then is used")
@@ -102,6 +119,7 @@ def optimize(
             seconds["extract"],
             seconds.get("verify", 0.0),
             parse_seconds + sum(s for phase, s in seconds.items() if phase != "parse"),
+            seconds.get("measure", 0.0),
         ),
         notes=tuple(notes),
         rules_used=tuple(used.items()),
@@ -109,5 +127,27 @@ def optimize(
         exact=exact,
         verdicts=verdicts,
         cycles=options.limits.cycles,
+        measured=outcome,
     )
     return result, egraph
+
+
+def _fastest(
+    graph: Graph, found: Found, machine: Cpu, seed: int, progress: Progress
+) -> tuple[Outcome | None, PricedGraph, dict[str, int]]:
+    """The fastest of a graph and what was extracted, by timing them as a whole, and the rules used for it. After
+    Ctrl-C it is the graph, and there is no outcome."""
+    before = found.model.price_graph(graph)
+    if found.interrupted:
+        return None, before, {}
+    candidates: dict[object, tuple[PricedGraph, dict[str, int]]] = {}
+    for extraction in (found.extraction, *found.extraction.runners_up):
+        other, used = rebuild(found.egraph, extraction, graph)
+        if (other.nodes, other.outputs) != (graph.nodes, graph.outputs):
+            candidates.setdefault((other.nodes, other.outputs), (found.model.price_graph(other), used))
+    entrants = list(candidates.values())
+    try:
+        outcome = machine.contest(before, [c for c, _ in entrants], seed, progress.measuring)
+    except KeyboardInterrupt:
+        return None, before, {}
+    return (outcome, before, {}) if outcome.winner is None else (outcome, *entrants[outcome.winner])

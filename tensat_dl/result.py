@@ -8,6 +8,7 @@ from typing import Literal
 
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.extract.types import Extraction
+from tensat_dl.measure.outcome import Outcome
 from tensat_dl.verify.equivalence import Equivalence
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.rules.verdict import Verdict
@@ -49,6 +50,7 @@ class Times:
     extract: float
     verify: float
     total: float
+    measure: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class Result:
     exact: Exact | None = None  #: the comparison modulo primes; None if it was skipped
     verdicts: tuple[Verdict, ...] = ()  #: on the rules that were applied; none if verification was skipped
     cycles: str = "none"  #: how cycles were kept out of the e-graph
+    measured: Outcome | None = None  #: of timing whole graphs; None if that was not asked for
 
     @property
     def measured_share(self) -> float:

@@ -19,11 +19,14 @@ from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.measure.cpu import Cpu
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.progress import Progress
 
 #: How often exploration goes on from an answer at most.
 REFINEMENTS = 3
+#: How many answers there are to choose from by measurement.
+CANDIDATES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Found:
     exploration: Exploration
     egraph: EGraph
     extraction: Extraction
+    model: CostModel  #: that the prices are from, with what was measured on the way
     interrupted: bool = False  #: by Ctrl-C, before a better answer could be looked for
 
 
@@ -44,24 +48,31 @@ def search(
     method: str,
     extract_limits: ExtractLimits,
     progress: Progress,
+    machine: Cpu | None = None,
 ) -> Found:
     """The cheapest extraction of what the rules make of a graph. Only the exact method is worth refining for.
 
-    Ctrl-C ends the phase that is running, and the best answer until then is returned.
+    With a machine at hand, operators are measured on it before they are priced, and the exact method looks for
+    runners-up as well. Ctrl-C ends the phase that is running, and the best answer until then is returned.
     """
+    n_best = CANDIDATES if machine is not None and method == "exact" else 1
 
-    def priced(exploration: Exploration) -> EGraph:
+    def priced(exploration: Exploration, measuring: bool = True) -> EGraph:
+        nonlocal model
+        if machine is not None and measuring:
+            progress.phase("measure")
+            model = machine.complete(model, exploration.egraph, progress.measuring)
         progress.phase("cost")
         return model.price(exploration.egraph)[0]
 
     def answer(exploration: Exploration, egraph: EGraph) -> Found:
         progress.phase("extract")
         try:
-            found = extract(egraph, method, extract_limits, progress.extracting, exploration.early)
+            found = extract(egraph, method, extract_limits, progress.extracting, exploration.early, n_best)
         except KeyboardInterrupt:  # before there was any choice: the quickest one is made
             quickly = ExtractLimits(seconds=0.0)
             found = replace(extract(egraph, method, quickly), interrupted=True)
-        return Found(exploration, egraph, found)
+        return Found(exploration, egraph, found, model)
 
     progress.phase("explore")
     with exploring(graph, model.table, rules, limits, progress.exploring, model.estimate) as worker:
@@ -71,7 +82,7 @@ def search(
             egraph = priced(exploration)
         except KeyboardInterrupt:  # without prices there is no answer, so they are worked out nevertheless
             interrupted = True
-            egraph = priced(exploration)
+            egraph = priced(exploration, measuring=False)
         best = answer(exploration, egraph)
         if interrupted:
             return replace(best, interrupted=True)

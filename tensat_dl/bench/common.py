@@ -135,7 +135,7 @@ def measure_all(
     function: str, variants: Sequence[Mapping[str, Any]], seconds: float, **arguments: Any
 ) -> list[Row]:
     """A row for each variant of the arguments, measured one after the other, each for so many seconds at most."""
-    from tensat_dl.bench.apart import Failed, apart
+    from tensat_dl.apart import Failed, apart
 
     rows: list[Row] = []
     for variant in variants:

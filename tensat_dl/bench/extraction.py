@@ -194,7 +194,7 @@ def measured(function: str, seconds: float, job: Row) -> Row:
 
     It is ended when it takes as long again, and time to start and to read besides. That is an outcome, no error.
     """
-    from tensat_dl.bench.apart import Failed, Overran, apart
+    from tensat_dl.apart import Failed, Overran, apart
 
     longest = 2 * seconds + 60
     try:

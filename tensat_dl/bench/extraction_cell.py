@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tensat_dl.bench.common import Row
 from tensat_dl.bench.packs import graph_of, rules_of
-from tensat_dl.cost import CostModel, find_profile, load_device
+from tensat_dl.cost import CostModel
 from tensat_dl.explore.explore import exploring
 from tensat_dl.explore.types import Cycles, Limits
 from tensat_dl.extract.api import extract
@@ -31,7 +31,7 @@ def explored(
 ) -> Row:
     """Explores a model, prices the e-graph and keeps it in a file. Its size, and the milliseconds of the input."""
     graph, ops = graph_of(model)
-    costs = CostModel(ops, load_device(device), find_profile(device))
+    costs = CostModel.of(ops, device)
     limits = Limits(nodes=max_nodes, k_multi=k_multi, seconds=seconds, cycles=cycles)
     with exploring(graph, ops, rules_of(pack), limits, estimate=costs.estimate) as worker:
         found = worker.run()

@@ -16,10 +16,11 @@ from tensat_dl.lang.program import Program, load_program
 from tensat_dl.report.tsr import graph_to_tsr
 
 if TYPE_CHECKING:
+    from tensat_dl.measure.cpu import Cpu
     from tensat_dl.onnx.importer import Imported
 
 #: The rules for models that come without any.
-PACK = "standard"
+PACK = "inference"
 
 
 def is_onnx(path: str) -> bool:
@@ -38,6 +39,23 @@ class Opened:
         """A graph over the same operators as .tsr text."""
         declared = header(self.program, graph)
         return graph_to_tsr(graph, self.program.ops, declared, comments)
+
+    def cpu(self, threads: int, seed: int) -> Cpu:
+        """This machine, on which graphs run with the weights of the model, or with random ones."""
+        from tensat_dl.cost import this_machine
+        from tensat_dl.measure.cpu import Cpu
+        from tensat_dl.onnx.exporter import export
+        from tensat_dl.onnx.fresh import build, random_weights
+
+        environment = this_machine("cpu", threads)
+        assert environment is not None, "ONNX Runtime is installed"
+        model = self.model
+        if model is not None:
+            return Cpu(
+                environment, lambda g: model.model if g is model.graph else export(model, g), model.dims
+            )
+        weights = random_weights(self.graph, seed)  # the same for all graphs
+        return Cpu(environment, lambda g: build(g, self.program.ops, weights))
 
 
 def open_file(file: str, graph_name: str | None, rules: Sequence[str], dims: Mapping[str, int]) -> Opened:
@@ -66,7 +84,7 @@ def need_onnx(path: str) -> None:
         import onnxruntime
     except ImportError as e:
         hint = "pip install 'tensat-dl[onnx]'"
-        message = f"ONNX models need the package {e.name or 'onnx'}, which is not installed"
+        message = f"ONNX models and --measure need the package {e.name or 'onnx'}, which is not installed"
         raise TsrError([Diagnostic(message, None, hint, path=path)]) from None
     del onnx, onnx_ir, onnxruntime
 

@@ -11,7 +11,17 @@ from tensat_dl.why.origin import relative, resolved
 
 #: The options of `run` that decide what is found. Others say what is written and shown.
 DECIDE = (
-    *("graph_name", "rules", "device", "k_multi", "max_nodes", "max_iters", "time_limit", "max_memory"),
+    *(
+        "graph_name",
+        "rules",
+        "device",
+        "threads",
+        "k_multi",
+        "max_nodes",
+        "max_iters",
+        "time_limit",
+        "max_memory",
+    ),
     *("cycles", "method", "extract_time_limit", "no_reassociate"),
 )
 

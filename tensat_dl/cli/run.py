@@ -34,6 +34,19 @@ if TYPE_CHECKING:
     metavar="NAME",
     help=f"Minimise latency on this device.  [default: {DEVICE}; {ONNX_DEVICE} for .onnx]",
 )
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Measure operators and candidates on this machine (device cpu); keep what is faster beyond noise.",
+)
+@click.option(
+    "--threads",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Threads of a device that this machine measures.",
+)
 @click.option("--dim", "dims", multiple=True, type=Dim(), metavar="NAME=N", help=DIM_HELP)
 @click.option(
     "--k-multi",
@@ -98,6 +111,8 @@ def command(
     graph_name: str | None,
     rules: tuple[str, ...],
     device: str | None,
+    measure: bool,
+    threads: int,
     dims: tuple[tuple[str, int], ...],
     k_multi: int | None,
     max_nodes: int,
@@ -141,12 +156,14 @@ def command(
         rules = rules or (PACK,)
     if device is None:
         device = ONNX_DEVICE if is_onnx(file) else DEVICE
+    if measure and device != "cpu":
+        raise click.UsageError(f"--measure is for this machine, which is --device cpu, not {device}")
     lost = "which" if is_onnx(file) else "whose rules and comments"
     check_outputs(paths, (file, *rules), lost)
     with native_output_elsewhere(), Progress(quiet) as progress:
         progress.phase("parse")
-        if output is not None and is_onnx(output):
-            need_onnx(output)
+        if measure or (output is not None and is_onnx(output)):
+            need_onnx(output or file)
         opened = open_file(file, graph_name, rules, sizes)
         program, graph = opened.program, opened.graph
         check_outputs(paths, tuple(map(str, program.files)), lost)
@@ -163,7 +180,9 @@ def command(
             ExtractLimits(seconds=extract_time_limit),
             not no_verify,
             seed,
+            threads,
         )
+        machine = opened.cpu(threads, seed) if measure else None
         parsed = time.perf_counter() - started
         chosen = program.rules
         if no_reassociate:
@@ -171,7 +190,7 @@ def command(
 
             progress.phase("verify")
             chosen = rounding_alike(chosen, program.ops, progress.checking)
-        result, egraph = optimize(graph, program.ops, chosen, options, progress, parsed)
+        result, egraph = optimize(graph, program.ops, chosen, options, progress, parsed, machine)
     messages = sys.stderr if "-" in paths else sys.stdout
     if not quiet:
         from tensat_dl.report.text import print_row, print_summary

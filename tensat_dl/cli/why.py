@@ -22,7 +22,7 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.cli.recorded import parameters
     from tensat_dl.cli.run import command as run
-    from tensat_dl.cost import CostModel, find_profile, load_device
+    from tensat_dl.cost import CostModel
     from tensat_dl.explore.types import Limits
     from tensat_dl.extract.types import Limits as ExtractLimits
     from tensat_dl.files import check_writable, native_output_elsewhere, write
@@ -76,7 +76,7 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
             given["cycles"],
         )
         extract_limits = ExtractLimits(seconds=given["extract_time_limit"])
-        model = CostModel(program.ops, load_device(given["device"]), find_profile(given["device"]))
+        model = CostModel.of(program.ops, given["device"], given["threads"])
         rules = program.rules
         if given["no_reassociate"]:
             rules = rounding_alike(rules, program.ops, progress.checking)

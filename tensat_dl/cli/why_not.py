@@ -39,7 +39,7 @@ def command(
 ) -> int:
     """Show where RULE comes nearest to firing on the graph of FILE, and what fails there; or where it fires."""
     from tensat_dl.cli.common import choose_graph, warn
-    from tensat_dl.cost import CostModel, find_profile, load_device
+    from tensat_dl.cost import CostModel
     from tensat_dl.explore.types import Limits
     from tensat_dl.files import native_output_elsewhere
     from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
@@ -67,7 +67,7 @@ def command(
             raise TsrError([Diagnostic(f"no rule `{rule}`", None, hint, path=file)])
         graph = choose_graph(program, graph_name)
         names = node_names(graph, program.ops)
-        model = CostModel(program.ops, load_device(device), find_profile(device))
+        model = CostModel.of(program.ops, device)
         limits = Limits(max_nodes, max_iters, k_multi)
         answer = why_not(by_name[rule], graph, names, program.rules, model, limits, progress)
     for line in answer_lines(answer, graph, names):

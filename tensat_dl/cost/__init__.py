@@ -1,7 +1,9 @@
 """Costs: what each operator application takes on a device, measured if a profile knows it, else estimated."""
 
 from tensat_dl.cost.device import Device, UnknownDeviceError, device_names, load_device
+from tensat_dl.cost.environment import this_machine
 from tensat_dl.cost.model import CostModel, UnpricedError
+from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.cost.profile import Measurement, Profile, ProfileError, find_profile, read_profile, record
 from tensat_dl.cost.signature import Signature, SignatureError
 
@@ -9,6 +11,7 @@ __all__ = [
     "CostModel",
     "Device",
     "Measurement",
+    "PricedGraph",
     "Profile",
     "ProfileError",
     "Signature",
@@ -20,4 +23,5 @@ __all__ = [
     "load_device",
     "read_profile",
     "record",
+    "this_machine",
 ]

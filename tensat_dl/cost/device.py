@@ -33,6 +33,9 @@ class Device:
     bandwidth: float  #: bytes per second to and from main memory
     launch_ms: float  #: milliseconds to start one kernel (inside a CUDA graph on a GPU)
     strided_views: bool  #: consumers read slices and transposes through strides; else these are copied
+    packs_weights: (
+        bool  #: operands known ahead of time are prepared for their consumers, so it matters which are
+    )
 
 
 def device_names() -> tuple[str, ...]:
@@ -57,4 +60,5 @@ def load_device(name: str) -> Device:
         bandwidth=data["bandwidth"],
         launch_ms=data["launch_ms"],
         strided_views=data["strided_views"],
+        packs_weights=data["packs_weights"],
     )

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tensat_dl.cost.device import Device
+from tensat_dl.cost.device import Device, load_device
+from tensat_dl.cost.environment import this_machine
 from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.cost.profile import Profile
+from tensat_dl.cost.profile import Profile, find_profile
 from tensat_dl.cost.roofline import roofline
 from tensat_dl.cost.signature import Signature
 from tensat_dl.cost.views import free_views
@@ -42,6 +43,12 @@ class CostModel:
     device: Device
     profile: Profile | None = None
 
+    @classmethod
+    def of(cls, table: OpTable, device: str, threads: int = 1) -> CostModel:
+        """Costs on the device of this name, with its profile; on one that this machine measures, with so many
+        threads. Raises `UnknownDeviceError`, `ProfileError`."""
+        return cls(table, load_device(device), find_profile(device, this_machine(device, threads)))
+
     def cost(self, signature: Signature) -> Cost:
         """The cost of an application that runs as a kernel; of a view, the cost of its copy."""
         if self.profile is not None:
@@ -53,11 +60,16 @@ class CostModel:
     def estimate(self, op: str, attrs: Attrs, inputs: tuple[TensorType, ...], output: TensorType) -> float:
         """Milliseconds of one application, views that the device has for free at nothing.
 
-        For choosing what to try: `price` knows the consumers, and may make a view pay for its copy.
+        For choosing what to try: `price` knows the consumers, and may make a view pay for its copy. Where it matters
+        which operands are weights, this is always the roofline's estimate: here they are not known. So what is tried,
+        and then measured, does not depend on what was measured before.
         """
         if op in FREE or (self.device.strided_views and self.table[op].view):
             return 0.0
-        return self.cost(Signature(op, attrs, inputs, (output,), self.device.name)).ms
+        signature = Signature(op, attrs, inputs, (output,), self.device.name)
+        if self.device.packs_weights:
+            return roofline(self.table, self.device, signature)
+        return self.cost(signature).ms
 
     def price(self, egraph: EGraph) -> tuple[EGraph, BoolArray]:
         """The e-graph with ``cost`` filled in, and for each e-node whether its cost was measured.
@@ -112,20 +124,24 @@ class CostModel:
         dead = egraph.weights_only.tolist()
         node_class, offsets = egraph.node_class.tolist(), egraph.offsets.tolist()
         child_types = [type_of[c] for c in egraph.children.tolist()]
+        packed = [self.device.packs_weights and dead[c] for c in egraph.children.tolist()]
         for n, op in enumerate(egraph.op):
             c = node_class[n]
             if free[n] or dead[c] or op in FREE:
                 continue
-            yield n, (op, egraph.attrs[n], tuple(child_types[offsets[n] : offsets[n + 1]]), type_of[c])
+            operands = slice(offsets[n], offsets[n + 1])
+            weights = tuple(i for i, w in enumerate(packed[operands]) if w)
+            yield n, (op, egraph.attrs[n], tuple(child_types[operands]), weights, type_of[c])
 
     def _signature(self, egraph: EGraph, key: _Key) -> Signature:
-        op, attrs, children, c = key
+        op, attrs, children, weights, c = key
         inputs = tuple(egraph.types[d][0] for d in children)
-        return Signature(op, attrs, inputs, egraph.types[c], self.device.name)
+        return Signature(op, attrs, inputs, egraph.types[c], self.device.name, weights)
 
 
-#: Operator, attributes, and for each operand and the result a class of the same types.
-_Key = tuple[str, Attrs, tuple[int, ...], int]
+#: Operator, attributes, for each operand a class of the same types, which operands are weights, and a class of the
+#: result's types.
+_Key = tuple[str, Attrs, tuple[int, ...], tuple[int, ...], int]
 
 
 def weight_bytes(graph: Graph) -> int:

@@ -5,7 +5,8 @@ A file says what was measured, how and on what:
     {"format": 1, "device": "h100", "protocol": 1, "hardware": {"gpu": "..."}, "versions": {"torch": "..."},
      "entries": {"<signature>": {"median_ms": 0.0123, "spread_ms": 0.0004, "samples": 50}}}
 
-Numbers from different protocols, machines or library versions are never mixed in one file. Several processes
+Numbers from different protocols, machines or library versions are never mixed in one file. What this machine measures
+itself goes into a file of its `Environment`, so that another one does not get in the way. Several processes
 may record into one file at a time: each takes a lock, reads the file again, adds its entries and renames the
 whole over the old one, so that nothing is lost and no reader ever sees half a file.
 """
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tensat_dl.cost.device import DEVICES, PROFILE_SUFFIX
+from tensat_dl.cost.environment import Environment
 from tensat_dl.cost.signature import Signature
 
 #: The layout of profile files.
@@ -124,14 +126,14 @@ def record(path: Path, profile: Profile) -> Profile:
     return profile
 
 
-def profile_path(device: str) -> Path:
+def profile_path(device: str, environment: Environment | None = None) -> Path:
     """The user's profile of a device: in ``$TENSAT_DL_PROFILES``, or else in ``~/.local/share/tensat-dl``."""
     folder = os.environ.get("TENSAT_DL_PROFILES")
     base = Path(folder) if folder else Path.home() / ".local" / "share" / "tensat-dl"
-    return base / f"{device}{PROFILE_SUFFIX}"
+    return base / f"{device}{f'-{environment.key}' if environment else ''}{PROFILE_SUFFIX}"
 
 
-def find_profile(device: str) -> Profile | None:
+def find_profile(device: str, environment: Environment | None = None) -> Profile | None:
     """The device's profile: the user's own, which was measured in this environment, and after it the one that
     is shipped; None if there is neither. Raises `ProfileError` if one of them can't be used."""
     shipped = None
@@ -140,7 +142,7 @@ def find_profile(device: str) -> Profile | None:
         with as_file(resource) as path:
             shipped = read_profile(path, device)
     try:
-        return replace(read_profile(profile_path(device), device), fallback=shipped)
+        return replace(read_profile(profile_path(device, environment), device), fallback=shipped)
     except FileNotFoundError:
         return shipped
 

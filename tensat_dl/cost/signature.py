@@ -20,6 +20,7 @@ class Signature:
     """One operator on inputs of known types, on one device. Equal signatures cost the same.
 
     ``attrs`` are sorted by name. The signature of a view operator (slice, transpose) is that of its copy.
+    ``weights`` are the positions of operands that are known ahead of time, on a device where that matters.
     """
 
     op: str
@@ -27,15 +28,16 @@ class Signature:
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
     device: str
+    weights: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attrs", tuple(sorted(self.attrs)))
 
     @cached_property
     def text(self) -> str:
-        """As in ``matmul(f32[64, 1024], f32[1024, 512]; act=none) -> f32[64, 512] @ h100``; see `parse`."""
+        """As in ``matmul(f32[64, 1024], weight f32[1024, 512]; act=none) -> f32[64, 512] @ cpu``; see `parse`."""
         attrs = ", ".join(f"{name}={_value(value)}" for name, value in self.attrs)
-        inputs = ", ".join(map(str, self.inputs))
+        inputs = ", ".join(_WEIGHT * (i in self.weights) + str(t) for i, t in enumerate(self.inputs))
         outputs = ", ".join(map(str, self.outputs))
         return f"{self.op}({inputs}{'; ' + attrs if attrs else ''}) -> {outputs} @ {self.device}"
 
@@ -46,6 +48,8 @@ class Signature:
 #: Words that JSON reads as something else than a string.
 _RESERVED = {"true", "false", "null", "NaN", "Infinity"}
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+#: Stands before the type of an operand that is known ahead of time.
+_WEIGHT = "weight "
 _OP = re.compile(r"[^\s()]+")
 _TYPE = re.compile(r"(\w+)\[((?:\d+(?:, \d+)*)?)\]", re.ASCII)
 _DECODER = json.JSONDecoder()
@@ -62,7 +66,7 @@ def parse(text: str) -> Signature:
     reader = _Reader(text.strip())
     op = reader.match(_OP, "an operator").group()
     reader.skip("(")
-    inputs = reader.types() if reader.peek() not in (";", ")") else ()
+    inputs, weights = reader.operands() if reader.peek() not in (";", ")") else ((), ())
     attrs: list[tuple[str, AttrValue]] = []
     separator = "; "
     while reader.peek() == separator[0]:
@@ -74,7 +78,7 @@ def parse(text: str) -> Signature:
     reader.skip(") -> ")
     outputs = reader.types()
     reader.skip(" @ ")
-    return Signature(op, tuple(attrs), inputs, outputs, reader.rest())
+    return Signature(op, tuple(attrs), inputs, outputs, reader.rest(), weights)
 
 
 class _Reader:
@@ -100,18 +104,33 @@ class _Reader:
         self.at = found.end()
         return found
 
-    def types(self) -> tuple[TensorType, ...]:
+    def operands(self) -> tuple[tuple[TensorType, ...], tuple[int, ...]]:
+        """Types, and the positions of those that are weights."""
         found: list[TensorType] = []
+        weights: list[int] = []
         while True:
-            start = self.at
-            dtype, dims = self.match(_TYPE, "a type such as f32[64, 1024]").groups()
-            if dtype not in DTYPES:
-                self.at = start
-                raise self.fail(f"an element type, one of {', '.join(DTYPES)},")
-            found.append(TensorType(dtype, tuple(int(d) for d in dims.split(", ") if d)))
+            if self.text.startswith(_WEIGHT, self.at):
+                self.skip(_WEIGHT)
+                weights.append(len(found))
+            found.append(self.type())
             if self.peek() != ",":
-                return tuple(found)
+                return tuple(found), tuple(weights)
             self.skip(", ")
+
+    def types(self) -> tuple[TensorType, ...]:
+        found = [self.type()]
+        while self.peek() == ",":
+            self.skip(", ")
+            found.append(self.type())
+        return tuple(found)
+
+    def type(self) -> TensorType:
+        start = self.at
+        dtype, dims = self.match(_TYPE, "a type such as f32[64, 1024]").groups()
+        if dtype not in DTYPES:
+            self.at = start
+            raise self.fail(f"an element type, one of {', '.join(DTYPES)},")
+        return TensorType(dtype, tuple(int(d) for d in dims.split(", ") if d))
 
     def value(self) -> AttrValue:
         word = _WORD.match(self.text, self.at)

@@ -146,9 +146,10 @@ class Writer:
                         term = name
                     terms.append(term)
                 rows.append(terms)
+            atoms = self.source_atoms(variant)
             body = [
-                *self.source_atoms(variant),
-                *self.premises(variant, checks + computed),
+                *atoms,
+                *self.premises(variant, atoms + checks + computed),
                 *checks,
                 *computed,
             ]

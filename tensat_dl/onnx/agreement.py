@@ -75,6 +75,11 @@ def agreement(model: ir.Model, before: str, after: str, dims: Mapping[str, int],
     return found
 
 
+def accepted_inputs(model: ir.Model, path: str, dims: Mapping[str, int], seed: int) -> dict[str, Array]:
+    """Random inputs on which a model runs. Raises `Incomparable` if there are none."""
+    return _accepted(_session(path), _inputs(model), dims, seed)[0]
+
+
 def _invalid(path: str) -> str:
     """What ONNX's own checker finds wrong with a model."""
     try:
@@ -88,17 +93,7 @@ def _compare(
     first: Any, plain: Any, second: Any, inputs: Sequence[_Input], dims: Mapping[str, int], seed: int
 ) -> Agreement:
     """Raises `Incomparable` if the first model does not run."""
-    reason = "it has no inputs that can be drawn"
-    for draw in _STYLES:
-        generator = np.random.default_rng(seed)
-        values = {i.name: _draw(i, dims, generator, draw) for i in inputs}
-        try:
-            expected = first.run(None, values)
-            break
-        except Exception as e:  # whatever it does not like about these inputs
-            reason = _line(e)
-    else:
-        raise Incomparable(reason)
+    values, expected = _accepted(first, inputs, dims, seed)
     try:
         actual = second.run(None, values)
     except Exception as e:
@@ -114,6 +109,21 @@ def _compare(
                 message = f"output {name} differs by {error:.1e}, more than {max(limit, SLACK * drift):.1e}"
                 return Agreement("differs", error, message)
     return Agreement("agrees", max((error for error, _ in errors), default=0.0))
+
+
+def _accepted(
+    session: Any, inputs: Sequence[_Input], dims: Mapping[str, int], seed: int
+) -> tuple[dict[str, Array], list[Any]]:
+    """Inputs that a model accepts, and its outputs. Raises `Incomparable`."""
+    reason = "it has no inputs that can be drawn"
+    for draw in _STYLES:
+        generator = np.random.default_rng(seed)
+        values = {i.name: _draw(i, dims, generator, draw) for i in inputs}
+        try:
+            return values, session.run(None, values)
+        except Exception as e:  # whatever it does not like about these inputs
+            reason = _line(e)
+    raise Incomparable(reason)
 
 
 def _error(name: str, x: Any, y: Any) -> tuple[float, float]:

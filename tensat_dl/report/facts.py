@@ -8,6 +8,7 @@ from math import ceil, fsum, isfinite
 
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.ir.graph import Graph
+from tensat_dl.measure.outcome import Outcome
 from tensat_dl.result import Result
 from tensat_dl.verify.exact.run import described
 
@@ -91,6 +92,22 @@ def costs_come_from(result: Result) -> str:
     if sides[0] != sides[1]:
         return f"before {sides[0]}, after {sides[1]} on {result.device}{rest}"
     return f"{sides[0]} {'for' if sides[0] == 'estimated' else 'on'} {result.device}{rest}"
+
+
+def measured(found: Outcome) -> str:
+    """What timing whole graphs said."""
+    used = int(found.environment.hardware["threads"])
+    place = f"ONNX Runtime, {used} thread{'' if used == 1 else 's'} of {found.environment.hardware['cpu']}"
+    if found.before is None or found.after is None or found.ratio is None:
+        return f"{found.reason} ({place})"
+    before, after = (
+        f"{milliseconds(x.median_ms)} ± {milliseconds(x.spread_ms)}" for x in (found.before, found.after)
+    )
+    r = found.ratio
+    factor = f"{1 / r.mid:.2f}x as fast ({1 / r.high:.2f} to {1 / r.low:.2f}, {r.confidence:.0%} confidence)"
+    if found.winner is None:
+        return f"{before}; {found.reason}, the best is {factor}; {place}"
+    return f"{before} -> {after}, {factor}; {place}"
 
 
 def speedup(result: Result) -> float | None:

@@ -6,6 +6,8 @@ from collections import defaultdict
 from math import isfinite
 from typing import Any
 
+from tensat_dl.measure.outcome import Outcome
+from tensat_dl.measure.statistics import Latency
 from tensat_dl.report.facts import measured_share, operators, speedup
 from tensat_dl.report.growth import growth
 from tensat_dl.report.verdicts import verdict_to_json
@@ -48,6 +50,7 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
             "cost": number(result.times.cost),
             "extract": number(result.times.extract),
             "verify": number(result.times.verify),
+            "measure": number(result.times.measure),
             "total": number(result.times.total),
         },
         "extract": {
@@ -67,6 +70,7 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
             "message": "" if found is None else found.message,
             "exact": _exact(result.exact),
         },
+        "measured": _measured(result.measured),
         "notes": list(result.notes),
         "output": output_path,
     }
@@ -83,6 +87,43 @@ def _exact(exact: Exact | None) -> dict[str, Any]:
         "log2_error": number(exact.log2_error),
         "functions": list(exact.stand_ins),
         "reason": exact.reason,
+    }
+
+
+def _measured(found: Outcome | None) -> dict[str, Any] | None:
+    """The timing of whole graphs, in milliseconds. ``ratio`` is after over before; null where nothing was timed."""
+    if found is None:
+        return None
+    ratio = found.ratio
+    return {
+        "answer": "original" if found.winner is None else "candidate",
+        "reason": found.reason,
+        "before": _latency(found.before, found.predicted_ms),
+        "after": _latency(found.after, found.contender.predicted_ms if found.contender else None),
+        "ratio": None
+        if ratio is None
+        else {
+            "median": ratio.mid,
+            "low": ratio.low,
+            "high": ratio.high,
+            "confidence": ratio.confidence,
+        },
+        "max_rel_error": number(found.max_rel),
+        "candidates": [
+            {"predicted_ms": number(c.predicted_ms), "ratio": number(c.ratio), "reason": c.reason}
+            for c in found.candidates
+        ],
+        "hardware": dict(found.environment.hardware),
+        "versions": dict(found.environment.versions),
+    }
+
+
+def _latency(found: Latency | None, predicted: float | None) -> dict[str, Any]:
+    return {
+        "predicted_ms": number(predicted),
+        "median_ms": None if found is None else found.median_ms,
+        "spread_ms": None if found is None else found.spread_ms,
+        "samples": 0 if found is None else found.samples,
     }
 
 

@@ -79,6 +79,12 @@ class Progress:
         """So many of so many things are done."""
         self._detail(f"{done} of {total}")
 
+    def measuring(self, done: int, total: int) -> None:
+        """So many of so many measurements of this phase are done."""
+        took = time.perf_counter() - self._phases[-1][1]
+        left = f", about {took / done * (total - done):.0f} s left" if done else ""
+        self._detail(f"{done:,} of {total:,}{left}")
+
     def _detail(self, text: str) -> None:
         if self._display is not None and self._task is not None:
             self._display.update(self._task, detail=text)

@@ -11,6 +11,7 @@ from tensat_dl.report.facts import (
     costs_come_from,
     exactly,
     gap,
+    measured,
     milliseconds,
     operators,
     rules_checked,
@@ -68,6 +69,8 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
             f"  ({costs_come_from(result)})",
         ),
     )
+    if result.measured is not None:
+        yield "measured", Text(measured(result.measured))
     yield "operators", Text(_operators(result))
     yield "weights", Text(f"{_change(size(before.weight_bytes), size(after.weight_bytes))} resident")
     count = len(result.iterations)
@@ -98,6 +101,8 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
         "extract": times.extract,
         "verify": times.verify,
     }
+    if result.measured is not None:
+        phases["measure"] = times.measure
     shown = ", ".join(f"{name} {seconds(value)}" for name, value in phases.items())
     yield "time", Text(f"{seconds(times.total)}: {shown}")
     for i, note in enumerate(result.notes[:MAX_NOTES]):

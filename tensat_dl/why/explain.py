@@ -72,7 +72,7 @@ def explain(
             egraph = model.price(exploration.egraph)[0]
             answer = extract(egraph, method, extract_limits, progress.extracting, exploration.early)
             progress.phase("explore")
-            refined = worker.refine(feedback(Found(exploration, egraph, answer), model.table))
+            refined = worker.refine(feedback(Found(exploration, egraph, answer, model), model.table))
             if refined is None:
                 raise NoWay(_lost(after, exploration))
             exploration = refined

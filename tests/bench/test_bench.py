@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tensat_dl.bench.apart import Failed, Overran, apart
+from tensat_dl.apart import Failed, Overran, apart
 from tensat_dl.bench.common import MODELS, Row, path_of
 from tensat_dl.bench.extraction import check, measured
 from tensat_dl.bench.extraction_cell import explored, extracted, load
@@ -269,7 +269,7 @@ def test_a_false_proof_fails_the_benchmark(tmp_path: Path, monkeypatch: pytest.M
             return {"nodes": 4, "classes": 2, "stop": "saturated", "measured_share": 0.0}
         return answer(job["method"], *((2.0, 2.0) if job["method"] == "exact" else (1.0, 0.5)))
 
-    monkeypatch.setattr("tensat_dl.bench.apart.apart", lying)
+    monkeypatch.setattr("tensat_dl.apart.apart", lying)
     done, report = bench("extraction", SMALL, "--k-multi", "1", path=tmp_path / "out.json")
     assert done.code == 1
     assert "method exact: proves that nothing costs less than 2 (optimal), but greedy found 1" in done.err
@@ -281,7 +281,7 @@ def test_a_method_that_does_not_stop_is_ended(monkeypatch: pytest.MonkeyPatch) -
     def endless(*_: object, **__: object) -> Row:
         raise Overran("no answer")
 
-    monkeypatch.setattr("tensat_dl.bench.apart.apart", endless)
+    monkeypatch.setattr("tensat_dl.apart.apart", endless)
     row = {**answer("exact", 1.0, 1.0), **measured("extracted", 20.0, {})}
     assert row["status"] == "killed"
     ((*_, exact, _),) = lines([row])

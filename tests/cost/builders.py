@@ -44,9 +44,9 @@ def table() -> OpTable:
     )
 
 
-def toy(strided: bool = True) -> Device:
+def toy(strided: bool = True, packs: bool = False) -> Device:
     """A device whose costs can be computed by hand: 1 ms to launch, and 1 ms for each operation or byte."""
-    return Device("toy", "toy", (), dict.fromkeys(DTYPES, 1e3), 1e3, 1.0, strided)
+    return Device("toy", "toy", (), dict.fromkeys(DTYPES, 1e3), 1e3, 1.0, strided, packs)
 
 
 class Builder:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tensat_dl.cost import CostModel, Device, Measurement, Profile, Signature, UnpricedError, load_device
 from tensat_dl.cost.roofline import roofline
+from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.table import OpTable
 
 from .builders import Builder, patient, table, toy
@@ -169,3 +170,26 @@ def test_a_graph_costs_at_most_what_its_nodes_cost_in_an_egraph(data: st.DataObj
     within = egraph.cost[egraph.source[:own]]
     assert (np.array(alone.cost) <= within).all()
     assert alone.total <= within.sum()
+
+
+def test_weights_are_told_apart_where_they_are_packed() -> None:
+    b = Builder()
+    x, w = b.input(4, 8), b.weight(8, 8)
+    y = b.op("matmul", b.op("matmul", x, w), b.op("transpose", w, perm=(1, 0)))
+    z = b.op("matmul", x, b.input(8, 8))
+    egraph = b.egraph(y, z)
+    plain = CostModel(table(), toy(strided=False)).signatures(egraph)
+    packed = CostModel(table(), toy(strided=False, packs=True)).signatures(egraph)
+    assert [s.weights for s in plain] == [()]
+    assert [s.weights for s in packed] == [(), (1,)]
+
+
+def test_estimates_do_not_depend_on_measurements_where_weights_are_packed() -> None:
+    shape = (TensorType("f32", (2,)),)
+    key = Signature("relu", (), shape, shape, "toy").text
+    profile = Profile("toy", {}, {}, {key: Measurement(7.0, 0.1, 9)})
+    found = [
+        CostModel(table(), toy(packs=packs), profile).estimate("relu", (), shape, *shape)
+        for packs in (False, True)
+    ]
+    assert found == [7.0, CostModel(table(), toy()).estimate("relu", (), shape, *shape)]

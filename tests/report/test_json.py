@@ -23,7 +23,7 @@ def test_keys(tmp_path: Path) -> None:
     assert report["stop"] == "saturated"
     assert report["iterations"][0]["matches"] == {"merge-matmul-rhs": 2, "unused": 0}
     assert report["iterations"][1].keys() >= {"nodes", "classes", "seconds", "matches"}
-    assert report["time"].keys() == {"parse", "explore", "cost", "extract", "verify", "total"}
+    assert report["time"].keys() == {"parse", "explore", "cost", "extract", "verify", "total", "measure"}
     assert report["extract"].keys() >= {"method", "status", "cost", "bound", "gap"}
     assert report["extract"]["status"] == "feasible"
     assert report["verify"].keys() >= {"status", "max_abs_error", "max_rel_error"}

@@ -21,7 +21,15 @@ SPARES_RANKS = (
     "a rule about three tensors is compiled for each assignment of ranks; unequal ones are seldom met"
 )
 SPARES_TWINS = "another rule does the same, and better"
+SPARES_ROUNDS = "the rule would apply to its own result"
 EXPLAINED = {
+    ("shift-scalar", "rank(w) > 0"): SPARES_ROUNDS,
+    ("scale-scalar", "rank(w) > 0"): SPARES_ROUNDS,
+    ("shift-row", "rank(w) > 1"): SPARES_ROUNDS,
+    ("scale-row", "rank(w) > 1"): SPARES_ROUNDS,
+    ("div-parameter", "rank(w) > 0"): SPARES_TWINS,  # div-scalar
+    ("matmul-bias-scalar", "rank(s) == 0"): SPARES_TWINS,  # matmul-bias
+    ("cast-wide", "is_float(dtype(x))"): "f64 does not keep every integer of 64 bits",
     ("conv-after-siblings", "dim(x, 1) > dim(u, 1)"): SPARES_TWINS,  # conv-channels
     ("group-conv-input-grouped", "dim(x, 1) > dim(w[0], 1)"): SPARES_TWINS,  # group-conv-input
     ("pair-conv-enlarge", "dim(u, 2) < dim(v, 2) or dim(u, 3) < dim(v, 3)"): SPARES_TWINS,  # pair-conv-input

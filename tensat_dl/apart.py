@@ -1,6 +1,6 @@
 """Runs one measurement in a process of its own: nothing is left over from the one before, and it can be ended.
 
-``python -m tensat_dl.bench.apart`` is that process: the name of a function and its arguments come in as JSON on
+``python -m tensat_dl.apart`` is that process: the name of a function and its arguments come in as JSON on
 standard input, its answer goes out as JSON.
 """
 
@@ -28,7 +28,7 @@ def apart(function: str, seconds: float | None = None, /, **arguments: Any) -> d
     """What ``module:function`` answers to the arguments. Raises `Failed`, and `Overran` after so many
     seconds."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tensat_dl.bench.apart"],
+        [sys.executable, "-m", "tensat_dl.apart"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

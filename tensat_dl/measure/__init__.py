@@ -1,0 +1,1 @@
+"""Measuring: single operators, and whole graphs against one another (see docs/costs.md)."""

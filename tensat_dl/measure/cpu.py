@@ -1,0 +1,68 @@
+"""This machine's CPU, by ONNX Runtime: what operators take, and which of several graphs is the fastest.
+
+Another device is another class with the same two methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tensat_dl.cost import CostModel
+from tensat_dl.cost.environment import Environment
+from tensat_dl.cost.measured import Measurer, empty, measure_missing
+from tensat_dl.cost.priced import PricedGraph
+from tensat_dl.cost.profile import Measurement, profile_path
+from tensat_dl.cost.signature import Signature
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.graph import Graph
+from tensat_dl.measure.outcome import Outcome
+from tensat_dl.ops.table import OpTable
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+#: Told how many of how many measurements are done.
+Count = Callable[[int, int], None]
+
+
+@dataclass
+class Cpu:
+    """``model`` makes an ONNX model of a graph. ``dims`` are the sizes at which dimensions that it leaves open are
+    run. What is needed to run anything is imported when something has to be run."""
+
+    environment: Environment
+    model: Callable[[Graph], ir.Model]
+    dims: Mapping[str, int] = field(default_factory=dict)
+    _timer: Measurer | None = field(default=None, init=False)
+
+    def complete(self, model: CostModel, egraph: EGraph, progress: Count) -> CostModel:
+        """The cost model with a measurement of all that the e-graph has and that can be run by itself.
+
+        Ctrl-C ends it; what was measured by then is in the profile. Raises `ProfileError`, OSError.
+        """
+        device = model.device.name
+        profile = measure_missing(
+            model.signatures(egraph),
+            model.profile or empty(device, self.environment),
+            profile_path(device, self.environment),
+            lambda signature: self._measure(model.table, signature),
+            progress,
+        )
+        return replace(model, profile=profile)
+
+    def contest(
+        self, original: PricedGraph, candidates: Sequence[PricedGraph], seed: int, progress: Count
+    ) -> Outcome:
+        """Which of the graphs is the answer, by timing them as a whole. Raises OSError."""
+        from tensat_dl.measure.contest import contest
+
+        return contest(original, candidates, self.model, self.dims, self.environment, seed, progress)
+
+    def _measure(self, ops: OpTable, signature: Signature) -> Measurement:
+        if self._timer is None:  # only now, since a second run measures nothing
+            from tensat_dl.measure.operators import OperatorTimer
+
+            self._timer = OperatorTimer(ops, int(self.environment.hardware["threads"]))
+        return self._timer(signature)

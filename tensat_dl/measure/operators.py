@@ -1,0 +1,170 @@
+"""Times single operators in ONNX Runtime.
+
+A model of one operator is run by itself; what it takes beyond a call that does nothing is the cost. Operands that
+are weights are initialisers, which ONNX Runtime packs ahead of time. A composition or an activation is fused if it is
+fused in a real model. A convolution or pool runs in the channel-blocked layout where ONNX Runtime likes that; to get
+there and back is left out, since in a chain of them it happens at the two ends only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import TensorProto, helper
+
+from tensat_dl.cost.measured import Unmeasurable
+from tensat_dl.cost.profile import Measurement
+from tensat_dl.cost.signature import Signature
+from tensat_dl.ir.graph import Attrs, Graph, GraphBuilder
+from tensat_dl.lang.diagnostics import TsrError
+from tensat_dl.measure.session import NotRunnable, Session
+from tensat_dl.measure.statistics import summary
+from tensat_dl.measure.timing import Clock, Run, calls_per_sample, clock_of, timed
+from tensat_dl.onnx.fresh import build, random_weights
+from tensat_dl.onnx.operator import numpy_dtype
+from tensat_dl.ops.semantics.types import Array
+from tensat_dl.ops.table import OpTable
+
+#: Samples of one operator: so many, or fewer if they take longer than this together, but some.
+SAMPLES, LEAST_SAMPLES, SECONDS = 15, 5, 0.3
+
+#: A product reads its weights for so few rows only that they come from main memory, not from a cache.
+COLD_ROWS = 8
+#: Copies of such weights are used in turn until they fill a cache of this size, but not more than so many copies.
+CACHE_BYTES, COPIES = 64 * 2**20, 32
+
+#: The lengths of two chains of small nodes. What the longer one takes more is the price of nodes, the rest of a call.
+SHORT, LONG = 1, 65
+
+
+class OperatorTimer:
+    """Measures signatures on the CPU with so many threads. Raises `NotRunnable` if ONNX Runtime does not work."""
+
+    def __init__(self, ops: OpTable, threads: int) -> None:
+        self.ops = ops
+        self.threads = threads
+        x = np.ones(1, np.float32)
+        self.clock = clock_of(threads)
+        short, long = (
+            _median(Session(_chain(n), threads).bound({"x0": x}), self.clock) for n in (SHORT, LONG)
+        )
+        #: Seconds of a call that does nothing.
+        self.call = max(0.0, short - SHORT * (long - short) / (LONG - SHORT))
+
+    def __call__(self, signature: Signature) -> Measurement:
+        """Milliseconds of one application beyond the call. Raises `Unmeasurable`."""
+        graph = operator_graph(signature)
+        try:
+            runs = [self._run(signature, graph, seed) for seed in range(self._copies(signature))]
+        except (TsrError, ValueError, NotRunnable) as e:
+            raise Unmeasurable(f"{signature.op} can't be run by itself: {e}") from None
+        turn = 0
+
+        def run() -> None:
+            nonlocal turn
+            turn = (turn + 1) % len(runs)
+            runs[turn]()
+
+        found = summary(
+            [max(0.0, s - self.call) for s in _samples(runs[0] if len(runs) == 1 else run, self.clock)]
+        )
+        return Measurement(found.median_ms, found.spread_ms, found.samples)
+
+    def _run(self, signature: Signature, graph: Graph, seed: int) -> Run:
+        model = build(graph, self.ops, random_weights(graph, seed))
+        feeds = {f"x{i}": _operand(signature, i) for i in range(len(signature.inputs))}
+        feeds = {name: feeds[name] for name in (str(v.name) for v in model.graph.inputs)}
+        proto = ir.to_proto(model)
+        if any(t.rank == 4 for t in signature.inputs):
+            blocked = _blocked(proto, feeds, self.threads)
+            if blocked is not None:
+                return blocked
+        return Session(proto.SerializeToString(), self.threads).bound(feeds)
+
+    def _copies(self, signature: Signature) -> int:
+        """How many copies of the weights it takes for none to be in a cache when its turn comes."""
+        weights = max((signature.inputs[i].nbytes for i in signature.weights), default=0)
+        if signature.op != "matmul" or not weights or signature.outputs[0].shape[-2] > COLD_ROWS:
+            return 1
+        return min(COPIES, 1 + CACHE_BYTES // weights)
+
+
+def operator_graph(signature: Signature) -> Graph:
+    """The graph of one application: operands are inputs x0, x1, .., or weights of these names."""
+    builder = GraphBuilder("operator")
+    operands = []
+    for i, type in enumerate(signature.inputs):
+        attrs: Attrs = (("name", f"x{i}"), ("dtype", type.dtype), ("shape", type.shape))
+        operands.append(builder.add("weight" if i in signature.weights else "input", (), attrs, (type,)))
+    result = builder.add(signature.op, operands, signature.attrs, signature.outputs)
+    return builder.finish([("y", result)])
+
+
+def _operand(signature: Signature, i: int) -> Array:
+    """Something to compute with. Ones are good for every operator, and no number takes longer than another."""
+    type = signature.inputs[i]
+    return np.ones(type.shape, numpy_dtype(type.dtype))
+
+
+def _blocked(model: onnx.ModelProto, feeds: dict[str, Array], threads: int) -> Run | None:
+    """Runs what ONNX Runtime makes of a model, without the reordering of its inputs and outputs; None if it makes
+    none. Raises `NotRunnable`."""
+    with TemporaryDirectory(prefix="tensat-dl-") as folder:
+        file = Path(folder) / "optimized.onnx"
+        Session(model.SerializeToString(), threads, keep=file)
+        optimized = onnx.load(file)
+    graph = optimized.graph
+    at_input = {n.output[0]: n.input[0] for n in graph.node if n.op_type == "ReorderInput"}
+    at_output = {n.input[0]: n.output[0] for n in graph.node if n.op_type == "ReorderOutput"}
+    at_input = {inner: outer for inner, outer in at_input.items() if outer in feeds}
+    if not at_input and not at_output:
+        return None
+    # In blocks, channels are rounded up, which only a run tells.
+    inner = list(at_input)
+    whole = onnx.ModelProto()
+    whole.CopyFrom(optimized)
+    whole.graph.output.extend(helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in inner)
+    arrays = Session(whole.SerializeToString(), threads, optimized=False).outputs(feeds)[
+        -len(inner) or None :
+    ]
+    feeds = {name: x for name, x in feeds.items() if name not in at_input.values()}
+    feeds |= {name: np.asarray(x) for name, x in zip(inner, arrays, strict=False) if name in at_input}
+    nodes = [n for n in graph.node if n.output[0] not in at_input and n.input[0] not in at_output]
+    outputs = [next((i for i, o in at_output.items() if o == v.name), v.name) for v in graph.output]
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, x.shape) for n, x in feeds.items()]
+    for field, values in (("node", nodes), ("input", inputs)):
+        copies = [type(v).FromString(v.SerializeToString()) for v in values]
+        del getattr(graph, field)[:]
+        getattr(graph, field).extend(copies)
+    del graph.output[:], graph.value_info[:]
+    graph.output.extend(helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs)
+    return Session(optimized.SerializeToString(), threads, optimized=False).bound(feeds)
+
+
+def _chain(length: int) -> bytes:
+    """A model of so many negations of one number."""
+    nodes = [helper.make_node("Neg", [f"x{i}"], [f"x{i + 1}"]) for i in range(length)]
+    ends = [helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, [1]) for i in (0, length)]
+    graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(model.SerializeToString())
+
+
+def _samples(run: Run, clock: Clock) -> Sequence[float]:
+    """Seconds per call, by sample."""
+    calls = calls_per_sample(run, clock=clock)
+    started = time.monotonic()
+    samples: list[float] = []
+    while len(samples) < SAMPLES and (len(samples) < LEAST_SAMPLES or time.monotonic() - started < SECONDS):
+        samples.append(timed(run, calls, clock))
+    return samples
+
+
+def _median(run: Run, clock: Clock) -> float:
+    return summary(_samples(run, clock)).median_ms / 1e3

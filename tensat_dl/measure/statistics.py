@@ -1,0 +1,86 @@
+"""What timings say: medians, spreads, and whether one thing is faster than another beyond noise.
+
+Nothing is assumed of the noise: its tails may be heavy, and it may be lopsided. Two graphs are timed in turn, so what
+slows the machine down for a while slows both; the ratio of neighbours is what is looked at. The median over one
+process is a single value, because a process has its own luck with memory, which no number of repetitions evens out.
+Over several processes the sign test says where the median of these values is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+from statistics import median, quantiles
+
+#: By process, by round: the seconds of each contender, the one to compare with first.
+Samples = Sequence[Sequence[Sequence[float]]]
+
+#: How sure a gain has to be.
+CONFIDENCE = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A median, and where it is with the given confidence."""
+
+    low: float
+    mid: float
+    high: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Measured milliseconds of one run: the median and the spread (interquartile range)."""
+
+    median_ms: float
+    spread_ms: float
+    samples: int
+
+
+def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """The narrowest interval between two of the values that has the median of what they are drawn from with at least
+    this confidence. Raises `ValueError` if there are too few values.
+
+    k - 1 or fewer of n values lie below the median with probability sum(C(n, i), i < k) / 2^n, whatever the
+    distribution (if it is continuous); so between the k-th from below and the k-th from above lies the median but for
+    twice that. This inverts the sign test.
+    """
+    ordered = sorted(values)
+    n = len(ordered)
+    best, outside = 0, 0.0
+    missed = 0.0
+    for k in range(1, (n + 1) // 2 + 1):
+        missed += 2 * comb(n, k - 1) / 2**n
+        if 1 - missed < confidence:
+            break
+        best, outside = k, missed
+    if not best:
+        raise ValueError(f"{n} values can't tell the median with {confidence:.0%} confidence")
+    return Interval(ordered[best - 1], median(ordered), ordered[n - best], 1 - outside)
+
+
+def ratio_to_first(samples: Samples, contender: int, confidence: float = CONFIDENCE) -> Interval:
+    """The latency of a contender in units of the first one's. Below 1 is faster."""
+    return median_interval([_ratio(rounds, contender) for rounds in samples], confidence)
+
+
+def rough_ratio(samples: Samples, contender: int) -> float:
+    """The middle of `ratio_to_first`, of however few processes."""
+    return median(_ratio(rounds, contender) for rounds in samples)
+
+
+def latency(samples: Samples, contender: int) -> Latency:
+    """What one contender took, over all processes."""
+    return summary([seconds[contender] for rounds in samples for seconds in rounds])
+
+
+def summary(seconds: Sequence[float]) -> Latency:
+    """Median and spread of samples."""
+    low, _, high = quantiles(seconds, n=4) if len(seconds) > 1 else (seconds[0],) * 3
+    return Latency(1e3 * median(seconds), 1e3 * (high - low), len(seconds))
+
+
+def _ratio(rounds: Sequence[Sequence[float]], contender: int) -> float:
+    return median(seconds[contender] / seconds[0] for seconds in rounds)

@@ -1,0 +1,96 @@
+"""Which graph becomes the answer, with a machine that takes what it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx_ir")
+
+from tensat_dl.cost.environment import Environment
+from tensat_dl.measure.contest import FINAL, HEAT, decide
+from tensat_dl.measure.outcome import Candidate, Outcome
+from tensat_dl.measure.statistics import Samples
+
+HERE = Environment({"cpu": "a CPU", "threads": "1"}, {"onnxruntime": "1.0"})
+ORIGINAL = Path("original")
+
+
+class Machine:
+    """What each model takes in the first heat and in the second; ``log`` has who was timed together."""
+
+    def __init__(
+        self, heat: Sequence[float], final: Sequence[float] | None = None, noise: float = 0.01
+    ) -> None:
+        self.heat, self.final = heat, final or heat
+        self.noise = noise
+        self.log: list[tuple[str, ...]] = []
+        self.rng = np.random.default_rng(5)
+
+    def __call__(self, models: Sequence[Path], processes: int) -> Samples:
+        self.log.append(tuple(m.name for m in models))
+        times = self.final if processes == FINAL else self.heat
+        taken = [1.0, *(times[int(m.name)] for m in models[1:])]
+        jitter = np.exp(self.noise * self.rng.standard_normal((processes, 15, len(taken))))
+        samples: Samples = (np.array(taken) * jitter).tolist()
+        return samples
+
+
+def outcome(machine: Machine, positions: Sequence[int]) -> Outcome:
+    entrants = [Candidate(1.0) for _ in machine.heat]
+    paths = {i: Path(str(i)) for i in positions}
+    start = Outcome(HERE, 1.0, tuple(entrants))
+    return decide(start, entrants, ORIGINAL, paths, {i: i / 1000 for i in positions}, machine)
+
+
+def test_the_fastest_wins() -> None:
+    machine = Machine([1.1, 0.9, 0.95])
+    found = outcome(machine, (0, 1, 2))
+    assert found.winner == 1
+    assert found.reason == ""
+    assert machine.log == [("original", "0", "1", "2"), ("original", "1")]
+    assert found.ratio is not None
+    assert found.ratio.low < 0.9 < found.ratio.high < 1
+    assert found.before is not None
+    assert found.before.samples == FINAL * 15
+    assert found.max_rel == 0.001
+    assert [
+        c.ratio == pytest.approx(t, rel=0.05) for c, t in zip(found.candidates, machine.heat, strict=True)
+    ]
+
+
+def test_no_gain_no_change() -> None:
+    found = outcome(Machine([1.0, 1.0, 1.02]), (0, 1, 2))
+    assert found.winner is None
+    assert found.best is not None
+    assert "beyond noise" in found.reason
+
+
+def test_the_second_heat_decides() -> None:
+    """The best of several looks better than it is."""
+    found = outcome(Machine([0.97, 0.98], final=[1.0, 0.9]), (0, 1))
+    assert found.best == 0
+    assert found.winner is None
+
+
+def test_noise_hides_a_small_gain() -> None:
+    assert outcome(Machine([0.99], noise=0.5), (0,)).winner is None
+
+
+def test_one_candidate_needs_no_first_heat() -> None:
+    machine = Machine([0.9])
+    assert outcome(machine, (0,)).winner == 0
+    assert machine.log == [("original", "0")]
+    assert HEAT > 0
+
+
+def test_who_computes_something_else_does_not_take_part() -> None:
+    machine = Machine([0.1, 0.9])
+    assert outcome(machine, (1,)).winner == 1
+    assert machine.log == [("original", "1")]
+    assert outcome(machine, ()).winner is None
+    assert outcome(machine, ()).reason == "no candidate could be compared"

@@ -1,0 +1,154 @@
+"""``run --measure`` with ONNX Runtime: what it says, not how fast anything is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx_ir")
+
+import numpy as np
+
+from tensat_dl.apart import Failed
+from tensat_dl.measure import contest, operators, process
+from tests.cli.running import invoke
+
+FRESH = contest._process
+
+SOURCE = """
+import "matmul"
+graph g {
+  input x : f32[16, 32]
+  weight w1 : f32[32, 24]
+  weight w2 : f32[32, 8]
+  output relu(x @ w1), tanh(x @ w2)
+}
+"""
+
+
+def here(models: Sequence[Path], feeds: Path, threads: int) -> Any:
+    """Times models in this process, which is quicker than in a fresh one."""
+    return process.time_models([str(m) for m in models], str(feeds), threads)["samples"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TENSAT_DL_PROFILES", str(tmp_path / "profiles"))
+    monkeypatch.setattr(contest, "HEAT", 1)
+    monkeypatch.setattr(contest, "FINAL", 8)
+    monkeypatch.setattr(process, "SECONDS", 0.0)
+    monkeypatch.setattr(contest, "_process", here)
+    (tmp_path / "g.tsr").write_text(SOURCE)
+    return tmp_path
+
+
+def run(folder: Path, *options: object) -> dict[str, Any]:
+    done = invoke("run", folder / "g.tsr", *options, "-q", "--json", folder / "r.json")
+    assert done.code == 0, done.err
+    report: dict[str, Any] = json.loads((folder / "r.json").read_text())
+    return report
+
+
+def test_a_measured_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = run(folder, "--device", "cpu", "--measure", "-o", folder / "out.onnx")
+    measured = report["measured"]
+    assert measured["hardware"]["threads"] == "1"
+    assert measured["versions"].keys() == {"onnxruntime"}
+    assert measured["candidates"], "merging the products is one"
+    assert all(c["reason"] == "" for c in measured["candidates"]), "all of them compute the same"
+    ratio = measured["ratio"]
+    assert 0 < ratio["low"] <= ratio["median"] <= ratio["high"]
+    assert ratio["confidence"] >= 0.99
+    faster = ratio["high"] < 1
+    assert measured["answer"] == ("candidate" if faster else "original")
+    assert (report["operators"]["before"] != report["operators"]["after"]) == faster
+    assert bool(measured["reason"]) != faster
+    assert measured["max_rel_error"] < 1e-4
+    for side in ("before", "after"):
+        assert measured[side]["predicted_ms"] > 0
+        assert measured[side]["median_ms"] > 0
+        assert measured[side]["samples"] >= 8
+    assert report["cost"]["measured_share"] == report["cost"]["measured_share_before"] == 1.0
+    assert report["time"]["measure"] > 0
+    assert (folder / "out.onnx").exists()
+
+    (profile,) = (folder / "profiles").glob("cpu-*.profile.json")
+    before = profile.read_bytes()
+
+    def refuse(self: object, signature: object) -> None:
+        raise AssertionError(f"{signature} is measured again")
+
+    monkeypatch.setattr(operators.OperatorTimer, "__call__", refuse)
+    assert run(folder, "--device", "cpu", "--measure")["cost"]["measured_share_before"] == 1.0
+    assert profile.read_bytes() == before
+    priced = run(folder, "--device", "cpu", "--no-verify")
+    assert priced["measured"] is None
+    assert priced["cost"]["measured_share_before"] == 1.0, "without --measure, what is known is used"
+    two = run(folder, "--device", "cpu", "--threads", "2", "--no-verify")
+    assert two["cost"]["measured_share_before"] == 0.0, "two threads are another machine"
+
+
+def test_only_this_machine_is_measured(folder: Path) -> None:
+    done = invoke("run", folder / "g.tsr", "--measure")
+    assert done.code == 2
+    assert "--measure is for this machine, which is --device cpu, not h100" in done.err
+
+
+def test_the_original_wins_where_there_is_nothing_else(folder: Path) -> None:
+    text = "graph g {\n  input x : f32[4]\n  output relu(x)\n}\n"
+    (folder / "g.tsr").write_text(text)
+    report = run(folder, "--device", "cpu", "--measure")
+    assert report["measured"]["answer"] == "original"
+    assert report["measured"]["reason"] == "no other graph was found"
+    assert report["measured"]["ratio"] is None
+
+
+def test_an_interrupt_leaves_the_input(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(contest, "_process", interrupt)
+    done = invoke("run", folder / "g.tsr", "--device", "cpu", "--measure", "-q", "--json", folder / "r")
+    assert done.code == 130
+    report = json.loads((folder / "r").read_text())
+    assert report["measured"] is None
+    assert report["operators"]["before"] == report["operators"]["after"]
+    assert any("interrupted before candidates were timed" in note for note in report["notes"])
+
+
+def test_an_interrupt_among_operators_still_gives_an_answer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def interrupt(self: object, signature: object) -> None:
+        calls.append(signature)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(operators.OperatorTimer, "__call__", interrupt)
+    done = invoke("run", folder / "g.tsr", "--device", "cpu", "--measure", "-q", "--json", folder / "r")
+    assert done.code == 130
+    assert len(calls) == 1
+    report = json.loads((folder / "r").read_text())
+    assert report["cost"]["measured_share"] == 0.0
+    assert report["measured"] is None
+
+
+def test_a_fresh_process_times_models(folder: Path) -> None:
+    models = []
+    for n in (1, 3):
+        path = folder / f"{n}.onnx"
+        path.write_bytes(operators._chain(n))
+        models.append(path)
+    np.savez(folder / "feeds.npz", x0=np.ones(1, np.float32))
+    samples = FRESH([models[0], models[1]], folder / "feeds.npz", 1)
+    assert process.LEAST_ROUNDS <= len(samples) <= process.MOST_ROUNDS
+    assert all(len(seconds) == 2 and min(seconds) > 0 for seconds in samples)
+    np.savez(folder / "feeds.npz", x0=np.ones((1, 2), np.float32))
+    with pytest.raises(Failed, match="x0"):
+        FRESH(models[:1], folder / "feeds.npz", 1)

@@ -1,0 +1,105 @@
+"""Single operators in ONNX Runtime: that they run, not how fast."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+import pytest
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx_ir")
+
+import numpy as np
+import onnx_ir as ir
+
+from tensat_dl.cost.measured import Unmeasurable
+from tensat_dl.cost.signature import parse
+from tensat_dl.measure import operators
+from tensat_dl.measure.operators import OperatorTimer, operator_graph
+from tensat_dl.measure.session import NotRunnable, Session
+from tensat_dl.onnx.fresh import build, random_weights
+from tests.cost.builders import table
+
+CONV = "act=relu, dilation=[1, 1], pads=[1, 1, 1, 1], stride=[1, 1]"
+POOL = "act=none, dilation=[1, 1], kernel=[2, 2], pads=[0, 0, 0, 0], stride=[2, 2]"
+NORM = "weight f32[8], weight f32[8], weight f32[8], weight f32[8]; eps=0.00001"
+
+SIGNATURES = [
+    "matmul(f32[4, 8], weight f32[8, 6]; act=none) -> f32[4, 6] @ cpu",
+    "matmul(f32[4, 8], f32[8, 6]; act=tanh) -> f32[4, 6] @ cpu",
+    "matmul(f32[4, 8], weight f32[8, 6], weight f32[6]; act=relu) -> f32[4, 6] @ cpu",
+    "matmul(f32[2, 4, 8], f32[2, 8, 6]; act=none) -> f32[2, 4, 6] @ cpu",
+    "matmul(f64[4, 8], weight f64[8, 6]; act=none) -> f64[4, 6] @ cpu",
+    f"conv2d(f32[1, 16, 8, 8], weight f32[16, 16, 3, 3]; {CONV}) -> f32[1, 16, 8, 8] @ cpu",
+    f"conv2d(f32[1, 12, 8, 8], weight f32[20, 12, 3, 3]; {CONV}) -> f32[1, 20, 8, 8] @ cpu",
+    f"conv2d(f32[1, 3, 8, 8], weight f32[16, 3, 3, 3]; {CONV}) -> f32[1, 16, 8, 8] @ cpu",
+    f"conv2d(f32[1, 12, 8, 8], weight f32[12, 1, 3, 3]; {CONV}) -> f32[1, 12, 8, 8] @ cpu",
+    f"conv2d(f32[1, 12, 8, 8], f32[20, 12, 3, 3]; {CONV}) -> f32[1, 20, 8, 8] @ cpu",
+    f"poolmax(f32[1, 12, 8, 8]; {POOL}) -> f32[1, 12, 4, 4] @ cpu",
+    f"batchnorm(f32[1, 8, 4, 4], {NORM}) -> f32[1, 8, 4, 4] @ cpu",
+    "ewadd(f32[1, 8, 4, 4], f32[1, 8, 1, 1]) -> f32[1, 8, 4, 4] @ cpu",
+    "concat(f32[1, 8, 4, 4], weight f32[1, 8, 4, 4], f32[1, 8, 4, 4]; axis=1) -> f32[1, 24, 4, 4] @ cpu",
+    "slice(f32[4, 8]; axis=1, start=2, stop=5) -> f32[4, 3] @ cpu",
+    "transpose(f32[4, 8]; perm=[1, 0]) -> f32[8, 4] @ cpu",
+    "silu(f32[4, 8]) -> f32[4, 8] @ cpu",
+    "smul(f32[4, 8], weight f32[]) -> f32[4, 8] @ cpu",
+]
+
+
+@pytest.fixture(scope="module")
+def timer() -> OperatorTimer:
+    return OperatorTimer(table(), 1)
+
+
+@pytest.mark.parametrize("text", SIGNATURES)
+def test_an_operator_is_measured(text: str, timer: OperatorTimer) -> None:
+    found = timer(parse(text))
+    assert isfinite(found.median_ms)
+    assert found.median_ms >= 0
+    assert operators.LEAST_SAMPLES <= found.samples <= operators.SAMPLES
+
+
+@pytest.mark.parametrize(
+    "text", ["blackbox(f32[4, 8]) -> f32[4, 8] @ cpu", "pair(f32[4, 8]) -> f32[4, 8], f32[4, 8] @ cpu"]
+)
+def test_what_onnx_does_not_have_is_not_measured(text: str, timer: OperatorTimer) -> None:
+    with pytest.raises(Unmeasurable):
+        timer(parse(text))
+
+
+def test_weights_are_initialisers() -> None:
+    graph = operator_graph(parse(SIGNATURES[0]))
+    model = build(graph, table(), random_weights(graph, 0))
+    assert [v.name for v in model.graph.inputs] == ["x0"]
+    assert list(model.graph.initializers) == ["x1"]
+
+
+def test_cold_weights_are_used_in_turn(timer: OperatorTimer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operators, "CACHE_BYTES", 4 * 8 * 6 * 4)
+    runs = []
+    monkeypatch.setattr(timer, "_run", lambda signature, graph, seed: lambda: runs.append(seed), raising=True)
+    timer(parse("matmul(f32[1, 8], weight f32[8, 6]; act=none) -> f32[1, 6] @ cpu"))
+    assert runs[:10] == [1, 2, 3, 4, 0, 1, 2, 3, 4, 0]
+    runs.clear()
+    timer(parse("matmul(f32[64, 8], weight f32[8, 6]; act=none) -> f32[64, 6] @ cpu"))
+    assert set(runs) == {0}
+
+
+def test_a_session_computes() -> None:
+    graph = operator_graph(parse("ewadd(f32[2], f32[2]) -> f32[2] @ cpu"))
+    model = ir.to_proto(build(graph, table(), random_weights(graph, 0))).SerializeToString()
+    feeds = {"x0": np.array([1, 2], np.float32), "x1": np.array([3, 4], np.float32)}
+    session = Session(model, 1)
+    (y,) = session.outputs(feeds)
+    assert y.tolist() == [4, 6]
+    session.bound(feeds)()
+
+
+def test_errors_of_onnx_runtime_are_one_line() -> None:
+    with pytest.raises(NotRunnable) as e:
+        Session(b"nonsense", 1)
+    assert "\n" not in str(e.value)
+    graph = operator_graph(parse("ewadd(f32[2], f32[2]) -> f32[2] @ cpu"))
+    model = ir.to_proto(build(graph, table(), random_weights(graph, 0))).SerializeToString()
+    with pytest.raises(NotRunnable):
+        Session(model, 1).bound({"x0": np.ones(3, np.float32), "x1": np.ones(2, np.float32)})
