@@ -100,7 +100,8 @@ def _staged(writer: Writer, filtered: bool) -> CompiledRule:
     for variant, values in zip(writer.usable, per_variant, strict=True):
         checks = writer.checks(variant)
         computed = [f"(= {name} {v})" for (_, name), v in zip(columns, values, strict=True)]
-        bodies.append((variant, [*writer.premises(variant, checks + computed), *checks], computed))
+        mentioned = [*writer.source_atoms(variant), *checks, *computed]
+        bodies.append((variant, [*writer.premises(variant, mentioned), *checks], computed))
     several = rule.kind == "multi"
     # Matches of several patterns can be very many and few are applied: then columns are computed again.
     kept = [] if several else columns

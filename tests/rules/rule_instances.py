@@ -345,6 +345,7 @@ class _Draw:
             "dtype": lambda: self.dtype,
             "choice": lambda: rng.choice(a.choices),
             "int": lambda: rng.choice((0, 0, 1, 1, 2, 3, 4, 6)),
+            "ints": lambda: tuple(rng.choice((0, 0, 1, 2)) for _ in shape),
         }
         if a.name == "perm":
             order = list(range(len(shape)))
