@@ -106,7 +106,7 @@ class CostModel:
         graph: of two graphs out of one e-graph, the one with the smaller sum there need not have the smaller
         total here.
         """
-        priced, measured = self.price(_without_choices(graph))
+        priced, measured = self.price(without_choices(graph))
         return PricedGraph(graph, tuple(priced.cost.tolist()), tuple(measured.tolist()), weight_bytes(graph))
 
     def _kernels(self, egraph: EGraph) -> Iterator[tuple[int, _Key]]:
@@ -157,7 +157,7 @@ def weight_bytes(graph: Graph) -> int:
     return sum(t.nbytes for i in read if known[i] for t in graph.nodes[i].types)
 
 
-def _without_choices(graph: Graph) -> EGraph:
+def without_choices(graph: Graph) -> EGraph:
     """The e-graph whose e-class i holds node i and nothing else."""
     count = len(graph.nodes)
     arities = [len(n.inputs) for n in graph.nodes]
