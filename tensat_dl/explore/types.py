@@ -94,9 +94,9 @@ class Applied:
     members: tuple[tuple[tuple[str, int], ...], ...] = ()
 
     @property
-    def newest(self) -> int:
-        """The largest handle."""
-        return max(h for tensors in (self.shared, *self.members) for _, h in tensors)
+    def tensors(self) -> list[int]:
+        """The handles of all tensors."""
+        return [h for tensors in (self.shared, *self.members) for _, h in tensors]
 
 
 class AskHistory:
