@@ -181,6 +181,7 @@ def command(
             not no_verify,
             seed,
             threads,
+            html_path is not None,
         )
         machine = opened.cpu(threads, seed) if measure else None
         parsed = time.perf_counter() - started

@@ -12,7 +12,7 @@ from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.explore.types import Applied
 
 
-def history(
+def applications(
     rules: Sequence[CompiledRule],
     applied: Iterable[tuple[str, tuple[object, ...]]],
     canonical: Mapping[int, int],

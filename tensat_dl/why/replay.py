@@ -81,7 +81,8 @@ class Replay:
     def run(self) -> bool:
         """Whether the outputs were found equal."""
         start = {*self._labels(self.before), *self._labels(self.after)}
-        for self._near in rings(self.egraph, start):
+        for near in rings(self.egraph, start):
+            self._near = near
             self._too_far.clear()
             if self._saturate():
                 return True
