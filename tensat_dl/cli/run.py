@@ -265,9 +265,11 @@ def command(
         write(html_path, result_to_html(result, model))
     if signatures_path is not None:
         from tensat_dl.cost import CostModel, load_device
+        from tensat_dl.cost.signature_file import dumps as signature_text
+        from tensat_dl.cost.signature_file import job
 
         signatures = CostModel(program.ops, load_device(device)).signatures(egraph)
-        write(signatures_path, json.dumps([s.text for s in signatures], indent=1) + "\n")
+        write(signatures_path, signature_text(job(program.ops, s) for s in signatures))
     if egraph_path is not None:
         from tensat_dl.ir.egraph_json import dumps
 

@@ -1,12 +1,8 @@
-"""Times whole graphs against the original in ONNX Runtime, and says which one is the answer.
-
-First all take turns, in a few processes, and the best one is picked. Being the best of several makes it look better
-than it is. So it meets the original again, in fresh processes without the others, and only these decide.
-"""
+"""Times whole graphs against the original in ONNX Runtime, each heat in fresh processes (`heats`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,19 +13,15 @@ from tensat_dl.apart import Failed, apart
 from tensat_dl.cost.environment import Environment
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.lang.diagnostics import TsrError
+from tensat_dl.measure import heats
 from tensat_dl.measure.outcome import Candidate, Outcome
 from tensat_dl.measure.runnable import Runnable
-from tensat_dl.measure.statistics import Samples, latency, ratio_to_first, rough_ratio, settled
-from tensat_dl.onnx.agreement import Agreement, Incomparable
+from tensat_dl.measure.statistics import Samples
+from tensat_dl.onnx.agreement import Incomparable
 from tensat_dl.onnx.staging import save
 
-#: Processes of the first heat, and after how many of the second one it is looked at whether that is enough.
-HEAT, LOOKS = 2, (4, 8, 16)
 #: A process that takes longer is ended.
 PATIENCE = 900.0
-
-#: Times models, the original first, in so many fresh processes: by process, by round, the seconds of each.
-Timer = Callable[[Sequence[Path], int], Samples]
 
 
 def contest(
@@ -74,7 +66,7 @@ def contest(
             nonlocal done
             samples = []
             for _ in range(processes):
-                progress(done, max(done + processes, HEAT * (len(paths) > 1) + LOOKS[-2:][0]))
+                progress(done, max(done + processes, heats.HEAT * (len(paths) > 1) + heats.LOOKS[-2:][0]))
                 samples.append(
                     time_in_fresh_process(models, folder / "feeds.npz", threads, backwards=done % 2 == 1)
                 )
@@ -82,50 +74,10 @@ def contest(
             return samples
 
         try:
-            return decide(outcome, entrants, Path(reference.path), paths, reference.check, timer)
+            first = Path(reference.path)
+            return heats.decide(outcome, entrants, first, paths, lambda p: reference.check(str(p)), timer)
         except Failed as e:
             return replace(outcome, candidates=tuple(entrants), reason=f"timing failed: {e}")
-
-
-def decide(
-    outcome: Outcome,
-    entrants: list[Candidate],
-    original: Path,
-    paths: Mapping[int, Path],
-    check: Callable[[str], Agreement],
-    timer: Timer,
-) -> Outcome:
-    """The outcome, given the candidates that compute the same as the original, by position, and how to check a model
-    at all sizes, and how to time."""
-    order = list(paths)
-    if len(paths) > 1:
-        heat = timer([original, *paths.values()], HEAT)
-        for k, i in enumerate(paths, 1):
-            entrants[i] = replace(entrants[i], ratio=rough_ratio(heat, k))
-        order.sort(key=lambda i: entrants[i].ratio or 1.0)
-    for best in order:
-        found = check(str(paths[best]))
-        if found.status == "agrees":
-            break
-        entrants[best] = replace(entrants[best], reason=found.message)
-    else:
-        return replace(outcome, candidates=tuple(entrants), reason="no candidate could be compared")
-    final: list[Sequence[Sequence[float]]] = []
-    for look in LOOKS:
-        final += timer([original, paths[best]], look - len(final))
-        if settled(final, 1, LOOKS[-1]):
-            break
-    ratio = ratio_to_first(final, 1)
-    return replace(
-        outcome,
-        candidates=tuple(entrants),
-        best=best,
-        reason="" if ratio.high < 1 else "no candidate is faster beyond noise",
-        before=latency(final, 0),
-        after=latency(final, 1),
-        ratio=ratio,
-        agreement=found,
-    )
 
 
 def _said(e: Exception) -> str:

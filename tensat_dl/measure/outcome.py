@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tensat_dl.cost.environment import Environment
+from tensat_dl.measure.agreement import Agreement
 from tensat_dl.measure.statistics import Interval, Latency
-
-if TYPE_CHECKING:
-    from tensat_dl.onnx.agreement import Agreement
 
 
 @dataclass(frozen=True, slots=True)

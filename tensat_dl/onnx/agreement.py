@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime
 
+from tensat_dl.measure.agreement import Agreement
 from tensat_dl.onnx.inputs import Undrawable, drawn, inputs_of
 from tensat_dl.ops.semantics.types import Array
 
@@ -18,21 +19,6 @@ from tensat_dl.ops.semantics.types import Array
 TOLERANCE = {"float32": 1e-4, "float64": 1e-9, "float16": 1e-2, "bfloat16": 5e-2}
 #: How many times as far as ONNX Runtime's own optimizations move the original's outputs they may be moved.
 SLACK = 4.0
-
-#: A model that is right for the sizes that it was made for, and wrong for others, is ``narrow``.
-Status = Literal["agrees", "differs", "narrow", "not compared"]
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """What the comparison showed, on which inputs. ``max_rel`` is the largest difference over the largest magnitude
-    of its output, and ``tolerance`` what it may be."""
-
-    status: Status
-    max_rel: float
-    message: str = ""
-    inputs: str = ""
-    tolerance: float = 0.0
 
 
 class Incomparable(Exception):

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensat_dl.ir.graph import Graph
-from tensat_dl.onnx.agreement import Agreement, Incomparable, Reference
+from tensat_dl.measure.agreement import Agreement
+from tensat_dl.onnx.agreement import Incomparable, Reference
 from tensat_dl.onnx.exporter import export
 from tensat_dl.onnx.fresh import build, random_weights
 from tensat_dl.onnx.importer import Imported

@@ -34,7 +34,7 @@ def definition(ops: OpTable, signature: Signature) -> Graph | None:
         return builder.nodes[i].type
 
     def scalar(value: float) -> int:
-        attrs = (("value", value), ("dtype", dtype), ("shape", ()))
+        attrs = (("dtype", dtype), ("shape", ()), ("value", value))
         return builder.add("fill", (), attrs, (TensorType(dtype, ()),))
 
     def apply(op: str, operands: Sequence[int], attrs: Mapping[str, AttrValue]) -> int:

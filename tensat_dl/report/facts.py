@@ -14,7 +14,7 @@ from tensat_dl.result import Result
 from tensat_dl.verify.exact.run import described
 
 if TYPE_CHECKING:
-    from tensat_dl.onnx.agreement import Agreement
+    from tensat_dl.measure.agreement import Agreement
 
 #: Nodes that are no work at run time.
 LEAVES = frozenset({"input", "weight", "fill", "eye", "conv_identity", "conv_average", "proj"})

@@ -12,10 +12,10 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx_ir")
 
 from tensat_dl.cost.environment import Environment
-from tensat_dl.measure.contest import HEAT, LOOKS, decide
+from tensat_dl.measure.agreement import Agreement
+from tensat_dl.measure.heats import HEAT, LOOKS, decide
 from tensat_dl.measure.outcome import Candidate, Outcome
 from tensat_dl.measure.statistics import Samples
-from tensat_dl.onnx.agreement import Agreement
 
 HERE = Environment({"cpu": "a CPU", "threads": "1"}, {"onnxruntime": "1.0"})
 ORIGINAL = Path("original")
@@ -47,8 +47,9 @@ def outcome(machine: Machine, positions: Sequence[int], narrow: Sequence[int] = 
     paths = {i: Path(str(i)) for i in positions}
     start = Outcome(HERE, 1.0, tuple(entrants))
 
-    def check(path: str) -> Agreement:
-        return Agreement("narrow" if int(path) in narrow else "agrees", int(path) / 1000, "for n = 1 only")
+    def check(path: Path) -> Agreement:
+        i = int(path.name)
+        return Agreement("narrow" if i in narrow else "agrees", i / 1000, "for n = 1 only")
 
     return decide(start, entrants, ORIGINAL, paths, check, machine)
 
