@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
 from markupsafe import Markup
 
@@ -48,13 +49,15 @@ class RuleRow:
     notes: tuple[str, ...]
 
 
-def result_to_html(result: Result) -> str:
-    """The report of a run. Equal results give equal text."""
+def result_to_html(result: Result, model: Mapping[str, Any] | None = None) -> str:
+    """The report of a run, and what there is to say of the ``model`` that it was for (`model_to_json`). Equal results
+    give equal text."""
     gone, new = changed_nodes(result.before.graph, result.after.graph)
     rows = facts.by_operator(result.before, result.after)
     rules = _rules(result)
     return template("report.html").render(
         result=result,
+        model=model,
         facts=facts,
         name=result.before.graph.name,
         stop=STOPS[result.stop],
