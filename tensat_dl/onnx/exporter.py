@@ -195,8 +195,8 @@ class _Exporter:
 
 
 def _recaptured(attr: ir.Attr, inside: Mapping[ir.Value, ir.Value]) -> ir.Attr:
-    """An attribute whose subgraphs take other values from around them."""
-    if not inside or attr.is_ref() or attr.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+    """An attribute as another node has it: its subgraphs are copies, and take other values from around them."""
+    if attr.is_ref() or attr.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
         return attr
     graphs = [attr.as_graph()] if attr.type == ir.AttributeType.GRAPH else list(attr.as_graphs())
     copies = []
