@@ -9,6 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from tensat_dl.ir.types import TensorType
+from tensat_dl.onnx.open_shapes import Asked
 from tensat_dl.onnx.operator import Reading, Row, Tensor, Unmapped, Writer, retyped
 from tensat_dl.onnx.types import ONNX_DTYPES
 
@@ -42,13 +43,27 @@ def _write_reshape(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], type: 
     return write_reshape(w, xs[0], type, type.shape)
 
 
-def write_reshape(w: Writer, x: Tensor, type: TensorType, target: Sequence[int]) -> Tensor:
-    """``target`` is the shape as ONNX has it: 0 copies a dimension, -1 is what is left."""
+def write_reshape(w: Writer, x: Tensor, type: TensorType, target: Sequence[Asked]) -> Tensor:
+    """``target`` is the shape as a Reshape takes it, but for dimensions that it has to look up."""
     shape = type.shape
     if x.wide is not None and x.wide.type.shape == shape:
         return x.wide
     wide = x if shape == (prod(x.type.shape[:-1]), *x.type.shape[-1:]) and x.type.rank > 2 else None
-    return Tensor(w.op("Reshape", x.value, w.ints(target)), type, wide)
+    known = [d for d in target if isinstance(d, int)]
+    return Tensor(
+        w.op("Reshape", x.value, w.ints(known) if len(known) == len(target) else _looked_up(w, x, target)),
+        type,
+        wide,
+    )
+
+
+def _looked_up(w: Writer, x: Tensor, target: Sequence[Asked]) -> ir.Value:
+    """A shape some of whose dimensions are taken from those of ``x``."""
+    shape = w.op("Shape", x.value)
+    parts = [
+        w.ints([d]) if isinstance(d, int) else w.op("Gather", shape, w.ints([d.axis]), axis=0) for d in target
+    ]
+    return w.op("Concat", *parts, axis=0)
 
 
 def _read_transpose(r: Reading) -> int:

@@ -57,8 +57,8 @@ def _write_rmsnorm(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], ty
 
 
 def _scaled(w: Writer, x: ir.Value, eps: float, type: TensorType) -> ir.Value:
-    """x / sqrt(mean(x^2) + eps) over the last dimension."""
-    square = _mean(w, w.op("Mul", x, x))
+    """x / sqrt(mean(x^2) + eps) over the last dimension, in the form in which ONNX Runtime finds normalisations."""
+    square = _mean(w, w.op("Pow", x, w.number(2, type.dtype)))
     return w.op("Div", x, w.op("Sqrt", w.op("Add", square, w.number(eps, type.dtype))))
 
 
