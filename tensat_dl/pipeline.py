@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tensat_dl.cost import CostModel, PricedGraph
 from tensat_dl.explore.types import Limits
@@ -19,7 +19,7 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.report.growth import reason_to_stop
 from tensat_dl.report.progress import Progress
 from tensat_dl.result import Result, Times
-from tensat_dl.search import Found, search
+from tensat_dl.search import Found, candidates, search
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.rules import Verdict, verify_rules
@@ -72,8 +72,7 @@ def optimize(
     interrupted = exploration.stop == "interrupted"
     outcome = None
     if machine is not None:
-        progress.phase("measure")
-        outcome, after, used = _fastest(graph, found, machine, options.seed, progress)
+        outcome, after, used = _fastest(graph, found, machine, options, progress)
         optimized = after.graph
         interrupted |= outcome is None
         if outcome is None or outcome.reason:
@@ -133,21 +132,25 @@ def optimize(
 
 
 def _fastest(
-    graph: Graph, found: Found, machine: Cpu, seed: int, progress: Progress
+    graph: Graph, found: Found, machine: Cpu, options: Options, progress: Progress
 ) -> tuple[Outcome | None, PricedGraph, dict[str, int]]:
     """The fastest of a graph and what was extracted, by timing them as a whole, and the rules used for it. After
     Ctrl-C it is the graph, and there is no outcome."""
     before = found.model.price_graph(graph)
     if found.interrupted:
         return None, before, {}
-    candidates: dict[object, tuple[PricedGraph, dict[str, int]]] = {}
-    for extraction in (found.extraction, *found.extraction.runners_up):
-        other, used = rebuild(found.egraph, extraction, graph)
-        if (other.nodes, other.outputs) != (graph.nodes, graph.outputs):
-            candidates.setdefault((other.nodes, other.outputs), (found.model.price_graph(other), used))
-    entrants = list(candidates.values())
+    entrants: list[tuple[PricedGraph, dict[str, int]]] = []
+    seen = {(graph.nodes, graph.outputs)}
     try:
-        outcome = machine.contest(before, [c for c, _ in entrants], seed, progress.measuring)
+        for extraction in candidates(found, options.method, options.extract_limits):
+            other, used = rebuild(found.egraph, extraction, graph)
+            if (other.nodes, other.outputs) not in seen:
+                seen.add((other.nodes, other.outputs))
+                entrants.append((found.model.price_graph(other), used))
+        if machine.rewrites:
+            entrants.append((found.model.price_graph(replace(graph)), {}))
+        progress.phase("measure")
+        outcome = machine.contest(before, [c for c, _ in entrants], progress.measuring)
     except KeyboardInterrupt:
         return None, before, {}
     return (outcome, before, {}) if outcome.winner is None else (outcome, *entrants[outcome.winner])

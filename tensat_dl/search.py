@@ -7,7 +7,7 @@ gains nothing from it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tensat_dl.cost import CostModel
@@ -25,8 +25,8 @@ from tensat_dl.report.progress import Progress
 
 #: How often exploration goes on from an answer at most.
 REFINEMENTS = 3
-#: How many answers there are to choose from by measurement.
-CANDIDATES = 4
+#: How many answers there are by measured prices, to choose from by timing them as a whole.
+CANDIDATES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,15 @@ def search(
                 return replace(best, interrupted=other.extraction.interrupted)
             best = other
     return best
+
+
+def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Extraction]:
+    """What may be the fastest graph: the cheapest by measured prices, the next ones, and the cheapest by the
+    roofline, which knows nothing of what single operators are."""
+    yield found.extraction
+    yield from found.extraction.runners_up
+    if found.model.profile is not None:
+        yield extract(replace(found.model, profile=None).price(found.egraph)[0], method, limits)
 
 
 def _noted(found: Found, note: str) -> Found:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tensat_dl.cost.calibrate import calibrate
 from tensat_dl.cost.device import Device, load_device
 from tensat_dl.cost.environment import this_machine
 from tensat_dl.cost.priced import PricedGraph
@@ -45,9 +46,13 @@ class CostModel:
 
     @classmethod
     def of(cls, table: OpTable, device: str, threads: int = 1) -> CostModel:
-        """Costs on the device of this name, with its profile; on one that this machine measures, with so many
-        threads. Raises `UnknownDeviceError`, `ProfileError`."""
-        return cls(table, load_device(device), find_profile(device, this_machine(device, threads)))
+        """Costs on the device of this name, with its profile, on which estimates are calibrated if it is a GPU's; on
+        a device that this machine measures, with so many threads. Raises `UnknownDeviceError`, `ProfileError`."""
+        sheet, profile = load_device(device), find_profile(device, this_machine(device, threads))
+        if profile is None or sheet.packs_weights:
+            return cls(table, sheet, profile)
+        calibration = calibrate(table, sheet, profile)
+        return cls(table, sheet if calibration is None else calibration.device, profile)
 
     def cost(self, signature: Signature) -> Cost:
         """The cost of an application that runs as a kernel; of a view, the cost of its copy."""

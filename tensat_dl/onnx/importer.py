@@ -23,12 +23,14 @@ from tensat_dl.lang.program import Program, load_program
 from tensat_dl.lang.source import Source
 from tensat_dl.onnx.dims import bind
 from tensat_dl.onnx.facts import Facts
+from tensat_dl.onnx.inputs import read_inputs, sizes
 from tensat_dl.onnx.numbers import meant
 from tensat_dl.onnx.opaque import Originals, operands
 from tensat_dl.onnx.operator import Context, Reading, Unmapped
 from tensat_dl.onnx.operators import READ
 from tensat_dl.onnx.reading import NEWEST, failed, opset, read_model
 from tensat_dl.onnx.types import DTYPES, HANDLE, shape_of, tensor_type
+from tensat_dl.ops.semantics.types import Array
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Imported:
     originals: Mapping[str, ir.Node]
     unmapped: Mapping[tuple[str, str], int]
     nodes: int  #: of the model, constants aside
+    given: Mapping[str, Array] | None = None  #: inputs of the user's
 
     @property
     def opaque(self) -> int:
@@ -60,9 +63,15 @@ class Imported:
         return sum(self.unmapped.values())
 
 
-def import_model(path: str, dims: Mapping[str, int], rules: Sequence[str] = ()) -> Imported:
-    """Reads a model. ``dims`` are sizes of its open dimensions. Raises `TsrError`."""
+def import_model(
+    path: str, dims: Mapping[str, int], rules: Sequence[str] = (), inputs: str | None = None
+) -> Imported:
+    """Reads a model. ``dims`` are sizes of its open dimensions, which an .npz file of ``inputs`` gives, too. Raises
+    `TsrError`."""
     model = read_model(path)
+    given = None if inputs is None else read_inputs(inputs, model)
+    if inputs is not None and given is not None:
+        dims = sizes(inputs, model, given, dims)
     bound = bind(path, model, dims)
     facts = Facts(model, bound)
     reader = _Reader(path, model, facts)
@@ -82,6 +91,7 @@ def import_model(path: str, dims: Mapping[str, int], rules: Sequence[str] = ()) 
         reader.originals.nodes,
         reader.unmapped,
         reader.nodes,
+        given,
     )
 
 

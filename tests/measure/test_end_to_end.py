@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from tensat_dl.apart import Failed
 from tensat_dl.measure import contest, operators, process
 from tests.cli.running import invoke
+from tests.measure.quick import quick
 
 FRESH = contest._process
 
@@ -31,18 +31,9 @@ graph g {
 """
 
 
-def here(models: Sequence[Path], feeds: Path, threads: int) -> Any:
-    """Times models in this process, which is quicker than in a fresh one."""
-    return process.time_models([str(m) for m in models], str(feeds), threads)["samples"]
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TENSAT_DL_PROFILES", str(tmp_path / "profiles"))
-    monkeypatch.setattr(contest, "HEAT", 1)
-    monkeypatch.setattr(contest, "FINAL", 8)
-    monkeypatch.setattr(process, "SECONDS", 0.0)
-    monkeypatch.setattr(contest, "_process", here)
+    quick(monkeypatch, tmp_path / "profiles")
     (tmp_path / "g.tsr").write_text(SOURCE)
     return tmp_path
 
@@ -109,7 +100,7 @@ def test_the_original_wins_where_there_is_nothing_else(folder: Path) -> None:
 
 
 def test_an_interrupt_leaves_the_input(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(contest, "_process", interrupt)
