@@ -24,6 +24,8 @@ from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.rules import Verdict, verify_rules
 from tensat_dl.verify.trust import assumed, on_trust, rules_applied
+from tensat_dl.why.explain import INTERRUPTED, NoWay, missing, way_between
+from tensat_dl.why.steps import Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Options:
     verify: bool = True
     seed: int = 0
     threads: int = 1  #: of a device that this machine measures
+    steps: bool = False  #: whether the result says which steps led to it
 
 
 def optimize(
@@ -61,7 +64,9 @@ def optimize(
     progress = progress or Progress(quiet=True)
     model = CostModel.of(ops, options.device, options.threads)
     limits = options.extract_limits
-    found = search(graph, rules, model, options.limits, options.method, limits, progress, machine)
+    found = search(
+        graph, rules, model, options.limits, options.method, limits, progress, machine, options.steps
+    )
     exploration, egraph, extraction, model = found.exploration, found.egraph, found.extraction, found.model
     progress.phase("extract")
     optimized, used = rebuild(egraph, extraction, graph)
@@ -100,6 +105,13 @@ def optimize(
         except KeyboardInterrupt:
             interrupted = True
             notes.append("interrupted: the result is not verified")
+    steps = None
+    if options.steps:
+        try:
+            steps = _steps(graph, optimized, rules, found, options.seed, progress)
+        except KeyboardInterrupt:
+            steps = Explanation((), INTERRUPTED, True)
+        interrupted |= steps.interrupted
     seconds = progress.seconds()
     result = Result(
         device=options.device,
@@ -127,8 +139,23 @@ def optimize(
         verdicts=verdicts,
         cycles=options.limits.cycles,
         measured=outcome,
+        steps=steps,
     )
     return result, egraph
+
+
+def _steps(
+    before: Graph, after: Graph, rules: Sequence[RewriteRule], found: Found, seed: int, progress: Progress
+) -> Explanation:
+    """How the rules lead from a graph to the optimized one."""
+    if not missing(after, before):
+        return Explanation(())
+    if found.past is None:
+        return Explanation((), INTERRUPTED, True)
+    try:
+        return way_between(before, after, rules, found.model, *found.past, progress, seed)
+    except NoWay as e:
+        return Explanation((), e.message)
 
 
 def _fastest(

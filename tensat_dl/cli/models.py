@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from tensat_dl.measure.cpu import Cpu
     from tensat_dl.onnx.importer import Imported
 
-#: The rules for models that come without any.
-PACK = "inference"
-
 
 def is_onnx(path: str) -> bool:
     return path.lower().endswith(".onnx")

@@ -150,10 +150,10 @@ def command(
         raise click.UsageError("--verbose and --quiet exclude each other")
     from rich.console import Console
 
-    from tensat_dl.cli.models import PACK, checked_dims, is_onnx, open_file
+    from tensat_dl.cli.models import checked_dims, is_onnx, open_file
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.files import check_writable, native_output_elsewhere, write
-    from tensat_dl.onnx.installed import need_onnx
+    from tensat_dl.onnx.installed import PACK, need_onnx
     from tensat_dl.report.progress import Progress
 
     paths = [
@@ -192,6 +192,7 @@ def command(
             not no_verify,
             seed,
             threads,
+            html_path is not None,
         )
         machine = opened.cpu(threads, seed) if measure else None
         parsed = time.perf_counter() - started
@@ -247,19 +248,22 @@ def command(
         from tensat_dl.report.dot import graph_to_dot
 
         write(dot_path, graph_to_dot(result.after.graph, changed_nodes(graph, result.after.graph)[1]))
+    model = None
+    if opened.model is not None:
+        from tensat_dl.onnx.summary import model_to_json
+
+        model = model_to_json(opened.model)
     if json_path is not None:
         from tensat_dl.report.json import result_to_json
 
         report = result_to_json(result, None if failed or wrong else output)
-        if opened.model is not None:
-            from tensat_dl.onnx.summary import model_to_json
-
-            report["model"] = model_to_json(opened.model)
+        if model is not None:
+            report["model"] = model
         write(json_path, json.dumps(report, indent=2, allow_nan=False) + "\n")
     if html_path is not None:
         from tensat_dl.report.html import result_to_html
 
-        write(html_path, result_to_html(result))
+        write(html_path, result_to_html(result, model))
     if signatures_path is not None:
         from tensat_dl.cost import CostModel, load_device
         from tensat_dl.cost.signature_file import dumps as signature_text

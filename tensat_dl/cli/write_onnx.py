@@ -23,14 +23,11 @@ class Written:
 def write_onnx(opened: Opened, graph: Graph, output: str, seed: int) -> Written:
     """Writes ``graph``, which is equivalent to the one that was opened. A model that came from a file is compared
     with that file in ONNX Runtime first, and not written if they differ. Raises `TsrError`, OSError."""
-    from tensat_dl.onnx.fresh import build, random_weights
-    from tensat_dl.onnx.staging import staged
+    from tensat_dl.onnx.write import write_fresh
 
     if opened.model is not None:
         return _write_back(opened, graph, output, seed)
-    made = build(graph, opened.program.ops, random_weights(graph, seed))
-    with staged(made, output) as file:
-        file.commit()
+    write_fresh(graph, opened.program.ops, output, seed)
     return Written((("weights", f"random, seed {seed}: a .tsr file has none"),))
 
 
@@ -41,8 +38,8 @@ def _write_back(opened: Opened, graph: Graph, output: str, seed: int) -> Written
     assert opened.model is not None
     written = write_back(opened.model, graph, output, seed)
     found = written.agreement
-    if found.status in ("differs", "narrow"):
-        return Written((), found.message)
+    if written.wrong:
+        return Written((), written.wrong)
     rows = []
     if found.status == "agrees":
         rows.append(("onnx runtime", agreed(found)))

@@ -67,7 +67,9 @@ def contest(
             samples = []
             for _ in range(processes):
                 progress(done, max(done + processes, heats.HEAT * (len(paths) > 1) + heats.LOOKS[-2:][0]))
-                samples.append(_process(models, folder / "feeds.npz", threads, backwards=done % 2 == 1))
+                samples.append(
+                    time_in_fresh_process(models, folder / "feeds.npz", threads, backwards=done % 2 == 1)
+                )
                 done += 1
             return samples
 
@@ -85,7 +87,7 @@ def _said(e: Exception) -> str:
     return e.diagnostics[0].message if isinstance(e, TsrError) else str(e)
 
 
-def _process(
+def time_in_fresh_process(
     models: Sequence[Path], feeds: Path, threads: int, backwards: bool = False
 ) -> Sequence[Sequence[float]]:
     """Times models in a fresh process, which takes them in their order, or backwards. Raises `Failed`."""

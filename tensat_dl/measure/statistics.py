@@ -63,18 +63,23 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 
 def ratio_to_first(samples: Samples, contender: int, confidence: float = CONFIDENCE) -> Interval:
     """The latency of a contender in units of the first one's. Below 1 is faster."""
-    return median_interval([_ratio(rounds, contender) for rounds in samples], confidence)
+    return median_interval(ratios(samples, contender), confidence)
+
+
+def ratios(samples: Samples, contender: int) -> list[float]:
+    """The same by process."""
+    return [_ratio(rounds, contender) for rounds in samples]
 
 
 def rough_ratio(samples: Samples, contender: int) -> float:
     """The middle of `ratio_to_first`, of however few processes."""
-    return median(_ratio(rounds, contender) for rounds in samples)
+    return median(ratios(samples, contender))
 
 
 def settled(samples: Samples, contender: int, most: int) -> bool:
     """Whether more processes, up to ``most``, need not be waited for: all of them agree that the contender is faster,
     and are enough for that, or more of them say that it is not than ``most`` would allow."""
-    slower = sum(_ratio(rounds, contender) >= 1 for rounds in samples)
+    slower = sum(r >= 1 for r in ratios(samples, contender))
     return slower > exceptions(most) or (slower == 0 and 1 - 2 / 2 ** len(samples) >= CONFIDENCE)
 
 

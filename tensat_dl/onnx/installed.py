@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError
 
+#: The rules for models that come without any.
+PACK = "inference"
+
 
 def need_onnx(path: str) -> None:
     """Raises `TsrError` if what reading and writing ONNX takes is not installed."""

@@ -1,4 +1,4 @@
-"""Writes an optimized graph back as the model that it came from, once it was compared with it."""
+"""Writes graphs as models: back into the one that they came from, once they were compared with it, or anew."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from tensat_dl.ir.graph import Graph
 from tensat_dl.measure.agreement import Agreement
 from tensat_dl.onnx.agreement import Incomparable, Reference
 from tensat_dl.onnx.exporter import export
+from tensat_dl.onnx.fresh import build, random_weights
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.staging import external, size_of, staged
+from tensat_dl.ops.table import OpTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,11 @@ class Written:
     agreement: Agreement
     before: int
     after: int
+
+    @property
+    def wrong(self) -> str:
+        """Why it is not written; empty if it is."""
+        return self.agreement.message if self.agreement.status in ("differs", "narrow") else ""
 
 
 def write_back(imported: Imported, graph: Graph, output: str, seed: int) -> Written:
@@ -37,9 +44,15 @@ def write_back(imported: Imported, graph: Graph, output: str, seed: int) -> Writ
         same = Agreement("agrees", 0.0, "the same model")
         found = same if unchanged else _compared(imported, str(file.path), seed)
         written = Written(found, size, file.size)
-        if found.status in ("agrees", "not compared"):
+        if not written.wrong:
             file.commit()
     return written
+
+
+def write_fresh(graph: Graph, ops: OpTable, output: str, seed: int) -> None:
+    """Writes a graph of the language with random weights. Raises `TsrError`, OSError."""
+    with staged(build(graph, ops, random_weights(graph, seed)), output) as file:
+        file.commit()
 
 
 def _compared(imported: Imported, path: str, seed: int) -> Agreement:

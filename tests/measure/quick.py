@@ -22,5 +22,5 @@ def quick(monkeypatch: pytest.MonkeyPatch, profiles: Path) -> None:
     monkeypatch.setattr(heats, "HEAT", 1)
     monkeypatch.setattr(heats, "LOOKS", (8,))
     monkeypatch.setattr(process, "SECONDS", 0.0)
-    monkeypatch.setattr(contest, "_process", time_here)
+    monkeypatch.setattr(contest, "time_in_fresh_process", time_here)
     monkeypatch.setattr(operators, "SECONDS", 0.0)

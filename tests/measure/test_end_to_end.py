@@ -18,7 +18,7 @@ from tensat_dl.measure import contest, operators, process
 from tests.cli.running import invoke
 from tests.measure.quick import quick
 
-FRESH = contest._process
+FRESH = contest.time_in_fresh_process
 
 SOURCE = """
 import "matmul"
@@ -103,7 +103,7 @@ def test_an_interrupt_leaves_the_input(folder: Path, monkeypatch: pytest.MonkeyP
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(contest, "_process", interrupt)
+    monkeypatch.setattr(contest, "time_in_fresh_process", interrupt)
     done = invoke("run", folder / "g.tsr", "--device", "cpu", "--measure", "-q", "--json", folder / "r")
     assert done.code == 130
     report = json.loads((folder / "r").read_text())
