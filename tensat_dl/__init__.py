@@ -11,7 +11,7 @@ Everything heavy is imported when it is first needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,25 +26,51 @@ if TYPE_CHECKING:
     from tensat_dl.ir.egraph import EGraph
     from tensat_dl.ir.graph import Graph
     from tensat_dl.ir.rule import RewriteRule
+    from tensat_dl.onnx.importer import Imported
     from tensat_dl.ops.table import OpTable
     from tensat_dl.result import Result
     from tensat_dl.verify.rules import Verdict
 
-__all__ = ["Model", "extract", "load", "optimize", "verify_rules"]
+__all__ = ["Mismatch", "Model", "extract", "load", "optimize", "save", "verify_rules"]
+
+
+class Mismatch(Exception):
+    """An optimized model computes something else than the one that it is from."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A typed graph, the operators it may use and the rewrite rules that may be applied to it."""
+    """A typed graph, the operators it may use and the rewrite rules that may be applied to it; with the ONNX model
+    that it is from, if it is from one."""
 
     graph: Graph
     ops: OpTable
     rules: tuple[RewriteRule, ...]
+    onnx: Imported | None = None
 
 
-def load(path: str, graph: str | None = None, rules: Sequence[str] = ()) -> Model:
+def load(
+    path: str,
+    graph: str | None = None,
+    rules: Sequence[str] = (),
+    *,
+    dims: Mapping[str, int] | None = None,
+    inputs: str | None = None,
+) -> Model:
     """The graph of a .tsr file (``graph`` names it if there are several) with the rules that it imports, and
-    those of further packs or files ``rules``. Raises `tensat_dl.lang.diagnostics.TsrError`."""
+    those of further packs or files ``rules``. Raises `tensat_dl.lang.diagnostics.TsrError`.
+
+    An .onnx file comes with the rules of the pack `inference`, or of those that are named. ``dims`` are sizes of its
+    open dimensions, and ``inputs`` is an .npz file of arrays that it is compared and timed on.
+    """
+    if path.lower().endswith(".onnx"):
+        from tensat_dl.onnx.installed import PACK, need_onnx
+
+        need_onnx(path)
+        from tensat_dl.onnx.importer import import_model
+
+        model = import_model(path, dims or {}, tuple(rules) or (PACK,), inputs)
+        return Model(model.graph, model.program.ops, model.program.rules, model)
     from tensat_dl.lang.diagnostics import Diagnostic, TsrError
     from tensat_dl.lang.elaborate import elaborate
     from tensat_dl.lang.program import load_program
@@ -63,7 +89,9 @@ def optimize(
     graph: Model,
     rules: Sequence[RewriteRule] | None = None,
     *,
-    device: str = "h100",
+    device: str | None = None,
+    measure: bool | None = None,
+    threads: int = 1,
     k_multi: int | None = 1,
     max_nodes: int = 50_000,
     max_iters: int = 15,
@@ -77,8 +105,9 @@ def optimize(
 ) -> Result:
     """The cheapest equivalent graph found (``result.after.graph``) and how it was found.
 
-    ``rules`` replace those that the model came with. The other options are those of ``tensat-dl run``: limits in
-    seconds and MiB. Compare ``result.equivalence.status`` with "equivalent" before you use the graph.
+    ``rules`` replace those that the model came with. The other options are those of ``tensat-dl run``, with the same
+    defaults: limits in seconds and MiB. Compare ``result.equivalence.status`` with "equivalent" before you use the
+    graph. What was measured, if anything was, is ``result.measured``; `save` writes the graph.
     """
     from tensat_dl.explore.types import CYCLES, Limits
     from tensat_dl.extract.types import Limits as ExtractLimits
@@ -94,6 +123,18 @@ def optimize(
     if cycles not in CYCLES:
         raise ValueError(f"unknown cycle filtering {cycles!r}: use one of {', '.join(CYCLES)}")
     memory = None if max_memory is None else max_memory * 1024 * 1024
+    device = device or ("h100" if graph.onnx is None else "cpu")
+    if measure is None:
+        measure = graph.onnx is not None and device == "cpu"
+    machine = None
+    if measure:
+        if device != "cpu":
+            raise ValueError(f"this machine is the device cpu, so that is what can be measured, not {device}")
+        from tensat_dl.measure.cpu import this_cpu
+        from tensat_dl.onnx.installed import need_onnx
+
+        need_onnx("optimize")
+        machine = this_cpu(graph.graph, graph.ops, graph.onnx, threads, seed)
     options = Options(
         device,
         Limits(max_nodes, max_iters, k_multi, time_limit, memory, cycles),
@@ -101,9 +142,31 @@ def optimize(
         ExtractLimits(seconds=extract_time_limit),
         verify,
         seed,
+        threads,
     )
     chosen = graph.rules if rules is None else rules
-    return run(graph.graph, graph.ops, chosen, options)[0]
+    return run(graph.graph, graph.ops, chosen, options, machine=machine)[0]
+
+
+def save(model: Model, result: Result, path: str, *, seed: int = 0) -> None:
+    """Writes the graph of a result as an ONNX model.
+
+    One that came from a file is compared with it in ONNX Runtime first; `Mismatch` is raised if they differ. A graph
+    of a .tsr file gets random weights. Raises `tensat_dl.lang.diagnostics.TsrError`, OSError.
+    """
+    graph = result.after.graph
+    from tensat_dl.onnx.installed import need_onnx
+
+    need_onnx(path)
+    from tensat_dl.onnx.write import write_back, write_fresh
+
+    if model.onnx is None:
+        write_fresh(graph, model.ops, path, seed)
+        return
+    wrong = result.measured.mismatch if result.measured is not None else ""
+    found = wrong or write_back(model.onnx, graph, path, seed).wrong
+    if found:
+        raise Mismatch(f"{path} is not written: {found}")
 
 
 def extract(egraph: EGraph, method: str = "exact", limits: ExtractLimits | None = None) -> Extraction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tensat_dl.cost import CostModel, PricedGraph
 from tensat_dl.explore.types import Limits
@@ -12,18 +12,20 @@ from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.measure.cpu import Cpu
+from tensat_dl.measure.machine import Machine
 from tensat_dl.measure.outcome import Outcome
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.growth import reason_to_stop
 from tensat_dl.report.progress import Progress
 from tensat_dl.result import Result, Times
-from tensat_dl.search import Found, search
+from tensat_dl.search import Found, candidates, search
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.rules import Verdict, verify_rules
 from tensat_dl.verify.trust import assumed, on_trust, rules_applied
+from tensat_dl.why.explain import INTERRUPTED, NoWay, missing, way_between
+from tensat_dl.why.steps import Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Options:
     verify: bool = True
     seed: int = 0
     threads: int = 1  #: of a device that this machine measures
+    steps: bool = False  #: whether the result says which steps led to it
 
 
 def optimize(
@@ -46,7 +49,7 @@ def optimize(
     options: Options | None = None,
     progress: Progress | None = None,
     parse_seconds: float = 0.0,
-    machine: Cpu | None = None,
+    machine: Machine | None = None,
 ) -> tuple[Result, EGraph]:
     """The cheapest graph found that computes the same as ``graph``, and the priced e-graph that it is from.
 
@@ -61,7 +64,9 @@ def optimize(
     progress = progress or Progress(quiet=True)
     model = CostModel.of(ops, options.device, options.threads)
     limits = options.extract_limits
-    found = search(graph, rules, model, options.limits, options.method, limits, progress, machine)
+    found = search(
+        graph, rules, model, options.limits, options.method, limits, progress, machine, options.steps
+    )
     exploration, egraph, extraction, model = found.exploration, found.egraph, found.extraction, found.model
     progress.phase("extract")
     optimized, used = rebuild(egraph, extraction, graph)
@@ -72,8 +77,7 @@ def optimize(
     interrupted = exploration.stop == "interrupted"
     outcome = None
     if machine is not None:
-        progress.phase("measure")
-        outcome, after, used = _fastest(graph, found, machine, options.seed, progress)
+        outcome, after, used = _fastest(graph, found, machine, options, progress)
         optimized = after.graph
         interrupted |= outcome is None
         if outcome is None or outcome.reason:
@@ -101,6 +105,13 @@ def optimize(
         except KeyboardInterrupt:
             interrupted = True
             notes.append("interrupted: the result is not verified")
+    steps = None
+    if options.steps:
+        try:
+            steps = _steps(graph, optimized, rules, found, options.seed, progress)
+        except KeyboardInterrupt:
+            steps = Explanation((), INTERRUPTED, True)
+        interrupted |= steps.interrupted
     seconds = progress.seconds()
     result = Result(
         device=options.device,
@@ -128,26 +139,45 @@ def optimize(
         verdicts=verdicts,
         cycles=options.limits.cycles,
         measured=outcome,
+        steps=steps,
     )
     return result, egraph
 
 
+def _steps(
+    before: Graph, after: Graph, rules: Sequence[RewriteRule], found: Found, seed: int, progress: Progress
+) -> Explanation:
+    """How the rules lead from a graph to the optimized one."""
+    if not missing(after, before):
+        return Explanation(())
+    if found.past is None:
+        return Explanation((), INTERRUPTED, True)
+    try:
+        return way_between(before, after, rules, found.model, *found.past, progress, seed)
+    except NoWay as e:
+        return Explanation((), e.message)
+
+
 def _fastest(
-    graph: Graph, found: Found, machine: Cpu, seed: int, progress: Progress
+    graph: Graph, found: Found, machine: Machine, options: Options, progress: Progress
 ) -> tuple[Outcome | None, PricedGraph, dict[str, int]]:
     """The fastest of a graph and what was extracted, by timing them as a whole, and the rules used for it. After
     Ctrl-C it is the graph, and there is no outcome."""
     before = found.model.price_graph(graph)
     if found.interrupted:
         return None, before, {}
-    candidates: dict[object, tuple[PricedGraph, dict[str, int]]] = {}
-    for extraction in (found.extraction, *found.extraction.runners_up):
-        other, used = rebuild(found.egraph, extraction, graph)
-        if (other.nodes, other.outputs) != (graph.nodes, graph.outputs):
-            candidates.setdefault((other.nodes, other.outputs), (found.model.price_graph(other), used))
-    entrants = list(candidates.values())
+    entrants: list[tuple[PricedGraph, dict[str, int]]] = []
+    seen = {(graph.nodes, graph.outputs)}
     try:
-        outcome = machine.contest(before, [c for c, _ in entrants], seed, progress.measuring)
+        for extraction in candidates(found, options.method, options.extract_limits):
+            other, used = rebuild(found.egraph, extraction, graph)
+            if (other.nodes, other.outputs) not in seen:
+                seen.add((other.nodes, other.outputs))
+                entrants.append((found.model.price_graph(other), used))
+        if machine.rewrites:
+            entrants.append((found.model.price_graph(replace(graph)), {}))
+        progress.phase("measure")
+        outcome = machine.contest(before, [c for c, _ in entrants], progress.measuring)
     except KeyboardInterrupt:
         return None, before, {}
     return (outcome, before, {}) if outcome.winner is None else (outcome, *entrants[outcome.winner])

@@ -1,13 +1,16 @@
-"""Finds the files that live at the top of the repository: the grammar, the rule library and the examples.
+"""Finds what lives at the top of the repository: the grammar, the rule library, the kernels and the examples.
 
-A wheel and an editable install carry them as the packages ``tensat_dl_grammar``, ``tensat_dl_rules`` and
-``tensat_dl_examples``; in a plain checkout they are the folders beside the package.
+A wheel and an editable install carry them as the packages ``tensat_dl_grammar``, ``tensat_dl_rules``,
+``tensat_dl_kernels`` and ``tensat_dl_examples``; in a plain checkout they are the folders beside the package.
 """
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+import sys
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -35,3 +38,18 @@ def rules() -> Path:
 def examples() -> Path:
     """The folder of the example models."""
     return _folder("examples")
+
+
+def kernels(module: str) -> ModuleType:
+    """A module of the kernels, such as ``registry``. Raises ImportError without torch or Triton."""
+    if "tensat_dl_kernels" not in sys.modules:
+        # The folder has another name than the package, so it is given the name here, wherever it lies.
+        folder = _folder("kernels")
+        spec = spec_from_file_location(
+            "tensat_dl_kernels", folder / "__init__.py", submodule_search_locations=[str(folder)]
+        )
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules["tensat_dl_kernels"] = package = module_from_spec(spec)
+        spec.loader.exec_module(package)
+    return import_module(f"tensat_dl_kernels.{module}")

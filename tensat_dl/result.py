@@ -12,6 +12,7 @@ from tensat_dl.measure.outcome import Outcome
 from tensat_dl.verify.equivalence import Equivalence
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.rules.verdict import Verdict
+from tensat_dl.why.steps import Explanation
 
 Stop = Literal["saturated", "nodes", "iterations", "time", "memory", "interrupted"]
 
@@ -77,6 +78,7 @@ class Result:
     verdicts: tuple[Verdict, ...] = ()  #: on the rules that were applied; none if verification was skipped
     cycles: str = "none"  #: how cycles were kept out of the e-graph
     measured: Outcome | None = None  #: of timing whole graphs; None if that was not asked for
+    steps: Explanation | None = None  #: how the rules lead from one graph to the other; None if not asked for
 
     @property
     def measured_share(self) -> float:

@@ -7,26 +7,26 @@ gains nothing from it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tensat_dl.cost import CostModel
-from tensat_dl.explore.explore import exploring
-from tensat_dl.explore.types import Exploration, Feedback, Limits
+from tensat_dl.explore.explore import Exploring, exploring
+from tensat_dl.explore.types import Exploration, Feedback, History, Limits
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.types import TOLERANCE, Extraction
 from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.measure.cpu import Cpu
+from tensat_dl.measure.machine import Machine
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.progress import Progress
 
 #: How often exploration goes on from an answer at most.
 REFINEMENTS = 3
-#: How many answers there are to choose from by measurement.
-CANDIDATES = 4
+#: How many answers there are by measured prices, to choose from by timing them as a whole.
+CANDIDATES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Found:
     extraction: Extraction
     model: CostModel  #: that the prices are from, with what was measured on the way
     interrupted: bool = False  #: by Ctrl-C, before a better answer could be looked for
+    past: tuple[Exploration, History] | None = None  #: the last exploration and what led to it, if asked for
 
 
 def search(
@@ -48,9 +49,12 @@ def search(
     method: str,
     extract_limits: ExtractLimits,
     progress: Progress,
-    machine: Cpu | None = None,
+    machine: Machine | None = None,
+    past: bool = False,
 ) -> Found:
-    """The cheapest extraction of what the rules make of a graph. Only the exact method is worth refining for.
+    """The cheapest extraction of what the rules make of a graph; with what led to it, if its ``past`` is asked for.
+
+    Only the exact method is worth refining for.
 
     With a machine at hand, operators are measured on it before they are priced, and the exact method looks for
     runners-up as well. Ctrl-C ends the phase that is running, and the best answer until then is returned.
@@ -74,8 +78,8 @@ def search(
             found = replace(extract(egraph, method, quickly), interrupted=True)
         return Found(exploration, egraph, found, model)
 
-    progress.phase("explore")
-    with exploring(graph, model.table, rules, limits, progress.exploring, model.estimate) as worker:
+    def refined(worker: Exploring) -> Found:
+        progress.phase("explore")
         exploration = worker.run()
         interrupted = False
         try:
@@ -102,7 +106,25 @@ def search(
             if other.extraction.cost >= best.extraction.cost * (1 - TOLERANCE):
                 return replace(best, interrupted=other.extraction.interrupted)
             best = other
-    return best
+        return best
+
+    with exploring(graph, model.table, rules, limits, progress.exploring, model.estimate) as worker:
+        found = refined(worker)
+        if past and worker.latest is not None:
+            try:
+                found = replace(found, past=(worker.latest, worker.history()))
+            except KeyboardInterrupt:
+                found = replace(found, interrupted=True)
+    return found
+
+
+def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Extraction]:
+    """What may be the fastest graph: the cheapest by measured prices, the next ones, and the cheapest by the
+    roofline, which knows nothing of what single operators are."""
+    yield found.extraction
+    yield from found.extraction.runners_up
+    if found.model.profile is not None:
+        yield extract(replace(found.model, profile=None).price(found.egraph)[0], method, limits)
 
 
 def _noted(found: Found, note: str) -> Found:

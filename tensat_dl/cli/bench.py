@@ -8,6 +8,7 @@ from tensat_dl.cli.lazy import LazyGroup
 
 #: benchmark -> the module that defines its command, and what it shows
 BENCHMARKS = {
+    "onnx": ("tensat_dl.bench.onnx", "Real models in ONNX Runtime, against tools that simplify models."),
     "models": ("tensat_dl.bench.models", "The models of the paper through the whole pipeline."),
     "join": (
         "tensat_dl.bench.join",

@@ -22,6 +22,9 @@ COMMANDS = {
     "extract": ("tensat_dl.cli.extract", "Extract the cheapest term of an e-graph in egraph-serialize JSON."),
     "why": ("tensat_dl.cli.why", "Show the steps that led to an optimized graph."),
     "why-not": ("tensat_dl.cli.why_not", "Show what keeps a rule from firing on a graph."),
+    "profile": ("tensat_dl.cli.profile", "Measure operators on the GPU of this machine."),
+    "time": ("tensat_dl.cli.time", "Time graphs on the GPU of this machine."),
+    "costs": ("tensat_dl.cli.costs", "Compare a profile with the roofline, and calibrate it."),
     "bench": ("tensat_dl.cli.bench", "Run a benchmark: a table, and a JSON file."),
 }
 
@@ -113,8 +116,10 @@ def _report(e: Exception) -> int:
         return 2
     from tensat_dl.cost.device import UnknownDeviceError
     from tensat_dl.cost.profile import ProfileError
+    from tensat_dl.cost.signature import SignatureError
+    from tensat_dl.gpu.environment import GpuError
 
-    if isinstance(e, UnknownDeviceError | ProfileError):
+    if isinstance(e, UnknownDeviceError | ProfileError | SignatureError | GpuError):
         print(f"error: {e}", file=sys.stderr)
         return 2
     from tensat_dl.explore.explore import ExplorationError

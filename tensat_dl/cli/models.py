@@ -11,16 +11,14 @@ import click
 from tensat_dl.cli.common import choose_graph, warn
 from tensat_dl.cli.declarations import header
 from tensat_dl.ir.graph import Graph
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError
 from tensat_dl.lang.program import Program, load_program
+from tensat_dl.onnx.installed import need_onnx
 from tensat_dl.report.tsr import graph_to_tsr
 
 if TYPE_CHECKING:
     from tensat_dl.measure.cpu import Cpu
+    from tensat_dl.measure.machine import Machine
     from tensat_dl.onnx.importer import Imported
-
-#: The rules for models that come without any.
-PACK = "inference"
 
 
 def is_onnx(path: str) -> bool:
@@ -40,29 +38,40 @@ class Opened:
         declared = header(self.program, graph)
         return graph_to_tsr(graph, self.program.ops, declared, comments)
 
+    def machine(self, device: str, threads: int, seed: int) -> Machine:
+        """What measures on a device: this machine's CPU with so many threads, or its GPU."""
+        return self.cpu(threads, seed) if device == "cpu" else self.gpu(seed)
+
+    def gpu(self, seed: int) -> Machine:
+        """This machine's GPU, on which graphs run with the weights of the model, or with random ones, on random
+        inputs. Raises `GpuError`, `ProfileError`."""
+        from tensat_dl.gpu.machine import this_machine
+        from tensat_dl.verify.weights import draw_values
+
+        known = {} if self.model is None else {k: v.numpy() for k, v in self.model.constants.items()}
+        return this_machine(self.program.ops, draw_values([self.graph], seed, known))
+
     def cpu(self, threads: int, seed: int) -> Cpu:
         """This machine, on which graphs run with the weights of the model, or with random ones."""
-        from tensat_dl.cost import this_machine
-        from tensat_dl.measure.cpu import Cpu
-        from tensat_dl.onnx.exporter import export
-        from tensat_dl.onnx.fresh import build, random_weights
+        from tensat_dl.measure.cpu import this_cpu
 
-        environment = this_machine("cpu", threads)
-        assert environment is not None, "ONNX Runtime is installed"
-        model = self.model
-        if model is not None:
-            return Cpu(
-                environment, lambda g: model.model if g is model.graph else export(model, g), model.dims
-            )
-        weights = random_weights(self.graph, seed)  # the same for all graphs
-        return Cpu(environment, lambda g: build(g, self.program.ops, weights))
+        return this_cpu(self.graph, self.program.ops, self.model, threads, seed)
 
 
-def open_file(file: str, graph_name: str | None, rules: Sequence[str], dims: Mapping[str, int]) -> Opened:
-    """Reads a graph. Warnings are printed. Raises `TsrError`, `click.UsageError`."""
+def open_file(
+    file: str,
+    graph_name: str | None,
+    rules: Sequence[str],
+    dims: Mapping[str, int],
+    inputs: str | None = None,
+) -> Opened:
+    """Reads a graph, and a file of ``inputs`` for a model. Warnings are printed. Raises `TsrError`,
+    `click.UsageError`."""
     if not is_onnx(file):
         if dims:
             raise click.UsageError("--dim binds dimensions of ONNX models; in .tsr files all are known")
+        if inputs is not None:
+            raise click.UsageError("--input is for ONNX models: a .tsr file has no weights to run with")
         program = load_program(file, tuple(rules))
         for w in program.warnings:
             warn(w)
@@ -72,21 +81,8 @@ def open_file(file: str, graph_name: str | None, rules: Sequence[str], dims: Map
     need_onnx(file)
     from tensat_dl.onnx.importer import import_model
 
-    model = import_model(file, dims, rules)
+    model = import_model(file, dims, rules, inputs)
     return Opened(model.program, model.graph, model)
-
-
-def need_onnx(path: str) -> None:
-    """Raises `TsrError` if what reading and writing ONNX takes is not installed."""
-    try:
-        import onnx
-        import onnx_ir
-        import onnxruntime
-    except ImportError as e:
-        hint = "pip install 'tensat-dl[onnx]'"
-        message = f"ONNX models and --measure need the package {e.name or 'onnx'}, which is not installed"
-        raise TsrError([Diagnostic(message, None, hint, path=path)]) from None
-    del onnx, onnx_ir, onnxruntime
 
 
 def checked_dims(dims: Sequence[tuple[str, int]]) -> dict[str, int]:

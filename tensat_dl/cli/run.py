@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 @click.option(
     "--device",
     metavar="NAME",
-    help=f"Minimise latency on this device.  [default: {DEVICE}; {ONNX_DEVICE} for .onnx]",
+    help=f"Minimise latency on this device; cuda: this machine's GPU.  [default: {DEVICE}; {ONNX_DEVICE} for .onnx]",
 )
 @click.option(
-    "--measure",
-    is_flag=True,
-    help="Measure operators and candidates on this machine (device cpu); keep what is faster beyond noise.",
+    "--measure/--no-measure",
+    default=None,
+    help="Measure operators and candidates on this machine (device cpu or cuda); keep what is faster beyond noise.  "
+    "[default: for .onnx]",
 )
 @click.option(
     "--threads",
@@ -48,6 +49,12 @@ if TYPE_CHECKING:
     help="Threads of a device that this machine measures.",
 )
 @click.option("--dim", "dims", multiple=True, type=Dim(), metavar="NAME=N", help=DIM_HELP)
+@click.option(
+    "--input",
+    "input_path",
+    metavar="FILE.npz",
+    help="Inputs of an ONNX model, by name: it is compared and timed on these.",
+)
 @click.option(
     "--k-multi",
     default=1,
@@ -111,9 +118,10 @@ def command(
     graph_name: str | None,
     rules: tuple[str, ...],
     device: str | None,
-    measure: bool,
+    measure: bool | None,
     threads: int,
     dims: tuple[tuple[str, int], ...],
+    input_path: str | None,
     k_multi: int | None,
     max_nodes: int,
     max_iters: int,
@@ -135,16 +143,17 @@ def command(
 ) -> int:
     """Optimize the graph of FILE (.tsr, .onnx, or "-" for standard input) and verify the result.
 
-    A .tsr file imports its rules; for an ONNX model they are the pack `standard`, unless --rules names others.
+    A .tsr file imports its rules; for an ONNX model they are the pack `inference`, unless --rules names others.
     """
     started = time.perf_counter()
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet exclude each other")
     from rich.console import Console
 
-    from tensat_dl.cli.models import PACK, checked_dims, is_onnx, need_onnx, open_file
+    from tensat_dl.cli.models import checked_dims, is_onnx, open_file
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.files import check_writable, native_output_elsewhere, write
+    from tensat_dl.onnx.installed import PACK, need_onnx
     from tensat_dl.report.progress import Progress
 
     paths = [
@@ -156,15 +165,22 @@ def command(
         rules = rules or (PACK,)
     if device is None:
         device = ONNX_DEVICE if is_onnx(file) else DEVICE
-    if measure and device != "cpu":
-        raise click.UsageError(f"--measure is for this machine, which is --device cpu, not {device}")
+    if measure is None:
+        measure = is_onnx(file) and device == "cpu"
+    if device == "cuda" or (measure and device != "cpu"):
+        from tensat_dl.cost import load_device
+        from tensat_dl.gpu.environment import at_hand
+
+        if device != "cuda":
+            load_device(device)  # which knows what is no device at all
+        device = at_hand(device).device
     lost = "which" if is_onnx(file) else "whose rules and comments"
-    check_outputs(paths, (file, *rules), lost)
+    check_outputs(paths, (file, *rules, *([input_path] if input_path else [])), lost)
     with native_output_elsewhere(), Progress(quiet) as progress:
         progress.phase("parse")
-        if measure or (output is not None and is_onnx(output)):
+        if (measure and device == "cpu") or (output is not None and is_onnx(output)):
             need_onnx(output or file)
-        opened = open_file(file, graph_name, rules, sizes)
+        opened = open_file(file, graph_name, rules, sizes, input_path)
         program, graph = opened.program, opened.graph
         check_outputs(paths, tuple(map(str, program.files)), lost)
 
@@ -181,8 +197,9 @@ def command(
             not no_verify,
             seed,
             threads,
+            html_path is not None,
         )
-        machine = opened.cpu(threads, seed) if measure else None
+        machine = opened.machine(device, threads, seed) if measure else None
         parsed = time.perf_counter() - started
         chosen = program.rules
         if no_reassociate:
@@ -211,8 +228,10 @@ def command(
     unverified = found is None and not no_verify  # interrupted
     refused = {v.rule: v for v in result.verdicts if v.failed}
     failed = unverified or bool(refused) or (found is not None and found.status == "different")
-    wrong = ""
-    if output is not None and not failed and is_onnx(output):
+    wrong = "" if result.measured is None else result.measured.mismatch
+    if wrong:
+        pass
+    elif output is not None and not failed and is_onnx(output):
         from tensat_dl.cli.write_onnx import write_onnx
 
         written = write_onnx(opened, result.after.graph, output, seed)
@@ -234,24 +253,29 @@ def command(
         from tensat_dl.report.dot import graph_to_dot
 
         write(dot_path, graph_to_dot(result.after.graph, changed_nodes(graph, result.after.graph)[1]))
+    model = None
+    if opened.model is not None:
+        from tensat_dl.onnx.summary import model_to_json
+
+        model = model_to_json(opened.model)
     if json_path is not None:
         from tensat_dl.report.json import result_to_json
 
         report = result_to_json(result, None if failed or wrong else output)
-        if opened.model is not None:
-            from tensat_dl.onnx.summary import model_to_json
-
-            report["model"] = model_to_json(opened.model)
+        if model is not None:
+            report["model"] = model
         write(json_path, json.dumps(report, indent=2, allow_nan=False) + "\n")
     if html_path is not None:
         from tensat_dl.report.html import result_to_html
 
-        write(html_path, result_to_html(result))
+        write(html_path, result_to_html(result, model))
     if signatures_path is not None:
         from tensat_dl.cost import CostModel, load_device
+        from tensat_dl.cost.signature_file import dumps as signature_text
+        from tensat_dl.cost.signature_file import job
 
         signatures = CostModel(program.ops, load_device(device)).signatures(egraph)
-        write(signatures_path, json.dumps([s.text for s in signatures], indent=1) + "\n")
+        write(signatures_path, signature_text(job(program.ops, s) for s in signatures))
     if egraph_path is not None:
         from tensat_dl.ir.egraph_json import dumps
 
@@ -267,7 +291,8 @@ def command(
         print(f"  = hint: {_suspects(result, program.own_rules)}", file=sys.stderr)
         return 1
     if wrong:
-        print(f"error: {output} is not written: {wrong}", file=sys.stderr)
+        what = "the optimized model computes something else" if output is None else f"{output} is not written"
+        print(f"error: {what}: {wrong}", file=sys.stderr)
         return 1
     if unverified and output is not None:
         print(f"{output} is not written: the result is not verified", file=sys.stderr)

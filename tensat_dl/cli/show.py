@@ -30,9 +30,10 @@ def command(
 
     An ONNX model is printed in the language: `tensat-dl show model.onnx > model.tsr`. Values of weights are left out.
     """
-    from tensat_dl.cli.models import PACK, checked_dims, is_onnx, open_file
+    from tensat_dl.cli.models import checked_dims, is_onnx, open_file
     from tensat_dl.files import write
     from tensat_dl.lang.program import load_program
+    from tensat_dl.onnx.installed import PACK
 
     if sum((rules, ops, dot, egglog)) > 1:
         raise click.UsageError("--rules, --ops, --dot and --egglog exclude one another")

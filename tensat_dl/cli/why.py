@@ -34,6 +34,7 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
     from tensat_dl.verify.rules import rounding_alike
     from tensat_dl.why.explain import NoWay, explain
     from tensat_dl.why.origin import digest, read_origin
+    from tensat_dl.why.steps import Explanation
 
     def refuse(message: str, hint: str) -> TsrError:
         return TsrError([Diagnostic(message, None, hint, path=out)])
@@ -81,23 +82,30 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
         if given["no_reassociate"]:
             rules = rounding_alike(rules, program.ops, progress.checking)
         try:
-            steps = explain(before, after, rules, model, limits, given["method"], extract_limits, progress)
+            found = explain(before, after, rules, model, limits, given["method"], extract_limits, progress)
         except NoWay as e:
-            hint = "the optimized graph, the rules or tensat-dl may have changed since, or a time limit bound"
-            if changed:
-                hint = f"{file} is not what {out} was made of: its graph has changed since"
-            print(f"{out}: error: {e.message}\n  = hint: {hint}", file=sys.stderr)
-            return 3
-    if changed:
+            found = Explanation((), e.message)
+    if changed and (found.steps or not found.unfinished):
         note = f"the graph of {file} has changed since {out} was made; the steps start at what it is now"
         warn(Diagnostic(note, None, severity="warning", path=out))
-    if not quiet:
-        print_steps(before.name, steps, given["device"], Console(), verbose)
+    if not quiet and (found.steps or not found.unfinished):
+        print_steps(before.name, found, given["device"], Console(), verbose)
     if html_path is not None:
         from tensat_dl.report.steps_html import steps_to_html
 
-        write(html_path, steps_to_html(before.name, steps, model))
-    wrong = [e for e in steps if e.verdict == "different"]
+        write(html_path, steps_to_html(before.name, found, given["device"]))
+    if found.unfinished:
+        ends = "the steps end before the optimized graph: " if found.steps else ""
+        hint = "the optimized graph, the rules or tensat-dl may have changed since, or a time limit bound"
+        if changed:
+            hint = f"{file} is not what {out} was made of: its graph has changed since"
+        hint = "" if found.interrupted else f"\n  = hint: {hint}"
+        print(f"{out}: error: {ends}{found.unfinished}{hint}", file=sys.stderr)
+    wrong = [e for e in found.steps if e.verdict == "different"]
     for step in wrong[:1]:
         print(f"error: rule {step.step.rule.name} is false: {step.message}", file=sys.stderr)
-    return 1 if wrong else 0
+    if wrong:
+        return 1
+    if found.interrupted:
+        return 130
+    return 3 if found.unfinished else 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tensat_dl.cost.calibrate import calibrate
 from tensat_dl.cost.device import Device, load_device
 from tensat_dl.cost.environment import this_machine
 from tensat_dl.cost.priced import PricedGraph
@@ -45,9 +46,13 @@ class CostModel:
 
     @classmethod
     def of(cls, table: OpTable, device: str, threads: int = 1) -> CostModel:
-        """Costs on the device of this name, with its profile; on one that this machine measures, with so many
-        threads. Raises `UnknownDeviceError`, `ProfileError`."""
-        return cls(table, load_device(device), find_profile(device, this_machine(device, threads)))
+        """Costs on the device of this name, with its profile, on which estimates are calibrated if it is a GPU's; on
+        a device that this machine measures, with so many threads. Raises `UnknownDeviceError`, `ProfileError`."""
+        sheet, profile = load_device(device), find_profile(device, this_machine(device, threads))
+        if profile is None or sheet.packs_weights:
+            return cls(table, sheet, profile)
+        calibration = calibrate(table, sheet, profile)
+        return cls(table, sheet if calibration is None else calibration.device, profile)
 
     def cost(self, signature: Signature) -> Cost:
         """The cost of an application that runs as a kernel; of a view, the cost of its copy."""
@@ -101,7 +106,7 @@ class CostModel:
         graph: of two graphs out of one e-graph, the one with the smaller sum there need not have the smaller
         total here.
         """
-        priced, measured = self.price(_without_choices(graph))
+        priced, measured = self.price(without_choices(graph))
         return PricedGraph(graph, tuple(priced.cost.tolist()), tuple(measured.tolist()), weight_bytes(graph))
 
     def _kernels(self, egraph: EGraph) -> Iterator[tuple[int, _Key]]:
@@ -152,7 +157,7 @@ def weight_bytes(graph: Graph) -> int:
     return sum(t.nbytes for i in read if known[i] for t in graph.nodes[i].types)
 
 
-def _without_choices(graph: Graph) -> EGraph:
+def without_choices(graph: Graph) -> EGraph:
     """The e-graph whose e-class i holds node i and nothing else."""
     count = len(graph.nodes)
     arities = [len(n.inputs) for n in graph.nodes]

@@ -40,11 +40,17 @@ class ProfileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The measured milliseconds of one application: the median and the spread (interquartile range)."""
+    """The measured milliseconds of one application: the median and the spread (interquartile range).
+
+    Where there are several implementations, it is that of the fastest one, by its name, and ``others`` are the
+    medians of the other ones.
+    """
 
     median_ms: float
     spread_ms: float
     samples: int
+    implementation: str = ""
+    others: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +72,9 @@ class Profile:
         return found
 
 
-def read_profile(path: Path, device: str) -> Profile:
-    """The profile in a file. Raises `ProfileError` if the file is damaged, of another device, or was recorded
-    with another measuring protocol; `FileNotFoundError` if there is none."""
+def read_profile(path: Path, device: str | None = None) -> Profile:
+    """The profile in a file, of the given device or whichever it is of. Raises `ProfileError` if the file is damaged,
+    of another device, or was recorded with another measuring protocol; `FileNotFoundError` if there is none."""
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
         data = json.loads(text)
@@ -81,8 +87,9 @@ def read_profile(path: Path, device: str) -> Profile:
             f"{'record it again' if version < FORMAT else 'update tensat-dl'}"
         )
     found = _field(path, data, "device", str)
-    if found != device:
+    if found != (device or found):
         raise ProfileError(f"{path}: a profile of device `{found}`, but costs on `{device}` are asked for")
+    device = found
     protocol = _field(path, data, "protocol", int)
     if protocol != PROTOCOL:
         raise ProfileError(
@@ -97,6 +104,8 @@ def read_profile(path: Path, device: str) -> Profile:
             _number(path, entry, "median_ms", key),
             _number(path, entry, "spread_ms", key),
             _field(path, entry, "samples", int, key),
+            _field(path, entry, "implementation", str, key) if "implementation" in entry else "",
+            _others(path, entry, key),
         )
         if measured.samples < 1:
             raise _damaged(path, f"`{key}` was sampled {measured.samples} times")
@@ -154,12 +163,16 @@ def _dumps(profile: Profile) -> str:
         "protocol": profile.protocol,
         "hardware": dict(profile.hardware),
         "versions": dict(profile.versions),
-        "entries": {
-            key: {"median_ms": m.median_ms, "spread_ms": m.spread_ms, "samples": m.samples}
-            for key, m in sorted(profile.entries.items())
-        },
+        "entries": {key: _entry(m) for key, m in sorted(profile.entries.items())},
     }
     return json.dumps(data, indent=1) + "\n"
+
+
+def _entry(m: Measurement) -> dict[str, Any]:
+    entry = {"median_ms": m.median_ms, "spread_ms": m.spread_ms, "samples": m.samples}
+    if not m.implementation:
+        return entry
+    return {**entry, "implementation": m.implementation, "others": dict(sorted(m.others.items()))}
 
 
 @contextmanager
@@ -207,6 +220,13 @@ def _number(path: Path, data: Any, name: str, where: str) -> float:
     if not math.isfinite(value) or value < 0:
         raise _damaged(path, f"`{name}` of {where} is {value}")
     return value
+
+
+def _others(path: Path, entry: Any, key: str) -> dict[str, float]:
+    if "others" not in entry:
+        return {}
+    names = _field(path, entry, "others", dict, key)
+    return {name: _number(path, names, name, f"the others of {key}") for name in names}
 
 
 def _words(path: Path, data: Any, name: str) -> dict[str, str]:

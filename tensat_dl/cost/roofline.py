@@ -21,13 +21,17 @@ from tensat_dl.ops.typing import flops
 
 def roofline(table: OpTable, device: Device, signature: Signature) -> float:
     """Estimated milliseconds of one application that runs as a kernel; of a view, of its copy."""
+    return device.launch_ms + max(work(table, device, signature))
+
+
+def work(table: OpTable, device: Device, signature: Signature) -> tuple[float, float]:
+    """Milliseconds to compute one application at the peak rate, and to move its data at full bandwidth."""
     writes = sum(t.nbytes for t in signature.outputs)
     if table[signature.op].view:
         # A copy reads the elements it keeps, not the tensor that they are a part of.
-        work, reads = 0.0, writes
+        operations, reads = 0.0, writes
     else:
-        work = flops(table, signature.op, signature.inputs, dict(signature.attrs))
+        operations = flops(table, signature.op, signature.inputs, dict(signature.attrs))
         reads = sum(t.nbytes for t in signature.inputs)
     dtype = (signature.inputs or signature.outputs)[0].dtype
-    seconds = max(work / device.flops[dtype], (reads + writes) / device.bandwidth)
-    return device.launch_ms + 1e3 * seconds
+    return 1e3 * operations / device.flops[dtype], 1e3 * (reads + writes) / device.bandwidth

@@ -15,11 +15,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from tensat_dl.explore.types import (
-    Applied,
     AskHistory,
     Estimate,
     Exploration,
     Feedback,
+    History,
     Job,
     Limits,
     RuleAlarm,
@@ -76,6 +76,7 @@ class Exploring:
         self._iterations: list[Iteration] = []
         self._stop: Stop | None = None
         self._cycles = limits.cycles
+        self.latest: Exploration | None = None  #: the e-graph that there was last
         self.lost = ""  #: why `refine` found nothing, if not because there is nothing to merge
 
     def run(self) -> Exploration:
@@ -138,12 +139,12 @@ class Exploring:
             self.lost = f"the engine died, {why}, while groups were merged that the result uses"
         return None
 
-    def history(self) -> tuple[Applied, ...]:
-        """The applications of group and multi-pattern rules until now; none if the worker is gone."""
-        answer = self._ask(AskHistory())
-        return answer if isinstance(answer, tuple) else ()
+    def history(self) -> History:
+        """What led to the e-graph; nothing is known if the worker is gone or was interrupted."""
+        answer = None if self._stop == "interrupted" else self._ask(AskHistory())
+        return answer if isinstance(answer, History) else History()
 
-    def _ask(self, request: Feedback | AskHistory) -> Step | tuple[Applied, ...] | None:
+    def _ask(self, request: Feedback | AskHistory) -> Step | History | None:
         """The worker's answer; None if it has none, or is gone."""
         try:
             assert self._process.stdin is not None
@@ -163,9 +164,10 @@ class Exploring:
     def _exploration(self, last: Step, notes: Sequence[str]) -> Exploration:
         assert self._stop is not None
         iterations = tuple(self._iterations[1:])
-        return Exploration(
+        self.latest = Exploration(
             last.egraph, iterations, self._stop, (*last.notes, *notes), last.handles, last.early
         )
+        return self.latest
 
 
 def _nothing(ended: Stop | None, process: subprocess.Popen[bytes], errors: Any) -> str:
@@ -231,7 +233,7 @@ class _Messages:
         self._left = None if limits.seconds is None else limits.seconds + START
         self._loaded = False
 
-    def next(self) -> Step | tuple[Applied, ...] | None:
+    def next(self) -> Step | History | None:
         """The next message; None if the worker has nothing to say, is gone, or was ended. Raises what it raised."""
         started = time.monotonic()
         if not self._receive(None if self._left is None else started + self._left):
@@ -242,7 +244,7 @@ class _Messages:
             self._left -= time.monotonic() - started
         self._loaded = True
         size = 8 + int.from_bytes(self._buffer[:8], "little")
-        message: Step | tuple[Applied, ...] | Exception | None = pickle.loads(bytes(self._buffer[8:size]))
+        message: Step | History | Exception | None = pickle.loads(bytes(self._buffer[8:size]))
         del self._buffer[:size]
         if isinstance(message, Exception):
             raise message

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensat_dl.datalog.compiled import CompiledRule, ok_relation, ruleset
@@ -41,8 +41,9 @@ from tensat_dl.explore.postfilter import (
     restore,
     subsume,
 )
+from tensat_dl.explore.snapshot import snapshot
 from tensat_dl.explore.targets import Facts, plan
-from tensat_dl.explore.types import Cycles
+from tensat_dl.explore.types import Cycles, History
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.result import RuleStats, Stop
 
@@ -223,6 +224,15 @@ class FilteredExplorer(Explorer):
             notes.append(why)
         stats.append(
             RuleStats(name, total, applied, new_nodes, time.perf_counter() - started, "; ".join(notes))
+        )
+
+    def history(self) -> History:
+        found = super().history()
+        if not self.filtered:
+            return found
+        frozen, rows, handles = self._freeze()
+        return replace(
+            found, whole=snapshot(self.store, frozen, rows, handles, self.graph, max(1, len(rows)))
         )
 
     # ---- after an iteration ------------------------------------------------------------------------------

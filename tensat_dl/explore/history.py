@@ -12,7 +12,7 @@ from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.explore.types import Applied
 
 
-def history(
+def applications(
     rules: Sequence[CompiledRule],
     applied: Iterable[tuple[str, tuple[object, ...]]],
     canonical: Mapping[int, int],
@@ -26,7 +26,7 @@ def history(
     for name, key in applied:
         if name in known:
             found.append(_decoded(known[name], [canonical[h] for h in key if isinstance(h, int)]))
-    return tuple(sorted(found, key=lambda a: (a.newest, a.rule, a.shared, a.members)))
+    return tuple(sorted(found, key=lambda a: (max(a.tensors), a.rule, a.shared, a.members)))
 
 
 def _decoded(compiled: CompiledRule, handles: Sequence[int]) -> Applied:

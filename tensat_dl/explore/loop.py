@@ -19,14 +19,14 @@ from tensat_dl.datalog.compiled import CompiledRule, ruleset
 from tensat_dl.datalog.engine import Engine, Frozen
 from tensat_dl.datalog.program import Program
 from tensat_dl.explore.groups import Group, View, find_groups
-from tensat_dl.explore.history import history
+from tensat_dl.explore.history import applications
 from tensat_dl.explore.naming import Row, Store
 from tensat_dl.explore.precount import Nodes, by_operator, most_matches
 from tensat_dl.explore.seeds import Partitions
 from tensat_dl.explore.selection import Selection
 from tensat_dl.explore.snapshot import TypeConflict, snapshot
 from tensat_dl.explore.targets import Facts, plan
-from tensat_dl.explore.types import Applied, Estimate, Feedback, Limits, RuleAlarm, Step
+from tensat_dl.explore.types import Estimate, Feedback, History, Limits, RuleAlarm, Step
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ops.table import OpTable
@@ -133,8 +133,8 @@ class Explorer:
                 break
         return self._step(started, stats, None)
 
-    def history(self) -> tuple[Applied, ...]:
-        """The applications of group and multi-pattern rules, by the handles that their e-classes have now."""
+    def history(self) -> History:
+        """What led to the e-graph, by the handles that e-classes have now."""
         frozen = self.store.engine.freeze()
         handles, number = self.store.handles(frozen), frozen.decoder("i64")
         canonical = {
@@ -142,7 +142,7 @@ class Explorer:
             for row in frozen.rows("by_id")
             if row.output in handles
         }
-        return history(self.program.rules, self.selection.applied, canonical)
+        return History(applications(self.program.rules, self.selection.applied, canonical))
 
     # ---- one iteration -----------------------------------------------------------------------------------
 

@@ -94,13 +94,22 @@ class Applied:
     members: tuple[tuple[tuple[str, int], ...], ...] = ()
 
     @property
-    def newest(self) -> int:
-        """The largest handle."""
-        return max(h for tensors in (self.shared, *self.members) for _, h in tensors)
+    def tensors(self) -> list[int]:
+        """The handles of all tensors."""
+        return [h for tensors in (self.shared, *self.members) for _, h in tensors]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What led to an e-graph: the applications of group and multi-pattern rules; and where cycle filtering has taken
+    e-nodes out of it, the e-graph with these, and the handles of its e-classes."""
+
+    applied: tuple[Applied, ...] = ()
+    whole: tuple[EGraph, tuple[int, ...]] | None = None
 
 
 class AskHistory:
-    """Asks the worker for the `Applied` of its exploration."""
+    """Asks the worker for the `History` of its exploration."""
 
 
 class RuleAlarm(Exception):

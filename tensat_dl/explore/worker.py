@@ -18,11 +18,11 @@ from typing import BinaryIO
 from tensat_dl.explore.culprits import blamed
 from tensat_dl.explore.filtered import FilteredExplorer
 from tensat_dl.explore.loop import Explorer
-from tensat_dl.explore.types import Applied, AskHistory, Feedback, Job, RuleAlarm, Step
+from tensat_dl.explore.types import AskHistory, Feedback, History, Job, RuleAlarm, Step
 from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.ops.table import OpTable
 
-Message = Step | tuple[Applied, ...] | TsrError | RuleAlarm | None
+Message = Step | History | TsrError | RuleAlarm | None
 
 
 def send(out: BinaryIO, message: Message) -> None:

@@ -1,40 +1,50 @@
-"""This machine's CPU, by ONNX Runtime: what operators take, and which of several graphs is the fastest.
-
-Another device is another class with the same two methods.
-"""
+"""This machine's CPU, by ONNX Runtime: what operators take, and which of several graphs is the fastest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tensat_dl.cost import CostModel
-from tensat_dl.cost.environment import Environment
+from tensat_dl.cost.environment import Environment, this_machine
 from tensat_dl.cost.measured import Measurer, empty, measure_missing
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.cost.profile import Measurement, profile_path
 from tensat_dl.cost.signature import Signature
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
+from tensat_dl.measure.machine import Count
 from tensat_dl.measure.outcome import Outcome
 from tensat_dl.ops.table import OpTable
 
 if TYPE_CHECKING:
-    import onnx_ir as ir
+    from tensat_dl.measure.runnable import Runnable
+    from tensat_dl.onnx.importer import Imported
 
-#: Told how many of how many measurements are done.
-Count = Callable[[int, int], None]
+
+def this_cpu(graph: Graph, ops: OpTable, imported: Imported | None, threads: int, seed: int) -> Cpu:
+    """This machine, for a graph, with the weights of the model that it is from, if it is from one, else with random
+    ones. ONNX Runtime has to be installed."""
+
+    def runnable() -> Runnable:
+        from tensat_dl.measure.runnable import of_graph, of_model
+
+        return of_graph(graph, ops, seed) if imported is None else of_model(imported, seed)
+
+    environment = this_machine("cpu", threads)
+    assert environment is not None, "ONNX Runtime is installed"
+    return Cpu(environment, runnable, rewrites=imported is not None and bool(imported.aliases))
 
 
 @dataclass
 class Cpu:
-    """``model`` makes an ONNX model of a graph. ``dims`` are the sizes at which dimensions that it leaves open are
-    run. What is needed to run anything is imported when something has to be run."""
+    """What is needed to run anything is imported when something has to be run. ``rewrites`` tells that the model of
+    an unchanged graph is another one than that which it was read from: without nodes that do nothing."""
 
     environment: Environment
-    model: Callable[[Graph], ir.Model]
-    dims: Mapping[str, int] = field(default_factory=dict)
+    runnable: Callable[[], Runnable]
+    rewrites: bool = False
     _timer: Measurer | None = field(default=None, init=False)
 
     def complete(self, model: CostModel, egraph: EGraph, progress: Count) -> CostModel:
@@ -52,13 +62,11 @@ class Cpu:
         )
         return replace(model, profile=profile)
 
-    def contest(
-        self, original: PricedGraph, candidates: Sequence[PricedGraph], seed: int, progress: Count
-    ) -> Outcome:
-        """Which of the graphs is the answer, by timing them as a whole. Raises OSError."""
+    def contest(self, original: PricedGraph, candidates: Sequence[PricedGraph], progress: Count) -> Outcome:
+        """Which of the graphs is the answer, by timing them as a whole."""
         from tensat_dl.measure.contest import contest
 
-        return contest(original, candidates, self.model, self.dims, self.environment, seed, progress)
+        return contest(original, candidates, self.runnable(), self.environment, progress)
 
     def _measure(self, ops: OpTable, signature: Signature) -> Measurement:
         if self._timer is None:  # only now, since a second run measures nothing

@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensat_dl.cost.environment import Environment
+from tensat_dl.measure.agreement import Agreement
 from tensat_dl.measure.statistics import Interval, Latency
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One graph that was to be better. ``ratio`` is its latency in units of the original's in the first heat; None if
-    it did not take part, for the reason given."""
+    there was none. ``reason`` says why it can't be the answer; ``differs`` if that is because it computes something
+    else at the sizes that it was made for."""
 
     predicted_ms: float
     ratio: float | None = None
     reason: str = ""
+    differs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +26,8 @@ class Outcome:
     """Which graph is the answer, and why. Latencies are of whole graphs.
 
     ``best`` is the position of the candidate that was timed alone against the original; None if none came so far.
-    ``ratio`` is its latency over the original's, ``after`` that latency, and ``max_rel`` the largest relative
-    difference of its outputs from the original's. It is the answer if it is faster beyond noise; else the original
+    ``ratio`` is its latency over the original's, ``after`` that latency, and ``agreement`` how its outputs compare
+    with the original's. It is the answer if it is faster beyond noise; else the original
     is, for the ``reason`` given.
     """
 
@@ -36,12 +39,18 @@ class Outcome:
     before: Latency | None = None
     after: Latency | None = None
     ratio: Interval | None = None
-    max_rel: float = 0.0
+    agreement: Agreement | None = None
 
     @property
     def winner(self) -> int | None:
         """The position of the candidate that is the answer, or None."""
         return None if self.reason else self.best
+
+    @property
+    def mismatch(self) -> str:
+        """How what was to be the answer by its price computes something else; empty if it does not."""
+        first = self.candidates[0] if self.candidates else None
+        return first.reason if first is not None and first.differs else ""
 
     @property
     def contender(self) -> Candidate | None:

@@ -11,7 +11,7 @@ from tensat_dl.measure.session import NotRunnable, Session
 from tensat_dl.measure.timing import calls_per_sample, clock_of, interleaved
 
 #: Seconds of timing, unless that would be fewer or more rounds than these.
-SECONDS, LEAST_ROUNDS, MOST_ROUNDS = 0.7, 5, 40
+SECONDS, LEAST_ROUNDS, MOST_ROUNDS = 0.7, 4, 40
 #: A sample is at least so long. A graph that takes longer by itself finds no cache as another run of it left it.
 SAMPLE_SECONDS = 0.004
 
@@ -26,6 +26,7 @@ def time_models(models: Sequence[str], feeds: str, threads: int) -> dict[str, ob
         return {"error": str(e)}
     clock = clock_of(threads)
     calls = [calls_per_sample(run, SAMPLE_SECONDS, clock) for run in runs]
-    (once,) = interleaved(runs, calls, 1, clock)
-    rounds = int(SECONDS / sum(s * n for s, n in zip(once, calls, strict=True)))
-    return {"samples": interleaved(runs, calls, min(max(rounds, LEAST_ROUNDS), MOST_ROUNDS), clock)}
+    first = interleaved(runs, calls, 1, clock)
+    rounds = int(SECONDS / sum(s * n for s, n in zip(first[0], calls, strict=True)))
+    rounds = min(max(rounds, LEAST_ROUNDS), MOST_ROUNDS)
+    return {"samples": first + interleaved(runs, calls, rounds - 1, clock)}

@@ -41,7 +41,7 @@ class Latency:
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """The narrowest interval between two of the values that has the median of what they are drawn from with at least
-    this confidence. Raises `ValueError` if there are too few values.
+    this confidence; of too few values from the least to the largest, with less confidence.
 
     k - 1 or fewer of n values lie below the median with probability sum(C(n, i), i < k) / 2^n, whatever the
     distribution (if it is continuous); so between the k-th from below and the k-th from above lies the median but for
@@ -56,19 +56,40 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
         if 1 - missed < confidence:
             break
         best, outside = k, missed
-    if not best:
-        raise ValueError(f"{n} values can't tell the median with {confidence:.0%} confidence")
+    if not best:  # too few: all that they can tell
+        return Interval(ordered[0], median(ordered), ordered[-1], max(0.0, 1 - 2 / 2**n))
     return Interval(ordered[best - 1], median(ordered), ordered[n - best], 1 - outside)
 
 
 def ratio_to_first(samples: Samples, contender: int, confidence: float = CONFIDENCE) -> Interval:
     """The latency of a contender in units of the first one's. Below 1 is faster."""
-    return median_interval([_ratio(rounds, contender) for rounds in samples], confidence)
+    return median_interval(ratios(samples, contender), confidence)
+
+
+def ratios(samples: Samples, contender: int) -> list[float]:
+    """The same by process."""
+    return [_ratio(rounds, contender) for rounds in samples]
 
 
 def rough_ratio(samples: Samples, contender: int) -> float:
     """The middle of `ratio_to_first`, of however few processes."""
-    return median(_ratio(rounds, contender) for rounds in samples)
+    return median(ratios(samples, contender))
+
+
+def settled(samples: Samples, contender: int, most: int) -> bool:
+    """Whether more processes, up to ``most``, need not be waited for: all of them agree that the contender is faster,
+    and are enough for that, or more of them say that it is not than ``most`` would allow."""
+    slower = sum(r >= 1 for r in ratios(samples, contender))
+    return slower > exceptions(most) or (slower == 0 and 1 - 2 / 2 ** len(samples) >= CONFIDENCE)
+
+
+def exceptions(count: int, confidence: float = CONFIDENCE) -> int:
+    """How many of so many values may lie above 1 if the interval of the others is to lie below."""
+    outside, allowed = 2 / 2**count, -1
+    while outside <= 1 - confidence:
+        allowed += 1
+        outside += 2 * comb(count, allowed + 1) / 2**count
+    return allowed
 
 
 def latency(samples: Samples, contender: int) -> Latency:

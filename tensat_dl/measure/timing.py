@@ -30,9 +30,8 @@ def timed(run: Run, calls: int, clock: Clock = time.perf_counter) -> float:
 
 
 def calls_per_sample(run: Run, seconds: float = SAMPLE_SECONDS, clock: Clock = time.perf_counter) -> int:
-    """How many calls take at least so long. Calling it warms up as well."""
+    """How many calls take at least so long. It has run once before."""
     calls = 1
-    run()
     while (took := timed(run, calls, clock) * calls) < seconds and calls < 1_000_000:
         calls = max(2 * calls, int(1.2 * seconds / max(took, 1e-9) * calls)) if took > 0 else 16 * calls
     return calls

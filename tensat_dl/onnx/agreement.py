@@ -1,17 +1,18 @@
-"""Runs two models in ONNX Runtime on the same random inputs, and compares."""
+"""Runs two models in ONNX Runtime on the same inputs, and compares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime
 
-from tensat_dl.onnx.dims import dim_name, is_open
+from tensat_dl.measure.agreement import Agreement
+from tensat_dl.onnx.inputs import Undrawable, drawn, inputs_of
 from tensat_dl.ops.semantics.types import Array
 
 #: The largest difference that is put down to rounding, in units of the largest magnitude of an output.
@@ -19,65 +20,132 @@ TOLERANCE = {"float32": 1e-4, "float64": 1e-9, "float16": 1e-2, "bfloat16": 5e-2
 #: How many times as far as ONNX Runtime's own optimizations move the original's outputs they may be moved.
 SLACK = 4.0
 
-Status = Literal["agrees", "differs", "not compared"]
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """What the comparison showed. ``max_rel`` is the largest difference over the largest magnitude of its output."""
-
-    status: Status
-    max_rel: float
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Input:
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int | str | ir.SymbolicDim, ...]  #: open dimensions by name
-
 
 class Incomparable(Exception):
-    """The models can't be compared; the message says why."""
+    """There is nothing to compare with; the message says why."""
 
 
-def agreement(model: ir.Model, before: str, after: str, dims: Mapping[str, int], seed: int = 0) -> Agreement:
-    """Compares the models in two files. ``model`` is the first one. It is run at ``dims``, and at other sizes of each
-    open dimension, at which the second has to work as well."""
-    if (wrong := _invalid(after)) and not _invalid(before):
-        return Agreement("differs", 0.0, f"the optimized model is not valid: {wrong}")
-    try:
-        inputs = _inputs(model)
-        first, plain = _session(before), _session(before, optimized=False)
-    except Incomparable as e:
-        return Agreement("not compared", 0.0, str(e))
-    try:
-        second = _session(after)
-    except Incomparable as e:
-        return Agreement("differs", 0.0, f"the optimized model does not load: {e}")
-    try:
-        found = _compare(first, plain, second, inputs, dims, seed)
-    except Incomparable as e:
-        return Agreement("not compared", 0.0, f"the original does not run: {e}")
-    if found.status != "agrees":
-        return found
-    for name, size in dims.items():
-        for other in (2 * size, size + 1, 3 * size):
+@dataclass(slots=True)
+class _Case:
+    """Inputs, what the original computes of them, and, once that was asked for, without optimizations."""
+
+    what: str
+    values: dict[str, Array]
+    expected: list[Any]
+    plain: list[Any] | None = None
+
+
+class Reference:
+    """The model that others have to agree with: loaded, and run on inputs that it accepts.
+
+    It is run at ``dims``, the sizes of its open dimensions, on random inputs, and on those that are ``given``.
+    Raises `Incomparable` if it does not run.
+    """
+
+    def __init__(
+        self,
+        model: ir.Model,
+        path: str,
+        dims: Mapping[str, int],
+        seed: int = 0,
+        given: Mapping[str, Array] | None = None,
+    ) -> None:
+        self.path = path
+        self._dims = dict(dims)
+        self._seed = seed
+        self._session = _session(path)
+        self._names = [o.name for o in self._session.get_outputs()]
+        self._cases: list[_Case] = []
+        self._elsewhere: list[tuple[str, int, _Case]] | None = None
+        try:
+            if given is not None:
+                self._cases.append(
+                    _Case("the given inputs", dict(given), self._session.run(None, dict(given)))
+                )
+        except Exception as e:
+            raise Incomparable(f"it does not run on the given inputs: {_line(e)}") from None
+        try:
+            self._inputs = inputs_of(model)
+            self._cases.append(self._random(dims, f"random inputs, seed {seed}"))
+        except (Undrawable, Incomparable) as e:
+            if not self._cases:
+                raise Incomparable(str(e)) from None
+            self._elsewhere = []
+
+    @property
+    def feeds(self) -> dict[str, Array]:
+        """The inputs to time with: given ones if there are any."""
+        return self._cases[0].values
+
+    @property
+    def inputs(self) -> str:
+        """On what it is compared, as in ``the given inputs and random inputs, seed 0``."""
+        return " and ".join(c.what for c in self._cases)
+
+    def check(self, path: str, sizes: bool = True) -> Agreement:
+        """Compares the model in a file; with ``sizes`` at other sizes of each open dimension, too."""
+        if (wrong := _invalid(path)) and not _invalid(self.path):
+            return Agreement("differs", 0.0, f"the optimized model is not valid: {wrong}")
+        try:
+            session = _session(path)
+        except Incomparable as e:
+            return Agreement("differs", 0.0, f"the optimized model does not load: {e}")
+        worst, tolerance = 0.0, 0.0
+        for case in self._cases:
+            found = self._compare(session, case)
+            if found.status != "agrees":
+                return found
+            worst, tolerance = max(worst, found.max_rel), max(tolerance, found.tolerance)
+        for name, size, case in self._others() if sizes else ():
+            found = self._compare(session, case)
+            if found.status != "agrees":
+                at = self._dims[name]
+                what = f"it is right for {name} = {at} only: with {name} = {size} {found.message}"
+                return Agreement("narrow", worst, what)
+        return Agreement("agrees", worst, inputs=self.inputs, tolerance=tolerance)
+
+    def _others(self) -> list[tuple[str, int, _Case]]:
+        """For each open dimension the first other size at which the original runs."""
+        if self._elsewhere is None:
+            self._elsewhere = []
+            for name, size in self._dims.items():
+                for other in (2 * size, size + 1, 3 * size):
+                    try:
+                        case = self._random({**self._dims, name: other}, "")
+                    except Incomparable:
+                        continue
+                    self._elsewhere.append((name, other, case))
+                    break
+        return self._elsewhere
+
+    def _random(self, dims: Mapping[str, int], what: str) -> _Case:
+        """Raises `Incomparable` if the original accepts nothing that is drawn for it."""
+        reason = ""
+        for values in drawn(self._inputs, dims, self._seed):
             try:
-                elsewhere = _compare(first, plain, second, inputs, {**dims, name: other}, seed)
-            except Incomparable:
-                continue  # the original does not work there either
-            if elsewhere.status == "differs":
-                what = f"it is right for {name} = {size} only: with {name} = {other} {elsewhere.message}"
-                return Agreement("differs", found.max_rel, what)
-            break
-    return found
+                return _Case(what, values, self._session.run(None, values))
+            except Exception as e:  # whatever it does not like about these inputs
+                reason = _line(e)
+        raise Incomparable(f"it does not run: {reason}")
 
-
-def accepted_inputs(model: ir.Model, path: str, dims: Mapping[str, int], seed: int) -> dict[str, Array]:
-    """Random inputs on which a model runs. Raises `Incomparable` if there are none."""
-    return _accepted(_session(path), _inputs(model), dims, seed)[0]
+    def _compare(self, session: Any, case: _Case) -> Agreement:
+        try:
+            actual = session.run(None, case.values)
+        except Exception as e:
+            return Agreement("differs", 0.0, f"the optimized model does not run: {_line(e)}")
+        found = [_error(x, y) for x, y in zip(case.expected, actual, strict=True)]
+        limits = [limit for _, limit in found]
+        if any(error > limit for error, limit in found):  # perhaps the original is as unsteady
+            if case.plain is None:
+                case.plain = _session(self.path, optimized=False).run(None, case.values)
+            own = [_error(x, y)[0] for x, y in zip(case.expected, case.plain, strict=True)]
+            limits = [max(limit, SLACK * drift) for limit, drift in zip(limits, own, strict=True)]
+        for name, (error, _), limit in zip(self._names, found, limits, strict=True):
+            if not error <= limit:
+                on = " on the given inputs" if case.what == "the given inputs" else ""
+                message = f"output {name} differs by {error:.1e}{on}, more than {limit:.1e}"
+                return Agreement("differs", error, message)
+        return Agreement("agrees", max((e for e, _ in found), default=0.0), "", "", max(limits, default=0.0))
 
 
 def _invalid(path: str) -> str:
@@ -89,44 +157,7 @@ def _invalid(path: str) -> str:
     return ""
 
 
-def _compare(
-    first: Any, plain: Any, second: Any, inputs: Sequence[_Input], dims: Mapping[str, int], seed: int
-) -> Agreement:
-    """Raises `Incomparable` if the first model does not run."""
-    values, expected = _accepted(first, inputs, dims, seed)
-    try:
-        actual = second.run(None, values)
-    except Exception as e:
-        return Agreement("differs", 0.0, f"the optimized model does not run: {_line(e)}")
-    names = [o.name for o in first.get_outputs()]
-    errors = [_error(name, x, y) for name, x, y in zip(names, expected, actual, strict=True)]
-    if any(error > limit for error, limit in errors):  # perhaps the original is as unsteady
-        own = [
-            _error(name, x, y)[0] for name, x, y in zip(names, expected, plain.run(None, values), strict=True)
-        ]
-        for name, (error, limit), drift in zip(names, errors, own, strict=True):
-            if error > max(limit, SLACK * drift):
-                message = f"output {name} differs by {error:.1e}, more than {max(limit, SLACK * drift):.1e}"
-                return Agreement("differs", error, message)
-    return Agreement("agrees", max((error for error, _ in errors), default=0.0))
-
-
-def _accepted(
-    session: Any, inputs: Sequence[_Input], dims: Mapping[str, int], seed: int
-) -> tuple[dict[str, Array], list[Any]]:
-    """Inputs that a model accepts, and its outputs. Raises `Incomparable`."""
-    reason = "it has no inputs that can be drawn"
-    for draw in _STYLES:
-        generator = np.random.default_rng(seed)
-        values = {i.name: _draw(i, dims, generator, draw) for i in inputs}
-        try:
-            return values, session.run(None, values)
-        except Exception as e:  # whatever it does not like about these inputs
-            reason = _line(e)
-    raise Incomparable(reason)
-
-
-def _error(name: str, x: Any, y: Any) -> tuple[float, float]:
+def _error(x: Any, y: Any) -> tuple[float, float]:
     """The relative difference of one output and what is tolerated; of integers the share that differs, and 0."""
     a, b = np.asarray(x), np.asarray(y)
     if isinstance(x, list | dict) or (a.dtype.kind not in "fiub" and a.dtype.name not in TOLERANCE):
@@ -157,41 +188,6 @@ def _session(path: str, optimized: bool = True) -> Any:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as e:
         raise Incomparable(f"ONNX Runtime does not load it: {_line(e)}") from None
-
-
-def _inputs(model: ir.Model) -> list[_Input]:
-    """Raises `Incomparable` for inputs that can't be drawn."""
-    found = []
-    for value in model.graph.inputs:
-        if value.is_initializer():
-            continue  # it has a value
-        if value.dtype is None or value.shape is None or not isinstance(value.type, ir.TensorType):
-            raise Incomparable(f"the type of input {value.name} is not known")
-        dtype = np.dtype(value.dtype.numpy())
-        if dtype.kind not in "fiub" and dtype.name not in TOLERANCE:
-            raise Incomparable(f"input {value.name} is no tensor of numbers")
-        shape = tuple(dim_name(value, i, d) if is_open(d) else d for i, d in enumerate(value.shape))
-        found.append(_Input(str(value.name), dtype, shape))
-    return found
-
-
-Style = Callable[[np.random.Generator, tuple[int, ...]], Array]
-#: How whole numbers are drawn: in turn, until the original accepts them (they may be indices).
-_STYLES: tuple[Style, ...] = (
-    lambda g, shape: np.asarray(g.integers(0, 100, shape)),
-    lambda g, shape: np.asarray(g.integers(0, 2, shape)),
-    lambda g, shape: np.ones(shape, np.int64),
-    lambda g, shape: np.zeros(shape, np.int64),
-)
-
-
-def _draw(i: _Input, dims: Mapping[str, int], g: np.random.Generator, whole: Style) -> Array:
-    shape = tuple(d if isinstance(d, int) else dims[str(d)] for d in i.shape)
-    if i.dtype.kind in "iu":
-        return whole(g, shape).astype(i.dtype)
-    if i.dtype.kind == "b":
-        return np.asarray(g.integers(0, 2, shape)).astype(bool)
-    return np.asarray(g.standard_normal(shape)).astype(i.dtype)
 
 
 def _line(e: Exception) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import copysign, isfinite
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -22,11 +23,14 @@ from tensat_dl.lang.program import Program, load_program
 from tensat_dl.lang.source import Source
 from tensat_dl.onnx.dims import bind
 from tensat_dl.onnx.facts import Facts
+from tensat_dl.onnx.inputs import read_inputs, sizes
+from tensat_dl.onnx.numbers import meant
 from tensat_dl.onnx.opaque import Originals, operands
 from tensat_dl.onnx.operator import Context, Reading, Unmapped
 from tensat_dl.onnx.operators import READ
 from tensat_dl.onnx.reading import NEWEST, failed, opset, read_model
 from tensat_dl.onnx.types import DTYPES, HANDLE, shape_of, tensor_type
+from tensat_dl.ops.semantics.types import Array
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class Imported:
     originals: Mapping[str, ir.Node]
     unmapped: Mapping[tuple[str, str], int]
     nodes: int  #: of the model, constants aside
+    given: Mapping[str, Array] | None = None  #: inputs of the user's
 
     @property
     def opaque(self) -> int:
@@ -58,9 +63,15 @@ class Imported:
         return sum(self.unmapped.values())
 
 
-def import_model(path: str, dims: Mapping[str, int], rules: Sequence[str] = ()) -> Imported:
-    """Reads a model. ``dims`` are sizes of its open dimensions. Raises `TsrError`."""
+def import_model(
+    path: str, dims: Mapping[str, int], rules: Sequence[str] = (), inputs: str | None = None
+) -> Imported:
+    """Reads a model. ``dims`` are sizes of its open dimensions, which an .npz file of ``inputs`` gives, too. Raises
+    `TsrError`."""
     model = read_model(path)
+    given = None if inputs is None else read_inputs(inputs, model)
+    if inputs is not None and given is not None:
+        dims = sizes(inputs, model, given, dims)
     bound = bind(path, model, dims)
     facts = Facts(model, bound)
     reader = _Reader(path, model, facts)
@@ -80,6 +91,7 @@ def import_model(path: str, dims: Mapping[str, int], rules: Sequence[str] = ()) 
         reader.originals.nodes,
         reader.unmapped,
         reader.nodes,
+        given,
     )
 
 
@@ -199,13 +211,15 @@ class _Reader:
         return found
 
     def _fill(self, name: str, tensor: ir.TensorProtocol) -> int | None:
-        """A constant with one element is a number, if a float is the same number."""
+        """A constant with one element is a number, if a float is one that is stored as this element."""
         dtype = DTYPES.get(tensor.dtype)
         if tensor.size != 1 or dtype is None:
             return None
-        element = tensor.numpy().reshape(()).item()
-        value = float(element)
-        if not isfinite(value) or value != element or (value == 0 and copysign(1, value) < 0):
+        element = tensor.numpy().reshape(-1)[0]
+        value = meant(element)
+        if not isfinite(value) or np.array(value).astype(element.dtype) != element:
+            return None
+        if value == 0 and copysign(1, value) < 0:
             return None
         shape = shape_of(tensor)
         attrs = (("value", value), ("dtype", dtype), ("shape", shape))

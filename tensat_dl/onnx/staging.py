@@ -44,22 +44,32 @@ class Staged:
 
 
 @contextmanager
-def staged(model: ir.Model, path: str) -> Iterator[Staged]:
-    """Writes a model to a folder beside ``path`` that exists only meanwhile. Weights get a file of their own,
-    ``path`` with ``.data`` behind it, if the model is too large for one file or had such files. Raises OSError."""
+def staged(model: ir.Model | Path, path: str) -> Iterator[Staged]:
+    """Writes a model, or copies a file, to a folder beside ``path`` that exists only meanwhile. Weights get a file of
+    their own, ``path`` with ``.data`` behind it, if the model is too large for one file or had such files. Raises
+    OSError."""
     target = Path(path).resolve()
     folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=".tensat-dl-"))
     try:
         file = folder / target.name
-        if external(model):
-            ir.save(model, file, external_data=f"{target.name}.data", size_threshold_bytes=LARGE)
+        if isinstance(model, Path):
+            shutil.copyfile(model, file)
         else:
-            ir.save(model, file, format="protobuf")
+            save(model, file)
         yield Staged(file, target)
     except OSError as e:
         raise OSError(e.errno, e.strerror or str(e), path) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def save(model: ir.Model, path: Path) -> Path:
+    """Writes a model where nothing stands yet, and returns where it is. Raises OSError."""
+    if external(model):
+        ir.save(model, path, external_data=f"{path.name}.data", size_threshold_bytes=LARGE)
+    else:
+        ir.save(model, path, format="protobuf")
+    return path
 
 
 def external(model: ir.Model) -> bool:

@@ -53,17 +53,18 @@ def compose(
     shape: Callable[[T], tuple[int, ...]],
     scalar: Callable[[float], T],
     apply: Callable[[str, Sequence[T], Mapping[str, AttrValue]], T],
+    dtype: Callable[[T], str] = lambda _: "f64",
 ) -> T:
     """The value of a composition, by way of the operators that its definition applies to each other.
 
     Values may be anything that has a ``shape``: ``scalar`` gives the value of a number in the definition, ``apply``
-    that of an operator, which may be a composition again.
+    that of an operator, which may be a composition again. ``dtype`` is what a definition finds element types to be.
     """
     names = {p.name: a for p, a in zip(decl.inputs, operands, strict=False)}
 
     def type_of(value: T) -> TensorType:
-        """Types stand in for tensors where attributes are computed; the element type is of no consequence there."""
-        return TensorType("f64", shape(value))
+        """Types stand in for tensors where attributes are computed."""
+        return TensorType(dtype(value), shape(value))
 
     env = environment(decl, [type_of(a) for a in operands], attrs)
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from math import ceil, fsum, isfinite
+from typing import TYPE_CHECKING
 
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.measure.outcome import Outcome
 from tensat_dl.result import Result
 from tensat_dl.verify.exact.run import described
+
+if TYPE_CHECKING:
+    from tensat_dl.cost.environment import Environment
+    from tensat_dl.measure.agreement import Agreement
 
 #: Nodes that are no work at run time.
 LEAVES = frozenset({"input", "weight", "fill", "eye", "conv_identity", "conv_average", "proj"})
@@ -96,8 +101,7 @@ def costs_come_from(result: Result) -> str:
 
 def measured(found: Outcome) -> str:
     """What timing whole graphs said."""
-    used = int(found.environment.hardware["threads"])
-    place = f"ONNX Runtime, {used} thread{'' if used == 1 else 's'} of {found.environment.hardware['cpu']}"
+    place = _place(found.environment)
     if found.before is None or found.after is None or found.ratio is None:
         return f"{found.reason} ({place})"
     before, after = (
@@ -108,6 +112,22 @@ def measured(found: Outcome) -> str:
     if found.winner is None:
         return f"{before}; {found.reason}, the best is {factor}; {place}"
     return f"{before} -> {after}, {factor}; {place}"
+
+
+def _place(where: Environment) -> str:
+    """What graphs were timed on."""
+    if "gpu" in where.hardware:
+        return f"CUDA graphs on {where.hardware['gpu']}"
+    used = int(where.hardware["threads"])
+    return f"ONNX Runtime, {used} thread{'' if used == 1 else 's'} of {where.hardware['cpu']}"
+
+
+def agreed(found: Agreement) -> str:
+    """How an optimized model compares with the original in ONNX Runtime."""
+    if not found.inputs:
+        return found.message
+    error = f"largest error {found.max_rel:.1e} relative (tolerance {found.tolerance:.0e})"
+    return f"agrees: {error}, {found.inputs}"
 
 
 def speedup(result: Result) -> float | None:

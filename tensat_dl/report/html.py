@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cache
 from math import isfinite
+from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from tensat_dl.cost.priced import PricedGraph
@@ -18,6 +17,9 @@ from tensat_dl.report.chart import growth_chart
 from tensat_dl.report.diff import changed_nodes
 from tensat_dl.report.labels import FAMILIES, shape, shown_attrs
 from tensat_dl.report.picture import MAX_BOXES, Picture, picture
+from tensat_dl.report.steps import conclusion
+from tensat_dl.report.steps_html import parts
+from tensat_dl.report.template import template
 from tensat_dl.report.text import STOPS
 from tensat_dl.result import Result
 
@@ -47,13 +49,15 @@ class RuleRow:
     notes: tuple[str, ...]
 
 
-def result_to_html(result: Result) -> str:
-    """The report of a run. Equal results give equal text."""
+def result_to_html(result: Result, model: Mapping[str, Any] | None = None) -> str:
+    """The report of a run, and what there is to say of the ``model`` that it was for (`model_to_json`). Equal results
+    give equal text."""
     gone, new = changed_nodes(result.before.graph, result.after.graph)
     rows = facts.by_operator(result.before, result.after)
     rules = _rules(result)
-    return _template().render(
+    return template("report.html").render(
         result=result,
+        model=model,
         facts=facts,
         name=result.before.graph.name,
         stop=STOPS[result.stop],
@@ -70,6 +74,9 @@ def result_to_html(result: Result) -> str:
         bars=Markup(growth_bars(result.iterations)),
         seconds_bars=Markup(seconds_bars(result.iterations)),
         by_rule=by_rule(result.iterations),
+        explanation=result.steps,
+        conclusion=None if result.steps is None else conclusion(result.steps),
+        steps_alike=[] if result.steps is None else parts(result.steps),
         pictures=[
             ("before", _drawn(picture(result.before, gone, "the graph before"))),
             ("after", _drawn(picture(result.after, new, "the graph after"))),
@@ -79,18 +86,6 @@ def result_to_html(result: Result) -> str:
         max_boxes=MAX_BOXES,
         bounded=isfinite(result.extraction.bound) and result.extraction.bound > 0,
     )
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("tensat_dl.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html")
 
 
 def _drawn(found: Picture) -> dict[str, object]:

@@ -108,7 +108,9 @@ def _measured(found: Outcome | None) -> dict[str, Any] | None:
             "high": ratio.high,
             "confidence": ratio.confidence,
         },
-        "max_rel_error": number(found.max_rel),
+        "max_rel_error": None if found.agreement is None else number(found.agreement.max_rel),
+        "tolerance": None if found.agreement is None else number(found.agreement.tolerance),
+        "inputs": None if found.agreement is None else found.agreement.inputs,
         "candidates": [
             {"predicted_ms": number(c.predicted_ms), "ratio": number(c.ratio), "reason": c.reason}
             for c in found.candidates

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tensat_dl.report.facts import milliseconds
 from tensat_dl.report.labels import shape
-from tensat_dl.why.explain import Explained
+from tensat_dl.why.steps import Explained, Explanation
 
 #: Places that are listed of one group of steps.
 MAX_PLACES = 4
@@ -81,25 +81,39 @@ def place(e: Explained, most: int = MAX_PLACES) -> str:
     return f"{', '.join(names[:most])}{more}: {', '.join(shapes[:most])}"
 
 
-def conclusion(steps: Sequence[Explained]) -> str:
+def verdict(e: Explained) -> str:
+    """What evaluating a step showed."""
+    how = " exactly" if e.exactly else " in float64"
+    shown = VERDICTS[e.verdict].replace("evaluated:", f"evaluated{how}:")
+    return shown if e.verdict == "equal" else f"{shown}: {e.message}"
+
+
+def conclusion(explanation: Explanation) -> str:
     """What is known after all steps."""
+    steps = explanation.steps
     if not steps:
-        return "The graph is the original: no rule made it cheaper."
+        return explanation.unfinished or "The graph is the original: no rule made it cheaper."
     count = f"{len(steps)} step{'' if len(steps) == 1 else 's'}"
     short = sum(e.verdict != "equal" for e in steps)
     replayed = f"{count}, {'' if len(steps) == 1 else 'each '}replayed and evaluated"
-    if not short:
-        return f"{replayed}: equal"
     kinds = [
         (v, sum(e.verdict == v for e in steps)) for v in ("equal", "assumed", "inconclusive", "different")
     ]
-    return f"{replayed}: {', '.join(f'{n} {v}' for v, n in kinds if n)}"
+    found = ", ".join(f"{n} {v}" for v, n in kinds if n) if short else "equal"
+    exactly = sum(e.exactly for e in steps)
+    compared = sum(e.verdict in ("equal", "different") for e in steps)
+    if 0 < exactly < compared:
+        found += f" ({exactly} exactly, {compared - exactly} in float64)"
+    elif compared:
+        found += " (exactly)" if exactly else " (in float64)"
+    return f"{replayed}: {found}"
 
 
 def print_steps(
-    name: str, steps: Sequence[Explained], device: str, console: Console, verbose: bool = False
+    name: str, explanation: Explanation, device: str, console: Console, verbose: bool = False
 ) -> None:
     """Prints the steps, those alike together."""
+    steps = explanation.steps
     console.print(Text(name, style="bold"))
     told: set[str] = set()
     for part in alike(steps, verbose):
@@ -123,7 +137,7 @@ def print_steps(
             if e.verdict != "equal":
                 body.append(
                     (
-                        f"{VERDICTS[e.verdict]}: {e.message}",
+                        verdict(e),
                         "bold red" if e.verdict == "different" else "yellow",
                     )
                 )
@@ -135,4 +149,4 @@ def print_steps(
     if steps and steps[0].cost is not None and steps[-1].cost is not None:
         first, last = steps[0].cost[0], steps[-1].cost[1]
         console.print(f"{milliseconds(first)} -> {milliseconds(last)}, estimated for {device}", style="dim")
-    console.print(conclusion(steps))
+    console.print(conclusion(explanation))

@@ -1,26 +1,24 @@
-"""The steps of ``tensat-dl why`` as one HTML page that needs nothing else: each rule drawn on the tensors it met."""
+"""The steps from a graph to the optimized one as HTML, each rule drawn on the tensors it met: a page of their own
+that needs nothing else, and a part of the report of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from tensat_dl.cost import CostModel
-from tensat_dl.ir.graph import Graph
+from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.report.diff import changed_nodes
 from tensat_dl.report.facts import milliseconds
 from tensat_dl.report.labels import FAMILIES
 from tensat_dl.report.picture import picture
-from tensat_dl.report.steps import VERDICTS, Alike, alike, conclusion, place
-from tensat_dl.why.explain import Explained
+from tensat_dl.report.steps import Alike, alike, conclusion, place, verdict
+from tensat_dl.report.template import template
+from tensat_dl.why.steps import Explanation
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """Steps alike, with the two sides of the first one drawn; None where that is too large."""
 
     alike: Alike
@@ -28,47 +26,42 @@ class _Part:
     sides: tuple[Markup | None, Markup | None]
 
 
-def steps_to_html(name: str, steps: Sequence[Explained], model: CostModel) -> str:
+def steps_to_html(name: str, explanation: Explanation, device: str) -> str:
     """The page. Equal steps give equal text."""
-    return _template().render(
+    steps = explanation.steps
+    return template("steps.html").render(
         name=name,
-        device=model.device.name,
-        conclusion=conclusion(steps),
-        good=all(e.verdict == "equal" for e in steps),
+        device=device,
+        conclusion=conclusion(explanation),
+        unfinished=explanation.unfinished if steps else "",
+        good=not explanation.unfinished and all(e.verdict == "equal" for e in steps),
         first=milliseconds(steps[0].cost[0]) if steps and steps[0].cost else "",
         last=milliseconds(steps[-1].cost[1]) if steps and steps[-1].cost else "",
-        parts=[_part(p, model) for p in alike(steps)],
+        parts=parts(explanation),
         families={name: colour for name, colour in FAMILIES.items() if name != "leaf"},
     )
 
 
-def _part(part: Alike, model: CostModel) -> _Part:
+def parts(explanation: Explanation) -> list[Part]:
+    """What the templates show of the steps, those alike together."""
+    return [_part(p) for p in alike(explanation.steps)]
+
+
+def _part(part: Alike) -> Part:
     places = tuple(
         (
             part.first + k,
             place(e, most=50),
             milliseconds(e.cost[1]) if e.cost is not None else "",
-            VERDICTS[e.verdict] + (f": {e.message}" if e.verdict != "equal" else ""),
+            verdict(e),
         )
         for k, e in enumerate(part.steps)
     )
-    before, after = part.steps[0].step.sides
-    gone, new = changed_nodes(before, after)
-    return _Part(part, places, (_drawn(before, gone, model), _drawn(after, new, model)))
+    before, after = part.steps[0].sides
+    gone, new = changed_nodes(before.graph, after.graph)
+    return Part(part, places, (_drawn(before, gone), _drawn(after, new)))
 
 
-def _drawn(graph: Graph, changed: frozenset[int], model: CostModel) -> Markup | None:
-    svg = picture(model.price_graph(graph), changed, graph.name).svg
+def _drawn(side: PricedGraph, changed: frozenset[int]) -> Markup | None:
+    svg = picture(side, changed, side.graph.name).svg
     return None if svg is None else Markup(svg)
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("tensat_dl.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("steps.html")

@@ -2,47 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import replace
 
 from tensat_dl.cost import CostModel
-from tensat_dl.explore.explore import exploring
-from tensat_dl.explore.types import Applied, Exploration, Limits
+from tensat_dl.explore.explore import Exploring, exploring
+from tensat_dl.explore.types import Applied, Exploration, History, Limits
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.ops.compose import semantics_of
 from tensat_dl.report.progress import Progress
 from tensat_dl.search import Found, feedback
-from tensat_dl.verify.equivalence import Equivalence, compare
 from tensat_dl.verify.rule_tests import find
-from tensat_dl.verify.trust import assumed
-from tensat_dl.why.graphs import Step, chain
-from tensat_dl.why.replay import Replay
+from tensat_dl.why.evaluate import evaluated
+from tensat_dl.why.furthest import furthest
+from tensat_dl.why.graphs import chain
+from tensat_dl.why.replay import Application, Replay
+from tensat_dl.why.shorten import shorter
+from tensat_dl.why.steps import Explanation, Step
 
-#: What evaluating a step showed: "assumed" for rules about operators of which only the types are known.
-Verdict = Literal["equal", "assumed", "inconclusive", "different"]
+#: Why a chain ends early that Ctrl-C has ended.
+INTERRUPTED = "interrupted"
 
 
 class NoWay(Exception):
-    """No way from one graph to the other was found. ``missing`` says what of the second graph was not."""
+    """No way from one graph to the other can be looked for. ``message`` says why."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """A step, what the whole graph costs before and after it in milliseconds, and whether both sides of the rule
-    compute the same on the tensors of this step. Costs are None where the step has no graphs."""
-
-    step: Step
-    cost: tuple[float, float] | None
-    verdict: Verdict
-    message: str
 
 
 def explain(
@@ -55,73 +44,113 @@ def explain(
     extract_limits: ExtractLimits,
     progress: Progress,
     seed: int = 0,
-) -> list[Explained]:
+) -> Explanation:
     """The steps from ``before`` to ``after``, which a run with these rules, limits and methods found.
 
-    Explores again what the run explored. Raises `NoWay` if that does not lead to the second graph.
+    Explores again what the run explored. If that does not lead to the second graph, or Ctrl-C ends it early, there
+    are steps to as much of the graph as was found. Raises `NoWay` if the two cannot be compared at all.
     """
     after = _aligned(after, before)
-    if not _missing(after, before):
-        return []
+    if not missing(after, before):
+        return Explanation(())
     progress.phase("explore")
     with exploring(before, model.table, rules, limits, progress.exploring, model.estimate) as worker:
         exploration = worker.run()
-        while None in find(after, exploration.egraph):
-            # As in a run, groups are merged that an answer uses. Extraction is quick where it was quick there.
-            progress.phase("extract")
-            egraph = model.price(exploration.egraph)[0]
-            answer = extract(egraph, method, extract_limits, progress.extracting, exploration.early)
-            progress.phase("explore")
-            refined = worker.refine(feedback(Found(exploration, egraph, answer, model), model.table))
-            if refined is None:
-                raise NoWay(_lost(after, exploration))
-            exploration = refined
-        history = worker.history()
-    if None in find(before, exploration.egraph):
-        raise NoWay("cycle filtering left a part of the original out of the e-graph, where steps would begin")
-    progress.phase("replay")
-    replay = Replay(
-        exploration.egraph, before, after, rules, model.table, _by_class(history, exploration.handles)
-    )
-    if not replay.run():
-        raise NoWay("the rules, applied again one by one, did not make the outputs equal")
-    steps = chain(replay, {r.name: r for r in rules}, model.table)
-    progress.phase("evaluate")
-    return _evaluated(steps, rules, model, seed, progress.counting)
+        interrupted, history = exploration.stop == "interrupted", History()
+        try:
+            exploration = _until_found(worker, exploration, after, model, method, extract_limits, progress)
+            history = worker.history()
+        except KeyboardInterrupt:
+            interrupted = True
+    found = way_between(before, after, rules, model, exploration, history, progress, seed)
+    return replace(found, interrupted=interrupted or found.interrupted)
 
 
-def _evaluated(
-    steps: Sequence[Step],
+def way_between(
+    before: Graph,
+    after: Graph,
     rules: Sequence[RewriteRule],
     model: CostModel,
-    seed: int,
-    count: Callable[[int, int], None],
-) -> list[Explained]:
-    """Each step with its cost and verdict. Steps that say the same of tensors of equal types are evaluated once."""
-    semantics = semantics_of(model.table)
-    on_trust = assumed(rules, model.table)
-    verdicts: dict[tuple[Graph, Graph], tuple[Verdict, str]] = {}
-    costs: dict[int, float] = {}
+    exploration: Exploration,
+    history: History,
+    progress: Progress,
+    seed: int = 0,
+) -> Explanation:
+    """The steps between two graphs in an e-graph that was explored from the first; see `explain`."""
+    egraph, handles = history.whole or (exploration.egraph, exploration.handles)
+    if None in find(before, egraph):
+        raise NoWay("cycle filtering left a part of the original out of the e-graph, where steps would begin")
+    progress.phase("replay")
+    replay = Replay(egraph, before, after, rules, model.table, _by_class(history.applied, handles))
+    unfinished, interrupted = "", False
+    try:
+        if not replay.run():
+            unfinished = _lost(after, exploration) or (
+                "the rules, applied again one by one, did not make the outputs equal"
+            )
+    except KeyboardInterrupt:
+        unfinished, interrupted = INTERRUPTED, True
+    if unfinished:
+        replay.after = furthest(replay)
+        if not missing(replay.after, before):
+            return Explanation((), unfinished, interrupted)
+    steps, whole, stopped = _steps(replay, rules, model, progress, patient=not interrupted)
+    if not whole:
+        unfinished = unfinished or INTERRUPTED
+    interrupted |= stopped
+    progress.phase("evaluate")
+    done, stopped = evaluated(steps, rules, model, seed, progress.counting)
+    return Explanation(done, unfinished, interrupted or stopped)
 
-    def cost(graph: Graph) -> float:
-        if id(graph) not in costs:
-            costs[id(graph)] = model.price_graph(graph).total
-        return costs[id(graph)]
 
-    out = []
-    for number, s in enumerate(steps, start=1):
-        count(number, len(steps))
-        if s.sides not in verdicts:
-            verdicts[s.sides] = _verdict(compare(*s.sides, semantics, seed), on_trust.get(s.rule.name, ()))
-        both = None if s.before is None or s.after is None else (cost(s.before), cost(s.after))
-        out.append(Explained(s, both, *verdicts[s.sides]))
-    return out
+def _steps(
+    replay: Replay, rules: Sequence[RewriteRule], model: CostModel, progress: Progress, patient: bool
+) -> tuple[list[Step], bool, bool]:
+    """The chain of a replay as far as it was made, whether that is the whole of it, and whether Ctrl-C was pressed.
+    If that was before this, it is not ``patient`` and does not make the chain as short as possible."""
+    way: list[Application] | None = None
+    steps: list[Step] = []
+    stopped = False
+    try:
+        ways = shorter(replay)
+        while (shortest := next(ways, None)) is not None:
+            way = shortest
+            if not patient:
+                break
+    except KeyboardInterrupt:
+        stopped = True
+    if way is None:
+        return [], False, True
+    try:
+        for step in chain(replay, way, {r.name: r for r in rules}, model.table):
+            steps.append(step)
+            progress.counting(len(steps), len(way))
+    except KeyboardInterrupt:
+        return steps, False, True
+    return steps, True, stopped
 
 
-def _verdict(found: Equivalence, opaque: Sequence[str]) -> tuple[Verdict, str]:
-    if opaque:
-        return "assumed", f"nothing is known of what {', '.join(opaque)} computes"
-    return ("equal" if found.status == "equivalent" else found.status), found.message
+def _until_found(
+    worker: Exploring,
+    exploration: Exploration,
+    after: Graph,
+    model: CostModel,
+    method: str,
+    limits: ExtractLimits,
+    progress: Progress,
+) -> Exploration:
+    """The exploration that has the second graph, or the last one. As in a run, groups are merged that an answer uses;
+    extraction is quick where it was quick there."""
+    while None in find(after, exploration.egraph):
+        progress.phase("extract")
+        egraph = model.price(exploration.egraph)[0]
+        answer = extract(egraph, method, limits, progress.extracting, exploration.early)
+        progress.phase("explore")
+        refined = worker.refine(feedback(Found(exploration, egraph, answer, model), model.table))
+        if refined is None:
+            break
+        exploration = refined
+    return exploration
 
 
 def _aligned(after: Graph, before: Graph) -> Graph:
@@ -139,7 +168,7 @@ def _aligned(after: Graph, before: Graph) -> Graph:
     return replace(after, nodes=tuple(nodes), outputs=tuple((name, j) for (name, _), (_, j) in outputs))
 
 
-def _missing(after: Graph, before: Graph) -> bool:
+def missing(after: Graph, before: Graph) -> bool:
     """Whether the second graph has an output that is not the first graph's already."""
     numbers: dict[tuple[object, ...], int] = {}
     found = []
@@ -153,21 +182,24 @@ def _missing(after: Graph, before: Graph) -> bool:
 
 
 def _lost(after: Graph, exploration: Exploration) -> str:
+    """What of the second graph the e-graph does not have, or ""."""
     classes = find(after, exploration.egraph)
+    if None not in classes:
+        return ""
     node = after.nodes[classes.index(None)]
     if node.op in ("input", "weight"):
         return f"the original has no {node.op} {node.attr('name')} of type {node.type}"
     what = f"{node.op} ({node.name})" if node.name else node.op
-    return f"exploring the original again did not lead to its {what}"
+    early = ", as Ctrl-C ended it" if exploration.stop == "interrupted" else ""
+    return f"exploring the original again did not lead to its {what}{early}"
 
 
-def _by_class(history: Sequence[Applied], handles: Sequence[int]) -> list[Applied]:
+def _by_class(applied: Sequence[Applied], handles: Sequence[int]) -> list[Applied]:
     """Applications by e-class instead of by handle; of e-classes that the e-graph has."""
     number = {h: c for c, h in enumerate(handles)}
     out = []
-    for a in history:
-        tensors = (a.shared, *a.members)
-        if all(h in number for part in tensors for _, h in part):
-            shared, *members = (tuple((n, number[h]) for n, h in part) for part in tensors)
+    for a in applied:
+        if all(h in number for h in a.tensors):
+            shared, *members = (tuple((n, number[h]) for n, h in part) for part in (a.shared, *a.members))
             out.append(Applied(a.rule, shared, tuple(members)))
     return out

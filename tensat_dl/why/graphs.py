@@ -8,8 +8,7 @@ chosen again, which is allowed because both are known to be equal by then.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from tensat_dl.ir.graph import Graph, GraphBuilder, Node
 from tensat_dl.ir.rule import RewriteRule
@@ -17,44 +16,29 @@ from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.names import node_names
 from tensat_dl.why.replay import Application, Replay
-from tensat_dl.why.shorten import Rerun, shortened
+from tensat_dl.why.shorten import Rerun
+from tensat_dl.why.steps import Step
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One application of a rule. ``before`` and ``after`` are whole graphs, ``sides`` the two sides of the rule as
-    graphs of the tensors that it was applied to. ``at`` names the tensors that are replaced.
-
-    ``before`` is the ``after`` of the step before, unless ``turned`` names tensors for which an equal node was chosen
-    again. None where there is no such graph: the step is one between its sides alone then.
-    """
-
-    rule: RewriteRule
-    members: int
-    at: tuple[tuple[str, TensorType], ...]
-    sides: tuple[Graph, Graph]
-    before: Graph | None
-    after: Graph | None
-    turned: tuple[str, ...]
-
-
-def chain(replay: Replay, rules: Mapping[str, RewriteRule], ops: OpTable) -> list[Step]:
-    """The steps from the first graph to the second, between which a replay has found the way."""
+def chain(
+    replay: Replay, way: Sequence[Application], rules: Mapping[str, RewriteRule], ops: OpTable
+) -> Iterator[Step]:
+    """The steps from the first graph to the second, one for each application of a way that a replay has found."""
     making = _Making(replay, ops)
-    waiting = shortened(replay)
+    waiting = list(way)
     needed = Counter(n for a in waiting for n in a.source)
-    steps: list[Step] = []
+    last = ""
 
     def rank(a: Application) -> tuple[int, int, bool]:
         """Steps that make no trouble come first, and then those that go on with a rule."""
-        return *making.trouble(a, needed), not steps or steps[-1].rule.name != a.rule
+        return *making.trouble(a, needed), last != a.rule
 
     while waiting:
         a = min(filter(making.rerun.applies, waiting), key=rank)  # of equal ones the first
         waiting.remove(a)
         needed.subtract(a.source)
-        steps.append(making.step(a, rules[a.rule]))
-    return steps
+        last = a.rule
+        yield making.step(a, rules[a.rule])
 
 
 #: What is put together to a graph: a class of the ledger, the same without what the rule makes of it, or what the

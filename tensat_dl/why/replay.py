@@ -1,15 +1,15 @@
 """Goes the way from a graph to an optimized one again, inside of the explored e-graph, with a ledger of reasons.
 
 Rules are applied as exploration did, but only where what they build is in the e-graph; what group and multi-pattern
-rules were applied to is known. This ends as soon as the outputs of the two graphs are equal. Then the ledger tells
-which applications that took.
+rules were applied to is known. First only what is near the two graphs is built, see `rings`. This ends as soon as the
+outputs of the two graphs are equal. Then the ledger tells which applications that took.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 from tensat_dl.datalog.groups import member
@@ -22,9 +22,10 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.why.instances import Instances
 from tensat_dl.why.ledger import SOURCE, Ledger
 from tensat_dl.why.patterns import Match, Pattern
+from tensat_dl.why.rings import rings
 from tensat_dl.why.terms import EGraphTerms
 
-#: Rounds after which a way that was not found is given up; exploration takes no more than about twenty.
+#: Rounds after which a way is looked for further away, or given up; exploration takes no more than about twenty.
 ROUNDS = 60
 
 
@@ -70,13 +71,26 @@ class Replay:
         }
         self._patterns = {r.name: Pattern(r, ops) for r in rules if usable(r, egraph)}
         self._singles = [p for p in self._patterns.values() if p.rule.kind == "single"]
-        self._waiting = [a for a in history if a.rule in self._patterns]
+        self._history = [a for a in history if a.rule in self._patterns]
+        self._near: frozenset[int] = frozenset()  #: the e-classes in which something is built
         self._targets: dict[tuple[object, ...], Target | None] = {}
         self._done: set[tuple[object, ...]] = set()
+        self._too_far: set[tuple[object, ...]] = set()  #: matches for which something else would be built
         self.nodes = self._source()
 
     def run(self) -> bool:
         """Whether the outputs were found equal."""
+        start = {*self._labels(self.before), *self._labels(self.after)}
+        for near in rings(self.egraph, start):
+            self._near = near
+            self._too_far.clear()
+            if self._saturate():
+                return True
+        return False
+
+    def _saturate(self) -> bool:
+        """Applies rules where that builds something near, until the outputs are equal or nothing changes."""
+        waiting = [a for a in self._history if self._near.issuperset(a.tensors)]
         for _ in range(ROUNDS):
             if self.equal():
                 return True
@@ -84,13 +98,14 @@ class Replay:
             for pattern in self._singles:
                 for match in list(pattern.matches(self.ledger)):
                     changed |= self._apply(pattern, match)
-            self._waiting, waiting = [], self._waiting
+            left = []
             for applied in waiting:
                 again = self._again(applied)
                 if again is None:
-                    self._waiting.append(applied)
+                    left.append(applied)
                 else:
                     changed |= self._apply(self._patterns[applied.rule], again, len(applied.members))
+            waiting = left
             if not changed:
                 return self.equal()
         return False
@@ -118,6 +133,14 @@ class Replay:
             assert label is not None, "the e-graph has the input graph"
             nodes.append(self.ledger.add(node.op, node.attrs, operands, label, SOURCE))
         return nodes
+
+    def _labels(self, graph: Graph) -> list[int]:
+        """The e-classes of a graph's nodes, of those that the e-graph has."""
+        found: list[int | None] = []
+        for node in graph.nodes:
+            operands = tuple(found[j] for j in node.inputs)
+            found.append(self.index.get((node.op, node.attrs, operands)))  # type: ignore[arg-type]
+        return [c for c in found if c is not None]
 
     def label(self, op: str, attrs: Attrs, operands: Iterable[int]) -> int | None:
         """The e-class of an operator applied to nodes, if the e-graph has it."""
@@ -156,9 +179,10 @@ class Replay:
         def fits(name: str, c: int) -> bool:
             return name not in labels or ledger.label[c] == labels[name]
 
-        root = pattern.roots[0]
-        for c in sorted(ledger.labelled.get(labels[root], ())):
-            for match in pattern.matches(ledger, {**fixed, root: c}, fits):
+        candidates = (sorted(ledger.labelled.get(labels[root], ())) for root in pattern.roots)
+        for classes in product(*candidates):
+            roots = dict(zip(pattern.roots, classes, strict=True))
+            for match in pattern.matches(ledger, {**fixed, **roots}, fits):
                 if all(match.attrs[a] == v for a, v in attrs.items() if a in match.attrs):
                     yield match
 
@@ -174,17 +198,18 @@ class Replay:
         return Match(tensors, matches[0].attrs, nodes)
 
     def _apply(self, pattern: Pattern, match: Match, members: int = 0) -> bool:
-        """Applies a rule to a match, unless it was before or the e-graph lacks what it builds; whether that changed
+        """Applies a rule to a match, unless it was before or it builds what is not near; whether that changed
         anything."""
         ledger, rule = self.ledger, pattern.rule
         find = ledger.find
         key = (rule.name, *(find(c) for c in match.tensors.values()), *match.nodes.values())
-        if key in self._done:
+        if key in self._done or key in self._too_far:
+            return False
+        target = self._target(rule, match, members)
+        if target is None or not self._explored(target):
+            self._too_far.add(key)
             return False
         self._done.add(key)
-        target = self._target(rule, match, members)
-        if target is None:
-            return False
         one = self.instances.rule(rule, members)
         names, equal = self._terms(one, match)
         number = len(self.applications)
@@ -203,19 +228,19 @@ class Replay:
         return any(changed) or len(ledger.op) > size
 
     def _target(self, rule: RewriteRule, match: Match, members: int) -> Target | None:
-        """The rule's target for this match if all of it is in the e-graph, in the right e-classes."""
+        """The rule's target for this match, if it has one."""
         labels = {n: self.ledger.label[c] for n, c in match.tensors.items()}
         key = (rule.name, *labels.values(), repr(sorted(match.attrs.items())))
         if key not in self._targets:
-            target = self.instances.target(rule, labels, match.attrs, members)
-            self._targets[key] = target if target is not None and self._explored(target) else None
+            self._targets[key] = self.instances.target(rule, labels, match.attrs, members)
         return self._targets[key]
 
     def _explored(self, target: Target) -> bool:
+        """Whether all of a target is in the e-graph, near and in the right e-classes."""
         labels = dict(target.names)
         for o in target.operators:
             found = self.index.get((o.op, o.attrs, tuple(labels[a] for a in o.args)))
-            if found is None:
+            if found not in self._near:
                 return False
             labels[o.result] = found
         return all(labels[s] == labels[t] for s, t in target.outputs)

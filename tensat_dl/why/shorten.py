@@ -7,7 +7,7 @@ rules are left out in turn, and then single applications; where the outputs are 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tensat_dl.why.ledger import SOURCE, Ledger
@@ -17,28 +17,38 @@ from tensat_dl.why.replay import Application, Replay
 MAX_TRIES = 2_000
 
 
-def shortened(replay: Replay) -> list[Application]:
-    """Applications that are enough to make the outputs equal, in order; none can be left out alone.
+def shorter(replay: Replay) -> Iterator[list[Application]]:
+    """Applications that are enough to make the outputs equal, in order: each time fewer applications and rules
+    together. Of the last ones none can be left out alone."""
+    least: int | None = None
+    for way in _ways(replay):
+        effort = len(way) + len({a.rule for a in way})
+        if least is None or effort < least:
+            least = effort
+            yield way
 
-    Of two ways that with the fewest applications and rules together.
-    """
+
+def _ways(replay: Replay) -> Iterator[list[Application]]:
+    """From few rules, and from all of them: either can lead to the shorter way."""
     few_rules = list(replay.applications)
     for rule in [name for name, _ in Counter(a.rule for a in few_rules).most_common()]:
         without = [a for a in few_rules if a.rule != rule]
-        if _enough(replay, without) is not None:
+        if (enough := _enough(replay, without)) is not None:
             few_rules = without
-    ways = [_fewer(replay, start) for start in (few_rules, replay.applications)]
-    return min(ways, key=lambda way: len(way) + len({a.rule for a in way}))
+            yield enough
+    for start in (few_rules, replay.applications):
+        yield from _fewer(replay, start)
 
 
-def _fewer(replay: Replay, applications: Sequence[Application]) -> list[Application]:
-    """Those that are needed, without those that can be left out one by one, the last first."""
+def _fewer(replay: Replay, applications: Sequence[Application]) -> Iterator[list[Application]]:
+    """Those that are needed, then without those that can be left out one by one, the last first."""
     enough = _enough(replay, applications)
     assert enough is not None, "the applications are enough"
+    yield enough
     for a in reversed(enough[-MAX_TRIES:]):
-        if a in enough:
-            enough = _enough(replay, [b for b in enough if b is not a]) or enough
-    return enough
+        if a in enough and (less := _enough(replay, [b for b in enough if b is not a])) is not None:
+            enough = less
+            yield enough
 
 
 class Rerun:

@@ -92,7 +92,9 @@ def _explored(
     progress.phase("explore")
     with exploring(graph, model.table, rules, limits, progress.exploring, model.estimate) as worker:
         exploration = worker.run()
-        history = [a for a in worker.history() if a.rule == rule.name] if rule.kind != "single" else []
+        history = (
+            [a for a in worker.history().applied if a.rule == rule.name] if rule.kind != "single" else []
+        )
     stats = [
         (k, s) for k, it in enumerate(exploration.iterations, 1) for s in it.rules if s.rule == rule.name
     ]

@@ -41,7 +41,7 @@ def test_why(tmp_path: Path) -> None:
                      relu(x y) computed in one step.
                      out0: 32×512
             0.004391 ms -> 0.002352 ms, estimated for h100
-            1 step, replayed and evaluated: equal
+            1 step, replayed and evaluated: equal (exactly)
             """
         ),
         "",
@@ -136,6 +136,52 @@ def test_a_false_rule_is_named(tmp_path: Path) -> None:
     assert done.code == 1
     assert "error: rule drop is false" in done.err
     assert "DIFFERENT" in done.out
+
+
+def test_the_way_as_far_as_there_is_one(tmp_path: Path) -> None:
+    text = FUSE.replace("output relu(x @ w)", "output relu(x @ w), relu(tanh(x) @ w)")
+    out = made(tmp_path, text)
+    edited = out.read_text().replace("tanh(x)", "sigmoid(x)")
+    out.write_text(edited)
+    done = invoke("why", out)
+    assert done.code == 3
+    assert "1  matmul-relu" in done.out
+    assert "out0: 32×512" in done.out
+    assert "out1" not in done.out
+    assert (
+        "the steps end before the optimized graph: exploring the original again did not lead to its sigmoid"
+        in (done.err)
+    )
+
+
+def test_an_original_that_cycle_filtering_took_out(tmp_path: Path) -> None:
+    text = """rule cut { slice(concat(x, y; axis = 0); axis = 0, start = 0, stop = n) where n == dim(x, 0) => x }
+rule once { relu(relu(x)) => relu(x) }
+graph g {
+  input x : f32[4, 4]
+  weight w : f32[4, 4]
+  output relu(relu(slice(concat(x + w, w; axis = 0); axis = 0, start = 0, stop = 4)))
+}
+"""
+    out, saved = made(tmp_path, text, "--cycles", "efficient"), tmp_path / "e.json"
+    options = ("--cycles", "efficient", "--save-egraph", saved)
+    assert invoke("run", tmp_path / "g.tsr", "-q", *options).code == 0
+    assert "slice" not in saved.read_text()
+    done = invoke("why", out)
+    assert (done.code, done.err) == (0, "")
+    assert "2 steps, each replayed and evaluated: equal (exactly)" in done.out
+
+
+def test_the_report_of_a_run_has_the_steps(tmp_path: Path) -> None:
+    out, page, own = made(tmp_path), tmp_path / "run.html", tmp_path / "why.html"
+    assert invoke("run", tmp_path / "g.tsr", "-q", "--html", page).code == 0
+    assert invoke("why", out, "-q", "--html", own).code == 0
+    text = page.read_text()
+    assert "1 step, replayed and evaluated: equal (exactly)." in text
+    steps = [
+        t[t.index('<section class="step">') : t.index("Each step applies")] for t in (text, own.read_text())
+    ]
+    assert steps[0] == steps[1]
 
 
 # ---- why-not ---------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx_ir")
 
 from tensat_dl.cost.environment import Environment
-from tensat_dl.measure.contest import FINAL, HEAT, decide
+from tensat_dl.measure.agreement import Agreement
+from tensat_dl.measure.heats import HEAT, LOOKS, decide
 from tensat_dl.measure.outcome import Candidate, Outcome
 from tensat_dl.measure.statistics import Samples
 
@@ -32,19 +33,25 @@ class Machine:
         self.rng = np.random.default_rng(5)
 
     def __call__(self, models: Sequence[Path], processes: int) -> Samples:
-        self.log.append(tuple(m.name for m in models))
-        times = self.final if processes == FINAL else self.heat
+        names = tuple(m.name for m in models)
+        times = self.final if names in self.log or len(names) == 2 else self.heat
+        self.log.append(names)
         taken = [1.0, *(times[int(m.name)] for m in models[1:])]
         jitter = np.exp(self.noise * self.rng.standard_normal((processes, 15, len(taken))))
         samples: Samples = (np.array(taken) * jitter).tolist()
         return samples
 
 
-def outcome(machine: Machine, positions: Sequence[int]) -> Outcome:
+def outcome(machine: Machine, positions: Sequence[int], narrow: Sequence[int] = ()) -> Outcome:
     entrants = [Candidate(1.0) for _ in machine.heat]
     paths = {i: Path(str(i)) for i in positions}
     start = Outcome(HERE, 1.0, tuple(entrants))
-    return decide(start, entrants, ORIGINAL, paths, {i: i / 1000 for i in positions}, machine)
+
+    def check(path: Path) -> Agreement:
+        i = int(path.name)
+        return Agreement("narrow" if i in narrow else "agrees", i / 1000, "for n = 1 only")
+
+    return decide(start, entrants, ORIGINAL, paths, check, machine)
 
 
 def test_the_fastest_wins() -> None:
@@ -52,12 +59,13 @@ def test_the_fastest_wins() -> None:
     found = outcome(machine, (0, 1, 2))
     assert found.winner == 1
     assert found.reason == ""
-    assert machine.log == [("original", "0", "1", "2"), ("original", "1")]
+    assert machine.log == [("original", "0", "1", "2"), *[("original", "1")] * 2], "eight processes agree"
     assert found.ratio is not None
     assert found.ratio.low < 0.9 < found.ratio.high < 1
     assert found.before is not None
-    assert found.before.samples == FINAL * 15
-    assert found.max_rel == 0.001
+    assert found.before.samples == LOOKS[1] * 15
+    assert found.agreement is not None
+    assert found.agreement.max_rel == 0.001
     assert [
         c.ratio == pytest.approx(t, rel=0.05) for c, t in zip(found.candidates, machine.heat, strict=True)
     ]
@@ -84,13 +92,27 @@ def test_noise_hides_a_small_gain() -> None:
 def test_one_candidate_needs_no_first_heat() -> None:
     machine = Machine([0.9])
     assert outcome(machine, (0,)).winner == 0
-    assert machine.log == [("original", "0")]
+    assert machine.log == [("original", "0")] * 2
     assert HEAT > 0
 
 
 def test_who_computes_something_else_does_not_take_part() -> None:
     machine = Machine([0.1, 0.9])
     assert outcome(machine, (1,)).winner == 1
-    assert machine.log == [("original", "1")]
+    assert machine.log == [("original", "1")] * 2
     assert outcome(machine, ()).winner is None
     assert outcome(machine, ()).reason == "no candidate could be compared"
+
+
+def test_what_is_right_for_one_size_only_is_passed_over() -> None:
+    found = outcome(Machine([0.8, 0.9]), (0, 1), narrow=(0,))
+    assert found.winner == 1
+    assert found.candidates[0].reason == "for n = 1 only"
+    assert found.mismatch == ""
+    assert outcome(Machine([0.8]), (0,), narrow=(0,)).winner is None
+
+
+def test_what_is_not_faster_is_soon_given_up() -> None:
+    machine = Machine([1.1])
+    assert outcome(machine, (0,)).winner is None
+    assert len(machine.log) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ import numpy as np
 from tensat_dl.apart import Failed
 from tensat_dl.measure import contest, operators, process
 from tests.cli.running import invoke
+from tests.measure.quick import quick
 
-FRESH = contest._process
+FRESH = contest.time_in_fresh_process
 
 SOURCE = """
 import "matmul"
@@ -31,18 +31,9 @@ graph g {
 """
 
 
-def here(models: Sequence[Path], feeds: Path, threads: int) -> Any:
-    """Times models in this process, which is quicker than in a fresh one."""
-    return process.time_models([str(m) for m in models], str(feeds), threads)["samples"]
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TENSAT_DL_PROFILES", str(tmp_path / "profiles"))
-    monkeypatch.setattr(contest, "HEAT", 1)
-    monkeypatch.setattr(contest, "FINAL", 8)
-    monkeypatch.setattr(process, "SECONDS", 0.0)
-    monkeypatch.setattr(contest, "_process", here)
+    quick(monkeypatch, tmp_path / "profiles")
     (tmp_path / "g.tsr").write_text(SOURCE)
     return tmp_path
 
@@ -96,7 +87,8 @@ def test_a_measured_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_this_machine_is_measured(folder: Path) -> None:
     done = invoke("run", folder / "g.tsr", "--measure")
     assert done.code == 2
-    assert "--measure is for this machine, which is --device cpu, not h100" in done.err
+    assert done.err.startswith("error: ")
+    assert "GPU" in done.err
 
 
 def test_the_original_wins_where_there_is_nothing_else(folder: Path) -> None:
@@ -109,10 +101,10 @@ def test_the_original_wins_where_there_is_nothing_else(folder: Path) -> None:
 
 
 def test_an_interrupt_leaves_the_input(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(contest, "_process", interrupt)
+    monkeypatch.setattr(contest, "time_in_fresh_process", interrupt)
     done = invoke("run", folder / "g.tsr", "--device", "cpu", "--measure", "-q", "--json", folder / "r")
     assert done.code == 130
     report = json.loads((folder / "r").read_text())

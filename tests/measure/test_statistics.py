@@ -7,7 +7,15 @@ from math import comb
 import numpy as np
 import pytest
 
-from tensat_dl.measure.statistics import latency, median_interval, ratio_to_first, rough_ratio, summary
+from tensat_dl.measure.statistics import (
+    exceptions,
+    latency,
+    median_interval,
+    ratio_to_first,
+    rough_ratio,
+    settled,
+    summary,
+)
 
 PROCESSES, ROUNDS = 12, 15
 
@@ -79,9 +87,40 @@ def test_the_interval_is_as_narrow_as_the_sign_test_allows() -> None:
     assert 1 - wider < 0.99 <= found.confidence
 
 
-def test_too_few_values_say_nothing() -> None:
-    with pytest.raises(ValueError, match="7 values can't tell"):
-        median_interval([1.0] * 7)
+def test_too_few_values_say_how_little_they_say() -> None:
+    found = median_interval([3.0, 1.0, 2.0])
+    assert (found.low, found.mid, found.high, found.confidence) == (1.0, 2.0, 3.0, 0.75)
+    assert median_interval([1.0]).confidence == 0.0
+
+
+@pytest.mark.parametrize("n", [8, 12, 16])
+def test_as_many_exceptions_are_allowed_as_the_interval_leaves_out(n: int) -> None:
+    for above in range(n):
+        found = median_interval([1.1] * above + [0.9] * (n - above))
+        assert (found.high < 1) == (above <= exceptions(n))
+
+
+def test_clear_cases_are_settled_early() -> None:
+    def processes(*ratios: float) -> list[list[list[float]]]:
+        return [[[1.0, r]] for r in ratios]
+
+    assert not settled(processes(*[0.9] * 4), 1, 16), "four are too few to be sure"
+    assert settled(processes(*[0.9] * 8), 1, 16)
+    assert not settled(processes(*[0.9] * 7, 1.01), 1, 16)
+    assert settled(processes(1.01, 0.9, 1.2, 1.1), 1, 16), "sixteen allow for two exceptions"
+
+
+def test_looking_early_calls_hardly_anything_faster_that_is_not() -> None:
+    rng = np.random.default_rng(6)
+    called = 0
+    for _ in range(3000):
+        ratios = rng.uniform(0.9, 1.1, 16)
+        for look in (4, 8, 16):
+            samples = [[[1.0, r]] for r in ratios[:look]]
+            if settled(samples, 1, 16):
+                break
+        called += ratio_to_first(samples, 1).high < 1
+    assert called <= 33, "of 3000; 18 in the mean"
 
 
 def test_summaries() -> None:

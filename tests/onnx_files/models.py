@@ -13,7 +13,8 @@ import onnx_ir as ir
 from onnx import TensorProto, helper, numpy_helper
 
 from tensat_dl.ir.graph import Graph, Node
-from tensat_dl.onnx.agreement import Agreement, agreement
+from tensat_dl.measure.agreement import Agreement
+from tensat_dl.onnx.agreement import Reference
 from tensat_dl.onnx.exporter import export
 from tensat_dl.onnx.importer import Imported, import_model
 
@@ -68,7 +69,7 @@ def round_trip(tmp_path: Path, imported: Imported, graph: Graph | None = None) -
     """Writes a graph (the model's own if there is none) back, and compares in ONNX Runtime."""
     out = export(imported, graph or imported.graph)
     ir.save(out, tmp_path / "out.onnx")
-    return agreement(imported.model, imported.path, str(tmp_path / "out.onnx"), imported.dims)
+    return Reference(imported.model, imported.path, imported.dims).check(str(tmp_path / "out.onnx"))
 
 
 def rewritten(imported: Imported) -> Imported:

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tensat_dl
 from tensat_dl.cost import CostModel, load_device
+from tensat_dl.explore.explore import exploring
 from tensat_dl.explore.types import Limits
 from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.report.progress import Progress
 from tensat_dl.verify.equivalence import compare
-from tensat_dl.why.explain import Explained, NoWay, explain
+from tensat_dl.verify.exact import compare_exactly
+from tensat_dl.why import evaluate, shorten
+from tensat_dl.why.explain import explain, way_between
+from tensat_dl.why.ledger import Ledger
+from tensat_dl.why.steps import Explained
 from tests.cli.running import EXAMPLES
 
 SMALL = ["tiny_associativity", "tiny_enlarge", "tiny_fuse_relu", "tiny_own_rule", "tiny_share_input"]
 MODELS = ["squeezenet", "nasrnn", "inception_v3"]
 
 
-def explained(path: Path, limits: Limits | None = None) -> tuple[tensat_dl.Model, Graph, list[Explained]]:
+def explained(path: Path, limits: Limits | None = None) -> tuple[tensat_dl.Model, Graph, Sequence[Explained]]:
     """A model, what it is optimized to, and the steps."""
     limits = limits or Limits()
     model = tensat_dl.load(str(path))
     result = tensat_dl.optimize(model, verify=False, k_multi=limits.k_multi)
     costs = CostModel(model.ops, load_device("h100"))
-    steps = explain(
+    found = explain(
         *(model.graph, result.after.graph, model.rules, costs, limits, "exact", ExtractLimits()),
         Progress(quiet=True),
     )
-    return model, result.after.graph, steps
+    assert not found.unfinished
+    return model, result.after.graph, found.steps
 
 
 def expressions(graph: Graph, numbers: dict[object, int]) -> set[int]:
@@ -107,11 +115,11 @@ def test_a_graph_that_the_rules_do_not_lead_to(tmp_path: Path) -> None:
     model = tensat_dl.load(str(EXAMPLES / "tiny_fuse_relu.tsr"))
     other = tensat_dl.load(str(EXAMPLES / "tiny_associativity.tsr"))
     costs = CostModel(model.ops, load_device("h100"))
-    with pytest.raises(NoWay):
-        explain(
-            *(model.graph, other.graph, model.rules, costs, Limits(), "exact", ExtractLimits()),
-            Progress(quiet=True),
-        )
+    found = explain(
+        *(model.graph, other.graph, model.rules, costs, Limits(), "exact", ExtractLimits()),
+        Progress(quiet=True),
+    )
+    assert found.unfinished
 
 
 def test_the_original_itself_needs_no_step() -> None:
@@ -121,4 +129,55 @@ def test_the_original_itself_needs_no_step() -> None:
         *(model.graph, model.graph, model.rules, costs, Limits(), "exact", ExtractLimits()),
         Progress(quiet=True),
     )
-    assert found == []
+    assert (found.steps, found.unfinished) == ((), "")
+
+
+LAYERS = """import "activation"
+graph g {
+  input x : f32[4, 4]
+  weight a : f32[4, 4]
+  weight b : f32[4, 4]
+  output relu(x @ a), relu(relu(x @ a) @ b)
+}
+"""
+
+
+def test_ctrl_c_keeps_the_steps_until_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "layers.tsr"
+    path.write_text(LAYERS)
+    model = tensat_dl.load(str(path))
+    after = tensat_dl.optimize(model, verify=False).after.graph
+    costs = CostModel(model.ops, load_device("h100"))
+    with exploring(model.graph, model.ops, model.rules, Limits()) as worker:
+        exploration, history = worker.run(), worker.history()
+    calls = when = 0
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == when:
+                raise KeyboardInterrupt
+            return function(*args)
+
+        return call
+
+    # in the midst of finding the way, of making it short, of making graphs and of evaluating them
+    monkeypatch.setattr(Ledger, "_join", counted(Ledger._join))
+    monkeypatch.setattr(shorten, "_enough", counted(shorten._enough))
+    monkeypatch.setattr(evaluate, "compare_exactly", counted(compare_exactly))
+    lengths = set()
+    while calls >= when:
+        calls, when = 0, when + 1
+        found = way_between(
+            *(model.graph, after, model.rules, costs, exploration, history), Progress(quiet=True)
+        )
+        assert found.interrupted == (calls >= when)
+        assert len(found.steps) == 2 or found.unfinished == "interrupted"
+        lengths.add(len(found.steps))
+        assert found.interrupted or {e.verdict for e in found.steps} == {"equal"}
+        assert {e.verdict for e in found.steps} <= {"equal", "inconclusive"}
+        for e in found.steps:
+            assert e.step.after is not None
+            assert compare(model.graph, e.step.after, semantics_of(model.ops)).status == "equivalent"
+    assert lengths == {0, 1, 2}

@@ -64,7 +64,7 @@ def test_what_the_engine_applied_a_pair_rule_to_is_a_match(name: str) -> None:
     graph = drawn_graph(rule)
     explorer = Explorer(graph, library().ops, (rule,), Limits(nodes=10**6, iterations=1))
     assert list(explorer.run())
-    applied = explorer.history()
+    applied = explorer.history().applied
     terms = GraphTerms(graph, library().ops)
     found = look(Pattern(rule, library().ops), terms, terms.known)
     fires = [set(match.tensors.items()) for match in found.fires]

@@ -61,6 +61,11 @@ class Difference:
     values: Mapping[str, Array]
     modulus: int | None = None
 
+    def __str__(self) -> str:
+        numbers = "" if self.modulus is None else f", modulo {self.modulus}, on random integers"
+        index = ", ".join(map(str, self.index))
+        return f"element [{index}] of output {self.output} is {self.before} before and {self.after} after{numbers}"
+
 
 @dataclass(frozen=True, slots=True)
 class Exact:

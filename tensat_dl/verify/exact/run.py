@@ -7,17 +7,14 @@ from dataclasses import replace
 
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import flops
 from tensat_dl.verify.equivalence import Equivalence, interface_difference
 from tensat_dl.verify.exact.arithmetic import OutOfReach
 from tensat_dl.verify.exact.compare import Exact, compare_modular
 from tensat_dl.verify.exact.field import PRIMES
+from tensat_dl.verify.exact.work import seconds
 
-#: Up to this much work, for both graphs, a comparison takes about a second at most.
-MOST_WORK = 2_000_000_000
-#: A tensor's element takes about as long as this many floating-point operations of a matrix product: it is drawn,
-#: cut into parts and reduced.
-WORK_PER_ELEMENT = 100
+#: Graphs for which a comparison would take more seconds of a processor than about this are not compared.
+PATIENCE = 4.0
 
 
 def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int) -> Exact:
@@ -27,11 +24,10 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int) -> Ex
     """
     if interface_difference(before, after, {}):  # the comparison in float64 says which
         return Exact("unsupported", "modular", reason="inputs or outputs are not the same")
-    work = _work(before, ops) + _work(after, ops)
-    if work > MOST_WORK:
-        return Exact(
-            "unsupported", "modular", reason=f"too large ({work:.1e} operations, more than {MOST_WORK:.0e})"
-        )
+    takes = seconds((before, after), ops)
+    if takes > PATIENCE:
+        reason = f"too large (it would take about {takes:.0f} s, more than {PATIENCE:.0f})"
+        return Exact("unsupported", "modular", reason=reason)
     try:
         found = compare_modular(before, after, ops, seed)
     except (OutOfReach, ValueError, MemoryError) as error:
@@ -45,12 +41,9 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int) -> Ex
 
 def refuted_by(found: Equivalence, exact: Exact) -> Equivalence:
     """``found``, or "different" in its place if the exact comparison shows a difference that rounding hid."""
-    d = exact.difference
-    if exact.status != "different" or found.status == "different" or d is None:
+    if exact.status != "different" or found.status == "different" or exact.difference is None:
         return found
-    index = f"element {list(d.index)} of output {d.output}"
-    message = f"{index} is {d.before} before and {d.after} after, modulo {d.modulus}, on random integers"
-    return replace(found, status="different", message=message)
+    return replace(found, status="different", message=str(exact.difference))
 
 
 def described(exact: Exact) -> str:
@@ -65,12 +58,3 @@ def described(exact: Exact) -> str:
         exact.reason if exact.log2_error is None else f"error probability < 2^{math.ceil(exact.log2_error)}"
     )
     return f"equal {modulo}{whatever} ({bound})"
-
-
-def _work(graph: Graph, ops: OpTable) -> float:
-    total = 0.0
-    for node in graph.nodes:
-        total += WORK_PER_ELEMENT * sum(t.size for t in node.types)
-        if node.op in ops and node.inputs and not ops[node.op].opaque:
-            total += flops(ops, node.op, [graph.nodes[i].types[0] for i in node.inputs], dict(node.attrs))
-    return total

@@ -1,0 +1,213 @@
+"""Grouped two-dimensional convolutions with bias and activation: implicit matrix products; beside them cuDNN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch.nn import functional
+
+from tensat_dl.cost.signature import Signature
+
+from .activation import activate, in_place
+from .implementation import Family, Implementation, Kernel, computable
+from .launch import ceil_div
+from .matmul import Tiles, dot, tiles_for, vendor
+
+#: How many pixels of one channel a program of a depth-wise convolution computes.
+PIXELS = (128, 512)
+
+
+@triton.jit
+def _implicit(
+    x, w, bias, out, IMAGES, H, W, OH, OW, PER_GROUP, OUT_PER_GROUP, sxn, sxc, sxh, sxw, swo, swc, swh, sww,
+    KH: tl.constexpr, KW: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr, TOP: tl.constexpr, LEFT: tl.constexpr,
+    DH: tl.constexpr, DW: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    BIAS: tl.constexpr, ACT: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """[pixels, channels of a group * kh * kw] times [channels * kh * kw, outputs of the group], without making the
+    left matrix. Pixels are those of all images of the result."""
+    M = IMAGES * OH * OW
+    K = PER_GROUP * KH * KW
+    tiles_n = tl.cdiv(OUT_PER_GROUP, BN)
+    pid = tl.program_id(0)
+    group = tl.program_id(1).to(tl.int64)
+    m = ((pid // tiles_n) * BM + tl.arange(0, BM)).to(tl.int64)
+    n = ((pid % tiles_n) * BN + tl.arange(0, BN)).to(tl.int64)
+    image = m // (OH * OW)
+    pixel = m % (OH * OW)
+    row = (pixel // OW) * SH - TOP
+    column = (pixel % OW) * SW - LEFT
+    xs = x + image * sxn + group * PER_GROUP * sxc
+    ws = w + (group * OUT_PER_GROUP + n) * swo
+    total = tl.zeros((BM, BN), dtype=tl.float32)
+    for start in range(0, K, BK):
+        k = start + tl.arange(0, BK)
+        c = (k // (KH * KW)).to(tl.int64)
+        r = (k // KW) % KH
+        s = k % KW
+        at_h = row[:, None] + r[None, :] * DH
+        at_w = column[:, None] + s[None, :] * DW
+        inside = (at_h >= 0) & (at_h < H) & (at_w >= 0) & (at_w < W) & (m[:, None] < M) & (k[None, :] < K)
+        left = tl.load(xs[:, None] + c[None, :] * sxc + at_h * sxh + at_w * sxw, inside, other=0.0)
+        there = (k[:, None] < K) & (n[None, :] < OUT_PER_GROUP)
+        right = tl.load(ws[None, :] + (c * swc + r * swh + s * sww)[:, None], there, other=0.0)
+        total = dot(left, right, total, PRECISION)
+    channel = group * OUT_PER_GROUP + n
+    if BIAS:
+        total += tl.load(bias + channel, n < OUT_PER_GROUP, other=0.0).to(tl.float32)[None, :]
+    total = activate(total, ACT)
+    channels = tl.num_programs(1) * OUT_PER_GROUP
+    where = out + (image[:, None] * channels + channel[None, :]) * (OH * OW) + pixel[:, None]
+    tl.store(where, total.to(out.dtype.element_ty), (m[:, None] < M) & (n[None, :] < OUT_PER_GROUP))
+
+
+@triton.jit
+def _depthwise(
+    x, w, bias, out, CHANNELS, H, W, OH, OW, MULTIPLIER, sxn, sxc, sxh, sxw, swo, swh, sww,
+    KH: tl.constexpr, KW: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr, TOP: tl.constexpr, LEFT: tl.constexpr,
+    DH: tl.constexpr, DW: tl.constexpr, BLOCK: tl.constexpr, BIAS: tl.constexpr, ACT: tl.constexpr,
+):  # fmt: skip
+    """Each output channel from one input channel: pixels of one of them by each program."""
+    pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    plane = tl.program_id(1).to(tl.int64)  # an output channel of an image
+    channel = plane % CHANNELS
+    row = (pixel // OW) * SH - TOP
+    column = (pixel % OW) * SW - LEFT
+    x += (plane // CHANNELS) * sxn + (channel // MULTIPLIER) * sxc
+    w += channel * swo
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for r in range(KH):
+        for s in range(KW):
+            at_h = row + r * DH
+            at_w = column + s * DW
+            inside = (at_h >= 0) & (at_h < H) & (at_w >= 0) & (at_w < W) & (pixel < OH * OW)
+            value = tl.load(x + at_h * sxh + at_w * sxw, inside, other=0.0).to(tl.float32)
+            total += value * tl.load(w + r * swh + s * sww).to(tl.float32)
+    if BIAS:
+        total += tl.load(bias + channel).to(tl.float32)
+    total = activate(total, ACT)
+    tl.store(out + plane * (OH * OW) + pixel, total.to(out.dtype.element_ty), pixel < OH * OW)
+
+
+def _windows(attrs: Mapping[str, Any], w: torch.Tensor) -> dict[str, Any]:
+    """What the kernels know ahead of time of where windows lie."""
+    (sh, sw), (dh, dw), (top, left, _, _) = attrs["stride"], attrs["dilation"], attrs["pads"]
+    kh, kw = w.shape[2:]
+    return {"KH": kh, "KW": kw, "SH": sh, "SW": sw, "TOP": top, "LEFT": left, "DH": dh, "DW": dw}
+
+
+def _implicit_kernel(signature: Signature, tiles: Tiles, precision: str) -> Kernel:
+    attrs: dict[str, Any] = dict(signature.attrs)
+    shape = signature.outputs[0].shape
+
+    def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
+        x, w, *bias = operands
+        images, outputs, oh, ow = shape
+        groups = x.shape[1] // w.shape[1]
+        out = torch.empty(shape, dtype=x.dtype, device=x.device)
+        grid = (ceil_div(images * oh * ow, tiles.m) * ceil_div(outputs // groups, tiles.n), groups)
+        _implicit[grid](
+            x, w, bias[0] if bias else x, out, images, x.shape[2], x.shape[3], oh, ow, w.shape[1],
+            outputs // groups, *x.stride(), *w.stride(), **_windows(attrs, w),
+            BM=tiles.m, BN=tiles.n, BK=tiles.k, BIAS=bool(bias), ACT=attrs["act"], PRECISION=precision,
+            num_warps=tiles.warps, num_stages=tiles.stages,
+        )  # fmt: skip
+        return out
+
+    return run
+
+
+def _depthwise_kernel(signature: Signature, block: int) -> Kernel:
+    attrs: dict[str, Any] = dict(signature.attrs)
+    shape = signature.outputs[0].shape
+
+    def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
+        x, w, *bias = operands
+        images, outputs, oh, ow = shape
+        out = torch.empty(shape, dtype=x.dtype, device=x.device)
+        swo, _, swh, sww = w.stride()
+        _depthwise[(ceil_div(oh * ow, block), images * outputs)](
+            x, w, bias[0] if bias else x, out, outputs, x.shape[2], x.shape[3], oh, ow, outputs // x.shape[1],
+            *x.stride(), swo, swh, sww, **_windows(attrs, w), BLOCK=block, BIAS=bool(bias), ACT=attrs["act"],
+        )  # fmt: skip
+        return out
+
+    return run
+
+
+def _triton(signature: Signature) -> Iterator[Implementation]:
+    if not computable(signature.inputs):
+        return
+    x, w = signature.inputs[:2]
+    images, outputs, oh, ow = signature.outputs[0].shape
+    if w.shape[1] == 1 and x.shape[1] > 1 and images * outputs < 65_536:
+        for block in PIXELS:
+
+            def pixels(block: int = block) -> Kernel:
+                return _depthwise_kernel(signature, block)
+
+            yield Implementation(f"triton depthwise {block}", "triton", pixels)
+        return
+    groups = x.shape[1] // w.shape[1]
+    for tf32 in (False, True) if x.dtype == "f32" else (False,):
+        for tiles in tiles_for(x.dtype, tf32, images * oh * ow, outputs // groups):
+
+            def implicit(tiles: Tiles = tiles, precision: str = "tf32" if tf32 else "ieee") -> Kernel:
+                return _implicit_kernel(signature, tiles, precision)
+
+            yield Implementation(f"triton {tiles}{' tf32' * tf32}", "triton", implicit, tf32)
+
+
+def _vendor(signature: Signature) -> Iterator[Implementation]:
+    attrs: dict[str, Any] = dict(signature.attrs)
+    x, w = signature.inputs[:2]
+
+    def plain(operands: Sequence[torch.Tensor]) -> torch.Tensor:
+        return meaning(operands, attrs).contiguous()  # cuDNN answers in the layout that it is asked in
+
+    yield from vendor("cudnn", plain, x.dtype)
+
+    def channels_last(operands: Sequence[torch.Tensor]) -> torch.Tensor:
+        x, w, *bias = operands
+        x, w = (t.contiguous(memory_format=torch.channels_last) for t in (x, w))
+        return plain([x, w, *bias])
+
+    yield from vendor("cudnn nhwc", channels_last, x.dtype)
+    if (
+        w.shape[2:] == (1, 1)
+        and w.shape[1] == x.shape[1]
+        and attrs["stride"] == (1, 1)
+        and not any(attrs["pads"])
+    ):
+
+        def product(operands: Sequence[torch.Tensor]) -> torch.Tensor:
+            x, w, *bias = operands
+            images, channels, height, width = x.shape
+            pixels = x.reshape(images, channels, height * width)
+            out = torch.matmul(w.reshape(w.shape[0], channels), pixels)
+            if bias:
+                out += bias[0][:, None]
+            return in_place(out, attrs["act"]).reshape(images, w.shape[0], height, width)
+
+        yield from vendor("cublas", product, x.dtype)
+
+
+def meaning(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.Tensor:
+    """x [n, c, h, w], w [o, c / groups, kh, kw], optional bias [o] -> act(x * w + bias) [n, o, oh, ow]."""
+    x, w, *bias = operands
+    top, left, bottom, right = attrs["pads"]
+    padding = (top, left)
+    if (top, left) != (bottom, right):
+        x, padding = functional.pad(x, (left, right, top, bottom)), (0, 0)
+    groups = x.shape[1] // w.shape[1]
+    out = functional.conv2d(
+        x, w, bias[0] if bias else None, attrs["stride"], padding, attrs["dilation"], groups
+    )
+    return in_place(out, attrs["act"])
+
+
+FAMILY = Family({"conv2d": meaning}, {"conv2d": _triton}, {"conv2d": _vendor})

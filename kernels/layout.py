@@ -1,0 +1,47 @@
+"""Walking strided tensors with as few dimensions as their strides allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+Shape = tuple[int, ...]
+
+
+def broadcast_strides(x: torch.Tensor, shape: Sequence[int]) -> Shape:
+    """The strides of x stretched to a shape: 0 along what is repeated."""
+    return tuple(x.expand(tuple(shape)).stride())
+
+
+def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[Shape, tuple[Shape, ...]]:
+    """The same elements in the same order with as few dimensions as possible, for all of the strides at once.
+
+    Dimensions of size 1 go, and neighbours that every tensor walks as one become one. At least one dimension is left.
+    """
+    dims = [(n, [s[i] for s in strides]) for i, n in enumerate(shape) if n != 1]
+    out: list[tuple[int, list[int]]] = []
+    for n, steps in dims:
+        if out and all(outer == inner * n for outer, inner in zip(out[-1][1], steps, strict=True)):
+            out[-1] = (out[-1][0] * n, steps)
+        else:
+            out.append((n, steps))
+    out = out or [(1, [0] * len(strides))]
+    return tuple(n for n, _ in out), tuple(tuple(s[k] for _, s in out) for k in range(len(strides)))
+
+
+def coordinates(index: str, sizes: Sequence[str], prefix: str, indent: str = "    ") -> str:
+    """Source lines that take a row-major index apart into ``<prefix>0``, ``<prefix>1``, .. one for each dimension."""
+    lines = []
+    rest = index
+    for i in range(len(sizes) - 1, 0, -1):
+        lines.append(f"{indent}{prefix}{i} = {rest} % {sizes[i]}\n")
+        lines.append(f"{indent}{prefix}r{i} = {rest} // {sizes[i]}\n")
+        rest = f"{prefix}r{i}"
+    lines.append(f"{indent}{prefix}0 = {rest}\n")
+    return "".join(lines)
+
+
+def offset(prefix: str, strides: Sequence[str]) -> str:
+    """The source of the element offset that coordinates come to."""
+    return " + ".join(f"{prefix}{i} * {s}" for i, s in enumerate(strides))

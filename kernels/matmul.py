@@ -1,0 +1,277 @@
+"""Matrix products of any batch, with bias and activation in the same kernel; beside them cuBLAS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from tensat_dl.cost.signature import Signature
+
+from .activation import activate, in_place
+from .implementation import Family, Implementation, Kernel, computable
+from .launch import ceil_div, interpreted, power_of_two
+from .layout import collapse
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """What one program computes, [m, n] in steps of k, and with how many warps and pipeline stages."""
+
+    m: int
+    n: int
+    k: int
+    warps: int = 4
+    stages: int = 3
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}"
+
+
+#: What is tried for products of f32 (on ordinary arithmetic units) and for those that tensor cores compute.
+PLAIN = (Tiles(16, 32, 64), Tiles(32, 32, 32), Tiles(64, 32, 32), Tiles(64, 64, 16), Tiles(128, 64, 16, 8))
+TENSOR = (
+    Tiles(16, 32, 128, 4, 4),
+    Tiles(16, 64, 64, 4, 4),
+    Tiles(32, 32, 64, 4, 4),
+    Tiles(64, 32, 64, 4, 4),
+    Tiles(64, 64, 64, 4, 4),
+    Tiles(128, 64, 32, 4, 4),
+    Tiles(128, 128, 32, 8, 3),
+)
+#: Rows of a product that `_few_rows` computes, each by programs of its own; and [n, k] of such a program.
+FEW_ROWS = 4
+STRIPS = ((8, 256), (32, 128))
+
+
+def tiles_for(dtype: str, tf32: bool, m: int, n: int) -> list[Tiles]:
+    """The tiles worth trying for an [m, n] result: none that is more than twice as large in a dimension."""
+    options: Sequence[Tiles] = TENSOR if tf32 or dtype != "f32" else PLAIN
+    if tf32:  # twice the bytes of the half-precision types
+        options = [Tiles(t.m, t.n, max(16, t.k // 2), t.warps, t.stages) for t in options]
+    fitting = [t for t in options if t.m <= max(16, power_of_two(m)) and t.n <= max(32, power_of_two(n))]
+    return fitting or [options[0]]
+
+
+#: The interpreter takes the bits of bf16 for whole numbers in products.
+WIDEN = tl.constexpr(interpreted())
+
+
+@triton.jit
+def dot(left, right, total, PRECISION: tl.constexpr):
+    """total + left right."""
+    if WIDEN and left.dtype == tl.bfloat16:
+        left = left.to(tl.float32)
+        right = right.to(tl.float32)
+    return tl.dot(left, right, total, input_precision=PRECISION)
+
+
+@triton.jit
+def _tiled(
+    x, y, bias, out, M, N, K, B2, sxa, sxb, sxm, sxk, sya, syb, syk, syn,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    BIAS: tl.constexpr, ACT: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """out[a, b, m, n] = act(sum over k of x[a, b, m, k] * y[a, b, k, n] + bias[n]), one tile by each program."""
+    GROUP: tl.constexpr = 8  # rows of tiles that are walked together, so that they share what caches hold
+    pid = tl.program_id(0)
+    batch = tl.program_id(1).to(tl.int64)
+    tiles_m = tl.cdiv(M, BM)
+    tiles_n = tl.cdiv(N, BN)
+    group = pid // (GROUP * tiles_n)
+    height = tl.minimum(tiles_m - group * GROUP, GROUP)
+    tile_m = group * GROUP + (pid % (GROUP * tiles_n)) % height
+    tile_n = (pid % (GROUP * tiles_n)) // height
+    x += (batch // B2) * sxa + (batch % B2) * sxb
+    y += (batch // B2) * sya + (batch % B2) * syb
+    m = (tile_m * BM + tl.arange(0, BM)).to(tl.int64)
+    n = (tile_n * BN + tl.arange(0, BN)).to(tl.int64)
+    k = tl.arange(0, BK)
+    xs = x + m[:, None] * sxm + k[None, :] * sxk
+    ys = y + k[:, None] * syk + n[None, :] * syn
+    total = tl.zeros((BM, BN), dtype=tl.float32)
+    for start in range(0, K, BK):
+        left = tl.load(xs, (m[:, None] < M) & (k[None, :] < K - start), other=0.0)
+        right = tl.load(ys, (k[:, None] < K - start) & (n[None, :] < N), other=0.0)
+        total = dot(left, right, total, PRECISION)
+        xs += BK * sxk
+        ys += BK * syk
+    if BIAS:
+        total += tl.load(bias + n, n < N, other=0.0).to(tl.float32)[None, :]
+    total = activate(total, ACT)
+    where = out + batch * M * N + m[:, None] * N + n[None, :]
+    tl.store(where, total.to(out.dtype.element_ty), (m[:, None] < M) & (n[None, :] < N))
+
+
+@triton.jit
+def _few_rows(
+    x, y, bias, out, M, N, K, B2, sxa, sxb, sxm, sxk, sya, syb, syk, syn,
+    BN: tl.constexpr, BK: tl.constexpr, BIAS: tl.constexpr, ACT: tl.constexpr,
+):  # fmt: skip
+    """As `_tiled`, one row by each program, without tensor cores: for products that only read their weights."""
+    n = (tl.program_id(0) * BN + tl.arange(0, BN)).to(tl.int64)
+    m = tl.program_id(1).to(tl.int64)
+    batch = tl.program_id(2).to(tl.int64)
+    x += (batch // B2) * sxa + (batch % B2) * sxb + m * sxm
+    y += (batch // B2) * sya + (batch % B2) * syb
+    k = tl.arange(0, BK)
+    total = tl.zeros((BK, BN), dtype=tl.float32)
+    for start in range(0, K, BK):
+        left = tl.load(x + (start + k) * sxk, k < K - start, other=0.0).to(tl.float32)
+        there = (k[:, None] < K - start) & (n[None, :] < N)
+        right = tl.load(y + (start + k).to(tl.int64)[:, None] * syk + n[None, :] * syn, there, other=0.0)
+        total += left[:, None] * right.to(tl.float32)
+    row = tl.sum(total, 0)
+    if BIAS:
+        row += tl.load(bias + n, n < N, other=0.0).to(tl.float32)
+    row = activate(row, ACT)
+    tl.store(out + batch * M * N + m * N + n, row.to(out.dtype.element_ty), n < N)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """Operands as the kernels take them: sizes, and strides with the batch in at most two dimensions."""
+
+    batch: tuple[int, int]
+    numbers: tuple[int, ...]  #: M, N, K, B2 and the strides
+    out: torch.Tensor
+
+
+def _product(x: torch.Tensor, y: torch.Tensor) -> _Product:
+    m, k = x.shape[-2:]
+    n = y.shape[-1]
+    lead = x.shape[:-2]
+    sizes, (xs, ys) = collapse(lead, [x.stride()[:-2], y.stride()[:-2]])
+    if len(sizes) > 2:
+        return _product(x.contiguous(), y.contiguous())
+    if len(sizes) == 1:
+        sizes, xs, ys = (1, *sizes), (0, *xs), (0, *ys)
+    strides = (*xs, *x.stride()[-2:], *ys, *y.stride()[-2:])
+    out = torch.empty((*lead, m, n), dtype=x.dtype, device=x.device)
+    return _Product((sizes[0], sizes[1]), (m, n, k, sizes[1], *strides), out)
+
+
+def _tiled_kernel(tiles: Tiles, act: str, precision: str) -> Kernel:
+    def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
+        x, y, *bias = operands
+        p = _product(x, y)
+        grid = (ceil_div(x.shape[-2], tiles.m) * ceil_div(y.shape[-1], tiles.n), prod(p.batch))
+        _tiled[grid](
+            x, y, bias[0] if bias else x, p.out, *p.numbers,
+            BM=tiles.m, BN=tiles.n, BK=tiles.k, BIAS=bool(bias), ACT=act, PRECISION=precision,
+            num_warps=tiles.warps, num_stages=tiles.stages,
+        )  # fmt: skip
+        return p.out
+
+    return run
+
+
+def _strip_kernel(strip: tuple[int, int], act: str) -> Kernel:
+    bn, bk = strip
+
+    def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
+        x, y, *bias = operands
+        p = _product(x, y)
+        grid = (ceil_div(y.shape[-1], bn), x.shape[-2], prod(p.batch))
+        _few_rows[grid](
+            x, y, bias[0] if bias else x, p.out, *p.numbers, BN=bn, BK=bk, BIAS=bool(bias), ACT=act
+        )
+        return p.out
+
+    return run
+
+
+def _triton(signature: Signature) -> Iterator[Implementation]:
+    if not computable(signature.inputs):
+        return
+    act = str(dict(signature.attrs)["act"])
+    dtype = signature.inputs[0].dtype
+    *_, m, n = signature.outputs[0].shape
+    if m <= FEW_ROWS:
+        for strip in STRIPS:
+
+            def few(strip: tuple[int, int] = strip) -> Kernel:
+                return _strip_kernel(strip, act)
+
+            yield Implementation(f"triton rows {strip[0]}x{strip[1]}", "triton", few)
+    for tf32 in (False, True) if dtype == "f32" else (False,):
+        for tiles in tiles_for(dtype, tf32, m, n):
+
+            def tiled(tiles: Tiles = tiles, precision: str = "tf32" if tf32 else "ieee") -> Kernel:
+                return _tiled_kernel(tiles, act, precision)
+
+            yield Implementation(f"triton {tiles}{' tf32' * tf32}", "triton", tiled, tf32)
+
+
+@contextmanager
+def rounding(tf32: bool) -> Iterator[None]:
+    """Whether cuBLAS and cuDNN may round f32 to TF32 in here."""
+    settings = [torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn]
+    before = [s.fp32_precision for s in settings]
+    try:
+        for s in settings:
+            s.fp32_precision = "tf32" if tf32 else "ieee"
+        yield
+    finally:
+        for s, old in zip(settings, before, strict=True):
+            s.fp32_precision = old
+
+
+def in_precision(kernel: Kernel, tf32: bool) -> Kernel:
+    """A vendor's kernel with TF32 or without it."""
+
+    def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
+        with rounding(tf32):
+            return kernel(operands)
+
+    return run
+
+
+def vendor(name: str, kernel: Kernel, dtype: str) -> Iterator[Implementation]:
+    """A vendor's kernel, for f32 in both precisions."""
+    for tf32 in (False, True) if dtype == "f32" else (False,):
+
+        def build(tf32: bool = tf32) -> Kernel:
+            return in_precision(kernel, tf32)
+
+        yield Implementation(f"{name}{' tf32' * tf32}", "vendor", build, tf32)
+
+
+def _vendor(signature: Signature) -> Iterable[Implementation]:
+    attrs: dict[str, Any] = dict(signature.attrs)
+    dtype = signature.inputs[0].dtype
+    yield from vendor("cublas", lambda operands: meaning(operands, attrs), dtype)
+    flat = signature.outputs[0].rank == 2
+    if flat and len(signature.inputs) == 3 and attrs["act"] == "relu":
+
+        def epilogue(operands: Sequence[torch.Tensor]) -> torch.Tensor:
+            x, y, bias = operands
+            return torch._addmm_activation(bias, x, y)
+
+        yield from vendor("cublas epilogue", epilogue, dtype)
+
+
+def meaning(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.Tensor:
+    """x [.., m, k], y [.., k, n], optional bias [n] -> act(x y + bias) [.., m, n]."""
+    x, y, *bias = operands
+    if not x.is_floating_point():  # the vendor's library has no products of integers
+        wide = torch.matmul(x.to(torch.float64), y.to(torch.float64)).to(x.dtype)
+        return in_place(wide + bias[0] if bias else wide, attrs["act"])
+    if bias and x.ndim == 2:
+        out = torch.addmm(bias[0], x, y)
+    elif bias and x.ndim == 3:
+        out = torch.baddbmm(bias[0], x, y)
+    else:
+        out = torch.matmul(x, y)
+        if bias:
+            out += bias[0]
+    return in_place(out, attrs["act"])
+
+
+FAMILY = Family({"matmul": meaning}, {"matmul": _triton}, {"matmul": _vendor})

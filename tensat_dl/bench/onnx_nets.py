@@ -1,0 +1,185 @@
+"""Networks of libraries as ONNX models, with random weights or with those of a package."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, TensorProto
+
+from tensat_dl.bench.onnx_layers import Net
+from tensat_dl.ops.semantics.types import Array
+
+
+def bert(layers: int = 4, c: int = 768, heads: int = 12, tokens: int = 64) -> ModelProto:
+    """Layers of BERT-base (Devlin et al., 2018) on embedded tokens."""
+    net = Net("bert")
+    x = net.input("x", 1, tokens, c)
+    for i in range(layers):
+        x = _encoder(net, x, f"{i}", c, heads, tokens, 4 * c)
+    return net.model(x)
+
+
+def minilm(safetensors: Path, layers: int = 6, c: int = 384, heads: int = 12, tokens: int = 64) -> ModelProto:
+    """all-MiniLM-L6-v2 with its weights: tokens in, the mean of the last hidden states out."""
+    weights = {
+        name.replace("encoder.layer.", "")
+        .replace("attention.self.", "")
+        .replace("attention.output.", "out."): w
+        for name, w in _safetensors(safetensors).items()
+    }
+    net = Net("minilm", weights)
+    ids = net.input("input_ids", 1, tokens, dtype=TensorProto.INT64)
+    words = net.op("Gather", net.weight("embeddings.word_embeddings.weight"), ids)
+    position = weights["embeddings.position_embeddings.weight"][:tokens]
+    kind = weights["embeddings.token_type_embeddings.weight"][0]
+    x = net.op("Add", net.op("Add", words, net.constant(kind)), net.constant(position[None]))
+    x = net.norm(x, "embeddings.LayerNorm", c, 1e-12)
+    for i in range(layers):
+        x = _encoder(net, x, f"{i}", c, heads, tokens, 4 * c)
+    return net.model(net.op("ReduceMean", x, axes=[1], keepdims=0))
+
+
+def vit(layers: int = 4, c: int = 384, heads: int = 6, image: int = 224, patch: int = 16) -> ModelProto:
+    """Layers of ViT-S/16 (Dosovitskiy et al., 2020), from the image to its class."""
+    net, tokens = Net("vit"), (image // patch) ** 2 + 1
+    x = net.input("pixels", 1, 3, image, image)
+    w = net.weight("", c, 3, patch, patch, scale=(3 * patch * patch) ** -0.5)
+    x = net.op("Conv", x, w, net.weight("", c, scale=0.1), kernel_shape=[patch] * 2, strides=[patch] * 2)
+    x = net.op("Transpose", net.op("Reshape", x, net.constant([1, c, tokens - 1], np.int64)), perm=[0, 2, 1])
+    x = net.op("Concat", net.weight("", 1, 1, c), x, axis=1)
+    x = net.op("Add", x, net.weight("", 1, tokens, c, scale=0.1))
+    for _ in range(layers):
+        h = net.norm(x, "", c, 1e-6)
+        q, k, v = (net.linear(h, "", c, c) for _ in range(3))
+        x = net.op("Add", net.linear(net.attention(q, k, v, tokens, c, heads), "", c, c, 0.5), x)
+        h = net.linear(net.norm(x, "", c, 1e-6), "", c, 4 * c)
+        x = net.op("Add", net.linear(net.gelu(h), "", 4 * c, c, 0.5), x)
+    first = net.op("Gather", net.norm(x, "", c, 1e-6), net.constant(0, np.int64), axis=1)
+    return net.model(net.linear(first, "", c, 1000))
+
+
+def gpt2(layers: int = 4, c: int = 768, heads: int = 12, tokens: int = 64) -> ModelProto:
+    """Blocks of GPT-2 (Radford et al., 2019) on embedded tokens. Its projections are Gemms between reshapes."""
+    net = Net("gpt2")
+    x = net.input("x", 1, tokens, c)
+
+    def projected(y: str, c_in: int, c_out: int, scale: float = 1.0) -> str:
+        flat = net.op("Reshape", y, net.constant([-1, c_in], np.int64))
+        w = net.weight("", c_in, c_out, scale=scale / c_in**0.5)
+        flat = net.op("Gemm", flat, w, net.weight("", c_out, scale=0.02))
+        return str(net.op("Reshape", flat, net.constant([1, tokens, c_out], np.int64)))
+
+    for _ in range(layers):
+        h = projected(net.norm(x, "", c, 1e-5), c, 3 * c)
+        q, k, v = net.op("Split", h, net.constant([c] * 3, np.int64), outputs=3, axis=2)
+        h = net.attention(q, k, v, tokens, c, heads, causal=True)
+        x = net.op("Add", projected(h, c, c, 0.5), x)
+        h = net.gelu_tanh(projected(net.norm(x, "", c, 1e-5), c, 4 * c))
+        x = net.op("Add", x, projected(h, 4 * c, c, 0.5))
+    return net.model(net.norm(x, "", c, 1e-5))
+
+
+def resnet50(image: int = 224) -> ModelProto:
+    """ResNet-50 (He et al., 2015), its batch normalisations not folded."""
+    net = Net("resnet50")
+    x = net.conv_norm(net.input("pixels", 1, 3, image, image), 3, 64, (7, 7), 2)
+    x, c = net.pool(x, "MaxPool", 3, 2, 1), 64
+    for stage, (blocks, width) in enumerate(((3, 64), (4, 128), (6, 256), (3, 512))):
+        for block in range(blocks):
+            stride = 2 if stage and not block else 1
+            h = net.conv_norm(x, c, width, (1, 1))
+            h = net.conv_norm(h, width, width, (3, 3), stride)
+            h = net.conv_norm(h, width, 4 * width, (1, 1), relu=False)
+            if not block:
+                x = net.conv_norm(x, c, 4 * width, (1, 1), stride, relu=False)
+            x, c = net.op("Relu", net.op("Add", h, x)), 4 * width
+    x = net.op("Flatten", net.op("GlobalAveragePool", x))
+    w = net.weight("", 1000, c, scale=c**-0.5)
+    return net.model(net.op("Gemm", x, w, net.weight("", 1000, scale=0.1), transB=1))
+
+
+def squeezenet(image: int = 224) -> ModelProto:
+    """SqueezeNet 1.1 (Iandola et al., 2016)."""
+    net = Net("squeezenet")
+    x, c = net.input("pixels", 1, 3, image, image), 64
+    x = net.pool(net.op("Relu", net.conv(x, 3, c, (3, 3), 2)), "MaxPool")
+    for i, (squeeze, expand) in enumerate(
+        ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256))
+    ):
+        if i in (2, 4):
+            x = net.pool(x, "MaxPool")
+        s = net.op("Relu", net.conv(x, c, squeeze, (1, 1)))
+        sides = [net.op("Relu", net.conv(s, squeeze, expand, (k, k))) for k in (1, 3)]
+        x, c = net.op("Concat", *sides, axis=1), 2 * expand
+    x = net.op("Relu", net.conv(x, c, 1000, (1, 1)))
+    return net.model(net.op("Flatten", net.op("GlobalAveragePool", x)))
+
+
+def inception_v3(image: int = 299) -> ModelProto:
+    """Inception-v3 (Szegedy et al., 2015), its batch normalisations not folded; all convolutions keep the size."""
+    net = Net("inception_v3")
+
+    def cbr(x: str, c: int, out: int, *kernels: tuple[int, int], stride: int = 1) -> str:
+        for k in kernels:
+            x, c, stride = net.conv_norm(x, c, out, k, stride), out, 1
+        return x
+
+    def reduced(x: str, c: int) -> str:
+        return net.pool(x, "MaxPool", 3, 2, 1)
+
+    x = cbr(net.input("pixels", 1, 3, image, image), 3, 32, (3, 3), (3, 3), stride=2)
+    x = net.pool(cbr(x, 32, 64, (3, 3)), "MaxPool")
+    x = net.pool(cbr(cbr(x, 64, 80, (1, 1)), 80, 192, (3, 3)), "MaxPool")
+    c = 192
+    for pooled in (32, 64, 64):
+        five = cbr(cbr(x, c, 48, (1, 1)), 48, 64, (5, 5))
+        three = cbr(cbr(x, c, 64, (1, 1)), 64, 96, (3, 3), (3, 3))
+        average = cbr(net.pool(x, "AveragePool", 3, 1, 1), c, pooled, (1, 1))
+        x, c = net.op("Concat", cbr(x, c, 64, (1, 1)), five, three, average, axis=1), 224 + pooled
+    three = cbr(cbr(cbr(x, c, 64, (1, 1)), 64, 96, (3, 3)), 96, 96, (3, 3), stride=2)
+    x, c = net.op("Concat", cbr(x, c, 384, (3, 3), stride=2), three, reduced(x, c), axis=1), 480 + c
+    for width in (128, 160, 160, 192):
+        seven = cbr(cbr(cbr(x, c, width, (1, 1)), width, width, (1, 7)), width, 192, (7, 1))
+        twice = cbr(cbr(x, c, width, (1, 1)), width, width, (7, 1), (1, 7), (7, 1))
+        twice = cbr(twice, width, 192, (1, 7))
+        average = cbr(net.pool(x, "AveragePool", 3, 1, 1), c, 192, (1, 1))
+        x, c = net.op("Concat", cbr(x, c, 192, (1, 1)), seven, twice, average, axis=1), 768
+    three = cbr(cbr(x, c, 192, (1, 1)), 192, 320, (3, 3), stride=2)
+    seven = cbr(cbr(x, c, 192, (1, 1), (1, 7), (7, 1)), 192, 192, (3, 3), stride=2)
+    x, c = net.op("Concat", three, seven, reduced(x, c), axis=1), 512 + c
+    for _ in range(2):
+        a = cbr(x, c, 384, (1, 1))
+        b = cbr(cbr(x, c, 448, (1, 1)), 448, 384, (3, 3))
+        sides = [cbr(y, 384, 384, k) for y in (a, b) for k in ((1, 3), (3, 1))]
+        average = cbr(net.pool(x, "AveragePool", 3, 1, 1), c, 192, (1, 1))
+        x, c = net.op("Concat", cbr(x, c, 320, (1, 1)), *sides, average, axis=1), 2048
+    x = net.op("Flatten", net.op("GlobalAveragePool", x))
+    return net.model(
+        net.op("Gemm", x, net.weight("", 1000, c, scale=c**-0.5), net.weight("", 1000), transB=1)
+    )
+
+
+def _encoder(net: Net, x: str, name: str, c: int, heads: int, tokens: int, wide: int) -> str:
+    """A layer of BERT."""
+    q, k, v = (net.linear(x, f"{name}.{which}", c, c) for which in ("query", "key", "value"))
+    h = net.linear(net.attention(q, k, v, tokens, c, heads), f"{name}.out.dense", c, c)
+    x = net.norm(net.op("Add", h, x), f"{name}.out.LayerNorm", c, 1e-12)
+    h = net.gelu(net.linear(x, f"{name}.intermediate.dense", c, wide))
+    h = net.linear(h, f"{name}.output.dense", wide, c)
+    return net.norm(net.op("Add", h, x), f"{name}.output.LayerNorm", c, 1e-12)
+
+
+def _safetensors(path: Path) -> dict[str, Array]:
+    """The f32 tensors of a file: eight bytes with the length of a JSON header, the header, and the data."""
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    return {
+        name: np.frombuffer(data[start + e["data_offsets"][0] : start + e["data_offsets"][1]], "<f4").reshape(
+            e["shape"]
+        )
+        for name, e in header.items()
+        if e.get("dtype") == "F32"
+    }

@@ -1,0 +1,130 @@
+"""Calibrates a roofline on a profile: how much of each peak the hardware reaches, and how far off that leaves it.
+
+Three numbers are fitted: the launch, the part of the peak rate and the part of the bandwidth that operators reach.
+They are chosen to make the mean of |log(estimate / measured)| small: being off by a factor counts the same for small
+operators and large ones. Every fifth signature, by its hash, is left out of the fit, and tells the error on what was
+not seen.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp
+
+import numpy as np
+
+from tensat_dl.cost.device import Device
+from tensat_dl.cost.profile import Profile
+from tensat_dl.cost.roofline import roofline, work
+from tensat_dl.cost.signature import parse
+from tensat_dl.ir.egraph import FloatArray
+from tensat_dl.ops.table import OpTable
+
+#: Fewer signatures than these tell too little.
+LEAST = 20
+#: Every how many-th signature is held out.
+HOLD_OUT = 5
+#: Steps of the search: each number is multiplied and divided by these, as long as that helps.
+STEPS = (2.0, 1.25, 1.05, 1.01)
+#: Bounds: a launch in milliseconds, and a part of a peak, which data sheets may state somewhat too low.
+LEAST_LAUNCH, MOST_SHARE = 1e-5, 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """Over so many signatures the factor by which half of the estimates, and nine of ten, are off at most."""
+
+    median: float
+    ninth_decile: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A device with fitted figures, and the errors on held-out signatures with the data sheet's and with these."""
+
+    device: Device
+    compute_share: float
+    bandwidth_share: float
+    before: Error
+    after: Error
+
+
+def calibrate(ops: OpTable, device: Device, profile: Profile) -> Calibration | None:
+    """The roofline that fits a profile; None if the profile has too few operators that the table knows."""
+    rows: list[tuple[float, float, float]] = []
+    held: list[bool] = []
+    for text, measured in sorted(profile.entries.items()):
+        signature = parse(text)
+        if signature.op in ops and measured.median_ms > 0:
+            rows.append((*work(ops, device, signature), measured.median_ms))
+            held.append(zlib.crc32(text.encode()) % HOLD_OUT == 0)
+    if len(rows) < LEAST or all(held) or not any(held):
+        return None
+    table, out = np.array(rows), np.array(held)
+    sheet = np.array([device.launch_ms, 1.0, 1.0])
+    fitted = _fit(table[~out], sheet)
+    launch, compute, bandwidth = (float(x) for x in fitted)
+    flops = {dtype: peak * compute for dtype, peak in device.flops.items()}
+    better = replace(device, launch_ms=launch, flops=flops, bandwidth=device.bandwidth * bandwidth)
+    return Calibration(better, compute, bandwidth, _error(table[out], sheet), _error(table[out], fitted))
+
+
+def _fit(table: FloatArray, start: FloatArray) -> FloatArray:
+    """[launch, shares] by going downhill one number at a time. ``table`` has a row for each signature: the
+    milliseconds that computing and moving take at the peaks, and what was measured."""
+    best, loss = start, _loss(table, start)
+    for step in STEPS:
+        improved = True
+        while improved:
+            improved = False
+            for k in range(len(best)):
+                for factor in (step, 1 / step):
+                    trial = best.copy()
+                    trial[k] = max(LEAST_LAUNCH, trial[k] * factor)
+                    if k:
+                        trial[k] = min(MOST_SHARE, trial[k])
+                    found = _loss(table, trial)
+                    if found < loss - 1e-9:
+                        best, loss, improved = trial, found, True
+    return best
+
+
+def _off(table: FloatArray, numbers: FloatArray) -> FloatArray:
+    estimate = numbers[0] + np.maximum(table[:, 0] / numbers[1], table[:, 1] / numbers[2])
+    return np.asarray(np.abs(np.log(estimate / table[:, 2])))
+
+
+def _loss(table: FloatArray, numbers: FloatArray) -> float:
+    return float(np.mean(_off(table, numbers)))
+
+
+def _error(table: FloatArray, numbers: FloatArray) -> Error:
+    off = _off(table, numbers)
+    return Error(exp(float(np.median(off))), exp(float(np.quantile(off, 0.9))), len(off))
+
+
+def by_operator(
+    ops: OpTable, device: Device, better: Device | None, profile: Profile
+) -> Sequence[tuple[str, int, float, float | None, dict[str, int]]]:
+    """For each operator: how many signatures, the median of estimate / measured by the data sheet's roofline and by
+    a better one, and how often each family of implementations was the fastest."""
+    groups: dict[str, list[tuple[float, float | None, str]]] = {}
+    for text, measured in sorted(profile.entries.items()):
+        signature = parse(text)
+        if signature.op not in ops or measured.median_ms <= 0:
+            continue
+        ratio = roofline(ops, device, signature) / measured.median_ms
+        after = None if better is None else roofline(ops, better, signature) / measured.median_ms
+        groups.setdefault(signature.op, []).append((ratio, after, measured.implementation.split(" ")[0]))
+    rows = []
+    for op, found in sorted(groups.items(), key=lambda item: -len(item[1])):
+        winners: dict[str, int] = {}
+        for _, _, name in found:
+            winners[name] = winners.get(name, 0) + 1
+        afters = [a for _, a, _ in found if a is not None]
+        after_median = float(np.median(afters)) if afters else None
+        rows.append((op, len(found), float(np.median([r for r, _, _ in found])), after_median, winners))
+    return rows

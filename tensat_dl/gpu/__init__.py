@@ -1,0 +1,1 @@
+"""Measuring and running graphs on a GPU (see docs/gpu.md). Needs torch and Triton; neither egglog nor SCIP."""

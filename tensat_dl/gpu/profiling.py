@@ -1,0 +1,137 @@
+"""Measures applications, and records them as it goes.
+
+A few at a time: first their implementations are compiled and checked, by several processes at once, then those that
+compute the right thing are timed, by a single process while the others wait. What is measured is written down after
+each portion, so that another run goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Protocol
+
+from tensat_dl.cost.environment import Environment
+from tensat_dl.cost.profile import Measurement, Profile, record
+from tensat_dl.cost.signature_file import Job
+from tensat_dl.gpu.workers import Answers
+
+#: Applications in a portion, and processes that compile.
+PORTION = 48
+MOST_CHECKERS = 12
+
+
+class Asked(Protocol):
+    """What answers for a process; see `workers.Worker`."""
+
+    def ask(self, job: Job, names: Sequence[str] | None = None) -> Answers: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Report:
+    """What became of a run: how much was known before and was measured, and by signature and implementation what
+    failed, where "" is the application as a whole."""
+
+    known: int = 0
+    measured: int = 0
+    failed: dict[str, dict[str, str]] = field(default_factory=dict)
+    unmeasured: list[str] = field(default_factory=list)  #: signatures without any working implementation
+    winners: dict[str, int] = field(
+        default_factory=dict
+    )  #: by family of implementations, how often it was fastest
+
+
+def profile(
+    jobs: Sequence[Job],
+    path: Path,
+    device: str,
+    environment: Environment,
+    checkers: Sequence[Asked],
+    timer: Asked,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Report:
+    """Measures what the profile at ``path`` lacks. Ctrl-C loses the portion that is under way; see `Report`.
+
+    Raises `ProfileError`, OSError, `WorkerError`.
+    """
+    empty = Profile(device, environment.hardware, environment.versions)
+    known = record(path, empty) if path.exists() else empty  # which refuses another environment's file
+    wanted = list({j.signature.text: j for j in jobs if known.lookup(j.signature) is None}.values())
+    report = Report(known=len({j.signature.text for j in jobs}) - len(wanted))
+    try:
+        for start in range(0, len(wanted), PORTION):
+            portion = wanted[start : start + PORTION]
+            progress(start, len(wanted))
+            checked = _checked(portion, checkers)
+            entries = {}
+            for i, (job, answers) in enumerate(zip(portion, checked, strict=True)):
+                progress(start + i, len(wanted))
+                found = _timed(job, answers, timer, report)
+                if found is not None:
+                    entries[job.signature.text] = found
+            if entries:
+                record(path, Profile(device, environment.hardware, environment.versions, entries))
+            report.measured += len(entries)
+    finally:
+        for worker in (*checkers, timer):
+            worker.close()
+    return report
+
+
+def _checked(portion: Sequence[Job], checkers: Sequence[Asked]) -> list[Answers]:
+    """What the checks of each job's implementations say."""
+    free: SimpleQueue[Asked] = SimpleQueue()
+    for checker in checkers:
+        free.put(checker)
+
+    def check(job: Job) -> Answers:
+        checker = free.get()
+        try:
+            return checker.ask(job)
+        finally:
+            free.put(checker)
+
+    with ThreadPoolExecutor(len(checkers)) as pool:
+        try:
+            return list(pool.map(check, portion))
+        except BaseException:
+            for checker in checkers:  # or the pool would wait for their answers
+                checker.close()
+            raise
+
+
+def _timed(job: Job, checked: Answers, timer: Asked, report: Report) -> Measurement | None:
+    """The measurement of the fastest implementation of those that compute the right thing, None if there is none."""
+    names = [name for name, answer in checked.items() if "failed" not in answer]
+    answers = {**checked, **(timer.ask(job, names) if names else {})}
+    text = job.signature.text
+    failed = {name: str(a["failed"]) for name, a in answers.items() if "failed" in a}
+    if failed:
+        report.failed[text] = failed
+    times = {name: a for name, a in answers.items() if "median_ms" in a}
+    if not times:
+        report.unmeasured.append(text)
+        return None
+    best = min(times, key=lambda name: float(times[name]["median_ms"]))
+    report.winners[best.split()[0]] = report.winners.get(best.split()[0], 0) + 1
+    return measurement(times, best)
+
+
+def measurement(times: Mapping[str, Mapping[str, float]], best: str) -> Measurement:
+    """The profile's entry, of what all implementations took."""
+    taken = times[best]
+    others = {name: float(t["median_ms"]) for name, t in times.items() if name != best}
+    return Measurement(
+        float(taken["median_ms"]), float(taken["spread_ms"]), int(taken["samples"]), best, others
+    )
+
+
+def number_of_checkers() -> int:
+    """So many processes compile at a time: one for each processor but one, up to a limit."""
+    return max(1, min(MOST_CHECKERS, (os.cpu_count() or 2) - 1))

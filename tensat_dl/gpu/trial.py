@@ -1,0 +1,114 @@
+"""Tries the implementations of one application: whether they compute what it means, and what they take."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from tensat_dl.cost.signature import Signature
+from tensat_dl.cost.signature_file import Job
+from tensat_dl.gpu.protocol import time_calls
+from tensat_dl.gpu.torch_device import cache_bytes, recorder
+from tensat_dl.ir.types import TensorType
+from tensat_dl.measure.statistics import Latency
+from tensat_dl.resources import kernels
+
+#: How far a result may be from that in f64, in units of the largest one.
+TOLERANCE = {"f32": 2e-5, "f16": 5e-3, "bf16": 3e-2, "f64": 1e-10}
+TF32_TOLERANCE = 5e-3
+
+#: Operands that are weights in a model, by position: nothing has read them since the last run of the whole model.
+COLD = {
+    "matmul": (1, 2),
+    "conv2d": (1, 2),
+    "batchnorm": (1, 2, 3, 4),
+    "layernorm": (1, 2),
+    "rmsnorm": (1,),
+    "gather": (0,),
+}
+#: Copies of them that are used in turn, at most; together they fill the cache so many times.
+MOST_COPIES, FILLINGS = 64, 2
+
+
+class Trial:
+    """One application with random operands on a device. Raises `Unsupported` if nothing computes it."""
+
+    def __init__(self, job: Job, device: torch.device, tf32: bool) -> None:
+        registry = kernels("registry")
+        self.signature, self.device = job.signature, device
+        self.implementations = {
+            i.name: i
+            for i in registry.implementations(job.signature, job.definition)
+            if i.kind != "view" and registry.runnable(i) and (tf32 or not i.tf32)
+        }
+        self.operands = operands(job.signature, device)
+        self._reference = registry.reference(job.signature, job.definition)
+        self._want: torch.Tensor | None = None
+
+    def check(self, name: str) -> str:
+        """What is wrong with what an implementation computes; "" if nothing is. Raises whatever it raises."""
+        if self._want is None:
+            wide = [x.double() if x.is_floating_point() else x for x in self.operands]
+            self._want = self._reference(wide)
+        implementation = self.implementations[name]
+        got = implementation.build()(self.operands)
+        dtype = self.signature.outputs[0].dtype
+        tolerance = TF32_TOLERANCE if implementation.tf32 else TOLERANCE.get(dtype, 0.0)
+        return difference(got, self._want, tolerance)
+
+    def time(self, name: str) -> Latency:
+        """What a call of an implementation takes. Raises whatever it raises."""
+        kernel = self.implementations[name].build()
+        sets = rotated(self.signature, self.operands, cache_bytes(self.device))
+        return time_calls(lambda i: kernel(sets[i % len(sets)]), partial(recorder, self.device))
+
+
+def operands(signature: Signature, device: torch.device) -> list[torch.Tensor]:
+    """Random tensors, the same for equal signatures."""
+    generator = torch.Generator(device).manual_seed(zlib.crc32(signature.text.encode()))
+    return [_random(t, generator, device) for t in signature.inputs]
+
+
+def _random(type: TensorType, generator: torch.Generator, device: torch.device) -> torch.Tensor:
+    dtype = kernels("launch").TORCH_TYPES[type.dtype]
+    options: dict[str, Any] = {"generator": generator, "device": device}
+    if dtype == torch.bool:
+        return torch.randint(0, 2, type.shape, **options).bool()
+    if not dtype.is_floating_point:
+        return torch.randint(0, 8, type.shape, **options).to(dtype)
+    return torch.randn(type.shape, **options).to(dtype)
+
+
+def rotated(signature: Signature, given: Sequence[torch.Tensor], cache: int) -> list[list[torch.Tensor]]:
+    """The operands, with as many copies of those that are weights as it takes to fill the cache."""
+    cold = COLD.get(signature.op, ())
+    size = sum(t.nbytes for i, t in enumerate(signature.inputs) if i in cold)
+    copies = min(MOST_COPIES, 1 + FILLINGS * cache // size) if size else 1
+    return [[x.clone() if i in cold and copy else x for i, x in enumerate(given)] for copy in range(copies)]
+
+
+def difference(got: torch.Tensor, want: torch.Tensor, tolerance: float) -> str:
+    """How a result differs from the wanted one by more than the tolerance; "" if it does not."""
+    if got.shape != want.shape:
+        return f"wrong: its shape is {tuple(got.shape)}, not {tuple(want.shape)}"
+    error = relative_error(got, want)
+    if error <= tolerance:
+        return ""
+    return "wrong: not finite" if error == float("inf") else f"wrong: off by {error:.1e}"
+
+
+def relative_error(got: torch.Tensor, want: torch.Tensor) -> float:
+    """How far a result is off, in units of the largest wanted element; infinite if it is no number where it should be
+    one. What the wanted one has at infinity, or as no number, is not looked at."""
+    got, want = got.double(), want.double()
+    known = want.isfinite()
+    if not got[known].isfinite().all():
+        return float("inf")
+    if not known.any():
+        return 0.0
+    scale = max(1e-30, float(want[known].abs().max()))
+    return float((got[known] - want[known]).abs().max()) / scale

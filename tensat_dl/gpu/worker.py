@@ -1,0 +1,87 @@
+"""The process that tries kernels: a kernel may crash it, or take the GPU down with it. See `Worker`.
+
+    python -m tensat_dl.gpu.worker check|time DEVICE
+
+Jobs come in and answers go out as lines of JSON: one for each implementation, as soon as it is known.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import torch
+
+from tensat_dl.cost.signature_file import from_data
+from tensat_dl.gpu.torch_device import prepare
+from tensat_dl.gpu.trial import Trial
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever else is printed must not get into the answers
+
+    def say(**answer: object) -> None:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    role, where = sys.argv[1:]
+    device = torch.device(where)
+    prepare(device)
+    say(ready=True)
+    for line in sys.stdin:
+        job = json.loads(line)
+        try:
+            trial = Trial(from_data(job["job"]), device, job["tf32"])
+            names = list(trial.implementations)
+        except Exception as e:
+            say(failed=_line(e))
+            names = []
+        else:
+            say(names=names)
+        for name in names:
+            if job["names"] is not None and name not in job["names"]:
+                continue
+            try:
+                say(name=name, **(_check(trial, name) if role == "check" else _time(trial, name)))
+            except Exception as e:
+                say(name=name, failed=_line(e))
+                _recover(device)
+        trial = None  # type: ignore[assignment]
+        say(done=True)
+
+
+def _check(trial: Trial, name: str) -> dict[str, Any]:
+    wrong = trial.check(name)
+    return {"failed": wrong} if wrong else {}
+
+
+def _time(trial: Trial, name: str) -> dict[str, Any]:
+    found = trial.time(name)
+    return {"median_ms": found.median_ms, "spread_ms": found.spread_ms, "samples": found.samples}
+
+
+def _recover(device: torch.device) -> None:
+    """After an error: memory is given back. Where the GPU takes no more commands from this process, it ends."""
+    if device.type != "cuda":
+        return
+    try:
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+    except RuntimeError:
+        os._exit(3)
+
+
+def _line(e: Exception) -> str:
+    """The first line of a message that says something."""
+    text = next((line.strip() for line in str(e).splitlines() if line.strip()), "")
+    kind = type(e).__name__
+    if isinstance(e, torch.OutOfMemoryError):
+        return "out of memory"
+    return f"{kind}: {text[:200]}" if text else kind
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Inputs to run a model on: random ones that it accepts, and those of a user's file."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from tensat_dl.lang.diagnostics import did_you_mean
+from tensat_dl.lang.load import readable
+from tensat_dl.onnx.dims import dim_name, is_open
+from tensat_dl.onnx.reading import failed
+from tensat_dl.ops.semantics.types import Array
+
+#: Element types that are floats, but none of NumPy's own.
+EXTENDED = ("bfloat16",)
+
+
+class Undrawable(Exception):
+    """There are no random values for an input; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input that has no value of its own. Open dimensions have their names as sizes."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int | str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+
+
+def inputs_of(model: ir.Model) -> list[Input]:
+    """The inputs that a caller has to give. Raises `Undrawable` for one that is no tensor of numbers."""
+    found = []
+    for value in model.graph.inputs:
+        if value.is_initializer():
+            continue
+        if value.dtype is None or value.shape is None or not isinstance(value.type, ir.TensorType):
+            raise Undrawable(f"the type of input {value.name} is not known")
+        dtype = np.dtype(value.dtype.numpy())
+        if dtype.kind not in "fiub" and dtype.name not in EXTENDED:
+            raise Undrawable(f"input {value.name} is no tensor of numbers")
+        shape = tuple(
+            dim_name(value, i, d) if not isinstance(d, int) or is_open(d) else d
+            for i, d in enumerate(value.shape)
+        )
+        found.append(Input(str(value.name), dtype, shape))
+    return found
+
+
+# ---- random ones -----------------------------------------------------------------------------------------
+
+Style = Callable[[np.random.Generator, tuple[int, ...]], Array]
+#: How whole numbers are drawn: in turn, until the model accepts them (they may be indices).
+_STYLES: tuple[Style, ...] = (
+    lambda g, shape: np.asarray(g.integers(0, 100, shape)),
+    lambda g, shape: np.asarray(g.integers(0, 2, shape)),
+    lambda g, shape: np.ones(shape, np.int64),
+    lambda g, shape: np.zeros(shape, np.int64),
+)
+
+
+def drawn(inputs: Sequence[Input], dims: Mapping[str, int], seed: int) -> Iterator[dict[str, Array]]:
+    """Random inputs at these sizes of open dimensions, of one kind after the other."""
+    for style in _STYLES:
+        generator = np.random.default_rng(seed)
+        yield {i.name: _draw(i, dims, generator, style) for i in inputs}
+
+
+def _draw(i: Input, dims: Mapping[str, int], g: np.random.Generator, whole: Style) -> Array:
+    shape = tuple(d if isinstance(d, int) else dims[d] for d in i.shape)
+    if i.dtype.kind in "iu":
+        return whole(g, shape).astype(i.dtype)
+    if i.dtype.kind == "b":
+        return np.asarray(g.integers(0, 2, shape)).astype(bool)
+    return np.asarray(g.standard_normal(shape)).astype(i.dtype)
+
+
+# ---- those of a file -------------------------------------------------------------------------------------
+
+
+def read_inputs(path: str, model: ir.Model) -> dict[str, Array]:
+    """The arrays of an .npz file, one for each input of the model. Raises `TsrError`, OSError."""
+    try:
+        wanted = {i.name: i for i in inputs_of(model)}
+    except Undrawable as e:
+        raise failed(path, f"inputs can't be given in a file: {e}") from None
+    arrays = _arrays(path, wanted)
+    for name in arrays:
+        if name not in wanted:
+            hint = did_you_mean(name, wanted) or f"its inputs are {', '.join(wanted) or 'none'}"
+            raise failed(path, f"the model has no input `{name}`", hint)
+    missing = [i for name, i in wanted.items() if name not in arrays]
+    if missing:
+        listed = ", ".join(f"`{i.name}` : {i}" for i in missing)
+        raise failed(path, f"no value for the input{'s' * (len(missing) > 1)} {listed}", _example(wanted))
+    for name, i in wanted.items():
+        array = arrays[name]
+        if array.dtype != i.dtype:
+            hint = f"convert it: {name}.astype(np.{i.dtype.name})"
+            raise failed(path, f"`{name}` is {array.dtype.name}, and the model takes {i}", hint)
+        fits = array.ndim == len(i.shape) and all(
+            isinstance(d, str) or d == n for d, n in zip(i.shape, array.shape, strict=True)
+        )
+        if not fits:
+            raise failed(path, f"`{name}` has the shape {list(array.shape)}, and the model takes {i}")
+    return {name: arrays[name] for name in wanted}
+
+
+def sizes(
+    path: str, model: ir.Model, arrays: Mapping[str, Array], stated: Mapping[str, int]
+) -> dict[str, int]:
+    """The sizes of open dimensions: ``stated`` ones, and those that the arrays have. Raises `TsrError` if they
+    contradict one another."""
+    found = dict(stated)
+    origin = dict.fromkeys(stated, "--dim")
+    for i in inputs_of(model):
+        for d, n in zip(i.shape, arrays[i.name].shape, strict=True):
+            if not isinstance(d, str):
+                continue
+            if found.setdefault(d, n) != n:
+                raise failed(
+                    path, f"{d} is {n} in `{i.name}`, and {found[d]} by {origin[d]}", "a run is for one size"
+                )
+            origin.setdefault(d, f"`{i.name}`")
+    return found
+
+
+def _arrays(path: str, wanted: Mapping[str, Input]) -> dict[str, Array]:
+    message = "this is not an .npz file, or it is damaged"
+    with readable(path):
+        try:
+            with open(path, "rb") as file:
+                loaded = np.load(file, allow_pickle=False)
+                if isinstance(loaded, np.lib.npyio.NpzFile):
+                    return {name: loaded[name] for name in loaded.files}
+            message = "this is a single array, and an .npz file has one for each input"
+        except (ValueError, EOFError, zipfile.BadZipFile):
+            pass
+    raise failed(path, message, _example(wanted))
+
+
+def _example(wanted: Mapping[str, Input]) -> str:
+    given = ", ".join(
+        f"**{{{name!r}: array}}" if not name.isidentifier() else f"{name}=array" for name in wanted
+    )
+    return f"write it with np.savez('data.npz', {given})"

@@ -1,0 +1,63 @@
+"""Writes graphs as models: back into the one that they came from, once they were compared with it, or anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensat_dl.ir.graph import Graph
+from tensat_dl.measure.agreement import Agreement
+from tensat_dl.onnx.agreement import Incomparable, Reference
+from tensat_dl.onnx.exporter import export
+from tensat_dl.onnx.fresh import build, random_weights
+from tensat_dl.onnx.importer import Imported
+from tensat_dl.onnx.staging import external, size_of, staged
+from tensat_dl.ops.table import OpTable
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How the two models compare, and their bytes. A model that differs is not written."""
+
+    agreement: Agreement
+    before: int
+    after: int
+
+    @property
+    def wrong(self) -> str:
+        """Why it is not written; empty if it is."""
+        return self.agreement.message if self.agreement.status in ("differs", "narrow") else ""
+
+
+def write_back(imported: Imported, graph: Graph, output: str, seed: int) -> Written:
+    """Writes ``graph``, which is equivalent to the imported one. The imported one itself is written as it was read.
+
+    The model is compared with the original in ONNX Runtime first. Raises `TsrError`, OSError.
+    """
+    size = size_of(imported.model, imported.path)
+    unchanged = graph is imported.graph
+    if unchanged:
+        made = imported.model if external(imported.model) else Path(imported.path)
+    else:
+        made = export(imported, graph)
+    with staged(made, output) as file:
+        same = Agreement("agrees", 0.0, "the same model")
+        found = same if unchanged else _compared(imported, str(file.path), seed)
+        written = Written(found, size, file.size)
+        if not written.wrong:
+            file.commit()
+    return written
+
+
+def write_fresh(graph: Graph, ops: OpTable, output: str, seed: int) -> None:
+    """Writes a graph of the language with random weights. Raises `TsrError`, OSError."""
+    with staged(build(graph, ops, random_weights(graph, seed)), output) as file:
+        file.commit()
+
+
+def _compared(imported: Imported, path: str, seed: int) -> Agreement:
+    try:
+        reference = Reference(imported.model, imported.path, imported.dims, seed, imported.given)
+    except Incomparable as e:
+        return Agreement("not compared", 0.0, str(e))
+    return reference.check(path)

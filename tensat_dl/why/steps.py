@@ -1,0 +1,56 @@
+"""The chain of steps from a graph to another, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tensat_dl.cost.priced import PricedGraph
+from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ir.types import TensorType
+
+#: What evaluating a step showed: "assumed" for rules about operators of which only the types are known.
+Verdict = Literal["equal", "assumed", "inconclusive", "different"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One application of a rule. ``before`` and ``after`` are whole graphs, ``sides`` the two sides of the rule as
+    graphs of the tensors that it was applied to. ``at`` names the tensors that are replaced.
+
+    ``before`` is the ``after`` of the step before, unless ``turned`` names tensors for which an equal node was chosen
+    again. None where there is no such graph: the step is one between its sides alone then.
+    """
+
+    rule: RewriteRule
+    members: int
+    at: tuple[tuple[str, TensorType], ...]
+    sides: tuple[Graph, Graph]
+    before: Graph | None
+    after: Graph | None
+    turned: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A step, the sides of its rule with what they cost, what the whole graph costs before and after it in
+    milliseconds, and whether both sides compute the same on the tensors of this step: exactly, or as far as float64
+    tells. Costs are None where the step has no graphs."""
+
+    step: Step
+    sides: tuple[PricedGraph, PricedGraph]
+    cost: tuple[float, float] | None
+    verdict: Verdict
+    message: str
+    exactly: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Steps from a graph to another, as far as they are known: ``unfinished`` says why they end before it, and is ""
+    where they reach it. ``interrupted``: by Ctrl-C, after which what was known is kept."""
+
+    steps: tuple[Explained, ...]
+    unfinished: str = ""
+    interrupted: bool = False

@@ -1,0 +1,123 @@
+"""Every kernel against the reference semantics in float64, in Triton's interpreter."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+import torch
+
+from tensat_dl.cost.signature import Signature
+from tensat_dl.ir.graph import Graph
+from tensat_dl.lang.program import load_program
+from tensat_dl.ops.compose import semantics_of
+from tensat_dl.ops.expression import applied, definition
+from tensat_dl.resources import kernels
+from tensat_dl.verify.execute import execute
+from tests.kernels.applications import APPLICATIONS, application
+
+registry, launch, elementwise = (kernels(m) for m in ("registry", "launch", "elementwise"))
+OPS = load_program("examples/tiny_share_input.tsr").ops
+
+#: Rounding of one operator, relative to the largest result.
+TOLERANCE = {"f32": 5e-6, "f16": 3e-3, "bf16": 2e-2, "bool": 0, "i64": 0}
+#: TF32 keeps ten bits of each factor.
+TF32 = 3e-3
+
+
+def operands(signature: Signature, strided: bool) -> list[Any]:
+    """Random tensors; strided ones are slices of transposed ones."""
+    rng = np.random.default_rng(zlib.crc32(signature.text.encode()))
+    made = []
+    for i, t in enumerate(signature.inputs):
+        if t.dtype == "bool":
+            values = rng.integers(0, 2, t.shape).astype(bool)
+        elif t.dtype == "i64":
+            values = rng.integers(-7, 7, t.shape)
+        else:
+            values = rng.standard_normal(t.shape)
+            if signature.op == "batchnorm" and i == 4:
+                values = np.abs(values) + 0.5
+        tensor = torch.tensor(values).to(launch.TORCH_TYPES[t.dtype])
+        if strided and tensor.ndim:
+            wide = torch.zeros([n + 3 for n in reversed(tensor.shape)], dtype=tensor.dtype)
+            view = wide[tuple(slice(2, 2 + n) for n in reversed(tensor.shape))]
+            view = view.permute(*reversed(range(tensor.ndim)))
+            view.copy_(tensor)
+            tensor = view
+        made.append(tensor)
+    return made
+
+
+def check(signature: Signature, want: np.ndarray, given: list[Any], means: Graph | None = None) -> None:
+    found = registry.implementations(signature, means)
+    assert found
+    scale = max(1.0, float(np.max(np.abs(want.astype(np.float64)))))
+    for implementation in found:
+        got = implementation.build()(given)
+        assert tuple(got.shape) == signature.outputs[0].shape
+        assert got.dtype == launch.TORCH_TYPES[signature.outputs[0].dtype]
+        assert got.is_contiguous() or implementation.kind == "view"
+        error = float(np.max(np.abs(got.double().numpy() - want))) / scale
+        tolerance = TF32 if implementation.tf32 else TOLERANCE[signature.outputs[0].dtype]
+        assert error <= tolerance, f"{implementation.name}: off by {error:.1e}"
+
+
+@pytest.mark.parametrize("strided", [False, True], ids=["contiguous", "strided"])
+@pytest.mark.parametrize("text", APPLICATIONS)
+def test_kernels_compute_what_the_operator_means(text: str, strided: bool) -> None:
+    signature = application(text)
+    given = operands(signature, strided)
+    graph = applied(signature)
+    values = {
+        f"x{i}": x.double().numpy() if x.is_floating_point() else x.numpy() for i, x in enumerate(given)
+    }
+    (want,) = execute(graph, values, semantics_of(OPS))
+    assert np.isfinite(want).all()
+    check(signature, want, given)
+    wide = [x.double() if x.is_floating_point() else x for x in given]
+    reference = registry.reference(signature)(wide)
+    # A cast to a narrower type rounds in the reference, too.
+    tolerance = TOLERANCE[signature.outputs[0].dtype] if signature.op == "cast" else 1e-9
+    assert np.max(np.abs(reference.double().numpy() - want)) <= tolerance * max(1, np.max(np.abs(want)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "silu(f32[3, 70]) -> f32[3, 70]",
+        "hardswish(f16[3, 70]) -> f16[3, 70]",
+        "gelu_tanh(f32[3, 70]) -> f32[3, 70]",
+        "clip(f32[3, 70]; high=0.5, low=-0.25) -> f32[3, 70]",
+        "prelu(f32[2, 3, 4, 4], f32[3, 1, 1]) -> f32[2, 3, 4, 4]",
+        "mish(f32[70]) -> f32[70]",
+        "instancenorm(f32[2, 3, 4, 5], f32[3], f32[3]; eps=0.001) -> f32[2, 3, 4, 5]",
+    ],
+)
+def test_compositions_are_one_kernel(text: str) -> None:
+    signature = application(text)
+    means = definition(OPS, signature)
+    assert means is not None
+    given = operands(signature, strided=True)
+    values = {f"x{i}": x.double().numpy() for i, x in enumerate(given)}
+    (want,) = execute(applied(signature), values, semantics_of(OPS))
+    check(signature, want, given, means)
+    if signature.op != "instancenorm":
+        assert elementwise.fusible(means)
+
+
+def test_views_do_not_copy() -> None:
+    for text in (
+        "slice(f32[5, 8]; axis=1, start=2, stop=5) -> f32[5, 3]",
+        "transpose(f32[5, 8]; perm=[1, 0]) -> f32[8, 5]",
+    ):
+        signature = application(text)
+        (x,) = operands(signature, strided=False)
+        (view,) = [i for i in registry.implementations(signature) if i.kind == "view"]
+        assert view.build()([x]).untyped_storage().data_ptr() == x.untyped_storage().data_ptr()

@@ -1,0 +1,60 @@
+"""Kernels compile to machine code for Ampere and Hopper GPUs, without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+ROOT = Path(__file__).parents[2]
+
+#: One for each kernel and kind of arithmetic.
+SIGNATURES = [
+    "tanh(f32[300, 70]) -> f32[300, 70]",
+    "ewmul(f16[300, 70], f16[70]) -> f16[300, 70]",
+    "matmul(f32[1, 512], f32[512, 1024]; act=sigmoid) -> f32[1, 1024]",
+    "matmul(f32[64, 1024], f32[1024, 1024], f32[1024]; act=relu) -> f32[64, 1024]",
+    "matmul(bf16[16, 64, 64], bf16[16, 64, 64]; act=none) -> bf16[16, 64, 64]",
+    "conv2d(f16[1, 64, 56, 56], f16[64, 64, 3, 3], f16[64]; act=relu, dilation=[1, 1], pads=[1, 1, 1, 1],"
+    " stride=[1, 1]) -> f16[1, 64, 56, 56]",
+    "conv2d(f32[1, 64, 56, 56], f32[64, 1, 3, 3]; act=none, dilation=[1, 1], pads=[1, 1, 1, 1], stride=[1, 1])"
+    " -> f32[1, 64, 56, 56]",
+    "poolavg(f32[1, 64, 56, 56]; act=none, include_pad=false, kernel=[3, 3], pads=[1, 1, 1, 1], stride=[2, 2])"
+    " -> f32[1, 64, 28, 28]",
+    "softmax(bf16[16, 64, 64]; axis=2) -> bf16[16, 64, 64]",
+    "layernorm(f32[64, 768], f32[768], f32[768]; eps=0.00001) -> f32[64, 768]",
+    "transpose(f32[64, 16, 64]; perm=[1, 2, 0]) -> f32[16, 64, 64]",
+    "concat(f32[1, 64, 28, 28], f32[1, 32, 28, 28]; axis=1) -> f32[1, 96, 28, 28]",
+]
+
+
+@pytest.mark.parametrize("architecture", [80, 90])
+def test_kernels_compile(architecture: int, tmp_path: Path) -> None:
+    texts = [f"{s} @ h100" for s in SIGNATURES]
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.kernels.compiling", str(architecture), *texts],
+        cwd=ROOT,
+        env={**environment, "TRITON_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert set(found) == set(texts)
+    wrong = {
+        (s, name): size
+        for s, sizes in found.items()
+        for name, size in sizes.items()
+        if not isinstance(size, int)
+    }
+    assert not wrong
+    assert all(size > 0 for sizes in found.values() for size in sizes.values())
