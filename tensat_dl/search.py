@@ -19,7 +19,7 @@ from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.measure.cpu import Cpu
+from tensat_dl.measure.machine import Machine
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.progress import Progress
 
@@ -51,7 +51,7 @@ def search(
     method: str,
     extract_limits: ExtractLimits,
     progress: Progress,
-    machine: Cpu | None = None,
+    machine: Machine | None = None,
     past: bool = False,
 ) -> Found:
     """The cheapest extraction of what the rules make of a graph; with what led to it, if its ``past`` is asked for.
