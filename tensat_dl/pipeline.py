@@ -12,7 +12,7 @@ from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.measure.cpu import Cpu
+from tensat_dl.measure.machine import Machine
 from tensat_dl.measure.outcome import Outcome
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.table import OpTable
@@ -49,7 +49,7 @@ def optimize(
     options: Options | None = None,
     progress: Progress | None = None,
     parse_seconds: float = 0.0,
-    machine: Cpu | None = None,
+    machine: Machine | None = None,
 ) -> tuple[Result, EGraph]:
     """The cheapest graph found that computes the same as ``graph``, and the priced e-graph that it is from.
 
@@ -159,7 +159,7 @@ def _steps(
 
 
 def _fastest(
-    graph: Graph, found: Found, machine: Cpu, options: Options, progress: Progress
+    graph: Graph, found: Found, machine: Machine, options: Options, progress: Progress
 ) -> tuple[Outcome | None, PricedGraph, dict[str, int]]:
     """The fastest of a graph and what was extracted, by timing them as a whole, and the rules used for it. After
     Ctrl-C it is the graph, and there is no outcome."""

@@ -19,14 +19,16 @@ from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.measure.cpu import Cpu
+from tensat_dl.measure.machine import Machine
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.progress import Progress
 
 #: How often exploration goes on from an answer at most.
 REFINEMENTS = 3
 #: How many answers there are by measured prices, to choose from by timing them as a whole.
-CANDIDATES = 3
+CANDIDATES = 2
+#: Work units of extraction by other prices, which is for a candidate, not for a proof.
+OTHER_WORK = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def search(
     method: str,
     extract_limits: ExtractLimits,
     progress: Progress,
-    machine: Cpu | None = None,
+    machine: Machine | None = None,
     past: bool = False,
 ) -> Found:
     """The cheapest extraction of what the rules make of a graph; with what led to it, if its ``past`` is asked for.
@@ -124,7 +126,8 @@ def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Ext
     yield found.extraction
     yield from found.extraction.runners_up
     if found.model.profile is not None:
-        yield extract(replace(found.model, profile=None).price(found.egraph)[0], method, limits)
+        little = replace(limits, work=min(limits.work, OTHER_WORK))
+        yield extract(replace(found.model, profile=None).price(found.egraph)[0], method, little)
 
 
 def _noted(found: Found, note: str) -> Found:

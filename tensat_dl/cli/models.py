@@ -17,6 +17,7 @@ from tensat_dl.report.tsr import graph_to_tsr
 
 if TYPE_CHECKING:
     from tensat_dl.measure.cpu import Cpu
+    from tensat_dl.measure.machine import Machine
     from tensat_dl.onnx.importer import Imported
 
 
@@ -36,6 +37,19 @@ class Opened:
         """A graph over the same operators as .tsr text."""
         declared = header(self.program, graph)
         return graph_to_tsr(graph, self.program.ops, declared, comments)
+
+    def machine(self, device: str, threads: int, seed: int) -> Machine:
+        """What measures on a device: this machine's CPU with so many threads, or its GPU."""
+        return self.cpu(threads, seed) if device == "cpu" else self.gpu(seed)
+
+    def gpu(self, seed: int) -> Machine:
+        """This machine's GPU, on which graphs run with the weights of the model, or with random ones, on random
+        inputs. Raises `GpuError`, `ProfileError`."""
+        from tensat_dl.gpu.machine import this_machine
+        from tensat_dl.verify.weights import draw_values
+
+        known = {} if self.model is None else {k: v.numpy() for k, v in self.model.constants.items()}
+        return this_machine(self.program.ops, draw_values([self.graph], seed, known))
 
     def cpu(self, threads: int, seed: int) -> Cpu:
         """This machine, on which graphs run with the weights of the model, or with random ones."""

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 @click.option(
     "--device",
     metavar="NAME",
-    help=f"Minimise latency on this device.  [default: {DEVICE}; {ONNX_DEVICE} for .onnx]",
+    help=f"Minimise latency on this device; cuda: this machine's GPU.  [default: {DEVICE}; {ONNX_DEVICE} for .onnx]",
 )
 @click.option(
     "--measure/--no-measure",
     default=None,
-    help="Measure operators and candidates on this machine (device cpu); keep what is faster beyond noise.  "
+    help="Measure operators and candidates on this machine (device cpu or cuda); keep what is faster beyond noise.  "
     "[default: for .onnx]",
 )
 @click.option(
@@ -167,13 +167,18 @@ def command(
         device = ONNX_DEVICE if is_onnx(file) else DEVICE
     if measure is None:
         measure = is_onnx(file) and device == "cpu"
-    if measure and device != "cpu":
-        raise click.UsageError(f"--measure is for this machine, which is --device cpu, not {device}")
+    if device == "cuda" or (measure and device != "cpu"):
+        from tensat_dl.cost import load_device
+        from tensat_dl.gpu.environment import at_hand
+
+        if device != "cuda":
+            load_device(device)  # which knows what is no device at all
+        device = at_hand(device).device
     lost = "which" if is_onnx(file) else "whose rules and comments"
     check_outputs(paths, (file, *rules, *([input_path] if input_path else [])), lost)
     with native_output_elsewhere(), Progress(quiet) as progress:
         progress.phase("parse")
-        if measure or (output is not None and is_onnx(output)):
+        if (measure and device == "cpu") or (output is not None and is_onnx(output)):
             need_onnx(output or file)
         opened = open_file(file, graph_name, rules, sizes, input_path)
         program, graph = opened.program, opened.graph
@@ -194,7 +199,7 @@ def command(
             threads,
             html_path is not None,
         )
-        machine = opened.cpu(threads, seed) if measure else None
+        machine = opened.machine(device, threads, seed) if measure else None
         parsed = time.perf_counter() - started
         chosen = program.rules
         if no_reassociate:

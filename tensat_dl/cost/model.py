@@ -10,6 +10,7 @@ import numpy as np
 from tensat_dl.cost.calibrate import calibrate
 from tensat_dl.cost.device import Device, load_device
 from tensat_dl.cost.environment import this_machine
+from tensat_dl.cost.fused import fused
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.cost.profile import Profile, find_profile
 from tensat_dl.cost.roofline import roofline
@@ -106,7 +107,9 @@ class CostModel:
         graph: of two graphs out of one e-graph, the one with the smaller sum there need not have the smaller
         total here.
         """
-        priced, measured = self.price(_without_choices(graph))
+        priced, measured = self.price(without_choices(graph))
+        if self.device.packs_weights:  # it runs graphs as ONNX Runtime does
+            priced.cost[fused(graph)] = 0.0
         return PricedGraph(graph, tuple(priced.cost.tolist()), tuple(measured.tolist()), weight_bytes(graph))
 
     def _kernels(self, egraph: EGraph) -> Iterator[tuple[int, _Key]]:
@@ -157,7 +160,7 @@ def weight_bytes(graph: Graph) -> int:
     return sum(t.nbytes for i in read if known[i] for t in graph.nodes[i].types)
 
 
-def _without_choices(graph: Graph) -> EGraph:
+def without_choices(graph: Graph) -> EGraph:
     """The e-graph whose e-class i holds node i and nothing else."""
     count = len(graph.nodes)
     arities = [len(n.inputs) for n in graph.nodes]

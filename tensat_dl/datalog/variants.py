@@ -57,9 +57,12 @@ def variants(rule: RewriteRule, infer: Inference, ranks: Sequence[int]) -> list[
     """Every assignment under which the source may type-check; marked are those for which the rule's conditions or
     the target's types can't hold: whatever tells them apart from the others has to be checked."""
     out = []
+    ranks_only = [c for c in rule.conditions if _is_about_ranks(c)]
     for variant, conditions in _source(rule, infer, ranks):
         facts = Facts()
         try:
+            if any(evaluate(c, variant.env) is False for c in ranks_only):  # sooner known than what follows
+                raise IllTyped(UNMET)
             facts.add(conditions)
             _where(rule, infer.table, variant, facts)
             type_target(rule, infer, variant, facts)
@@ -89,6 +92,15 @@ def _source(
 
     # The source of a group rule is matched for one member at a time: lists of one element, index 0.
     yield from visit(0, Variant({}, {rule.index: 0} if rule.index else {}, {}), [])
+
+
+def _is_about_ranks(expr: ast.Expr) -> bool:
+    """Whether a condition is a comparison of ranks with each other or with numbers."""
+
+    def is_rank(e: ast.Expr) -> bool:
+        return isinstance(e, ast.Const) or (isinstance(e, ast.Call) and e.fn == "rank")
+
+    return isinstance(expr, ast.Binary) and is_rank(expr.left) and is_rank(expr.right)
 
 
 def extend(

@@ -11,6 +11,8 @@ from tensat_dl.cost.environment import Environment
 
 #: What --device calls the GPU of this machine, whichever it is.
 HERE = "cuda"
+#: What is said of f32 where products of them may be rounded to TF32.
+TF32_ALLOWED = "tf32 allowed"
 INSTALL = "pip install 'tensat-dl[gpu]'"
 
 
@@ -47,7 +49,7 @@ def this_gpu(tf32: bool = False) -> Gpu:
     hardware = {
         "gpu": name,
         "clocks": _nvidia_smi("clocks.max.sm,clocks.max.mem"),
-        "f32": "tf32 allowed" if tf32 else "ieee",
+        "f32": TF32_ALLOWED if tf32 else "ieee",
     }
     versions = {
         "torch": torch.__version__,
@@ -57,6 +59,17 @@ def this_gpu(tf32: bool = False) -> Gpu:
         "driver": _nvidia_smi("driver_version"),
     }
     return Gpu(device, Environment(hardware, versions))
+
+
+def at_hand(device: str) -> Gpu:
+    """The GPU of this machine, asked for as ``cuda`` or by the name of its device. Raises `GpuError`."""
+    gpu = this_gpu()
+    if device not in (HERE, gpu.device):
+        raise GpuError(
+            f"measuring on {device} needs one, and this machine has a {gpu.environment.hardware['gpu']}\n"
+            f"  = hint: --device {HERE} takes the GPU that there is"
+        )
+    return gpu
 
 
 def need_torch() -> None:

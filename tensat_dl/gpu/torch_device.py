@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
 from tensat_dl.gpu.protocol import Issue, Replay
+from tensat_dl.measure.timing import Clock
 
 
 def recorder(device: torch.device, issue: Issue, calls: int) -> Replay:
     """Records so many calls; see `protocol.Recorder`."""
     if device.type != "cuda":
         return _timed(issue, calls)
-    aside = torch.cuda.Stream()
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):  # what compiles or chooses algorithms does it now
-        issue(0)
-        issue(1)
-    torch.cuda.current_stream().wait_stream(aside)
-    torch.cuda.synchronize()
+    _warm_up(lambda: issue(0))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for i in range(calls):
@@ -44,6 +41,50 @@ def _timed(issue: Issue, calls: int) -> Replay:
         return time.perf_counter() - started
 
     return replay
+
+
+@dataclass(frozen=True)
+class Running:
+    """Something that can be run again and again. ``outputs`` are those of the last run."""
+
+    replay: Callable[[], object]
+    outputs: list[torch.Tensor]
+
+
+def running(device: torch.device, call: Callable[[], list[torch.Tensor]]) -> Running:
+    """A call, ready to be repeated: as a CUDA graph, where there is a GPU."""
+    if device.type != "cuda":
+        return Running(call, call())
+    _warm_up(call)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        outputs = call()
+    graph.replay()
+    torch.cuda.synchronize()
+    return Running(graph.replay, outputs)
+
+
+def _warm_up(call: Callable[[], object]) -> None:
+    """What compiles, or chooses among algorithms, does it now, since it can't while it is recorded."""
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(2):
+            call()
+    torch.cuda.current_stream().wait_stream(aside)
+    torch.cuda.synchronize()
+
+
+def clock_of(device: torch.device) -> Clock:
+    """The time by which all that was started is done."""
+    if device.type != "cuda":
+        return time.perf_counter
+
+    def clock() -> float:
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    return clock
 
 
 def cache_bytes(device: torch.device) -> int:

@@ -92,16 +92,23 @@ def rotated(signature: Signature, given: Sequence[torch.Tensor], cache: int) -> 
 
 
 def difference(got: torch.Tensor, want: torch.Tensor, tolerance: float) -> str:
-    """How a result differs from the wanted one by more than the tolerance; "" if it does not. What the wanted one
-    has at infinity, or as no number, is not looked at."""
+    """How a result differs from the wanted one by more than the tolerance; "" if it does not."""
     if got.shape != want.shape:
         return f"wrong: its shape is {tuple(got.shape)}, not {tuple(want.shape)}"
+    error = relative_error(got, want)
+    if error <= tolerance:
+        return ""
+    return "wrong: not finite" if error == float("inf") else f"wrong: off by {error:.1e}"
+
+
+def relative_error(got: torch.Tensor, want: torch.Tensor) -> float:
+    """How far a result is off, in units of the largest wanted element; infinite if it is no number where it should be
+    one. What the wanted one has at infinity, or as no number, is not looked at."""
     got, want = got.double(), want.double()
     known = want.isfinite()
     if not got[known].isfinite().all():
-        return "wrong: not finite"
+        return float("inf")
     if not known.any():
-        return ""
+        return 0.0
     scale = max(1e-30, float(want[known].abs().max()))
-    error = float((got[known] - want[known]).abs().max()) / scale
-    return f"wrong: off by {error:.1e}" if error > tolerance else ""
+    return float((got[known] - want[known]).abs().max()) / scale

@@ -1,7 +1,4 @@
-"""This machine's CPU, by ONNX Runtime: what operators take, and which of several graphs is the fastest.
-
-Another device is another class with the same two methods.
-"""
+"""This machine's CPU, by ONNX Runtime: what operators take, and which of several graphs is the fastest."""
 
 from __future__ import annotations
 
@@ -17,15 +14,13 @@ from tensat_dl.cost.profile import Measurement, profile_path
 from tensat_dl.cost.signature import Signature
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
+from tensat_dl.measure.machine import Count
 from tensat_dl.measure.outcome import Outcome
 from tensat_dl.ops.table import OpTable
 
 if TYPE_CHECKING:
     from tensat_dl.measure.runnable import Runnable
     from tensat_dl.onnx.importer import Imported
-
-#: Told how many of how many measurements are done.
-Count = Callable[[int, int], None]
 
 
 def this_cpu(graph: Graph, ops: OpTable, imported: Imported | None, threads: int, seed: int) -> Cpu:

@@ -15,7 +15,7 @@ from tensat_dl.onnx.encode import Encoder, Unwritable
 from tensat_dl.onnx.fold import fold
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.opaque import operands
-from tensat_dl.onnx.open_shapes import open_shape
+from tensat_dl.onnx.open_shapes import Shape, asked_shape, shapes_elsewhere
 from tensat_dl.onnx.operator import Tensor, Writer
 from tensat_dl.onnx.operators.movement import write_reshape
 from tensat_dl.onnx.reading import failed, opset
@@ -43,6 +43,7 @@ class _Exporter:
         self.nodes = {v: n for n in model.graph for v in n.outputs}
         self.writer = Writer(model.graph, opset(model))
         self.encoder = Encoder(graph, imported.program.ops, self.writer)
+        self.elsewhere = _elsewhere(imported, graph)
         self._before = len(model.graph)
         self._whole: dict[int, ir.Node] = {}  #: nodes with several outputs that were written anew
 
@@ -122,11 +123,12 @@ class _Exporter:
             else:
                 (value,) = [v for v in copy.outputs if v.name]
                 self.encoder.tensors[i] = Tensor(value, node.type)
-        elif node.op == "reshape" and self.imported.dims:
-            source = self.graph.nodes[node.inputs[0]]
-            target = open_shape(source, node, self.imported.elsewhere)
-            x = self.encoder.tensors[node.inputs[0]]
-            self.encoder.tensors[i] = write_reshape(self.writer, x, node.type, target)
+        elif node.op == "reshape" and self.elsewhere:
+            (j,) = node.inputs
+            known = [(there[j], there[i]) for there in self.elsewhere]
+            pairs = [(old, new) for old, new in known if old is not None and new is not None]
+            target = asked_shape(self.graph.nodes[j].type.shape, node.type.shape, pairs)
+            self.encoder.tensors[i] = write_reshape(self.writer, self.encoder.tensors[j], node.type, target)
         else:
             try:
                 self.encoder.encode(i)
@@ -194,9 +196,25 @@ class _Exporter:
                     use.node.replace_input_with(use.idx, value)
 
 
+def _elsewhere(imported: Imported, graph: Graph) -> list[list[Shape | None]]:
+    """For each of other sizes of the open dimensions, the shapes of the graph's nodes."""
+    found, ops, original = [], imported.program.ops, imported.graph
+    for known in imported.elsewhere:
+        there = shapes_elsewhere(original, ops, known, {})
+        reshapes = {}
+        for i, node in enumerate(original.nodes):
+            if node.op == "reshape":
+                (j,) = node.inputs
+                old, new = there[j], there[i]
+                if old is not None and new is not None:
+                    reshapes[original.nodes[j].type.shape, node.type.shape, old] = new
+        found.append(shapes_elsewhere(graph, ops, known, reshapes))
+    return found
+
+
 def _recaptured(attr: ir.Attr, inside: Mapping[ir.Value, ir.Value]) -> ir.Attr:
-    """An attribute whose subgraphs take other values from around them."""
-    if not inside or attr.is_ref() or attr.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+    """An attribute as another node has it: its subgraphs are copies, and take other values from around them."""
+    if attr.is_ref() or attr.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
         return attr
     graphs = [attr.as_graph()] if attr.type == ir.AttributeType.GRAPH else list(attr.as_graphs())
     copies = []

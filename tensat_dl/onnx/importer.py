@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import copysign, isfinite
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -23,6 +24,7 @@ from tensat_dl.lang.source import Source
 from tensat_dl.onnx.dims import bind
 from tensat_dl.onnx.facts import Facts
 from tensat_dl.onnx.inputs import read_inputs, sizes
+from tensat_dl.onnx.numbers import meant
 from tensat_dl.onnx.opaque import Originals, operands
 from tensat_dl.onnx.operator import Context, Reading, Unmapped
 from tensat_dl.onnx.operators import READ
@@ -209,13 +211,15 @@ class _Reader:
         return found
 
     def _fill(self, name: str, tensor: ir.TensorProtocol) -> int | None:
-        """A constant with one element is a number, if a float is the same number."""
+        """A constant with one element is a number, if a float is one that is stored as this element."""
         dtype = DTYPES.get(tensor.dtype)
         if tensor.size != 1 or dtype is None:
             return None
-        element = tensor.numpy().reshape(()).item()
-        value = float(element)
-        if not isfinite(value) or value != element or (value == 0 and copysign(1, value) < 0):
+        element = tensor.numpy().reshape(-1)[0]
+        value = meant(element)
+        if not isfinite(value) or np.array(value).astype(element.dtype) != element:
+            return None
+        if value == 0 and copysign(1, value) < 0:
             return None
         shape = shape_of(tensor)
         attrs = (("value", value), ("dtype", dtype), ("shape", shape))

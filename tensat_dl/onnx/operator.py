@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ import onnx_ir as ir
 from tensat_dl.ir.graph import AttrValue, GraphBuilder
 from tensat_dl.ir.types import TensorType
 from tensat_dl.onnx.facts import Facts
+from tensat_dl.onnx.numbers import meant, meant_f32
 from tensat_dl.onnx.types import DTYPES, HANDLE, shape_of, tensor_type
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.ops.table import OpTable, coerce
@@ -42,6 +44,10 @@ class Reading:
             raise Unmapped("an attribute refers to a function's")
         return attr.value
 
+    def number_attr(self, name: str, default: float) -> float:
+        """The value of an attribute that is a float."""
+        return meant_f32(self.attr(name, default))
+
     def has(self, i: int) -> bool:
         """Whether the optional input ``i`` is there."""
         return i < len(self.node.inputs) and self.node.inputs[i] is not None
@@ -52,6 +58,13 @@ class Reading:
         if array is None:
             raise Unmapped(f"input {i} is not a constant")
         return array
+
+    def number_of(self, i: int) -> float:
+        """The one number that input ``i`` is. Raises `Unmapped` if it is not known, or not finite."""
+        array = self.constant(i)
+        if array.size != 1 or not isfinite(array.reshape(()).item()):
+            raise Unmapped(f"input {i} is not one number")
+        return meant(array.reshape(-1)[0])
 
     def ints(self, name: str, i: int | None = None) -> tuple[int, ...] | None:
         """A list that is an attribute in some versions of an operator and input ``i`` in others."""
@@ -94,6 +107,27 @@ class Reading:
     def op(self, op: str, *inputs: int, **attrs: AttrValue) -> int:
         """Adds an application. Raises `Unmapped` if it is not well-typed."""
         return apply(self._context.ops, self._context.builder, op, inputs, attrs)
+
+    def is_known(self, i: int) -> bool:
+        """Whether input ``i`` is a constant."""
+        return self._name(i) in self._context.facts.constants
+
+    def is_constant(self, node: int) -> bool:
+        """Whether the graph's node is a constant."""
+        return self._context.builder.nodes[node].op in ("weight", "fill")
+
+    def scalars(self, *xs: int) -> list[int]:
+        """``xs``, where constants of one element have rank 0 if that leaves what they broadcast to as it is."""
+        rank = max((self.type(x).rank for x in xs if self.type(x).size > 1), default=0)
+        return [self._scalar(x) if self.type(x).rank <= rank else x for x in xs]
+
+    def _scalar(self, x: int) -> int:
+        node = self._context.builder.nodes[x]
+        if node.op != "fill" or node.type.rank == 0:
+            return x
+        value = node.attr("value")
+        assert isinstance(value, float)
+        return self.number(value, node.type.dtype)
 
     def number(self, value: float, dtype: str) -> int:
         """A scalar constant."""

@@ -14,6 +14,7 @@ from tensat_dl.result import Result
 from tensat_dl.verify.exact.run import described
 
 if TYPE_CHECKING:
+    from tensat_dl.cost.environment import Environment
     from tensat_dl.measure.agreement import Agreement
 
 #: Nodes that are no work at run time.
@@ -100,8 +101,7 @@ def costs_come_from(result: Result) -> str:
 
 def measured(found: Outcome) -> str:
     """What timing whole graphs said."""
-    used = int(found.environment.hardware["threads"])
-    place = f"ONNX Runtime, {used} thread{'' if used == 1 else 's'} of {found.environment.hardware['cpu']}"
+    place = _place(found.environment)
     if found.before is None or found.after is None or found.ratio is None:
         return f"{found.reason} ({place})"
     before, after = (
@@ -112,6 +112,14 @@ def measured(found: Outcome) -> str:
     if found.winner is None:
         return f"{before}; {found.reason}, the best is {factor}; {place}"
     return f"{before} -> {after}, {factor}; {place}"
+
+
+def _place(where: Environment) -> str:
+    """What graphs were timed on."""
+    if "gpu" in where.hardware:
+        return f"CUDA graphs on {where.hardware['gpu']}"
+    used = int(where.hardware["threads"])
+    return f"ONNX Runtime, {used} thread{'' if used == 1 else 's'} of {where.hardware['cpu']}"
 
 
 def agreed(found: Agreement) -> str:

@@ -88,3 +88,58 @@ def test_costs_of_a_small_profile(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "not calibrated" in done.output
     assert "triton 1" in done.output
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("time", "examples/tiny_share_input.tsr"),
+        ("run", "examples/tiny_share_input.tsr", "--device", "cuda"),
+        ("run", "examples/tiny_share_input.tsr", "--device", "h100", "--measure"),
+    ],
+)
+def test_measuring_graphs_needs_a_gpu(args: tuple[str, ...]) -> None:
+    done = bare({"egglog", "pyscipopt"}, *args)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "GPU" in done.stderr
+
+
+def test_measuring_on_no_device(tmp_path: Path) -> None:
+    done = bare(set(), "run", "examples/tiny_share_input.tsr", "--device", "h10", "--measure")
+    assert done.returncode == 2
+    assert "unknown device `h10`" in done.stderr
+
+
+def test_two_graphs_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU, with few samples; the second graph is wrong, which shows."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    from tensat_dl.cost import CostModel, load_device
+    from tensat_dl.cost.environment import Environment
+    from tensat_dl.gpu import comparison, machine
+    from tests.gpu.test_executor import APART, WRONG
+
+    monkeypatch.setattr(machine, "SAMPLE_SECONDS", 0.0)
+    monkeypatch.setattr(machine, "ROUNDS", 1)
+    monkeypatch.setattr("tensat_dl.gpu.environment.at_hand", lambda device: None)
+
+    def here(ops: object, values: object) -> machine.GpuMachine:
+        model = CostModel(ops, load_device("h100"))  # type: ignore[arg-type]
+        return machine.GpuMachine(model, Environment({}, {}), values, torch.device("cpu"))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(comparison, "this_machine", here)
+    files = [tmp_path / "a.tsr", tmp_path / "b.tsr", tmp_path / "c.tsr"]
+    opaque = "opaque op f(x: tensor) { shape shape(x) }\ngraph g { input x : f32[4, 16]\n output f(x) }"
+    for file, text in zip(files, (APART, WRONG, opaque), strict=True):
+        file.write_text(text)
+    out = tmp_path / "t.json"
+    done = CliRunner().invoke(cli, ["time", *map(str, files), "--json", str(out)], standalone_mode=False)
+    assert done.return_value == 1, done.output
+    first, second, third = json.loads(out.read_text())
+    assert first["median_ms"] > 0
+    assert first["ratio"] is None
+    assert first["max_rel_error"] < 1e-5
+    assert second["ratio"]["low"] <= second["ratio"]["median"] <= second["ratio"]["high"]
+    assert second["max_rel_error"] > 0.1
+    assert third["reason"] == "no kernel computes f, of which only types are known"

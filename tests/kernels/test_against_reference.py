@@ -1,4 +1,4 @@
-"""Every kernel against the reference semantics in float64, in Triton's interpreter."""
+"""Every kernel against the reference semantics in float64, in Triton's interpreter or on a GPU."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ import torch
 
 from tensat_dl.cost.signature import Signature
 from tensat_dl.ir.graph import Graph
-from tensat_dl.lang.program import load_program
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.expression import applied, definition
-from tensat_dl.resources import kernels
+from tensat_dl.ops.semantics import SEMANTICS
+from tensat_dl.resources import kernels, rules
 from tensat_dl.verify.execute import execute
 from tests.kernels.applications import APPLICATIONS, application
+from tests.kernels.conftest import ON_GPU
 
 registry, launch, elementwise = (kernels(m) for m in ("registry", "launch", "elementwise"))
-OPS = load_program("examples/tiny_share_input.tsr").ops
+DEVICE = "cuda" if ON_GPU else "cpu"
 
 #: Rounding of one operator, relative to the largest result.
 TOLERANCE = {"f32": 5e-6, "f16": 3e-3, "bf16": 2e-2, "bool": 0, "i64": 0}
@@ -44,9 +45,9 @@ def operands(signature: Signature, strided: bool) -> list[Any]:
             values = rng.standard_normal(t.shape)
             if signature.op == "batchnorm" and i == 4:
                 values = np.abs(values) + 0.5
-        tensor = torch.tensor(values).to(launch.TORCH_TYPES[t.dtype])
+        tensor = torch.tensor(values).to(launch.TORCH_TYPES[t.dtype]).to(DEVICE)
         if strided and tensor.ndim:
-            wide = torch.zeros([n + 3 for n in reversed(tensor.shape)], dtype=tensor.dtype)
+            wide = torch.zeros([n + 3 for n in reversed(tensor.shape)], dtype=tensor.dtype, device=DEVICE)
             view = wide[tuple(slice(2, 2 + n) for n in reversed(tensor.shape))]
             view = view.permute(*reversed(range(tensor.ndim)))
             view.copy_(tensor)
@@ -64,7 +65,7 @@ def check(signature: Signature, want: np.ndarray, given: list[Any], means: Graph
         assert tuple(got.shape) == signature.outputs[0].shape
         assert got.dtype == launch.TORCH_TYPES[signature.outputs[0].dtype]
         assert got.is_contiguous() or implementation.kind == "view"
-        error = float(np.max(np.abs(got.double().numpy() - want))) / scale
+        error = float(np.max(np.abs(got.double().cpu().numpy() - want))) / scale
         tolerance = TF32 if implementation.tf32 else TOLERANCE[signature.outputs[0].dtype]
         assert error <= tolerance, f"{implementation.name}: off by {error:.1e}"
 
@@ -76,16 +77,16 @@ def test_kernels_compute_what_the_operator_means(text: str, strided: bool) -> No
     given = operands(signature, strided)
     graph = applied(signature)
     values = {
-        f"x{i}": x.double().numpy() if x.is_floating_point() else x.numpy() for i, x in enumerate(given)
+        f"x{i}": (x.double() if x.is_floating_point() else x).cpu().numpy() for i, x in enumerate(given)
     }
-    (want,) = execute(graph, values, semantics_of(OPS))
+    (want,) = execute(graph, values, SEMANTICS)
     assert np.isfinite(want).all()
     check(signature, want, given)
     wide = [x.double() if x.is_floating_point() else x for x in given]
     reference = registry.reference(signature)(wide)
     # A cast to a narrower type rounds in the reference, too.
     tolerance = TOLERANCE[signature.outputs[0].dtype] if signature.op == "cast" else 1e-9
-    assert np.max(np.abs(reference.double().numpy() - want)) <= tolerance * max(1, np.max(np.abs(want)))
+    assert np.max(np.abs(reference.double().cpu().numpy() - want)) <= tolerance * max(1, np.max(np.abs(want)))
 
 
 @pytest.mark.parametrize(
@@ -101,12 +102,16 @@ def test_kernels_compute_what_the_operator_means(text: str, strided: bool) -> No
     ],
 )
 def test_compositions_are_one_kernel(text: str) -> None:
+    pytest.importorskip("lark")
+    from tensat_dl.lang.program import load_program
+
+    ops = load_program(str(rules() / "ops.tsr")).ops
     signature = application(text)
-    means = definition(OPS, signature)
+    means = definition(ops, signature)
     assert means is not None
     given = operands(signature, strided=True)
-    values = {f"x{i}": x.double().numpy() for i, x in enumerate(given)}
-    (want,) = execute(applied(signature), values, semantics_of(OPS))
+    values = {f"x{i}": x.double().cpu().numpy() for i, x in enumerate(given)}
+    (want,) = execute(applied(signature), values, semantics_of(ops))
     check(signature, want, given, means)
     if signature.op != "instancenorm":
         assert elementwise.fusible(means)

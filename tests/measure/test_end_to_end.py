@@ -49,7 +49,7 @@ def test_a_measured_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = run(folder, "--device", "cpu", "--measure", "-o", folder / "out.onnx")
     measured = report["measured"]
     assert measured["hardware"]["threads"] == "1"
-    assert measured["versions"].keys() == {"onnxruntime"}
+    assert measured["versions"].keys() == {"onnxruntime", "timing"}
     assert measured["candidates"], "merging the products is one"
     assert all(c["reason"] == "" for c in measured["candidates"]), "all of them compute the same"
     ratio = measured["ratio"]
@@ -87,7 +87,8 @@ def test_a_measured_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_this_machine_is_measured(folder: Path) -> None:
     done = invoke("run", folder / "g.tsr", "--measure")
     assert done.code == 2
-    assert "--measure is for this machine, which is --device cpu, not h100" in done.err
+    assert done.err.startswith("error: ")
+    assert "GPU" in done.err
 
 
 def test_the_original_wins_where_there_is_nothing_else(folder: Path) -> None:

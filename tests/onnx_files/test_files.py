@@ -20,7 +20,7 @@ from onnx.helper import make_node
 
 from tests.cli.running import EXAMPLES, Done, invoke
 
-from .models import model, random, saved, value
+from .models import model, random, read, rewriting, saved, tensor, value
 
 
 def product(rows: int | str | None = 4, opset: int = 17) -> Any:
@@ -219,3 +219,25 @@ def test_without_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     refused(path, say="onnx_ir, which is not installed", hint="pip install 'tensat-dl[onnx]'")
     done: Done = invoke("run", EXAMPLES / "tiny_fuse_relu.tsr", "-o", tmp_path / "new.onnx", "-q")
     assert (done.code, "pip install" in done.err) == (2, True)
+
+
+def test_reshapes_that_are_written_anew_fit_other_sizes(tmp_path: Path) -> None:
+    """Heads of an attention: the batch and the length stand at other places in front and behind."""
+    nodes = [
+        make_node("MatMul", ["x", "w"], ["m"]),
+        make_node("Add", ["m", "b"], ["a"]),
+        make_node("Reshape", ["a", "heads"], ["h"]),
+        make_node("Transpose", ["h"], ["t"], perm=[2, 0, 3, 1, 4]),
+        make_node("Gather", ["t", "zero"], ["q"], axis=0),
+        make_node("Slice", ["t", "one", "two", "axis"], ["s"]),
+        make_node("Squeeze", ["s", "axis"], ["k"]),
+        make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+        make_node("MatMul", ["q", "kt"], ["y"]),
+    ]
+    weights = [random("w", 8, 16), random("b", 16), tensor("heads", [0, 0, 2, 4, 2], np.int64)]
+    weights += [tensor("zero", 0, np.int64)]
+    weights += [tensor(name, [i], np.int64) for name, i in (("axis", 0), ("one", 1), ("two", 2))]
+    inputs, outputs = [value("x", "batch", "time", 8)], [value("y", "batch", 4, "time", "time")]
+    imported = read(tmp_path, model(nodes, inputs, outputs, weights), {"batch": 1, "time": 5})
+    assert not imported.opaque
+    assert rewriting(tmp_path, imported).status == "agrees"

@@ -54,6 +54,36 @@ def case(
     return Case(name, op, becomes.split(), weights, x, sorted({since, *changes, until}), attrs)
 
 
+NO = tensor("no", [])
+
+
+def scales(h: float, w: float) -> list[Any]:
+    return [NO, tensor("f", [1, 1, h, w])]
+
+
+#: What resizes, what it becomes with which operands, and attributes.
+RESIZES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    (
+        "blocks",
+        ("upsample", *scales(2, 3)),
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ),
+    ("blocks by centres", ("upsample", *scales(2, 2)), {}),
+    ("nearest", ("resize", *scales(2.5, 0.5)), {"x": (2, 3, 4, 6)}),
+    (
+        "down",
+        ("resize", *scales(1.5, 1.5)),
+        {"x": (2, 3, 4, 6), "nearest_mode": "ceil", "coordinate_transformation_mode": "asymmetric"},
+    ),
+    ("linear", ("resize", *scales(2, 2)), {"mode": "linear"}),
+    (
+        "linear, corners",
+        ("resize", *scales(2, 2)),
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+    ),
+    ("to a size", ("resize", NO, tensor("f", []), ints("n", 2, 6, 7, 5)), {"mode": "linear"}),
+]
+
 CASES = [
     *(
         case(op, op, name)
@@ -63,17 +93,46 @@ CASES = [
             ("Tanh", "tanh"),
             ("Exp", "exp"),
             ("Erf", "erf"),
-            ("Neg", "ewmul"),
+            ("Neg", "neg"),
+            ("Abs", "abs"),
+            ("Floor", "floor"),
             ("Reciprocal", "ewdiv"),
+            ("Softplus", "softplus"),
+            ("LeakyRelu", "leakyrelu"),
+            ("Elu", "elu"),
+            ("HardSigmoid", "hardsigmoid"),
+        ]
+    ),
+    case("LeakyRelu of a slope", "LeakyRelu", "leakyrelu", alpha=0.3),
+    case("Elu of a scale", "Elu", "elu", alpha=0.7),
+    case("HardSigmoid of a slope", "HardSigmoid", "hardsigmoid", alpha=0.15, beta=0.4),
+    case("HardSwish", "HardSwish", "hardswish", since=14),
+    case("Mish", "Mish", "mish", since=18),
+    case("Gelu by tanh", "Gelu", "gelu_tanh", since=20, approximate="tanh"),
+    case("PRelu", "PRelu", "prelu", random("w", 6, 1, 1)),
+    case("Clip", "Clip", "clip", tensor("l", -0.5), tensor("h", 0.7)),
+    case("Clip from below", "Clip", "ewmax", tensor("l", -0.5)),
+    case("Clip to zero", "Clip", "relu", tensor("l", 0)),
+    case("Clip of vectors", "Clip", "clip", tensor("l", [-0.5]), tensor("h", [0.7])),
+    *(
+        case(op, op, name, random("w", 8))
+        for op, name in [
+            ("Add", "ewadd"),
+            ("Sub", "ewsub"),
+            ("Mul", "ewmul"),
+            ("Div", "ewdiv"),
+            ("Max", "ewmax"),
+            ("Min", "ewmin"),
         ]
     ),
     *(
-        case(op, op, name, random("w", 8))
-        for op, name in [("Add", "ewadd"), ("Sub", "ewsub"), ("Mul", "ewmul"), ("Div", "ewdiv")]
+        case(f"{op} of one number", op, name, tensor("w", [[[3]]]))
+        for op, name in [("Add", "ewadd"), ("Sub", "ewsub"), ("Mul", "smul"), ("Div", "ewdiv")]
     ),
     case("Add stretches x", "Add", "ewadd", random("w", 5, 8), x=(1, 8)),
     case("Gelu", "Gelu", "gelu", since=20),
     case("Pow", "Pow", "ewmul", tensor("e", 2)),
+    case("Pow 3", "Pow", "power", tensor("e", [3])),
     case("Sum", "Sum", "ewadd ewadd", random("w", 8), random("v", 9, 1)),
     case("MatMul", "MatMul", "matmul", random("w", 8, 7), x=(5, 8)),
     case("MatMul of a batch", "MatMul", "reshape matmul reshape", random("w", 8, 7)),
@@ -116,6 +175,35 @@ CASES = [
     case("Conv in groups", "Conv", "conv2d", random("w", 4, 3, 3, 3), group=2),
     case("Conv same upper", "Conv", "conv2d", random("w", 4, 6, 2, 3), auto_pad="SAME_UPPER", strides=[2, 2]),
     case("Conv same lower", "Conv", "conv2d", random("w", 4, 6, 2, 4), auto_pad="SAME_LOWER"),
+    case(
+        "Conv of lines",
+        "Conv",
+        "reshape reshape conv2d reshape",
+        random("w", 4, 3, 3),
+        random("b", 4),
+        x=(2, 6, 9),
+        group=2,
+        pads=[1, 2],
+        strides=[2],
+        dilations=[2],
+    ),
+    case(
+        "Conv of lines, same",
+        "Conv",
+        "reshape reshape conv2d reshape",
+        random("w", 4, 6, 2),
+        x=(2, 6, 9),
+        auto_pad="SAME_UPPER",
+    ),
+    case("ConvTranspose", "ConvTranspose", "upconv", random("w", 6, 3, 2, 2), random("b", 3), strides=[2, 2]),
+    case(
+        "ConvTranspose without bias",
+        "ConvTranspose",
+        "upconv",
+        random("w", 6, 3, 3, 3),
+        strides=[3, 3],
+        kernel_shape=[3, 3],
+    ),
     case("Conv valid", "Conv", "conv2d", random("w", 4, 6, 2, 3), auto_pad="VALID"),
     case("MaxPool", "MaxPool", "poolmax", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1]),
     case("MaxPool ceil", "MaxPool", "poolmax", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
@@ -152,6 +240,14 @@ CASES = [
         axis=3,
     ),
     case("LayerNormalization without bias", "LayerNormalization", "layernorm", random("s", 8), since=17),
+    case(
+        "InstanceNormalization",
+        "InstanceNormalization",
+        "instancenorm",
+        random("s", 6),
+        random("b", 6),
+        epsilon=0.01,
+    ),
     case("Softmax", "Softmax", "softmax", axis=3),
     case("Softmax inside", "Softmax", "softmax", since=13, axis=-3),
     case("ReduceMean", "ReduceMean", "reduce_mean reduce_mean", until=17, axes=[-1, 1]),
@@ -174,6 +270,16 @@ CASES = [
     case("Slice with step", "Slice", "slice", ints("s", 1), ints("e", 4), ints("a", 1), ints("t", 1)),
     case("Gather one", "Gather", "slice reshape", tensor("i", -2, I64), axis=1),
     case("Gather some", "Gather", "slice", ints("i", 2, 3, 4), axis=2),
+    case("Gather anywhere", "Gather", "gather", tensor("i", [[2, -1], [0, 5]], I64), axis=1),
+    case("Expand", "Expand", "expand", ints("s", 3, 1, 4, 1), x=(4, 2)),
+    case("Pad", "Pad", "pad", ints("p", 0, 0, 1, 2, 0, 0, 3, 0), tensor("v", 0.5)),
+    case("Pad reflect", "Pad", "pad", ints("p", 0, 0, 1, 2, 0, 0, 3, 0), mode="reflect"),
+    case("Pad edge", "Pad", "pad", ints("p", 0, 0, 1, 2, 0, 0, 3, 0), mode="edge"),
+    case("Pad of axes", "Pad", "pad", ints("p", 1, 2, 3, 0), tensor("v", 0), ints("a", -1, 2), since=18),
+    *(case(f"Resize {text}", "Resize", *args, **attrs) for text, args, attrs in RESIZES),
+    case("DepthToSpace", "DepthToSpace", "depth_to_space", x=(2, 12, 3, 4), blocksize=2),
+    case("DepthToSpace CRD", "DepthToSpace", "pixel_shuffle", x=(2, 12, 3, 4), blocksize=2, mode="CRD"),
+    case("SpaceToDepth", "SpaceToDepth", "space_to_depth", x=(2, 3, 4, 6), blocksize=2, since=13),
 ]
 
 
@@ -191,11 +297,29 @@ def test_is_read_and_written(case: Case, opset: int, tmp_path: Path) -> None:
 
 #: name -> (node, inputs, weights, why it is opaque)
 OPAQUE: dict[str, tuple[Any, list[Any], list[Any], str]] = {
-    "Conv of one dimension": (
+    "Conv of volumes": (
         make_node("Conv", ["x", "w"], ["y"]),
-        [value("x", 1, 3, 8)],
-        [random("w", 4, 3, 3)],
-        "two-dim",
+        [value("x", 1, 3, 8, 8, 8)],
+        [random("w", 4, 3, 3, 3, 3)],
+        "three dim",
+    ),
+    "ConvTranspose that overlaps": (
+        make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2]),
+        [value("x", *X)],
+        [random("w", 6, 3, 3, 3)],
+        "overlap",
+    ),
+    "Pad that cuts": (
+        make_node("Pad", ["x", "p"], ["y"]),
+        [value("x", *X)],
+        [ints("p", 0, 0, 1, -1, 0, 0, 0, 0)],
+        "cuts",
+    ),
+    "Resize cubic": (
+        make_node("Resize", ["x", "no", "f"], ["y"], mode="cubic"),
+        [value("x", *X)],
+        scales(2, 2),
+        "cubic",
     ),
     "MaxPool dilated": (
         make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], dilations=[2, 2]),
@@ -210,8 +334,8 @@ OPAQUE: dict[str, tuple[Any, list[Any], list[Any], str]] = {
         [ints("s", 5), ints("e", 0), ints("a", 1), ints("t", -1)],
         "step",
     ),
-    "Cube": (make_node("Pow", ["x", "e"], ["y"]), [value("x", *X)], [tensor("e", 3)], "exponent"),
-    "Unknown": (make_node("Abs", ["x"], ["y"]), [value("x", *X)], [], "no such operator"),
+    "Powers": (make_node("Pow", ["x", "e"], ["y"]), [value("x", *X)], [random("e", 8)], "one number"),
+    "Unknown": (make_node("Sign", ["x"], ["y"]), [value("x", *X)], [], "no such operator"),
     "Batch by matrix": (
         make_node("MatMul", ["w", "x"], ["y"]),
         [value("x", 2, 3, 4)],
@@ -271,11 +395,39 @@ def test_what_does_nothing_is_dropped(tmp_path: Path) -> None:
     ]
 
 
-def test_a_cast_that_converts_is_opaque(tmp_path: Path) -> None:
-    nodes = [make_node("Cast", ["x"], ["y"], to=7)]
-    imported = read(tmp_path, model(nodes, [value("x", 4)], [value("y", 4, dtype=7)]))
-    assert operators(imported.graph) == ["Cast"]
+def test_casts_comparisons_and_choices(tmp_path: Path) -> None:
+    """What has operands of several types."""
+    nodes = [
+        make_node("Less", ["x", "w"], ["c"]),
+        make_node("Where", ["c", "x", "w"], ["a"]),
+        make_node("Cast", ["c"], ["d"], to=1),
+        make_node("Cast", ["x"], ["i"], to=7),
+        make_node("Equal", ["i", "one"], ["e"]),
+        make_node("Where", ["e", "d", "a"], ["y"]),
+        make_node("Greater", ["y", "x"], ["z"]),
+    ]
+    weights = [random("w", 8), tensor("one", 0, I64)]
+    imported = read(tmp_path, model(nodes, [value("x", 2, 8)], ["y", value("z", 2, 8, dtype=9)], weights))
+    assert operators(imported.graph) == ["greater", "select", "cast", "cast", "equal", "select", "greater"]
     assert rewriting(tmp_path, imported).status == "agrees"
+
+
+def test_constants_are_the_numbers_that_were_meant(tmp_path: Path) -> None:
+    """To the left or right, of any rank, known weights come last; the file has the same f32 again."""
+    numbers = {"tenth": 0.1, "sixth": 1 / 6, "root": np.sqrt(0.5), "other": 0.7234871, "three": [[3.0]]}
+    nodes, last = [], "x"
+    for name in numbers:
+        nodes.append(make_node("Mul", [name, last], [f"m{name}"]))
+        last = f"m{name}"
+    nodes.append(make_node("Add", ["w", last], ["y"]))
+    weights = [*(tensor(k, v) for k, v in numbers.items()), random("w", 8)]
+    imported = read(tmp_path, model(nodes, [value("x", 2, 8)], ["y"], weights))
+    found = [n.attr("value") for n in imported.graph.nodes if n.op == "fill"]
+    assert found == [0.1, 1 / 6, np.sqrt(0.5), float(np.float32(0.7234871)), 3.0]
+    assert operators(imported.graph) == ["smul"] * 5 + ["ewadd"]
+    (add,) = (n for n in imported.graph.nodes if n.op == "ewadd")
+    assert imported.graph.nodes[add.inputs[1]].op == "weight"
+    assert rewriting(tmp_path, imported).max_rel == 0
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int32", "int64"])

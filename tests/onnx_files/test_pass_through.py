@@ -130,12 +130,12 @@ def interface() -> Any:
 
 MODELS = {f.__name__: f for f in (branches, loop, lstm, int8, unknown_shapes, other_types, interface)}
 OPAQUE = {
-    "branches": {"Greater", "If"},
+    "branches": {"If"},
     "loop": {"Loop_2", "Exp"},
     "lstm": {"LSTM_2"},
-    "int8": {"DynamicQuantizeLinear_3", "MatMulInteger", "Cast", "DequantizeLinear_constant"},
+    "int8": {"DynamicQuantizeLinear_3", "MatMulInteger", "DequantizeLinear_constant"},
     "unknown_shapes": {"NonZero", "Transpose", "GatherND", "ReduceSum"},
-    "other_types": {"Cast", "Resize"},
+    "other_types": {"Cast"},
     "interface": set(),
 }
 
@@ -168,22 +168,22 @@ def test_random_numbers_are_not_shared(tmp_path: Path) -> None:
     nodes = [
         make_node("RandomNormalLike", ["x"], ["a"]),
         make_node("RandomNormalLike", ["x"], ["b"]),
-        make_node("Abs", ["x"], ["c"]),
-        make_node("Abs", ["x"], ["d"]),
+        make_node("Sign", ["x"], ["c"]),
+        make_node("Sign", ["x"], ["d"]),
         make_node("Sum", ["a", "b", "c", "d"], ["y"]),
     ]
     graph = read(tmp_path, model(nodes, [value("x", 3)], ["y"])).graph
-    assert [graph.count()[op] for op in ("RandomNormalLike", "Abs")] == [2, 1]
+    assert [graph.count()[op] for op in ("RandomNormalLike", "Sign")] == [2, 1]
 
 
 def test_constants_that_a_node_takes_tell_it_from_others(tmp_path: Path) -> None:
     nodes = [
-        make_node("Clip", ["x", "low"], ["a"]),
-        make_node("Clip", ["x", "high"], ["b"]),
+        make_node("Mod", ["x", "low"], ["a"], fmod=1),
+        make_node("Mod", ["x", "high"], ["b"], fmod=1),
         make_node("Sub", ["a", "b"], ["y"]),
     ]
-    proto = model(nodes, [value("x", 3)], ["y"], [tensor("low", 0), tensor("high", 1)])
-    assert read(tmp_path, proto).graph.count()["Clip"] == 2
+    proto = model(nodes, [value("x", 3)], ["y"], [tensor("low", 2), tensor("high", 1)])
+    assert read(tmp_path, proto).graph.count()["Mod"] == 2
 
 
 def test_constants_that_are_computed_tell_nodes_apart_too(tmp_path: Path) -> None:
@@ -191,13 +191,13 @@ def test_constants_that_are_computed_tell_nodes_apart_too(tmp_path: Path) -> Non
     nodes = [
         make_node("Shape", ["a"], ["s"]),
         make_node("Shape", ["b"], ["t"]),
-        make_node("Expand", ["x", "s"], ["y"]),
-        make_node("Expand", ["x", "t"], ["z"]),
+        make_node("Tile", ["x", "s"], ["y"]),
+        make_node("Tile", ["x", "t"], ["z"]),
     ]
-    inputs = [value("x", 1), value("a", 2, "n"), value("b", "n", 3)]
+    inputs = [value("x", 1, 1), value("a", 2, "n"), value("b", "n", 3)]
     outputs = [value("y", 2, "n"), value("z", "n", 3)]
     imported = read(tmp_path, model(nodes, inputs, outputs), {"n": 4})
-    assert imported.graph.count()["Expand"] == 2
+    assert imported.graph.count()["Tile"] == 2
     assert rewriting(tmp_path, imported).status == "agrees"
 
 

@@ -248,6 +248,12 @@ def _blocks(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
     return [(n, 4 * c, 2 * h, 2 * w)], {"block": rng.randint(1, 2)}
 
 
+def _upconv(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
+    n, c, h, w = _shape(rng, 4, 4)
+    out, block = rng.randint(1, 3), rng.randint(1, 3)
+    return [(n, c, h, w), (c, out, block, block), (out,)], {}
+
+
 def _merge(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
     count, groups = rng.randint(1, 3), rng.randint(1, 3)
     w = (count * groups * rng.randint(1, 2), *_shape(rng, 3, 3))
@@ -291,6 +297,7 @@ _WELL_TYPED: dict[str, _Draw] = {
     "resize": _resize,
     "upsample": lambda rng: ([_shape(rng, 4, 4)], {"factor": tuple(_windows(rng, 2))}),
     **dict.fromkeys(("depth_to_space", "pixel_shuffle", "space_to_depth"), _blocks),
+    "upconv": _upconv,
     "matmul": _matmul,
     "conv2d": _conv2d,
     "poolmax": _pool,

@@ -78,6 +78,7 @@ WORKED: list[tuple[str, Shapes, dict[str, Any], tuple[int, ...]]] = [
     ("depth_to_space", ((2, 12, 3, 5),), {"block": 2}, (2, 3, 6, 10)),
     ("pixel_shuffle", ((2, 12, 3, 5),), {"block": 2}, (2, 3, 6, 10)),
     ("space_to_depth", ((2, 3, 6, 10),), {"block": 2}, (2, 12, 3, 5)),
+    ("upconv", ((2, 3, 5, 7), (3, 4, 2, 2), (4,)), {}, (2, 4, 10, 14)),
     ("enlarge", ((4, 3, 1, 3),), {"kernel": (3, 5)}, (4, 3, 3, 5)),
     ("merge", ((12, 2, 3, 3),), {"groups": 6, "count": 3}, (12, 6, 3, 3)),
 ]

@@ -186,6 +186,13 @@ def test_upsample_is_the_nearest_pixel_by_every_convention(factor: tuple[int, in
 
 
 @pytest.mark.parametrize("block", [1, 2, 3])
+def test_upconv(block: int) -> None:
+    x, w, b = reals(2, 3, 4, 5), reals(3, 2, block, block), reals(2)
+    expected = reference("ConvTranspose", x, w, b, strides=[block, block])
+    np.testing.assert_allclose(value("upconv", x, w, b), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("block", [1, 2, 3])
 def test_blocks(block: int) -> None:
     x = reals(2, 2 * block * block, 2, 3)
     for op, mode in (("depth_to_space", "DCR"), ("pixel_shuffle", "CRD")):

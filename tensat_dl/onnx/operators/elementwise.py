@@ -1,59 +1,59 @@
-"""Elementwise operators. Both sides broadcast as NumPy does."""
+"""Arithmetic and comparisons, element by element. Both sides broadcast as NumPy does."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import onnx_ir as ir
 
 from tensat_dl.ir.types import FLOATS, TensorType
-from tensat_dl.onnx.operator import Reading, Row, Tensor, Unmapped, Writer, same
+from tensat_dl.onnx.operator import Read, Reading, Row, Tensor, Unmapped, Write, Writer, same
 
 
-def _read_gelu(r: Reading) -> int:
-    if r.attr("approximate", "none") != "none":
-        raise Unmapped("the approximation by tanh is another function")
-    return r.op("gelu", r.x())
+def _read_binary(op: str) -> Read:
+    return lambda r: r.op(op, *r.scalars(r.x(0), r.x(1)))
 
 
-def write_gelu(w: Writer, x: ir.Value, dtype: str) -> ir.Value:
-    """ONNX has had Gelu since opset 20. ONNX Runtime finds it in its parts, too."""
-    if w.opset >= 20:
-        return w.op("Gelu", x)
-    half, one, root = (w.number(v, dtype) for v in (0.5, 1.0, math.sqrt(2)))
-    distribution = w.op("Add", w.op("Erf", w.op("Div", x, root)), one)
-    return w.op("Mul", w.op("Mul", x, distribution), half)
+def _read_commutative(op: str) -> Read:
+    """What is known ahead of time comes last, as rules expect it."""
+
+    def read(r: Reading) -> int:
+        xs = r.scalars(*(r.x(i) for i in range(len(r.node.inputs))))
+        xs = sorted(xs, key=r.is_constant)
+        return reduce(lambda x, y: _applied(r, op, x, y), xs)
+
+    return read
 
 
-def activated(w: Writer, x: ir.Value, act: str, dtype: str) -> ir.Value:
-    """``x`` with the activation that an attribute ``act`` names."""
-    match act:
-        case "none":
-            return x
-        case "gelu":
-            return write_gelu(w, x, dtype)
-    return w.op(act.capitalize(), x)
+def _applied(r: Reading, op: str, x: int, y: int) -> int:
+    if op == "ewmul" and r.type(y).rank == 0:
+        return r.op("smul", x, y)
+    return r.op(op, x, y)
+
+
+def _write_binary(onnx: str) -> Write:
+    return lambda w, xs, attrs, type: w.op(onnx, *(x.value for x in xs))
 
 
 def _read_pow(r: Reading) -> int:
-    """Squares and square roots."""
-    exponent = r.constant(1)
-    x = r.x()
-    if exponent.size != 1 or r.type(x) != r.result() or r.type(x).dtype not in FLOATS:
-        raise Unmapped("the exponent is not one number")
-    match float(exponent.reshape(())):
+    """To a power that is known."""
+    exponent, x = r.number_of(1), r.x()
+    if r.type(x) != r.result() or r.type(x).dtype not in FLOATS:
+        raise Unmapped("its elements are integers, or the exponent is not one number")
+    match exponent:
         case 1.0:
             return x
         case 2.0:
             return r.op("ewmul", x, x)
-    raise Unmapped("the exponent is not 1 or 2")
+        case 0.5:
+            return r.op("sqrt", x)
+    return r.op("power", x, exponent=exponent)
 
 
-def _read_neg(r: Reading) -> int:
-    x = r.x()
-    return r.op("ewmul", x, r.number(-1, r.type(x).dtype))
+def _write_power(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
+    return w.op("Pow", xs[0].value, w.number(attrs["exponent"], type.dtype))
 
 
 def _read_reciprocal(r: Reading) -> int:
@@ -61,33 +61,36 @@ def _read_reciprocal(r: Reading) -> int:
     return r.op("ewdiv", r.number(1, r.type(x).dtype), x)
 
 
-def _read_sum(r: Reading) -> int:
-    total = r.x()
-    for i in range(1, len(r.node.inputs)):
-        total = r.op("ewadd", total, r.x(i))
-    return total
-
-
 def _write_rsqrt(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], __: TensorType) -> ir.Value:
     return w.op("Reciprocal", w.op("Sqrt", xs[0].value))
 
 
+def _read_where(r: Reading) -> int:
+    c, *branches = (r.x(i) for i in range(3))
+    return r.op("select", c, *branches)
+
+
 ROWS = (
-    same("Add", "ewadd"),
-    same("Sub", "ewsub"),
-    same("Mul", "ewmul"),
-    same("Div", "ewdiv"),
-    same("Relu", "relu"),
-    same("Tanh", "tanh"),
-    same("Sigmoid", "sigmoid"),
-    same("Exp", "exp"),
-    same("Sqrt", "sqrt"),
-    same("Erf", "erf"),
-    Row("Gelu", _read_gelu, "gelu", lambda w, xs, attrs, type: write_gelu(w, xs[0].value, type.dtype)),
-    Row("Pow", _read_pow),
-    Row("Neg", _read_neg),
+    Row("Add", _read_commutative("ewadd"), "ewadd", _write_binary("Add")),
+    Row("Mul", _read_commutative("ewmul"), "ewmul", _write_binary("Mul")),
+    Row("Sub", _read_binary("ewsub"), "ewsub", _write_binary("Sub")),
+    Row("Div", _read_binary("ewdiv"), "ewdiv", _write_binary("Div")),
+    Row("Max", _read_commutative("ewmax"), "ewmax", _write_binary("Max")),
+    Row("Min", _read_commutative("ewmin"), "ewmin", _write_binary("Min")),
+    Row("Sum", _read_commutative("ewadd")),
+    Row(op="smul", write=_write_binary("Mul")),
+    Row("Pow", _read_pow, "power", _write_power),
     Row("Reciprocal", _read_reciprocal),
-    Row("Sum", _read_sum),
-    Row(op="smul", write=lambda w, xs, attrs, type: w.op("Mul", xs[0].value, xs[1].value)),
     Row(op="rsqrt", write=_write_rsqrt),
+    same("Neg", "neg"),
+    same("Abs", "abs"),
+    same("Exp", "exp"),
+    same("Log", "log"),
+    same("Sqrt", "sqrt"),
+    same("Floor", "floor"),
+    same("Erf", "erf"),
+    same("Equal", "equal"),
+    same("Greater", "greater"),
+    Row("Less", lambda r: r.op("greater", r.x(1), r.x(0))),
+    Row("Where", _read_where, "select", _write_binary("Where")),
 )

@@ -9,18 +9,22 @@ from typing import Any
 import onnx_ir as ir
 
 from tensat_dl.ir.types import TensorType
+from tensat_dl.onnx.open_shapes import Asked
 from tensat_dl.onnx.operator import Reading, Row, Tensor, Unmapped, Writer, retyped
+from tensat_dl.onnx.types import ONNX_DTYPES
 
 #: Stands for "to the end" in the stops of slices.
 END = 2**31 - 1
 
 
-def _read_nothing(r: Reading) -> int:
-    """Identity, a cast to the type that the input has already."""
-    x = r.x()
-    if r.result() != r.type(x):
-        raise Unmapped("it converts elements")
-    return x
+def _read_cast(r: Reading) -> int:
+    """To the type that the input has already, it does nothing."""
+    x, dtype = r.x(), r.result().dtype
+    return x if dtype == r.type(x).dtype else r.op("cast", x, to=dtype)
+
+
+def _write_cast(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+    return w.op("Cast", xs[0].value, to=int(ONNX_DTYPES[attrs["to"]]))
 
 
 def _read_dropout(r: Reading) -> int:
@@ -39,13 +43,27 @@ def _write_reshape(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], type: 
     return write_reshape(w, xs[0], type, type.shape)
 
 
-def write_reshape(w: Writer, x: Tensor, type: TensorType, target: Sequence[int]) -> Tensor:
-    """``target`` is the shape as ONNX has it: 0 copies a dimension, -1 is what is left."""
+def write_reshape(w: Writer, x: Tensor, type: TensorType, target: Sequence[Asked]) -> Tensor:
+    """``target`` is the shape as a Reshape takes it, but for dimensions that it has to look up."""
     shape = type.shape
     if x.wide is not None and x.wide.type.shape == shape:
         return x.wide
     wide = x if shape == (prod(x.type.shape[:-1]), *x.type.shape[-1:]) and x.type.rank > 2 else None
-    return Tensor(w.op("Reshape", x.value, w.ints(target)), type, wide)
+    known = [d for d in target if isinstance(d, int)]
+    return Tensor(
+        w.op("Reshape", x.value, w.ints(known) if len(known) == len(target) else _looked_up(w, x, target)),
+        type,
+        wide,
+    )
+
+
+def _looked_up(w: Writer, x: Tensor, target: Sequence[Asked]) -> ir.Value:
+    """A shape some of whose dimensions are taken from those of ``x``."""
+    shape = w.op("Shape", x.value)
+    parts = [
+        w.ints([d]) if isinstance(d, int) else w.op("Gather", shape, w.ints([d.axis]), axis=0) for d in target
+    ]
+    return w.op("Concat", *parts, axis=0)
 
 
 def _read_transpose(r: Reading) -> int:
@@ -113,28 +131,37 @@ def _read_split(r: Reading) -> Sequence[int]:
 
 
 def _read_gather(r: Reading) -> int:
-    """One element along an axis, or neighbouring ones."""
-    x, at = r.x(), r.constant(1)
+    """One element along an axis, or neighbouring ones, are a slice."""
+    x = r.x()
     axis = r.axis(r.attr("axis", 0), x)
     size = r.type(x).shape[axis]
-    indices = [i % size for i in at.reshape(-1).tolist()]
-    if not indices or at.ndim > 1 or indices != list(range(indices[0], indices[0] + len(indices))):
-        raise Unmapped("its indices are not neighbours")
+    indices = [i % size for i in r.constant(1).reshape(-1).tolist()] if r.is_known(1) else []
+    if not indices or indices != list(range(indices[0], indices[0] + len(indices))):
+        return r.op("gather", x, r.x(1), axis=axis)
     return r.reshaped(_cut(r, x, axis, indices[0], indices[-1] + 1), r.result().shape)
 
 
-def _write_enlarge(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
-    (x,) = xs
-    extra = [new - old for new, old in zip(attrs["kernel"], x.type.shape[2:], strict=True)]
-    before = [e // 2 for e in extra]
-    after = [e - b for e, b in zip(extra, before, strict=True)]
-    return w.op("Pad", x.value, w.ints([0, 0, *before, 0, 0, *after]))
+def _write_gather(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+    return w.op("Gather", *(x.value for x in xs), axis=attrs["axis"])
+
+
+def _read_expand(r: Reading) -> int:
+    """To the shape that inference has worked out."""
+    x, shape = r.x(), r.result().shape
+    return x if r.type(x).shape == shape else r.op("expand", x, shape=shape)
+
+
+def _write_expand(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+    """A dimension that is not stretched is 1, so that it may have another size."""
+    (x,), shape = xs, attrs["shape"]
+    kept = (*(0 for _ in shape[x.type.rank :]), *x.type.shape)
+    return w.op("Expand", x.value, w.ints([1 if n == old else n for n, old in zip(shape, kept, strict=True)]))
 
 
 ROWS = (
-    Row("Identity", _read_nothing),
-    Row("Cast", _read_nothing),
-    Row("CastLike", _read_nothing),
+    Row("Identity", lambda r: r.x()),
+    Row("Cast", _read_cast, "cast", _write_cast),
+    Row("CastLike", _read_cast),
     Row("Dropout", _read_dropout, "dropout", lambda w, xs, attrs, type: xs[0]),
     Row("Reshape", _read_view, "reshape", _write_reshape),
     Row("Flatten", _read_view),
@@ -144,6 +171,6 @@ ROWS = (
     Row("Concat", _read_concat, "concat", _write_concat),
     Row("Slice", _read_slice, "slice", _write_slice),
     Row("Split", _read_split),
-    Row("Gather", _read_gather),
-    Row(op="enlarge", write=_write_enlarge),
+    Row("Gather", _read_gather, "gather", _write_gather),
+    Row("Expand", _read_expand, "expand", _write_expand),
 )

@@ -18,7 +18,7 @@ def _read_batchnorm(r: Reading) -> int:
     if r.attr("training_mode", 0):
         raise Unmapped("it is in training mode")
     r.only_result()
-    return r.op("batchnorm", *(r.x(i) for i in range(5)), eps=r.attr("epsilon", EPS))
+    return r.op("batchnorm", *(r.x(i) for i in range(5)), eps=r.number_attr("epsilon", EPS))
 
 
 def _write_batchnorm(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
@@ -33,7 +33,7 @@ def _read_layernorm(r: Reading) -> int:
     scale = r.x(1)
     kind = r.type(x)
     bias = r.x(2) if r.has(2) else r.op("fill", value=0.0, dtype=kind.dtype, shape=(kind.shape[-1],))
-    return r.op("layernorm", x, scale, bias, eps=r.attr("epsilon", EPS))
+    return r.op("layernorm", x, scale, bias, eps=r.number_attr("epsilon", EPS))
 
 
 def _write_layernorm(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
@@ -44,13 +44,21 @@ def _write_layernorm(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], 
     return w.op("Add", w.op("Mul", _scaled(w, centred, attrs["eps"], type), scale), bias)
 
 
+def _read_instancenorm(r: Reading) -> int:
+    return r.op("instancenorm", *(r.x(i) for i in range(3)), eps=r.number_attr("epsilon", EPS))
+
+
+def _write_instancenorm(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+    return w.op("InstanceNormalization", *(x.value for x in xs), epsilon=attrs["eps"])
+
+
 def _write_rmsnorm(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
     return w.op("Mul", _scaled(w, xs[0].value, attrs["eps"], type), xs[1].value)
 
 
 def _scaled(w: Writer, x: ir.Value, eps: float, type: TensorType) -> ir.Value:
-    """x / sqrt(mean(x^2) + eps) over the last dimension."""
-    square = _mean(w, w.op("Mul", x, x))
+    """x / sqrt(mean(x^2) + eps) over the last dimension, in the form in which ONNX Runtime finds normalisations."""
+    square = _mean(w, w.op("Pow", x, w.number(2, type.dtype)))
     return w.op("Div", x, w.op("Sqrt", w.op("Add", square, w.number(eps, type.dtype))))
 
 
@@ -107,6 +115,7 @@ def reduce(w: Writer, onnx: str, x: ir.Value, axes: Sequence[int]) -> ir.Value:
 ROWS = (
     Row("BatchNormalization", _read_batchnorm, "batchnorm", _write_batchnorm),
     Row("LayerNormalization", _read_layernorm, "layernorm", _write_layernorm),
+    Row("InstanceNormalization", _read_instancenorm, "instancenorm", _write_instancenorm),
     Row(op="rmsnorm", write=_write_rmsnorm),
     Row("Softmax", _read_softmax, "softmax", _write_softmax),
     _reduction("ReduceSum", "reduce_sum"),

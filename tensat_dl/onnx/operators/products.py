@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from tensat_dl.ir.types import TensorType
 from tensat_dl.onnx.operator import Reading, Row, Tensor, Unmapped, Writer, retyped
-from tensat_dl.onnx.operators.elementwise import activated
+from tensat_dl.onnx.operators.activations import activated
 
 
 def _read_matmul(r: Reading) -> int:
@@ -69,25 +69,41 @@ def _write_matmul(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], typ
 
 
 def _read_conv(r: Reading) -> int:
+    """Over one dimension, it is one over images of one row."""
     x, kernel = r.x(0), r.x(1)
-    if r.type(x).rank != 4:
-        raise Unmapped("it is not two-dimensional")
-    stride = tuple(r.attr("strides", (1, 1)))
-    dilation = tuple(r.attr("dilations", (1, 1)))
-    size = r.type(kernel).shape[2:]
-    span = tuple((k - 1) * d + 1 for k, d in zip(size, dilation, strict=True))
-    groups = r.attr("group", 1)
-    if r.type(kernel).rank != 4 or r.type(x).shape[1] != groups * r.type(kernel).shape[1]:
+    if r.type(x).rank not in (3, 4) or r.type(kernel).rank != r.type(x).rank:
+        raise Unmapped("it is over three dimensions or more")
+    lines = r.type(x).rank == 3
+    if r.type(x).shape[1] != r.attr("group", 1) * r.type(kernel).shape[1]:
         raise Unmapped("its groups do not fit")
+    if lines:
+        x, kernel = (r.op("reshape", t, shape=_with_row(r.type(t).shape)) for t in (x, kernel))
+    stride, dilation = (_of_images(r.attr(name), (1,)) for name in ("strides", "dilations"))
+    span = tuple((k - 1) * d + 1 for k, d in zip(r.type(kernel).shape[2:], dilation, strict=True))
+    pads = paddings(r, x, span, stride)
     inputs = (x, kernel, *((r.x(2),) if r.has(2) else ()))
-    return r.op("conv2d", *inputs, stride=stride, pads=paddings(r, x, span, stride), dilation=dilation)
+    found = r.op("conv2d", *inputs, stride=stride, pads=pads, dilation=dilation)
+    return r.reshaped(found, r.result().shape)
+
+
+def _with_row(shape: Sequence[int]) -> tuple[int, ...]:
+    """[n, c, w] -> [n, c, 1, w]."""
+    return (*shape[:2], 1, *shape[2:])
+
+
+def _of_images(values: Sequence[int] | None, row: Sequence[int]) -> tuple[int, ...]:
+    """What a node says of the dimensions of an image; ``row`` is what is said of the row of a line."""
+    if values is None:
+        return (*row, *row)
+    return tuple(values) if len(values) == 2 * len(row) else (*row, *values)
 
 
 def paddings(r: Reading, x: int, span: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
-    """The explicit pads of a convolution or pool over two dimensions."""
+    """The explicit pads of a convolution or pool over images, ``x``."""
     mode = r.attr("auto_pad", "NOTSET")
     if mode == "NOTSET":
-        return tuple(r.attr("pads", (0, 0, 0, 0)))
+        pads = tuple(r.attr("pads", (0, 0, 0, 0)))
+        return pads if len(pads) == 4 else (0, pads[0], 0, pads[1])
     if mode == "VALID":
         return (0, 0, 0, 0)
     before, after = [], []
@@ -97,6 +113,26 @@ def paddings(r: Reading, x: int, span: Sequence[int], stride: Sequence[int]) -> 
         before.append(small if mode == "SAME_UPPER" else total - small)
         after.append(total - before[-1])
     return (*before, *after)
+
+
+def _read_conv_transpose(r: Reading) -> int:
+    """Only what makes a block of each pixel."""
+    x, kernel = r.x(0), r.x(1)
+    block = r.type(kernel).shape[2:]
+    if len(block) != 2 or block[0] != block[1] or tuple(r.attr("strides", (1, 1))) != block:
+        raise Unmapped("its windows overlap, or are not square")
+    if r.attr("group", 1) != 1 or any(d != 1 for d in r.attr("dilations", ())):
+        raise Unmapped("it has groups or is dilated")
+    if any((*r.attr("pads", ()), *r.attr("output_padding", ()))):
+        raise Unmapped("it is padded")
+    dtype, channels = r.type(x).dtype, r.type(kernel).shape[1]
+    bias = r.x(2) if r.has(2) else r.op("fill", value=0.0, dtype=dtype, shape=(channels,))
+    return r.op("upconv", x, kernel, bias)
+
+
+def _write_upconv(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], __: TensorType) -> ir.Value:
+    size = list(xs[1].type.shape[2:])
+    return w.op("ConvTranspose", *(x.value for x in xs), kernel_shape=size, strides=size)
 
 
 def _write_conv(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
@@ -117,4 +153,5 @@ ROWS = (
     Row("MatMul", _read_matmul, "matmul", _write_matmul),
     Row("Gemm", _read_gemm),
     Row("Conv", _read_conv, "conv2d", _write_conv),
+    Row("ConvTranspose", _read_conv_transpose, "upconv", _write_upconv),
 )

@@ -1,0 +1,104 @@
+"""Times several graphs as a whole on the GPU of this machine, the first being what the others are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from tensat_dl.gpu.environment import GpuError
+from tensat_dl.gpu.machine import FAILURES, Contender, GpuMachine, said, this_machine
+from tensat_dl.ir.graph import Graph
+from tensat_dl.measure.heats import LOOKS
+from tensat_dl.measure.statistics import Interval, Latency, latency, ratio_to_first
+from tensat_dl.ops.table import OpTable
+from tensat_dl.verify.weights import draw_values
+
+#: Fresh starts: the fewest that tell a median with confidence.
+STARTS = LOOKS[1]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One graph. ``ratio`` is its latency over the first one's, None for that; ``error`` how far its outputs are from
+    those of the first one in f64; ``reason`` why it was not timed."""
+
+    predicted_ms: float
+    latency: Latency | None = None
+    ratio: Interval | None = None
+    error: float = 0.0
+    kernels: Mapping[str, int] = field(default_factory=dict)
+    peak_bytes: int = 0
+    reason: str = ""
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain data, in milliseconds and bytes."""
+        r = self.ratio
+        return {
+            "predicted_ms": self.predicted_ms,
+            "median_ms": None if self.latency is None else self.latency.median_ms,
+            "spread_ms": None if self.latency is None else self.latency.spread_ms,
+            "ratio": None
+            if r is None
+            else {"median": r.mid, "low": r.low, "high": r.high, "confidence": r.confidence},
+            "max_rel_error": self.error,
+            "kernels": dict(self.kernels),
+            "peak_bytes": self.peak_bytes,
+            "reason": self.reason,
+        }
+
+
+def compare(
+    graphs: Sequence[tuple[Graph, OpTable]], seed: int, progress: Callable[[int, int], None]
+) -> list[Row]:
+    """Times graphs, which tell their inputs and weights by name. Raises `GpuError`, `ProfileError`."""
+    try:
+        values = draw_values([g for g, _ in graphs], seed, {})
+    except ValueError as e:
+        raise GpuError(f"the graphs can't run with the same values: {e}") from None
+    machines = [this_machine(ops, values) for _, ops in graphs]
+    return compare_on(machines, [g for g, _ in graphs], progress)
+
+
+def compare_on(
+    machines: Sequence[GpuMachine], graphs: Sequence[Graph], progress: Callable[[int, int], None]
+) -> list[Row]:
+    """`compare`, each graph on a machine that knows its operators."""
+    rows: list[Row] = []
+    ready: dict[int, Contender] = {}
+    want: list[torch.Tensor] | None = None
+    for i, (machine, graph) in enumerate(zip(machines, graphs, strict=True)):
+        predicted = machine.model.price_graph(graph).total
+        try:
+            want = machine.reference(graph) if want is None else want
+            contender = machine.contender(graph)
+            error = contender.error(want)
+            peak = peak_bytes(contender)
+        except (*FAILURES, ValueError) as e:
+            rows.append(Row(predicted, reason=said(e)))
+            continue
+        ready[i] = contender
+        rows.append(Row(predicted, error=error, kernels=contender.executor.chosen(), peak_bytes=peak))
+    samples: list[Sequence[Sequence[float]]] = []
+    for start in range(STARTS if ready else 0):
+        progress(start, STARTS)
+        samples.append(machines[0].times(list(ready.values())))
+    for k, i in enumerate(ready):
+        ratio = ratio_to_first(samples, k) if k and 0 in ready else None
+        rows[i] = replace(rows[i], latency=latency(samples, k), ratio=ratio)
+    return rows
+
+
+def peak_bytes(contender: Contender) -> int:
+    """The most memory that running a graph takes, its weights included; 0 on a CPU."""
+    executor = contender.executor
+    if executor.device.type != "cuda":
+        return 0
+    weights = sum(x.nbytes for x in executor.constants.values())
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    contender.run()
+    torch.cuda.synchronize()
+    return int(torch.cuda.max_memory_allocated() - before + weights)

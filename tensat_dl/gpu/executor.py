@@ -1,0 +1,181 @@
+"""Runs a graph with the kernels that its prices are of.
+
+What is computed from weights alone is computed once, in f64, and stored in its own type. Of the rest, each node is
+one kernel, except for views: those that are free by the cost model move no data here either, and those that it
+charges are copied where it charges them. A value is dropped after its last use, and its memory used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tensat_dl.cost.model import FREE, CostModel, without_choices
+from tensat_dl.cost.signature import Signature
+from tensat_dl.cost.views import free_views
+from tensat_dl.ir.graph import Graph, Node
+from tensat_dl.ops.expression import definition
+from tensat_dl.ops.semantics.types import Array
+from tensat_dl.ops.table import OpTable
+from tensat_dl.resources import kernels
+from tensat_dl.verify.execute import last_uses
+
+#: Operators for which a vendor's library is the best guess as long as nothing was measured.
+VENDORS = {"matmul", "conv2d"}
+
+
+class NotExecutable(Exception):
+    """A graph can't be run with the kernels that there are. The message says why."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Node ``i`` by a kernel, and the nodes whose values nobody needs afterwards."""
+
+    i: int
+    inputs: tuple[int, ...]
+    name: str  #: the implementation's
+    kernel: Any
+    dead: tuple[int, ...]
+
+
+class Executor:
+    """A graph on a device. ``weights`` are by name. Raises `NotExecutable`."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        model: CostModel,
+        weights: Mapping[str, Array],
+        device: torch.device,
+        tf32: bool = False,
+    ) -> None:
+        self.graph, self.device = graph, device
+        needed = last_uses(graph)
+        known = graph.weights_only()
+        wide = _Wide(graph, model.table, device)
+        for i, node in enumerate(graph.nodes):
+            if known[i] and i in needed:
+                wide.compute(i, None if node.op != "weight" else weights[str(node.attr("name"))])
+        read = {i for _, i in graph.outputs} | {
+            j for i in needed if not known[i] for j in graph.nodes[i].inputs
+        }
+        types = kernels("launch").TORCH_TYPES
+        self.constants = {
+            i: wide.values[i].to(types[graph.nodes[i].type.dtype]).contiguous() for i in read if known[i]
+        }
+        self.steps = self._steps(model, needed, known, tf32)
+
+    def _steps(
+        self, model: CostModel, needed: Mapping[int, int], known: Sequence[bool], tf32: bool
+    ) -> tuple[Step, ...]:
+        dying: dict[int, list[int]] = {}
+        for i, user in needed.items():
+            if not known[i]:
+                dying.setdefault(user, []).append(i)
+        free = free_views(without_choices(self.graph), model.table, model.device).tolist()
+        return tuple(
+            Step(i, node.inputs, *choose(model, self.graph, i, free[i], tf32), tuple(dying.get(i, ())))
+            for i, node in enumerate(self.graph.nodes)
+            if i in needed and not known[i] and node.op != "input"
+        )
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs, contiguous; the inputs are in the order of the graph's."""
+        values = {**self.constants, **dict(zip(self.graph.inputs, inputs, strict=True))}
+        for step in self.steps:
+            values[step.i] = step.kernel([values[j] for j in step.inputs])
+            for i in step.dead:
+                del values[i]
+        return [values[i].contiguous() for _, i in self.graph.outputs]
+
+    def chosen(self) -> dict[str, int]:
+        """How often each family of implementations runs."""
+        counts: dict[str, int] = {}
+        for step in self.steps:
+            family = step.name.split()[0]
+            counts[family] = counts.get(family, 0) + 1
+        return counts
+
+
+def choose(model: CostModel, graph: Graph, i: int, free: bool, tf32: bool) -> tuple[str, Any]:
+    """The implementation of node ``i``: a view where that is free, else the fastest by the profile, else a guess."""
+    registry = kernels("registry")
+    node = graph.nodes[i]
+    signature = signature_of(graph, node, model.device.name)
+    try:
+        found = registry.implementations(signature, _definition(model.table, signature))
+    except registry.Unsupported as e:
+        raise NotExecutable(f"no kernel computes {e}") from None
+    views = [f for f in found if f.kind == "view"]
+    if free and views:
+        return views[0].name, views[0].build()
+    usable = [f for f in found if f.kind != "view" and registry.runnable(f) and (tf32 or not f.tf32)]
+    measured = model.profile.lookup(signature) if model.profile is not None else None
+    preferred = "vendor" if node.op in VENDORS else "triton"
+    best = min(
+        usable,
+        key=lambda f: (measured is None or f.name != measured.implementation, f.kind != preferred),
+    )
+    return best.name, best.build()
+
+
+def signature_of(graph: Graph, node: Node, device: str) -> Signature:
+    """What a node's cost depends on. Raises `NotExecutable` for a node with several outputs."""
+    if node.op in FREE or any(len(graph.nodes[j].types) != 1 for j in node.inputs):
+        raise NotExecutable(f"no kernel computes {node.op}, which has several outputs")
+    return Signature(node.op, node.attrs, tuple(graph.nodes[j].type for j in node.inputs), node.types, device)
+
+
+def _definition(ops: OpTable, signature: Signature) -> Graph | None:
+    return definition(ops, signature) if signature.inputs else None
+
+
+class _Wide:
+    """Values of nodes, computed in f64 by torch."""
+
+    def __init__(self, graph: Graph, ops: OpTable, device: torch.device) -> None:
+        self.graph, self.ops, self.device = graph, ops, device
+        self.values: dict[int, torch.Tensor] = {}
+
+    def compute(self, i: int, given: Array | torch.Tensor | None = None) -> None:
+        node = self.graph.nodes[i]
+        if given is not None:
+            value = torch.as_tensor(given).to(self.device)
+        else:
+            registry = kernels("registry")
+            signature = signature_of(self.graph, node, "cpu")
+            try:
+                meaning = registry.reference(signature, _definition(self.ops, signature))
+            except registry.Unsupported as e:
+                raise NotExecutable(f"no kernel computes {e}") from None
+            value = meaning([self.values[j] for j in node.inputs]).to(self.device)
+        self.values[i] = value.double() if value.is_floating_point() else value
+
+
+def in_double(
+    graph: Graph, ops: OpTable, values: Mapping[str, Array], device: torch.device
+) -> list[torch.Tensor]:
+    """The outputs of a graph in f64: what others are compared with. Raises `NotExecutable`."""
+    wide = _Wide(graph, ops, device)
+    dying: dict[int, list[int]] = {}
+    needed = last_uses(graph)
+    for i, user in needed.items():
+        dying.setdefault(user, []).append(i)
+    for i, node in enumerate(graph.nodes):
+        if i in needed:
+            leaf = node.op in ("input", "weight")
+            wide.compute(i, values[str(node.attr("name"))] if leaf else None)
+            for j in dying.get(i, ()):
+                del wide.values[j]
+    return [wide.values[i] for _, i in graph.outputs]
+
+
+def input_tensors(graph: Graph, values: Mapping[str, Array], device: torch.device) -> list[torch.Tensor]:
+    """The graph's inputs, in their element types."""
+    types = kernels("launch").TORCH_TYPES
+    nodes = [graph.nodes[i] for i in graph.inputs]
+    return [torch.as_tensor(values[str(n.attr("name"))]).to(types[n.type.dtype]).to(device) for n in nodes]
