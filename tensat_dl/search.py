@@ -28,7 +28,9 @@ from tensat_dl.report.progress import Progress
 #: How often exploration goes on from an answer at most.
 REFINEMENTS = 3
 #: How many answers there are by measured prices, to choose from by timing them as a whole.
-CANDIDATES = 3
+CANDIDATES = 2
+#: Work units of extraction by other prices, which is for a candidate, not for a proof.
+OTHER_WORK = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,8 @@ def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Ext
     yield found.extraction
     yield from found.extraction.runners_up
     if found.model.profile is not None:
-        yield extract(replace(found.model, profile=None).price(found.egraph)[0], method, limits)
+        little = replace(limits, work=min(limits.work, OTHER_WORK))
+        yield extract(replace(found.model, profile=None).price(found.egraph)[0], method, little)
 
 
 def _noted(found: Found, note: str) -> Found:

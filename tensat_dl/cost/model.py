@@ -10,6 +10,7 @@ import numpy as np
 from tensat_dl.cost.calibrate import calibrate
 from tensat_dl.cost.device import Device, load_device
 from tensat_dl.cost.environment import this_machine
+from tensat_dl.cost.fused import fused
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.cost.profile import Profile, find_profile
 from tensat_dl.cost.roofline import roofline
@@ -107,6 +108,8 @@ class CostModel:
         total here.
         """
         priced, measured = self.price(without_choices(graph))
+        if self.device.packs_weights:  # it runs graphs as ONNX Runtime does
+            priced.cost[fused(graph)] = 0.0
         return PricedGraph(graph, tuple(priced.cost.tolist()), tuple(measured.tolist()), weight_bytes(graph))
 
     def _kernels(self, egraph: EGraph) -> Iterator[tuple[int, _Key]]:

@@ -27,6 +27,9 @@ _INWARD = (0.5, 0.25, 0.0, 0.0, 0.0)
 #: Loop cuts added in one round.
 _CUTS_PER_ROUND = 500
 
+#: Where a solution's own e-nodes are too few for a choice, all are looked at after so many rounds.
+_EVERYTHING = 5
+
 #: Cuts with less slack than this in the last relaxation go into the integer program.
 _TIGHT = 1e-6
 
@@ -50,9 +53,11 @@ class Cutting:
         while (found := self._relaxation.solve(budget)) is not None:
             self.relaxed = found
             best.prove(found.bound)
-            best.offer(expand(self.form.reduced.problem, guided_greedy(self.form, found.x)))
+            choice = guided_greedy(self.form, found.x, len(self.history) % _EVERYTHING == 0)
+            if choice is not None:
+                best.offer(expand(self.form.reduced.problem, choice))
             self.history.append(best.bound)
-            if best.proven or self.separator.acyclic or self._stalled(best.cost):
+            if best.proven or self._stalled(best.cost):
                 break
             budget.charge(_WORK_PER_ROUND_AND_COLUMN * len(self.form.cost))
             self.inner = found.x if self.inner is None else self.inner + _INNER_STEP * (found.x - self.inner)

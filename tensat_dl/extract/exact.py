@@ -24,8 +24,8 @@ from tensat_dl.extract.types import TOLERANCE
 _HUGE = 5_000
 _WIDE = 0.1
 
-#: Work on the relaxation, as a share of what is left.
-_RELAXATION_SHARE = 0.5
+#: Work on the relaxation, as a share of what is left. It stops sooner where cuts no longer help.
+_RELAXATION_SHARE = 0.9
 
 #: A huge problem that is not solved by this share of the work is searched for that share before the relaxation goes
 #: on: the cheaper the choice, the more e-nodes are ruled out. The search ends sooner where it finds nothing.
@@ -37,7 +37,7 @@ _FIRST_PATIENCE = 20
 #: what is left: at first, doubled where neither helped, and last.
 _LARGE = 300
 _FIRST_EFFORT = 0.03
-_LAST_EFFORT = 0.25
+_LAST_EFFORT = 0.5
 
 #: A problem is not taken apart if a huge piece has more than this share of its e-nodes: that would gain little, and
 #: if the pieces' answers together are cyclic, most of the work was for nothing.

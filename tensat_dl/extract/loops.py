@@ -4,10 +4,14 @@ For any set U of e-classes and any c in U
 
     y_c <= sum of x_n over e-nodes n of classes in U with no landmark in U
 
-since the first class of U to be derived is derived by such an e-node. To find violated ones, look for sets that are
-chosen more than they are derived (`tensat_dl.extract.widths`); for a cycle through c that is short in the arc
-weights w(a, b) = y_a - (x_n of the e-nodes of a with child b), as the right side for the classes of the cycle is at
-most the sum of its weights; and for cuts of flows (`tensat_dl.extract.flows`).
+since the first class of U to be derived is derived by such an e-node. They hold whether or not there is a cycle in U,
+and are worth having where there is none: halves of two e-nodes of c may need the same half of an e-node further down,
+which no landmark of c tells. (In planning these right sides are known as disjunctive action landmarks.)
+
+To find violated ones, look for sets that are chosen more than they are derived (`tensat_dl.extract.widths`), in the
+whole e-graph and in each of its strong components. In these, look also for a cycle through c that is short in the
+arc weights w(a, b) = y_a - (x_n of the e-nodes of a with child b), as the right side for the classes of the cycle is
+at most the sum of its weights; and for cuts of flows (`tensat_dl.extract.flows`).
 """
 
 from __future__ import annotations
@@ -35,58 +39,69 @@ _NOTHING = 1e-6
 
 
 class LoopSeparator:
-    """Finds loop cuts of one formulation. Only strong components of its e-graph can need any."""
+    """Finds loop cuts of one formulation. Without them only strong components of its e-graph can go wrong."""
 
     def __init__(self, form: Formulation) -> None:
         self.form = form
         problem = form.reduced.problem
         successors = problem.successors()
-        self._component: dict[int, int] = {}  # of the classes that are on some cycle
-        for i, component in enumerate(strong_components(problem.nodes, successors)):
-            if len(component) > 1:
-                self._component.update(dict.fromkeys(component, i))
+        self._cyclic = {
+            c
+            for component in strong_components(problem.nodes, successors)
+            if len(component) > 1
+            for c in component
+        }
         self._round = 0
 
     @property
     def acyclic(self) -> bool:
-        return not self._component
+        return not self._cyclic
 
     def separate(self, x: Vector, limit: int) -> list[Row]:
-        """About ``limit`` violated cuts at most: from widths, and where these are few from short cycles and from
-        flows."""
+        """About ``limit`` violated cuts at most: from widths, and where these are few in a strong component, from
+        short cycles and from flows."""
         self._round += 1
         value = x.tolist()
+        forced = self.form.reduced.forced
         branches = self._branches(value)
-        graph = {c: {d for _, kids in out for d in kids} for c, out in branches.items()}
-        cuts: list[Row] = []
-        for component in strong_components(branches, graph):
+        order = sorted(branches, key=lambda c: (-value[self.form.class_col[c]], c))
+        rank = {c: i for i, c in enumerate(order)}
+        # What is forced is derived in any case, by cuts of its own.
+        free = {
+            c: [(v, tuple(d for d in kids if d not in forced)) for v, kids in out]
+            for c, out in branches.items()
+        }
+        cuts = self._rows(underived_sets(order, free, _LEAST), value)
+        graph = {
+            c: {d for _, kids in branches[c] for d in kids if d in self._cyclic}
+            for c in order
+            if c in self._cyclic
+        }
+        for component in strong_components(sorted(graph), graph):
             if len(component) < 2 or len(cuts) >= limit:
                 continue
             members = set(component)
+            inside = sorted(component, key=rank.__getitem__)
             inner = {
                 c: [(v, tuple(d for d in kids if d in members)) for v, kids in branches[c]] for c in component
             }
-            order = sorted(component, key=lambda c: (-value[self.form.class_col[c]], c))
-            found = self._rows(underived_sets(order, inner, _LEAST), value)
+            found = self._rows(underived_sets(inside, inner, _LEAST), value)
             if len(found) < _FEW:
-                found += self._rows(_short_cycles(order, inner), value)
+                found += self._rows(_short_cycles(inside, inner), value)
             if len(found) < _FEW:
                 rng = random.Random(self._round)
-                found += self._rows(violated_sets(order, inner, MIN_VIOLATION, rng), value)
+                found += self._rows(violated_sets(inside, inner, MIN_VIOLATION, rng), value)
             cuts += found
         return cuts
 
     def _branches(self, value: list[float]) -> dict[int, list[Branch]]:
-        """The chosen e-nodes of the chosen classes on cycles, with their children on the same cycles."""
-        problem, component = self.form.reduced.problem, self._component
+        """The chosen e-nodes of the chosen classes, with their children."""
+        problem = self.form.reduced.problem
         node_col, class_col = self.form.node_col, self.form.class_col
-        live = {c for c in component if value[class_col[c]] > _NOTHING}
+        live = {c for c in problem.nodes if value[class_col[c]] > _NOTHING}
         return {
             c: [
-                (
-                    value[node_col[n]],
-                    tuple(d for d in problem.kids[n] if d in live and component[d] == component[c]),
-                )
+                (value[node_col[n]], tuple(d for d in problem.kids[n] if d in live))
                 for n in problem.nodes[c]
                 if value[node_col[n]] > _NOTHING
             ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,12 @@ _STALL_SHARE = 0.01
 #: Loop cuts added in one round of separation.
 _CUTS_PER_ROUND = 200
 
+#: Longer cuts do not go into a plain integer program: they hide its structure from presolving.
+_SHORT = 20
+
+#: E-nodes with less than this are not in a solution of the relaxation.
+_SEEN = 1e-6
+
 
 def solve_mip(
     form: Formulation, separator: LoopSeparator, cuts: Sequence[Row], best: Incumbent, budget: Budget
@@ -48,6 +55,8 @@ def solve_mip(
         model.addVar(vtype="B", obj=scale * cost, lb=floor)
         for cost, floor in zip(form.cost.tolist(), form.floor.tolist(), strict=True)
     ]
+    if separator.acyclic:
+        cuts = [cut for cut in cuts if len(cut.entries) <= _SHORT]
     for row in [*form.rows, *cuts]:
         model.addCons(constraint(columns, row))
     model.setObjlimit(_SCALE * (1 - TOLERANCE))
@@ -187,16 +196,32 @@ class _GreedyHeuristic(Heur):
             return {"result": SCIP_RESULT.DIDNOTRUN}
         self._watch.look(_WORK_PER_CALL_AND_COLUMN * len(self._columns))
         x = np.array([self.model.getSolVal(None, v) for v in self._columns])
-        if not self._best.offer(expand(self._form.reduced.problem, guided_greedy(self._form, x))):
+        choice = guided_greedy(self._form, x)
+        if choice is None or not self._best.offer(expand(self._form.reduced.problem, choice)):
             return {"result": SCIP_RESULT.DIDNOTFIND}
         self.model.setObjlimit(self._best.cost * self._scale * (1 - TOLERANCE))
         return {"result": SCIP_RESULT.FOUNDSOL}
 
 
-def guided_greedy(form: Formulation, x: Vector) -> Choice:
-    """Greedy extraction by DAG cost with costs ``cost * (1 - x)``; ties keep a little of the true cost."""
+def guided_greedy(form: Formulation, x: Vector, everything: bool = True) -> Choice | None:
+    """Greedy extraction by DAG cost with costs ``cost * (1 - x)``; ties keep a little of the true cost.
+
+    E-nodes of the relaxation's solution are looked at, and if they are too few for a choice, ``everything``; else
+    there is none.
+    """
     problem = form.reduced.problem
-    cost = dict(problem.cost)
-    for n, i in form.node_col.items():
-        cost[n] *= max(0.0, 1.0 - x[i]) + 1e-6
-    return needed(problem, dag_greedy(problem, cost=cost).__getitem__)
+    value = x.tolist()
+    column = form.node_col
+    seen = {c: [n for n in ns if value[column[n]] > _SEEN] for c, ns in problem.nodes.items()}
+    seen = {c: ns for c, ns in seen.items() if ns}
+    support = {c: tuple(n for n in ns if all(d in seen for d in problem.kids[n])) for c, ns in seen.items()}
+    for candidates in (support, problem.nodes) if everything else (support,):
+        cost = {
+            n: problem.cost[n] * (max(0.0, 1.0 - value[column[n]]) + 1e-6)
+            for ns in candidates.values()
+            for n in ns
+        }
+        choice = dag_greedy(replace(problem, nodes=candidates), cost=cost)
+        if all(root in choice for root in problem.roots):
+            return needed(problem, choice.__getitem__)
+    return None

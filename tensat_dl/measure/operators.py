@@ -34,10 +34,14 @@ from tensat_dl.ops.table import OpTable
 #: Samples of one operator: so many, or fewer if they take longer than this together, but some.
 SAMPLES, LEAST_SAMPLES, SECONDS = 15, 5, 0.3
 
-#: A product reads its weights for so few rows only that they come from main memory, not from a cache.
-COLD_ROWS = 8
-#: Copies of such weights are used in turn until they fill a cache of this size, but not more than so many copies.
-CACHE_BYTES, COPIES = 64 * 2**20, 32
+#: In a graph, an operator's operands are not where its last run left them. So copies of it are run in turn: few, so
+#: that activations come from a near cache at best, more where its weights are large, as other operators' weights
+#: drive them out.
+COPIES, WEIGHT_COPIES, WEIGHT_BYTES, LARGE = 4, 16, 32 * 2**20, 2**18
+#: A product of so few rows waits for its weights, which come from main memory: so many bytes of them, or copies.
+COLD_ROWS, COLD_COPIES, COLD_BYTES = 8, 32, 64 * 2**20
+#: All copies together, operands and results, are not larger than this, unless one is.
+MOST_BYTES = 2**29
 
 #: The lengths of two chains of small nodes. What the longer one takes more is the price of nodes, the rest of a call.
 SHORT, LONG = 1, 65
@@ -59,9 +63,8 @@ class OperatorTimer:
 
     def __call__(self, signature: Signature) -> Measurement:
         """Milliseconds of one application beyond the call. Raises `Unmeasurable`."""
-        graph = operator_graph(signature)
         try:
-            runs = [self._run(signature, graph, seed) for seed in range(self._copies(signature))]
+            runs = self._runs(signature)
         except (TsrError, ValueError, NotRunnable) as e:
             raise Unmeasurable(f"{signature.op} can't be run by itself: {e}") from None
         turn = 0
@@ -76,23 +79,30 @@ class OperatorTimer:
         )
         return Measurement(found.median_ms, found.spread_ms, found.samples)
 
-    def _run(self, signature: Signature, graph: Graph, seed: int) -> Run:
-        model = build(graph, self.ops, random_weights(graph, seed))
+    def _runs(self, signature: Signature) -> list[Run]:
+        graph = operator_graph(signature)
+        model = build(graph, self.ops, random_weights(graph, 0))
         feeds = {f"x{i}": _operand(signature, i) for i in range(len(signature.inputs))}
         feeds = {name: feeds[name] for name in (str(v.name) for v in model.graph.inputs)}
-        proto = ir.to_proto(model)
+        proto, optimized = ir.to_proto(model), True
         if any(t.rank == 4 for t in signature.inputs):
             blocked = _blocked(proto, feeds, self.threads)
             if blocked is not None:
-                return blocked
-        return Session(proto.SerializeToString(), self.threads).bound(feeds)
+                (proto, feeds), optimized = blocked, False
+        data = proto.SerializeToString()
+        return [Session(data, self.threads, optimized).bound(feeds) for _ in range(copies(signature))]
 
-    def _copies(self, signature: Signature) -> int:
-        """How many copies of the weights it takes for none to be in a cache when its turn comes."""
-        weights = max((signature.inputs[i].nbytes for i in signature.weights), default=0)
-        if signature.op != "matmul" or not weights or signature.outputs[0].shape[-2] > COLD_ROWS:
-            return 1
-        return min(COPIES, 1 + CACHE_BYTES // weights)
+
+def copies(signature: Signature) -> int:
+    """How many copies of an operator are run in turn."""
+    weights = max((signature.inputs[i].nbytes for i in signature.weights), default=0)
+    if signature.op == "matmul" and weights and signature.outputs[0].shape[-2] <= COLD_ROWS:
+        wanted = min(COLD_COPIES, 1 + COLD_BYTES // weights)
+    elif weights >= LARGE:
+        wanted = max(COPIES, min(WEIGHT_COPIES, WEIGHT_BYTES // weights))
+    else:
+        wanted = COPIES
+    return max(1, min(wanted, MOST_BYTES // sum(t.nbytes for t in (*signature.inputs, *signature.outputs))))
 
 
 def operator_graph(signature: Signature) -> Graph:
@@ -112,9 +122,11 @@ def _operand(signature: Signature, i: int) -> Array:
     return np.ones(type.shape, numpy_dtype(type.dtype))
 
 
-def _blocked(model: onnx.ModelProto, feeds: dict[str, Array], threads: int) -> Run | None:
-    """Runs what ONNX Runtime makes of a model, without the reordering of its inputs and outputs; None if it makes
-    none. Raises `NotRunnable`."""
+def _blocked(
+    model: onnx.ModelProto, feeds: dict[str, Array], threads: int
+) -> tuple[onnx.ModelProto, dict[str, Array]] | None:
+    """What ONNX Runtime makes of a model, without the reordering of its inputs and outputs, and the inputs that it
+    then has; None if nothing is reordered. Raises `NotRunnable`."""
     with TemporaryDirectory(prefix="tensat-dl-") as folder:
         file = Path(folder) / "optimized.onnx"
         Session(model.SerializeToString(), threads, keep=file)
@@ -144,7 +156,7 @@ def _blocked(model: onnx.ModelProto, feeds: dict[str, Array], threads: int) -> R
         getattr(graph, field).extend(copies)
     del graph.output[:], graph.value_info[:]
     graph.output.extend(helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs)
-    return Session(optimized.SerializeToString(), threads, optimized=False).bound(feeds)
+    return optimized, feeds
 
 
 def _chain(length: int) -> bytes:

@@ -49,7 +49,7 @@ def test_a_measured_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = run(folder, "--device", "cpu", "--measure", "-o", folder / "out.onnx")
     measured = report["measured"]
     assert measured["hardware"]["threads"] == "1"
-    assert measured["versions"].keys() == {"onnxruntime"}
+    assert measured["versions"].keys() == {"onnxruntime", "timing"}
     assert measured["candidates"], "merging the products is one"
     assert all(c["reason"] == "" for c in measured["candidates"]), "all of them compute the same"
     ratio = measured["ratio"]

@@ -74,15 +74,29 @@ def test_weights_are_initialisers() -> None:
     assert list(model.graph.initializers) == ["x1"]
 
 
-def test_cold_weights_are_used_in_turn(timer: OperatorTimer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operators, "CACHE_BYTES", 4 * 8 * 6 * 4)
-    runs = []
-    monkeypatch.setattr(timer, "_run", lambda signature, graph, seed: lambda: runs.append(seed), raising=True)
-    timer(parse("matmul(f32[1, 8], weight f32[8, 6]; act=none) -> f32[1, 6] @ cpu"))
-    assert runs[:10] == [1, 2, 3, 4, 0, 1, 2, 3, 4, 0]
-    runs.clear()
-    timer(parse("matmul(f32[64, 8], weight f32[8, 6]; act=none) -> f32[64, 6] @ cpu"))
-    assert set(runs) == {0}
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("relu(f32[64, 64]) -> f32[64, 64] @ cpu", 4),
+        ("matmul(f32[64, 64], weight f32[64, 64]; act=none) -> f32[64, 64] @ cpu", 4),
+        ("matmul(f32[64, 512], weight f32[512, 512]; act=none) -> f32[64, 512] @ cpu", 16),
+        ("matmul(f32[64, 2048], weight f32[2048, 2048]; act=none) -> f32[64, 2048] @ cpu", 4),
+        ("matmul(f32[1, 2048], weight f32[2048, 2048]; act=none) -> f32[1, 2048] @ cpu", 5),
+        ("matmul(f32[1, 64], weight f32[64, 64]; act=none) -> f32[1, 64] @ cpu", 32),
+        ("matmul(f32[1, 64], f32[64, 64]; act=none) -> f32[1, 64] @ cpu", 4),
+        ("relu(f32[16384, 2048]) -> f32[16384, 2048] @ cpu", 2),
+        ("relu(f32[65536, 2048]) -> f32[65536, 2048] @ cpu", 1),
+    ],
+)
+def test_copies_are_run_in_turn(text: str, count: int) -> None:
+    assert operators.copies(parse(text)) == count
+
+
+def test_every_copy_has_its_turn(timer: OperatorTimer, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+    monkeypatch.setattr(timer, "_runs", lambda _: [lambda k=k: runs.append(k) for k in range(3)])  # type: ignore[misc]
+    timer(parse(SIGNATURES[0]))
+    assert runs[:7] == [1, 2, 0, 1, 2, 0, 1]
 
 
 def test_a_session_computes() -> None:
