@@ -1,0 +1,36 @@
+"""Takes fused operators apart again, for whoever asks how a graph came about: rules know nothing of them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+
+from tensat_dl.ir.graph import AttrValue, Graph, GraphBuilder
+from tensat_dl.ir.types import TensorType
+from tensat_dl.ops.compose import compose
+from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import infer
+
+
+def unfused(graph: Graph, ops: OpTable, fused: Container[str]) -> Graph:
+    """The graph with the operators that each of the ``fused`` ones is made of."""
+    builder = GraphBuilder(graph.name, graph.opaque)
+
+    def type_of(i: int) -> TensorType:
+        return builder.nodes[i].type
+
+    def apply(op: str, operands: Sequence[int], attrs: Mapping[str, AttrValue]) -> int:
+        types = infer(ops, op, [type_of(i) for i in operands], attrs).concrete()
+        return builder.add(op, operands, tuple((a.name, attrs[a.name]) for a in ops[op].attrs), types)
+
+    def scalar(value: float) -> int:
+        raise AssertionError("fused operators have no numbers of their own")
+
+    new: list[int] = []
+    for node in graph.nodes:
+        operands = [new[j] for j in node.inputs]
+        if node.op in fused:
+            shape = (lambda i: type_of(i).shape), scalar, apply, (lambda i: type_of(i).dtype)
+            new.append(compose(ops[node.op], ops, operands, {}, *shape))
+        else:
+            new.append(builder.add(node.op, operands, node.attrs, node.types, node.name))
+    return builder.finish([(name, new[i]) for name, i in graph.outputs])
