@@ -120,6 +120,9 @@ def optimize(
         raise TypeError(
             "rules are RewriteRules; packs are named when a graph is loaded: load(path, rules=[..])"
         )
+    names = [r.name for r in (graph.rules if rules is None else rules)]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"two rules have one name: {', '.join(twice)}")
     if cycles not in CYCLES:
         raise ValueError(f"unknown cycle filtering {cycles!r}: use one of {', '.join(CYCLES)}")
     memory = None if max_memory is None else max_memory * 1024 * 1024

@@ -40,7 +40,8 @@ def compile_group(
             for _, n in columns
             if not writer.generic and isinstance(variant.env.get(n), int)
         ]
-        body = [*writer.source_atoms(variant), *writer.premises(variant, checks), *checks, *fixed]
+        atoms = writer.source_atoms(variant)
+        body = [*atoms, *writer.premises(variant, [*atoms, *checks]), *checks, *fixed]
         row = " ".join([g, *(variable(t) for t in tensors), *(n for _, n in columns)])
         suffix = f" #{i}" if len(writer.usable) > 1 else ""
         text = "\n       ".join(body)

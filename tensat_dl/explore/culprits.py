@@ -7,13 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tensat_dl.explore.loop import Explorer
-from tensat_dl.explore.types import Job, RuleAlarm
+from tensat_dl.explore.types import NARROWING, Job, RuleAlarm
 from tensat_dl.ops.table import OpTable
 
 T = TypeVar("T")
-
-#: Explorations with fewer rules are started until this many seconds have passed.
-NARROWING = 30.0
 
 
 def blamed(alarm: RuleAlarm, job: Job, loop: type[Explorer]) -> RuleAlarm:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import selectors
@@ -15,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from tensat_dl.explore.types import (
+    NARROWING,
     AskHistory,
     Estimate,
     Exploration,
@@ -246,9 +248,21 @@ class _Messages:
         size = 8 + int.from_bytes(self._buffer[:8], "little")
         message: Step | History | Exception | None = pickle.loads(bytes(self._buffer[8:size]))
         del self._buffer[:size]
+        if isinstance(message, RuleAlarm):
+            raise self._blamed(message)
         if isinstance(message, Exception):
             raise message
         return message
+
+    def _blamed(self, alarm: RuleAlarm) -> RuleAlarm:
+        """The alarm with the fewest rules to blame, which the worker looks for; or as it is, after Ctrl-C too."""
+        with suppress(KeyboardInterrupt):
+            longest = NARROWING + (self.limits.seconds or math.inf) + GRACE
+            if self._receive(time.monotonic() + longest):
+                found = pickle.loads(bytes(self._buffer[8:]))
+                assert isinstance(found, RuleAlarm)
+                return found
+        return alarm
 
     def _receive(self, deadline: float | None) -> bool:
         """Waits for a whole message; False if none will come."""

@@ -66,6 +66,18 @@ class Known(Protocol):
     def starts(self) -> Set[int]: ...
 
 
+def fact(known: Known, function: str, tensor: int) -> Any:
+    """What ``weight(x)``, ``value(x)``, ``factors(x)`` or ``start(x)`` says of a tensor."""
+    match function:
+        case "weight":
+            return tensor in known.weights
+        case "factors":
+            return known.factors.get(tensor, 1)
+        case "start":
+            return tensor in known.starts
+    return known.values.get(tensor)
+
+
 class View:
     """What group matching needs to know of the e-graph, by handle."""
 
@@ -253,20 +265,9 @@ def check(
             names[member(name, k)] = handle
             t = view.types[handle]
             lists[name] = (*lists.get(name, ()), SymType(t.dtype, t.shape))
-
-    def fact(function: str, tensor: str) -> Any:
-        handle = names[tensor]
-        match function:
-            case "weight":
-                return handle in view.weights
-            case "factors":
-                return view.factors.get(handle, 1)
-            case "start":
-                return handle in view.starts
-        return view.values.get(handle)
-
     env: dict[str, Any] = {**lists, **attribute_values(group_rule, group.attrs, ops)}
-    return concrete(rule, ops, {n: view.types[h] for n, h in names.items()}, env, fact)
+    types = {n: view.types[h] for n, h in names.items()}
+    return concrete(rule, ops, types, env, lambda function, tensor: fact(view, function, names[tensor]))
 
 
 def attribute_values(rule: RewriteRule, columns: Mapping[str, Any], ops: OpTable) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from tensat_dl.result import Iteration, Stop
 #: Estimated milliseconds of an operator, given its name, attributes, input types and output type; views that are
 #: free for some consumer count as free. It is pickled on its way to the worker.
 Estimate = Callable[[str, Attrs, tuple[TensorType, ...], TensorType], float]
+#: After an alarm, explorations with fewer rules are started until this many seconds have passed.
+NARROWING = 30.0
 #: What is done about cycles while the e-graph grows: nothing, or one of the filters of `tensat_dl.explore.cycles`,
 #: with which it has none after any iteration.
 Cycles = Literal["none", "vanilla", "efficient", "incremental"]

@@ -2,7 +2,8 @@
 
 The engine cannot be interrupted and may run out of memory, so it runs here. A pickled job comes in on standard
 input; a pickled message goes out for every iteration. Then the process waits for feedback, to which it answers with
-another message: an iteration, or None if there is nothing to add. Standard input stays open as long as the parent
+another message: an iteration, or None if there is nothing to add. An alarm comes twice: at once, and when it is known
+which rules are to blame. Standard input stays open as long as the parent
 lives: when it ends, so does this process. Asked for its history instead, it answers with that.
 """
 
@@ -61,8 +62,8 @@ def main() -> None:
     except TsrError as e:
         send(outbox, e)
     except RuleAlarm as alarm:
-        # under a time limit this process could be ended while it looks for the culprits, and the alarm be lost
-        send(outbox, blamed(alarm, job, loop) if job.limits.seconds is None else alarm)
+        send(outbox, alarm)  # this process may be ended while it looks for the culprits
+        send(outbox, blamed(alarm, job, loop))
     outbox.close()
     os._exit(0)  # the engine's memory need not be freed piece by piece
 

@@ -7,12 +7,11 @@ from typing import Any
 
 from tensat_dl.datalog.groups import instantiate
 from tensat_dl.datalog.variants import Variant, concrete
-from tensat_dl.explore.groups import Known
+from tensat_dl.explore.groups import Known, fact
 from tensat_dl.explore.targets import Target, target_of
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.table import OpTable
-from tensat_dl.why.terms import fact
 
 _Kinds = tuple[object, ...]
 

@@ -7,13 +7,13 @@ from itertools import combinations, islice
 from typing import Any
 
 from tensat_dl.datalog.groups import member
-from tensat_dl.explore.groups import Known
+from tensat_dl.explore.groups import Known, fact
 from tensat_dl.ir.graph import Graph
 from tensat_dl.why.conditions import Failure, failure
 from tensat_dl.why.instances import Instances
 from tensat_dl.why.nearest import MAX_MATCHES, Near, nearest
 from tensat_dl.why.patterns import Match, Pattern
-from tensat_dl.why.terms import Terms, fact
+from tensat_dl.why.terms import Terms
 
 #: Pairs of members that are compared.
 MAX_PAIRS = 20_000

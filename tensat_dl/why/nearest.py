@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from tensat_dl.explore.groups import Known
+from tensat_dl.explore.groups import Known, fact
 from tensat_dl.ir.rule import PatternNode
 from tensat_dl.why.conditions import Failure, failure
 from tensat_dl.why.instances import Instances
 from tensat_dl.why.patterns import Match, Pattern, Shape, Test
-from tensat_dl.why.terms import Terms, fact
+from tensat_dl.why.terms import Terms
 
 #: Structural matches of which conditions are looked at.
 MAX_MATCHES = 2_000

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 from tensat_dl.datalog.program import starts
-from tensat_dl.explore.groups import Known
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Attrs, Graph
 from tensat_dl.ir.types import TensorType
@@ -58,18 +57,6 @@ class Properties:
     values: Mapping[int, float]
     factors: Mapping[int, int]
     starts: Set[int]
-
-
-def fact(known: Known, function: str, c: int) -> Any:
-    """What ``weight(x)``, ``value(x)``, ``factors(x)`` or ``start(x)`` says of a class."""
-    match function:
-        case "weight":
-            return c in known.weights
-        case "factors":
-            return known.factors.get(c, 1)
-        case "start":
-            return c in known.starts
-    return known.values.get(c)
 
 
 class GraphTerms:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,8 @@ def test_misuse_is_named() -> None:
     model = tensat_dl.load(str(SHARED))
     with pytest.raises(TypeError, match="what load"):
         tensat_dl.optimize("model.tsr")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="two rules have one name: matmul-relu"):
+        tensat_dl.optimize(model, (replace(model.rules[0], name="matmul-relu"),) * 2)
     with pytest.raises(TypeError, match="packs are named when a graph is loaded"):
         tensat_dl.optimize(model, rules=["standard"])  # type: ignore[list-item]
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
+import sys
+from subprocess import PIPE, Popen
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tensat_dl.explore.culprits import blamed, reduced
+from tensat_dl.explore.explore import _Messages
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Job, Limits, RuleAlarm
 from tensat_dl.lang.program import Program
@@ -80,6 +83,20 @@ def test_one_rule() -> None:
     found = blamed(alarm(program, BrokenByOne), job(program), BrokenByOne)
     assert found.rules == ("three",)
     assert "error: this rule makes tensors of two different types equal" in str(found)
+
+
+@pytest.mark.parametrize("seconds", [None, 5.0])
+def test_the_alarm_of_a_worker_is_narrowed_as_long_as_it_lives(seconds: float | None) -> None:
+    first, fewest = RuleAlarm(("one", "two", "three")), RuleAlarm(("two",))
+    for alarms, blamed_on in (((first, fewest), fewest), ((first,), first)):
+        code = f"""import sys, pickle
+from tensat_dl.explore.worker import send
+for alarm in pickle.loads({pickle.dumps(alarms)!r}): send(sys.stdout.buffer, alarm)"""
+        with Popen([sys.executable, "-c", code], stdout=PIPE) as process:
+            messages = _Messages(process, Limits(seconds=seconds))
+            with pytest.raises(RuleAlarm) as found:
+                messages.next()
+        assert found.value.rules == blamed_on.rules
 
 
 def test_what_does_not_happen_again_is_blamed_on_all() -> None:

@@ -19,54 +19,55 @@ from tensat_dl.explore.types import Limits
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph, GraphBuilder
 from tensat_dl.ir.rule import RewriteRule, Side
+from tensat_dl.ir.types import FLOATS
+from tensat_dl.ops.typing import Inference
+from tensat_dl.verify.rules.instance import Instance
+from tensat_dl.verify.rules.sampling import Sampler
 from tests.explore.graphs import explored, library
 from tests.explore.reference import Reference, counterparts
-from tests.rules.rule_instances import Instance, instances
 
 RULES = {r.name: r for r in library().rules if r.kind != "group"}
 ROUNDS = 2
+#: Rules that are compiled for floats alone, as an attribute may be 0.5: with 1.0 they would be typed for integers.
+FLOATS_ALONE = {"fuse-hardsigmoid"}
 
 
 def drawn_graph(rule: RewriteRule) -> Graph:
     """Sources of a rule side by side: half of them meet its conditions and have a target, the others may not."""
-    source_alone = replace(rule, source=Side(rule.source.nodes, ()), target=Side((), ()), conditions=())
-    ops = library().ops
-    meeting = instances(rule, ops, 1, 3, 3000)
-    others = instances(source_alone, ops, 2, 4, 40)
-    assert meeting, f"no instance of {rule.name} was found"
+    itself = replace(rule, target=Side((), rule.source.outputs), conditions=())
     rng = random.Random(rule.name)
+    meeting, others = drawn(rule, 3), drawn(itself, 4)
+    assert meeting, f"no instance of {rule.name} was found"
     builder = GraphBuilder("drawn")
-    outputs = []
+    outputs: list[int] = []
     for k, instance in enumerate(meeting):
-        outputs += add_source(builder, instance, f"meeting{k}", True, rng)
+        outputs += add_source(builder, instance.before, f"meeting{k}", 0.0, rng)
     for k, instance in enumerate(others):
-        outputs += add_source(builder, instance, f"other{k}", rng.random() < 0.7, rng)
-    return builder.finish([(f"out{i}", node) for i, node in enumerate(outputs)])
+        outputs += add_source(builder, instance.before, f"other{k}", 0.5, rng)
+    return builder.finish([(f"out{i}", node) for i, node in enumerate(dict.fromkeys(outputs))])
+
+
+def drawn(rule: RewriteRule, count: int) -> list[Instance]:
+    found = [i for _, _, i in Sampler(rule, Inference(library().ops)).several(count, 300)]
+    if rule.name not in FLOATS_ALONE:
+        return found
+    return [i for i in found if all(t.dtype in FLOATS for t in i.assignment.types.values())]
 
 
 def add_source(
-    builder: GraphBuilder, instance: Instance, prefix: str, weights: bool, rng: random.Random
+    builder: GraphBuilder, source: Graph, prefix: str, weights: float, rng: random.Random
 ) -> list[int]:
-    """Adds the source of an instance; its results. Variables are inputs, weights or, where known, constants."""
-    index: dict[str, int] = {}
-    for name, t in instance.variables.items():
-        common = (("dtype", t.dtype), ("shape", t.shape))
-        if name in instance.constants:
-            op, own = "fill", ("value", instance.constants[name])
-        else:
-            # Inputs of one type and name are one node: sources share operands now and then.
-            first = name == next(iter(instance.variables))
-            op = "weight" if weights and not (first and rng.random() < 0.5) else "input"
-            own = ("name", f"{rng.choice((prefix, 'shared'))}.{name}.{t}.{op}")
-        index[name] = builder.add(op, (), (own, *common), (t,))
-    results = []
-    for a in instance.source:
-        decl = library().ops[a.op]
-        attrs = tuple((d.name, dict(a.attrs)[d.name]) for d in decl.attrs)
-        inputs = [index[x] for x in a.args]
-        index[a.result] = builder.add(a.op, inputs, attrs, (instance.types[a.result],))
-        results.append(index[a.result])
-    return results
+    """Adds a source; its results. Inputs become weights with the given probability. Leaves of one type and name are
+    one node, so that sources share operands now and then."""
+    index: list[int] = []
+    for n in source.nodes:
+        attrs, op = n.attrs, n.op
+        if op in ("input", "weight"):
+            op = "weight" if op == "weight" or rng.random() < weights else "input"
+            name = f"{rng.choice((prefix, 'shared'))}.{n.attr('name')}.{n.type}.{op}"
+            attrs = tuple((key, name if key == "name" else value) for key, value in n.attrs)
+        index.append(builder.add(op, [index[j] for j in n.inputs], attrs, n.types))
+    return [index[i] for _, i in source.outputs]
 
 
 @pytest.mark.parametrize("name", sorted(RULES))

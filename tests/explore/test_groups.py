@@ -8,7 +8,7 @@ from tensat_dl import resources
 from tensat_dl.explore.types import Limits
 from tensat_dl.ir.graph import Graph
 from tensat_dl.lang.program import load_program
-from tests.explore.graphs import graph_in, graph_of, library, rules_named, steps_of
+from tests.explore.graphs import graph_in, graph_of, library, program_of, rules_named, steps_of
 from tests.explore.values import check_values
 
 RULES = {r.name: r for r in library().rules if r.kind == "group"}
@@ -132,6 +132,26 @@ def test_members_that_differ_in_what_they_share_form_groups_of_their_own() -> No
     e = steps_of(graph, rules_named("group-matmul-left"), Limits(iterations=4))[-1].egraph
     groups = sorted(str(e.types[int(e.node_class[n])][0]) for n in range(e.num_nodes) if e.op[n] == "concat")
     assert groups == ["f32[4, 3]", "f32[4, 7]"]
+    check_values(graph, e)
+
+
+def test_an_attribute_that_is_a_shared_tensors_type() -> None:
+    program = program_of("""rule group-cast {
+  each i: y[i] = matmul(cast(x; to = dtype(x)), w[i])
+  =>
+  m = matmul(x, concat(w[..]; axis = 1))
+  y[..] = split(m; axis = 1, sizes = [dim(w[i], 1) for i in 0..len(w)])
+}
+graph g {
+  input x : f32[4, 5]
+  weight u : f32[5, 6]
+  weight v : f32[5, 7]
+  t = cast(x; to = f32)
+  output t @ u, t @ v
+}""")
+    graph = graph_in(program)
+    e = steps_of(graph, program.rules, Limits(iterations=2), program.ops)[-1].egraph
+    assert "concat" in e.op
     check_values(graph, e)
 
 

@@ -19,6 +19,7 @@ from tensat_dl.verify.exact import Exact, compare_exactly
 from tensat_dl.verify.rule_types import check_rule_types
 from tensat_dl.verify.rules.counterexample import as_found, counterexample, size, smallest
 from tensat_dl.verify.rules.instance import Instance
+from tensat_dl.verify.rules.literals import loosened
 from tensat_dl.verify.rules.rounding import rounds_alike
 from tensat_dl.verify.rules.sampling import Draw, Sampler
 from tensat_dl.verify.rules.verdict import Counterexample, Rounding, Verdict
@@ -117,7 +118,8 @@ class Examiner:
         return sampler.several(LARGE_INSTANCES if wide else WEAKER_INSTANCES, WEAKER_PATIENCE)
 
     def _unneeded(self, rule: RewriteRule, wide: bool) -> Iterator[str]:
-        """The conditions without which nothing fails, those about costs excepted."""
+        """The conditions without which nothing fails, those about costs excepted, and the literal attributes that can
+        be others."""
         for i, condition in enumerate(rule.conditions):
             if any(call.fn in ABOUT_COST for call in calls_of(condition)):
                 continue
@@ -131,6 +133,27 @@ class Examiner:
                     yield f"{text}: the rule is true without it, on {compared} instances"
                 else:
                     yield f"{text}: without it the rule was found to apply to nothing more"
+        told = set()
+        for versions in loosened(rule, self.ops):
+            for version in versions:
+                compared = self._holds(version.rule, wide)
+                if compared and version.text not in told:
+                    told.add(version.text)
+                    yield f"`{version.text}`: the rule is true of other values, on {compared} instances"
+
+    def _holds(self, rule: RewriteRule, wide: bool) -> int:
+        """On how many instances a rule is true that its last condition rules out, 0 if it is false on one. Those do
+        not count in which nothing changes or a dimension is 1, where many an attribute makes no difference."""
+        compared = 0
+        try:
+            for number, (_, _, instance) in enumerate(self._weaker(rule, len(rule.conditions) - 1, wide)):
+                if self._compare(instance, number).status == "different":
+                    return 0
+                flat = any(1 in t.shape for t in instance.assignment.types.values())
+                compared += not flat and instance.before != instance.after
+        except TsrError:  # what is computed from the literal has no value for others
+            return 0
+        return compared
 
     def _compare(self, instance: Instance, number: int) -> Exact:
         return compare_exactly(instance.before, instance.after, self.ops, self.seed + number)

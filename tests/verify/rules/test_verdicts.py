@@ -196,6 +196,30 @@ def test_conditions_that_are_not_needed(tmp_path: Path) -> None:
     assert same.startswith("`rank(s) == 0`: ")
 
 
+@pytest.mark.parametrize(
+    ("text", "unneeded"),
+    [
+        # an attribute of one side, and one of both
+        (
+            "rule r { relu(transpose(relu(x); perm = [1, 0])) => transpose(relu(x); perm = [1, 0]) }",
+            "perm = [1, 0]",
+        ),
+        ("rule r { dropout(x; p = 0.0) => x }", "p = 0.0"),
+        ("rule r { poolmax(relu(x); kernel = 2) => relu(poolmax(x; kernel = 2)) }", "kernel = 2"),
+        ("rule r { relu(matmul(x, y; act = relu)) => matmul(x, y; act = relu) }", None),
+        (
+            "rule r { matmul(x, concat(u, v; axis = 1)) => concat(matmul(x, u), matmul(x, v); axis = 1) }",
+            "axis = 1",  # the last axis of a batch is 2
+        ),
+        ("rule r { poolmax(x; kernel = 1) => x }", None),
+    ],
+)
+def test_literal_attributes_are_conditions_too(text: str, unneeded: str | None, tmp_path: Path) -> None:
+    found = verdict(text, tmp_path)
+    assert found.status == "tested"
+    assert [note.split("`")[1] for note in found.unneeded] == ([] if unneeded is None else [unneeded])
+
+
 def test_derived() -> None:
     assert derived("r", ("a", "b"), 7).evidence == "from a, b, 7 instances"
 

@@ -1,0 +1,90 @@
+"""Conditions that are written as attributes: ``act = none`` in a source is ``act = f`` where f == none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tensat_dl.ir.rule import PatternNode, RewriteRule, Side
+from tensat_dl.lang import ast
+from tensat_dl.ops.table import AttrDecl, OpTable
+
+
+@dataclass(frozen=True, slots=True)
+class Loosened:
+    """A rule in which a variable stands for a literal, with the condition that it is that literal as its last.
+    ``text`` is the attribute as it is written."""
+
+    text: str
+    rule: RewriteRule
+
+
+def loosened(rule: RewriteRule, ops: OpTable) -> Iterator[tuple[Loosened, ...]]:
+    """For each attribute of the source that is a literal, the more general rules that may be meant: the literal is
+    replaced there alone, or wherever it is the value of an attribute of this name, on both sides."""
+    done = set()
+    for i, node in enumerate(rule.source.nodes):
+        for keyword in node.attrs:
+            value = keyword.value
+            a = ops[node.op].attr(keyword.name)
+            assert a is not None
+            # the shape of a number in a pattern is not written, and follows from what it is applied to
+            if not _is_literal(value, a) or (node.op, a.name) == ("fill", "shape"):
+                continue
+            name = ast.Name(f"any {a.name}", span=value.span)
+            condition = ast.Binary("==", name, _whole(value, a), span=value.span)
+            text = f"{a.name} = {' '.join(value.span.text.split())}"
+            alone = (
+                *rule.source.nodes[:i],
+                _replaced(node, keyword.name, value, name),
+                *rule.source.nodes[i + 1 :],
+            )
+            versions = [(alone, rule.target.nodes)]
+            if (keyword.name, value) not in done:
+                both = [
+                    tuple(_replaced(n, keyword.name, value, name) for n in side.nodes)
+                    for side in (rule.source, rule.target)
+                ]
+                versions.append((both[0], both[1]))
+            done.add((keyword.name, value))
+            yield tuple(
+                Loosened(
+                    text,
+                    replace(
+                        rule,
+                        source=_with(rule.source, source),
+                        target=_with(rule.target, target),
+                        conditions=(*rule.conditions, condition),
+                    ),
+                )
+                for source, target in versions
+            )
+
+
+def _with(side: Side, nodes: tuple[PatternNode, ...]) -> Side:
+    return replace(side, nodes=nodes)
+
+
+def _replaced(node: PatternNode, attr: str, value: ast.Expr, by: ast.Expr) -> PatternNode:
+    attrs = tuple(replace(k, value=by) if (k.name, k.value) == (attr, value) else k for k in node.attrs)
+    return replace(node, attrs=attrs)
+
+
+def _whole(value: ast.Expr, a: AttrDecl) -> ast.Expr:
+    """A list's value in full where one number is written for all."""
+    if a.length is None or isinstance(value, ast.ListExpr):
+        return value
+    return ast.ListExpr((value,) * a.length, span=value.span)
+
+
+def _is_literal(value: ast.Expr, a: AttrDecl) -> bool:
+    match value:
+        case ast.Const():
+            return True
+        case ast.Unary("-", operand):
+            return isinstance(operand, ast.Const)
+        case ast.Name(word):
+            return word in a.choices
+        case ast.ListExpr(items):
+            return isinstance(items, tuple) and all(_is_literal(item, a) for item in items)
+    return False
