@@ -80,6 +80,11 @@ def optimize(
         notes.insert(0, reason)
     interrupted = exploration.stop == "interrupted"
     outcome = None
+    if machine is not None and (unknown := len(model.unknown(egraph))):
+        total = len(model.signatures(egraph))
+        notes.append(
+            f"{unknown:,} of {total:,} different operators were not measured: their costs are estimates"
+        )
     if machine is not None:
         outcome, after, used = _fastest(graph, found, machine, options, progress)
         optimized = after.graph

@@ -141,7 +141,7 @@ def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Ext
     yield from found.extraction.runners_up
     if found.model.profile is not None:
         little = replace(limits, work=min(limits.work, OTHER_WORK))
-        yield extract(replace(found.model, profile=None).price(found.egraph)[0], method, little)
+        yield extract(found.model.estimated().price(found.egraph)[0], method, little)
 
 
 def _noted(found: Found, note: str) -> Found:

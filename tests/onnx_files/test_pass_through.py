@@ -190,6 +190,41 @@ def test_an_opaque_operator_with_several_results_is_explored(tmp_path: Path) -> 
     assert round_trip(tmp_path, imported, result.after.graph).status == "agrees"
 
 
+def conditional(asked: str) -> Any:
+    """Branches with a weight, names that they share with each other, and what they take from around them."""
+    branch = [
+        make_graph(
+            [make_node("Mul", ["r", "k"], ["m"], "n"), make_node(op, ["m"], ["p"])],
+            "b",
+            [],
+            [value("p", "n", 3)],
+            [random("k", 3)],
+        )
+        for op in ("Exp", "Neg")
+    ]
+    nodes = [
+        make_node("Relu", ["x"], ["r"], "n"),
+        make_node("Shape", ["x"], ["s"]),
+        make_node("Gather", ["s", asked], ["d"], axis=0),
+        make_node("Equal", ["d", "three"], ["c"]),
+        make_node("If", ["c"], ["y"], then_branch=branch[0], else_branch=branch[1]),
+        make_node("Add", ["y", "r"], ["z"]),
+    ]
+    weights = [tensor(name, i, np.int64) for name, i in (("first", 0), ("last", 1), ("three", 3))]
+    return model(nodes, [value("x", "n", 3)], [value("z", "n", 3), value("y", "n", 3)], weights)
+
+
+def test_a_condition_that_is_known_leaves_one_branch(tmp_path: Path) -> None:
+    """Known is what holds for every size of open dimensions."""
+    imported = read(tmp_path, conditional("last"), {"n": 3})
+    assert operators(imported.graph) == ["relu", "ewmul", "exp", "ewadd"]
+    assert round_trip(tmp_path, imported).status == "agrees"
+    assert rewriting(tmp_path, imported).status == "agrees"
+    imported = read(tmp_path, conditional("first"), {"n": 3})
+    assert "If" in operators(imported.graph)
+    assert round_trip(tmp_path, imported).status == "agrees"
+
+
 def test_random_numbers_are_not_shared(tmp_path: Path) -> None:
     """Two equal nodes are one, unless they compute other values each time."""
     nodes = [
