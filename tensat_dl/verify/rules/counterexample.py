@@ -110,6 +110,7 @@ def _told(instance: Instance, ops: OpTable, found: _Found) -> Counterexample:
         found.index,
         found.left,
         found.right,
+        tuple(sorted({n.op for n in instance.before.nodes if n.op in ops and ops[n.op].opaque})),
     )
 
 

@@ -20,6 +20,7 @@ from tensat_dl.verify.rule_types import check_rule_types
 from tensat_dl.verify.rules.counterexample import as_found, counterexample, size, smallest
 from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.literals import loosened
+from tensat_dl.verify.rules.opaque import false_whatever
 from tensat_dl.verify.rules.rounding import rounds_alike
 from tensat_dl.verify.rules.sampling import Draw, Sampler
 from tensat_dl.verify.rules.verdict import Counterexample, Rounding, Verdict
@@ -70,18 +71,24 @@ class Examiner:
         found: list[Instance] = []
         results: list[Exact] = []
         unsupported: Exact | None = None
+        law = False
         for number, (frame, values, instance) in enumerate(self._instances(rule)):
             exact = self._compare(instance, number)
-            if exact.status == "different" and not opaque:
+            if exact.status == "different" and (
+                not opaque or false_whatever(instance, self.ops, self.seed + number)
+            ):
                 worst = self._smallest_failing(rule, (frame, values, instance), exact)
                 return Verdict(rule.name, "refuted", number + 1, reason=exact.reason, counterexample=worst)
             if exact.status == "different":
-                return Verdict(rule.name, "assumed", reason=_law(opaque))
+                law = True
+                continue
             if exact.status == "unsupported":
                 unsupported = exact
                 continue
             found.append(instance)
             results.append(exact)
+        if law:
+            return Verdict(rule.name, "assumed", reason=_law(opaque))
         if unsupported is not None and not found:
             return Verdict(rule.name, "assumed", reason=f"it can't be tested: {unsupported.reason}")
         if not found:

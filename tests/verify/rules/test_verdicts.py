@@ -154,6 +154,28 @@ def test_a_rule_that_holds_whatever_an_opaque_operator_computes(tmp_path: Path) 
     assert found.rounding == "exact"
 
 
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("relu(ewadd(secret(x), y)) => ewadd(relu(secret(x)), relu(y))", "refuted"),
+        ("ewsub(secret(x), y) => ewsub(y, secret(x))", "refuted"),
+        ("concat(secret(x), y; axis = 0) => concat(y, secret(x); axis = 0)", "refuted"),
+        # an output that nothing opaque goes into
+        ("a = secret(x); b = relu(x) => a = secret(relu(x)); b = x", "refuted"),
+        # true if its results are not negative, idempotent, monotonous
+        ("relu(secret(x)) => secret(x)", "assumed"),
+        ("ewmul(relu(secret(x)), y) => ewmul(secret(x), y)", "assumed"),
+        ("secret(secret(x)) => secret(x)", "assumed"),
+        ("relu(secret(x)) => secret(relu(x))", "assumed"),
+    ],
+)
+def test_what_no_law_of_an_opaque_operator_excuses(body: str, status: str, tmp_path: Path) -> None:
+    found = verdict(OPAQUE + f"rule r {{ {body} }}", tmp_path)
+    assert found.status == status
+    if found.counterexample is not None:
+        assert any("whatever secret computes" in line for line in found.counterexample.lines())
+
+
 def test_weights_among_results(tmp_path: Path) -> None:
     text = "rule r { ewadd(relu(x), y) where weight(x), weight(y) => ewadd(y, relu(x)) }"
     assert verdict(text, tmp_path).status == "tested"
