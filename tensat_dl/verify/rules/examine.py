@@ -22,7 +22,7 @@ from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.literals import loosened
 from tensat_dl.verify.rules.opaque import false_whatever
 from tensat_dl.verify.rules.rounding import rounds_alike
-from tensat_dl.verify.rules.sampling import Draw, Sampler
+from tensat_dl.verify.rules.sampling import WIDE_LIMIT, Draw, Sampler
 from tensat_dl.verify.rules.verdict import Counterexample, Rounding, Verdict
 
 #: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
@@ -32,7 +32,7 @@ PATIENCE = 150
 LARGE_INSTANCES = 6
 LARGE_PATIENCE = 40
 #: The same for a rule without one of its conditions: the first that fails is enough.
-WEAKER_INSTANCES = 30
+WEAKER_INSTANCES = 60
 WEAKER_PATIENCE = 90
 #: How many more instances are looked at to find a small one whose sides differ; at how many of the lowest ranks more
 #: are tried, and how often; and how many are made smaller.
@@ -163,6 +163,10 @@ class Examiner:
         return compared
 
     def _compare(self, instance: Instance, number: int) -> Exact:
+        nodes = (*instance.before.nodes, *instance.after.nodes)
+        elements = max(t.size for n in nodes for t in n.types)
+        if elements > WIDE_LIMIT:
+            return Exact("unsupported", "float", reason=f"a tensor has {elements:,} elements")
         return compare_exactly(instance.before, instance.after, self.ops, self.seed + number)
 
     def _differs(self, instance: Instance) -> bool:

@@ -355,3 +355,23 @@ def test_processes_that_die_leave_nothing_undone(empty: Path, tmp_path: Path) ->
         patch("sys.executable", "false"),
     ):
         assert list(verify_rules(rules, found.ops)) == alone
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("power(smul(x, 1e150); exponent = 16.0) => x", "refuted"),
+        ("smul(x, 1e308) => ewadd(x, x)", "refuted"),
+        ("expand(x; shape = [100000, 100000]) => ewadd(expand(x; shape = [100000, 100000]), 1.0)", "assumed"),
+    ],
+)
+def test_huge_numbers(body: str, status: str, tmp_path: Path) -> None:
+    assert verdict(f"rule r {{ {body} }}", tmp_path).status == status
+
+
+def test_an_element_type_is_a_word_not_a_variable(tmp_path: Path) -> None:
+    found = verdict("rule r { cast(cast(x; to = i32); to = f32) where dtype(x) == f32 => x }", tmp_path)
+    assert found.status == "refuted"
+    assert found.counterexample is not None
+    assert dict(found.counterexample.variables)["x"].startswith("f32")
+    assert not found.counterexample.attrs
