@@ -9,6 +9,7 @@ from typing import Any
 
 from tensat_dl.bench.common import cost, seconds, size
 from tensat_dl.bench.extraction_table import HEADINGS, lines
+from tensat_dl.bench.onnx_table import headings, line, notes
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
@@ -98,8 +99,8 @@ def extraction() -> Iterator[str]:
     yield ""
     yield f"| {' | '.join(' '.join(h.split()) for h in HEADINGS)} |"
     yield f"|---|{'--:|' * (len(HEADINGS) - 1)}"
-    for line in lines(report["rows"]):
-        yield f"| {' | '.join(line)} |"
+    for cells in lines(report["rows"]):
+        yield f"| {' | '.join(cells)} |"
 
 
 def depth() -> Iterator[str]:
@@ -116,6 +117,21 @@ def depth() -> Iterator[str]:
         sizes = f"{r['layers']} | {r['operators']:,} | {r['nodes']:,}"
         costs = f"{r['before']:.4f} | {r['after']:.4f}"
         yield f"| {r['model']} | {sizes} | {times} | {megabytes:.0f} | {costs} | {gap} |"
+
+
+def onnx() -> Iterator[str]:
+    report = results("onnx")
+    m, peers = report["machine"], report["options"]["peers"]
+    rows = [r for r in report["rows"] if "error" not in r]
+    tools = ", ".join(f"{p} {m[p]}" for p in peers)
+    yield f"{rows[0]['hardware']['cpu']}, 1 thread, ONNX Runtime {m['onnxruntime']}, {tools}."
+    yield ""
+    yield f"| {' | '.join(headings(peers))} |"
+    yield f"|---|{'--:|' * (len(headings(peers)) - 1)}"
+    for row in rows:
+        yield f"| {' | '.join(line(row, peers))} |"
+    yield ""
+    yield from (f"- {note}" for note in notes(rows))
 
 
 def _both(row: dict[str, Any]) -> str:

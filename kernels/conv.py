@@ -21,7 +21,7 @@ from .matmul import Tiles, dot, tiles_for, vendor
 PIXELS = (128, 512)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["IMAGES", "H", "W", "OH", "OW", "PER_GROUP", "OUT_PER_GROUP"])
 def _implicit(
     x, w, bias, out, IMAGES, H, W, OH, OW, PER_GROUP, OUT_PER_GROUP, sxn, sxc, sxh, sxw, swo, swc, swh, sww,
     KH: tl.constexpr, KW: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr, TOP: tl.constexpr, LEFT: tl.constexpr,
@@ -65,7 +65,7 @@ def _implicit(
     tl.store(where, total.to(out.dtype.element_ty), (m[:, None] < M) & (n[None, :] < OUT_PER_GROUP))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["CHANNELS", "H", "W", "OH", "OW", "MULTIPLIER"])  # or each shape is compiled
 def _depthwise(
     x, w, bias, out, CHANNELS, H, W, OH, OW, MULTIPLIER, sxn, sxc, sxh, sxw, swo, swh, sww,
     KH: tl.constexpr, KW: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr, TOP: tl.constexpr, LEFT: tl.constexpr,

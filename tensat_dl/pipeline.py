@@ -9,6 +9,7 @@ from tensat_dl.cost import CostModel, PricedGraph
 from tensat_dl.explore.types import Limits
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.extract.types import Limits as ExtractLimits
+from tensat_dl.fuse.unfuse import unfused
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
@@ -40,6 +41,7 @@ class Options:
     seed: int = 0
     threads: int = 1  #: of a device that this machine measures
     steps: bool = False  #: whether the result says which steps led to it
+    fuse: bool = False  #: whether chains of elementwise operators may become single ones
 
 
 def optimize(
@@ -65,8 +67,10 @@ def optimize(
     model = CostModel.of(ops, options.device, options.threads)
     limits = options.extract_limits
     found = search(
-        graph, rules, model, options.limits, options.method, limits, progress, machine, options.steps
-    )
+        graph, rules, model, options.limits, options.method, limits, progress, machine, options.steps,
+        options.fuse,
+    )  # fmt: skip
+    library, ops = ops, found.model.table
     exploration, egraph, extraction, model = found.exploration, found.egraph, found.extraction, found.model
     progress.phase("extract")
     optimized, used = rebuild(egraph, extraction, graph)
@@ -76,6 +80,11 @@ def optimize(
         notes.insert(0, reason)
     interrupted = exploration.stop == "interrupted"
     outcome = None
+    if machine is not None and (unknown := len(model.unknown(egraph))):
+        total = len(model.signatures(egraph))
+        notes.append(
+            f"{unknown:,} of {total:,} different operators were not measured: their costs are estimates"
+        )
     if machine is not None:
         outcome, after, used = _fastest(graph, found, machine, options, progress)
         optimized = after.graph
@@ -96,10 +105,12 @@ def optimize(
         progress.phase("verify")
         try:
             verdicts = verify_rules(
-                rules_applied(rules, exploration.iterations), ops, progress=progress.checking
+                rules_applied(rules, exploration.iterations), library, progress=progress.checking
             )
             compared = compare(graph, optimized, semantics_of(ops), options.seed)
-            equivalence = on_trust(compared, (graph, optimized), exploration.iterations, assumed(rules, ops))
+            equivalence = on_trust(
+                compared, (graph, optimized), exploration.iterations, assumed(rules, library)
+            )
             exact = compare_if_small(graph, optimized, ops, options.seed)
             equivalence = refuted_by(equivalence, exact)
         except KeyboardInterrupt:
@@ -108,7 +119,8 @@ def optimize(
     steps = None
     if options.steps:
         try:
-            steps = _steps(graph, optimized, rules, found, options.seed, progress)
+            apart = unfused(optimized, ops, found.declared)
+            steps = _steps(graph, apart, rules, found, options.seed, progress)
         except KeyboardInterrupt:
             steps = Explanation((), INTERRUPTED, True)
         interrupted |= steps.interrupted
@@ -139,6 +151,7 @@ def optimize(
         verdicts=verdicts,
         cycles=options.limits.cycles,
         measured=outcome,
+        declared=found.declared,
         steps=steps,
     )
     return result, egraph

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import fsum
 from typing import Literal
 
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.extract.types import Extraction
+from tensat_dl.lang import ast
 from tensat_dl.measure.outcome import Outcome
 from tensat_dl.verify.equivalence import Equivalence
 from tensat_dl.verify.exact.compare import Exact
@@ -78,6 +80,7 @@ class Result:
     verdicts: tuple[Verdict, ...] = ()  #: on the rules that were applied; none if verification was skipped
     cycles: str = "none"  #: how cycles were kept out of the e-graph
     measured: Outcome | None = None  #: of timing whole graphs; None if that was not asked for
+    declared: Mapping[str, ast.Op] = field(default_factory=dict)  #: fused operators of the e-graph
     steps: Explanation | None = None  #: how the rules lead from one graph to the other; None if not asked for
 
     @property

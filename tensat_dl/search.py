@@ -7,8 +7,8 @@ gains nothing from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tensat_dl.cost import CostModel
 from tensat_dl.explore.explore import Exploring, exploring
@@ -16,9 +16,11 @@ from tensat_dl.explore.types import Exploration, Feedback, History, Limits
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.types import TOLERANCE, Extraction
 from tensat_dl.extract.types import Limits as ExtractLimits
+from tensat_dl.fuse.fuse import fuse
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.lang import ast
 from tensat_dl.measure.machine import Machine
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.progress import Progress
@@ -41,6 +43,7 @@ class Found:
     model: CostModel  #: that the prices are from, with what was measured on the way
     interrupted: bool = False  #: by Ctrl-C, before a better answer could be looked for
     past: tuple[Exploration, History] | None = None  #: the last exploration and what led to it, if asked for
+    declared: Mapping[str, ast.Op] = field(default_factory=dict)  #: fused operators
 
 
 def search(
@@ -53,23 +56,34 @@ def search(
     progress: Progress,
     machine: Machine | None = None,
     past: bool = False,
+    fusing: bool = False,
 ) -> Found:
     """The cheapest extraction of what the rules make of a graph; with what led to it, if its ``past`` is asked for.
 
     Only the exact method is worth refining for.
 
     With a machine at hand, operators are measured on it before they are priced, and the exact method looks for
-    runners-up as well. Ctrl-C ends the phase that is running, and the best answer until then is returned.
+    runners-up as well. With ``fusing``, chains of elementwise operators are e-nodes, too.
+
+    Ctrl-C ends the phase that is running, and the best answer until then is returned.
     """
+    table = model.table
+    declared: Mapping[str, ast.Op] = {}
     n_best = CANDIDATES if machine is not None and method == "exact" else 1
 
     def priced(exploration: Exploration, measuring: bool = True) -> EGraph:
-        nonlocal model
+        nonlocal model, declared
+        egraph = exploration.egraph
+        if fusing:
+            progress.phase("cost")
+            fused = fuse(egraph, table, model.device)
+            egraph, declared = fused.egraph, fused.declared
+            model = replace(model, table=fused.ops)
         if machine is not None and measuring:
             progress.phase("measure")
-            model = machine.complete(model, exploration.egraph, progress.measuring)
+            model = machine.complete(model, egraph, progress.measuring)
         progress.phase("cost")
-        return model.price(exploration.egraph)[0]
+        return model.price(egraph)[0]
 
     def answer(exploration: Exploration, egraph: EGraph) -> Found:
         progress.phase("extract")
@@ -78,7 +92,7 @@ def search(
         except KeyboardInterrupt:  # before there was any choice: the quickest one is made
             quickly = ExtractLimits(seconds=0.0)
             found = replace(extract(egraph, method, quickly), interrupted=True)
-        return Found(exploration, egraph, found, model)
+        return Found(exploration, egraph, found, model, declared=declared)
 
     def refined(worker: Exploring) -> Found:
         progress.phase("explore")
@@ -127,7 +141,7 @@ def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Ext
     yield from found.extraction.runners_up
     if found.model.profile is not None:
         little = replace(limits, work=min(limits.work, OTHER_WORK))
-        yield extract(replace(found.model, profile=None).price(found.egraph)[0], method, little)
+        yield extract(found.model.estimated().price(found.egraph)[0], method, little)
 
 
 def _noted(found: Found, note: str) -> Found:

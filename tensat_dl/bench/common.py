@@ -8,7 +8,7 @@ import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +67,16 @@ def machine() -> dict[str, Any]:
         "architecture": platform.machine(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        "tensat-dl": version("tensat-dl"),
-        "egglog": version("egglog"),
-        "pyscipopt": version("pyscipopt"),
+        **{package: _version(package) for package in ("tensat-dl", "egglog", "pyscipopt")},
     }
+
+
+def _version(package: str) -> str | None:
+    """None for what is not installed: a machine that measures only."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 class ModelName(click.ParamType):  # type: ignore[type-arg, unused-ignore]

@@ -10,6 +10,7 @@ from tensat_dl.cli.lazy import LazyGroup
 BENCHMARKS = {
     "onnx": ("tensat_dl.bench.onnx", "Real models in ONNX Runtime, against tools that simplify models."),
     "models": ("tensat_dl.bench.models", "The models of the paper through the whole pipeline."),
+    "gpu": ("tensat_dl.bench.gpu", "Latency on the GPU of this machine, against torch and torch.compile."),
     "join": (
         "tensat_dl.bench.join",
         "Multi-pattern matching: the paper's algorithm 1 against Datalog joins.",

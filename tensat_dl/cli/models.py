@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -11,8 +11,10 @@ import click
 from tensat_dl.cli.common import choose_graph, warn
 from tensat_dl.cli.declarations import header
 from tensat_dl.ir.graph import Graph
+from tensat_dl.lang import ast
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx.installed import need_onnx
+from tensat_dl.ops.table import OpTable, declare
 from tensat_dl.report.tsr import graph_to_tsr
 
 if TYPE_CHECKING:
@@ -32,6 +34,14 @@ class Opened:
     program: Program
     graph: Graph
     model: Imported | None = None
+
+    def with_operators(self, declared: Mapping[str, ast.Op]) -> Opened:
+        """The same with further operators."""
+        if not declared:
+            return self
+        ops = OpTable([*self.program.ops.values(), *map(declare, declared.values())])
+        known = {**self.program.declared, **declared}
+        return replace(self, program=replace(self.program, ops=ops, declared=known))
 
     def text(self, graph: Graph, comments: Sequence[str] = ()) -> str:
         """A graph over the same operators as .tsr text."""

@@ -95,6 +95,9 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Leave out rules that change how results are rounded, as far as their tests show.",
 )
+@click.option(
+    "--fuse", is_flag=True, help="Chains of elementwise operators may become operators of one kernel each."
+)
 @extract_method
 @click.option("--extract-time-limit", type=Seconds(), metavar="S", help="Stop extracting after S seconds.")
 @click.option("--json", "json_path", metavar="FILE", help="Write a report as JSON.")
@@ -129,6 +132,7 @@ def command(
     max_memory: int | None,
     cycles: Cycles,
     no_reassociate: bool,
+    fuse: bool,
     method: str,
     extract_time_limit: float | None,
     json_path: str | None,
@@ -198,6 +202,7 @@ def command(
             seed,
             threads,
             html_path is not None,
+            fuse,
         )
         machine = opened.machine(device, threads, seed) if measure else None
         parsed = time.perf_counter() - started
@@ -208,6 +213,8 @@ def command(
             progress.phase("verify")
             chosen = rounding_alike(chosen, program.ops, progress.checking)
         result, egraph = optimize(graph, program.ops, chosen, options, progress, parsed, machine)
+    opened = opened.with_operators(result.declared)
+    program = opened.program
     messages = sys.stderr if "-" in paths else sys.stdout
     if not quiet:
         from tensat_dl.report.text import print_row, print_summary

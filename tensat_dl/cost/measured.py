@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from tensat_dl.cost.environment import Environment
@@ -29,8 +30,10 @@ def measure_missing(
     path: Path,
     measure: Measurer,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    seconds: float = inf,
 ) -> Profile:
-    """The profile with everything of ``signatures`` that can be measured. What it has is not measured again.
+    """The profile with everything of ``signatures``, in their order, that can be measured within so many seconds.
+    What it has is not measured again.
 
     Measurements get into the file at ``path`` within seconds, and at the latest when Ctrl-C or an error ends this.
     ``progress`` is told how many of how many are done. Raises `ProfileError`, OSError.
@@ -38,7 +41,7 @@ def measure_missing(
     wanted = [s for s in signatures if profile.lookup(s) is None]
     found: dict[str, Measurement] = {}
     waiting: dict[str, Measurement] = {}
-    written = time.monotonic()
+    started = written = time.monotonic()
 
     def write() -> None:
         nonlocal written
@@ -49,6 +52,8 @@ def measure_missing(
 
     try:
         for i, signature in enumerate(wanted):
+            if time.monotonic() - started > seconds:
+                break
             progress(i, len(wanted))
             try:
                 measured = measure(signature)

@@ -39,19 +39,26 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Costs on one device, in milliseconds. Without a profile every cost is estimated."""
+    """Costs on one device, in milliseconds. Without a profile every cost is estimated.
+
+    ``calibrated`` is the device as the profile shows it: what the profile lacks is priced by its roofline, so that it
+    compares with what was measured. Without it the data sheet's is used.
+    """
 
     table: OpTable
     device: Device
     profile: Profile | None = None
+    calibrated: Device | None = None
 
     @classmethod
     def of(cls, table: OpTable, device: str, threads: int = 1) -> CostModel:
         """Costs on the device of this name, with its profile, on which estimates are calibrated if it is a GPU's; on
         a device that this machine measures, with so many threads. Raises `UnknownDeviceError`, `ProfileError`."""
         sheet, profile = load_device(device), find_profile(device, this_machine(device, threads))
-        if profile is None or sheet.packs_weights:
-            return cls(table, sheet, profile)
+        if profile is None:
+            return cls(table, sheet)
+        if sheet.packs_weights:
+            return cls(table, sheet).measured_by(profile)
         calibration = calibrate(table, sheet, profile)
         return cls(table, sheet if calibration is None else calibration.device, profile)
 
@@ -61,7 +68,16 @@ class CostModel:
             found = self.profile.lookup(signature)
             if found is not None:
                 return Cost(found.median_ms, True)
-        return Cost(roofline(self.table, self.device, signature), False)
+        return Cost(roofline(self.table, self.calibrated or self.device, signature), False)
+
+    def measured_by(self, profile: Profile) -> CostModel:
+        """The same costs with another profile, on which the estimates of the rest are calibrated."""
+        found = calibrate(self.table, self.device, profile)
+        return replace(self, profile=profile, calibrated=None if found is None else found.device)
+
+    def estimated(self) -> CostModel:
+        """The costs of the data sheet alone."""
+        return replace(self, profile=None, calibrated=None)
 
     def estimate(self, op: str, attrs: Attrs, inputs: tuple[TensorType, ...], output: TensorType) -> float:
         """Milliseconds of one application, views that the device has for free at nothing.
@@ -98,6 +114,18 @@ class CostModel:
         """What would have to be measured to know every cost of the e-graph: each signature once, sorted."""
         keys = {key for _, key in self._kernels(egraph)}
         return tuple(sorted((self._signature(egraph, k) for k in keys), key=lambda s: s.text))
+
+    def unknown(self, egraph: EGraph) -> list[Signature]:
+        """Those of an e-graph that the profile lacks: first the input program's, then the costliest by the data
+        sheet."""
+        source = set(egraph.source.tolist())
+        first = {key for n, key in self._kernels(egraph) if n in source}
+        keys = {key: self._signature(egraph, key) for _, key in self._kernels(egraph)}
+        missing = [k for k, s in keys.items() if self.profile is None or self.profile.lookup(s) is None]
+        order = {
+            k: (k not in first, -roofline(self.table, self.device, keys[k]), keys[k].text) for k in missing
+        }
+        return [keys[k] for k in sorted(missing, key=order.__getitem__)]
 
     def price_graph(self, graph: Graph) -> PricedGraph:
         """The graph with the cost of each node by `price`, a graph being an e-graph without choices.

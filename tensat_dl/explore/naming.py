@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensat_dl.datalog.engine import Engine, Frozen
-from tensat_dl.datalog.program import Program, column_term, list_table, starts, wide_node
+from tensat_dl.datalog.program import TUPLE, Program, column_term, list_table, starts, wide_node
 from tensat_dl.datalog.schema import Constructor, decode, encode
 from tensat_dl.ir.graph import Attrs, Graph
 from tensat_dl.ir.types import DTYPES, TensorType
@@ -114,9 +114,10 @@ class Store:
             self.engine.run("(run-schedule (saturate load))")
         return out
 
-    def load_types(self, types: list[tuple[int, TensorType]]) -> None:
+    def load_types(self, types: Sequence[tuple[int, TensorType | None]]) -> None:
+        """The types of e-classes, None for those of nodes with several outputs."""
         lists: dict[int, list[tuple[Any, ...]]] = {}
-        rows = [(h, self.list_key((DTYPES.index(t.dtype), *t.shape), lists)) for h, t in types]
+        rows = [(h, self.list_key(_type_list(t), lists)) for h, t in types]
         self._load_lists(lists)
         self.engine.load("in_type", rows)
 
@@ -124,7 +125,7 @@ class Store:
         """The input program: node i gets handle i."""
         self.next_handle = len(graph.nodes)
         self._weights = {i for i, known in enumerate(graph.weights_only()) if known}
-        self.load_types([(i, n.type) for i, n in enumerate(graph.nodes) if len(n.types) == 1])
+        self.load_types([(i, n.type if len(n.types) == 1 else None) for i, n in enumerate(graph.nodes)])
         self.load_nodes([(i, n.op, n.attrs, n.inputs, "") for i, n in enumerate(graph.nodes)])
         if self.program.counts_factors:
             self._load_starts(graph)
@@ -175,6 +176,11 @@ class Store:
         if named:
             self.load_nodes(named)
         return handles
+
+
+def _type_list(type: TensorType | None) -> tuple[int, ...]:
+    """What stands for a type in tables."""
+    return (TUPLE,) if type is None else (DTYPES.index(type.dtype), *type.shape)
 
 
 def levels(known: Container[Any], rows: Sequence[Row]) -> Iterator[list[Row]]:

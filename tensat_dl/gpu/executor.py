@@ -56,17 +56,7 @@ class Executor:
         self.graph, self.device = graph, device
         needed = last_uses(graph)
         known = graph.weights_only()
-        wide = _Wide(graph, model.table, device)
-        for i, node in enumerate(graph.nodes):
-            if known[i] and i in needed:
-                wide.compute(i, None if node.op != "weight" else weights[str(node.attr("name"))])
-        read = {i for _, i in graph.outputs} | {
-            j for i in needed if not known[i] for j in graph.nodes[i].inputs
-        }
-        types = kernels("launch").TORCH_TYPES
-        self.constants = {
-            i: wide.values[i].to(types[graph.nodes[i].type.dtype]).contiguous() for i in read if known[i]
-        }
+        self.constants = constants(graph, model.table, weights, device)
         self.steps = self._steps(model, needed, known, tf32)
 
     def _steps(
@@ -99,6 +89,22 @@ class Executor:
             family = step.name.split()[0]
             counts[family] = counts.get(family, 0) + 1
         return counts
+
+
+def constants(
+    graph: Graph, ops: OpTable, weights: Mapping[str, Array], device: torch.device
+) -> dict[int, torch.Tensor]:
+    """By node, what is computed ahead of time and needed at run time, contiguous. Raises `NotExecutable`."""
+    needed, known = last_uses(graph), graph.weights_only()
+    wide = _Wide(graph, ops, device)
+    for i, node in enumerate(graph.nodes):
+        if known[i] and i in needed:
+            wide.compute(i, None if node.op != "weight" else weights[str(node.attr("name"))])
+    read = {i for _, i in graph.outputs} | {j for i in needed if not known[i] for j in graph.nodes[i].inputs}
+    types = kernels("launch").TORCH_TYPES
+    return {
+        i: wide.values[i].to(types[graph.nodes[i].type.dtype]).contiguous() for i in sorted(read) if known[i]
+    }
 
 
 def choose(model: CostModel, graph: Graph, i: int, free: bool, tf32: bool) -> tuple[str, Any]:

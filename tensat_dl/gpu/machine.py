@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 
@@ -134,12 +135,18 @@ class GpuMachine:
         )
         return Agreement("differs" if message else "agrees", error, message, "random inputs", tolerance)
 
-    def times(self, contenders: Sequence[Contender]) -> list[list[float]]:
+    def times(self, contenders: Sequence[Runs]) -> list[list[float]]:
         """By round, the seconds of each, recorded afresh."""
         ready = [running(self.target, contender.run) for contender in contenders]
         clock = clock_of(self.target)
         calls = [calls_per_sample(r.replay, SAMPLE_SECONDS, clock) for r in ready]
         return interleaved([r.replay for r in ready], calls, ROUNDS, clock)
+
+
+class Runs(Protocol):
+    """What can be run again and again."""
+
+    def run(self) -> list[torch.Tensor]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +161,12 @@ class Contender:
 
     def error(self, want: Sequence[torch.Tensor]) -> float:
         """How far the outputs are off, in units of the largest element of each; infinite for what is no number."""
-        outputs = running(self.executor.device, self.run).outputs
-        return max(relative_error(got, wanted) for got, wanted in zip(outputs, want, strict=True))
+        return largest_error(running(self.executor.device, self.run).outputs, want)
+
+
+def largest_error(outputs: Sequence[torch.Tensor], want: Sequence[torch.Tensor]) -> float:
+    """The largest of the outputs' relative errors."""
+    return max(relative_error(got, wanted) for got, wanted in zip(outputs, want, strict=True))
 
 
 def said(e: Exception) -> str:

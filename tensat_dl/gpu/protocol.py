@@ -6,12 +6,15 @@ that are weights, as many copies as fill the caches, since a model comes back to
 graph is replayed, first without being timed. Median and interquartile range of what a call takes are kept; where the
 samples scatter, they are taken again, and the steadiest are kept.
 
+What takes far longer in the first few replays than another implementation does is not timed any better.
+
 What records and replays is given, so this runs, and is tested, without a GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from tensat_dl.measure.statistics import Latency, summary
 
@@ -31,10 +34,13 @@ Replay = Callable[[], float]
 Recorder = Callable[[Issue, int], Replay]
 
 
-def time_calls(issue: Issue, record: Recorder) -> Latency:
-    """What one call takes."""
+def time_calls(issue: Issue, record: Recorder, hopeless: float = inf) -> Latency:
+    """What one call takes. If a short trial takes more seconds than is ``hopeless``, it is left at that."""
     trial = record(issue, LEAST_CALLS)
-    first = min(trial() for _ in range(WARM_UP)) / LEAST_CALLS
+    tried = [trial() / LEAST_CALLS for _ in range(WARM_UP)]
+    first = min(tried)
+    if first > hopeless:
+        return summary(tried)
     calls = min(MOST_CALLS, max(LEAST_CALLS, round(GRAPH_SECONDS / max(first, 1e-9))))
     replay = record(issue, calls)
     for _ in range(WARM_UP):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 import torch
@@ -60,11 +61,12 @@ class Trial:
         tolerance = TF32_TOLERANCE if implementation.tf32 else TOLERANCE.get(dtype, 0.0)
         return difference(got, self._want, tolerance)
 
-    def time(self, name: str) -> Latency:
-        """What a call of an implementation takes. Raises whatever it raises."""
+    def time(self, name: str, hopeless: float = inf) -> Latency:
+        """What a call of an implementation takes, roughly if that is more seconds than is ``hopeless``. Raises
+        whatever it raises."""
         kernel = self.implementations[name].build()
         sets = rotated(self.signature, self.operands, cache_bytes(self.device))
-        return time_calls(lambda i: kernel(sets[i % len(sets)]), partial(recorder, self.device))
+        return time_calls(lambda i: kernel(sets[i % len(sets)]), partial(recorder, self.device), hopeless)
 
 
 def operands(signature: Signature, device: torch.device) -> list[torch.Tensor]:

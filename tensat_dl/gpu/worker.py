@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from math import inf
 from typing import Any
 
 import torch
@@ -17,6 +18,9 @@ import torch
 from tensat_dl.cost.signature_file import from_data
 from tensat_dl.gpu.torch_device import prepare
 from tensat_dl.gpu.trial import Trial
+
+#: What takes so many times as long as the fastest implementation is timed roughly.
+FAR = 2.0
 
 
 def main() -> None:
@@ -41,11 +45,19 @@ def main() -> None:
             names = []
         else:
             say(names=names)
+        best = inf  # seconds
         for name in names:
             if job["names"] is not None and name not in job["names"]:
                 continue
             try:
-                say(name=name, **(_check(trial, name) if role == "check" else _time(trial, name)))
+                if role == "check":
+                    say(name=name, **_check(trial, name))
+                else:
+                    found = trial.time(name, FAR * best)
+                    best = min(best, 1e-3 * found.median_ms)
+                    say(
+                        name=name, median_ms=found.median_ms, spread_ms=found.spread_ms, samples=found.samples
+                    )
             except Exception as e:
                 say(name=name, failed=_line(e))
                 _recover(device)
@@ -56,11 +68,6 @@ def main() -> None:
 def _check(trial: Trial, name: str) -> dict[str, Any]:
     wrong = trial.check(name)
     return {"failed": wrong} if wrong else {}
-
-
-def _time(trial: Trial, name: str) -> dict[str, Any]:
-    found = trial.time(name)
-    return {"median_ms": found.median_ms, "spread_ms": found.spread_ms, "samples": found.samples}
 
 
 def _recover(device: torch.device) -> None:

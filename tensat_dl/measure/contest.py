@@ -19,9 +19,12 @@ from tensat_dl.measure.runnable import Runnable
 from tensat_dl.measure.statistics import Samples
 from tensat_dl.onnx.agreement import Incomparable
 from tensat_dl.onnx.staging import save
+from tensat_dl.verify.memory import available
 
 #: A process that takes longer is ended.
 PATIENCE = 900.0
+#: Bytes that a loaded model takes for each byte of its weights; models of which all fit.
+LOADED, MANY = 3, 1000
 
 
 def contest(
@@ -41,6 +44,10 @@ def contest(
     outcome = Outcome(environment, original.total, tuple(entrants))
     if not candidates:
         return replace(outcome, reason="no other graph was found")
+    # While models are timed, the original is loaded to compare with, and again to be timed.
+    most = room(original.weight_bytes) - 2
+    if most < 1:
+        return replace(outcome, reason="there is not enough memory to time graphs of this size")
     with TemporaryDirectory(prefix="tensat-dl-") as name:
         folder = Path(name)
         try:
@@ -50,6 +57,9 @@ def contest(
             return replace(outcome, reason=f"the original can't be timed: {_said(e)}")
         paths: dict[int, Path] = {}
         for i, candidate in enumerate(candidates):
+            if len(paths) == most:
+                entrants[i] = replace(entrants[i], reason="there is no memory left to time it")
+                continue
             try:
                 path = save(runnable.model(candidate.graph), folder / f"candidate-{i}.onnx")
             except (TsrError, OSError) as e:
@@ -78,6 +88,13 @@ def contest(
             return heats.decide(outcome, entrants, first, paths, lambda p: reference.check(str(p)), timer)
         except Failed as e:
             return replace(outcome, candidates=tuple(entrants), reason=f"timing failed: {e}")
+
+
+def room(weight_bytes: int) -> int:
+    """How many models with so many bytes of weights can be loaded at a time. Packed weights are held beside those of
+    the file."""
+    left = available()
+    return MANY if left is None or not weight_bytes else min(MANY, left // (LOADED * weight_bytes))
 
 
 def _said(e: Exception) -> str:

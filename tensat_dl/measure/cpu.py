@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tensat_dl.cost import CostModel
@@ -21,6 +22,9 @@ from tensat_dl.ops.table import OpTable
 if TYPE_CHECKING:
     from tensat_dl.measure.runnable import Runnable
     from tensat_dl.onnx.importer import Imported
+
+#: A run measures operators for so long at most. What is left then are the cheapest alternatives.
+SECONDS = 300.0
 
 
 def this_cpu(graph: Graph, ops: OpTable, imported: Imported | None, threads: int, seed: int) -> Cpu:
@@ -46,21 +50,25 @@ class Cpu:
     runnable: Callable[[], Runnable]
     rewrites: bool = False
     _timer: Measurer | None = field(default=None, init=False)
+    _spent: float = field(default=0.0, init=False)
 
     def complete(self, model: CostModel, egraph: EGraph, progress: Count) -> CostModel:
         """The cost model with a measurement of all that the e-graph has and that can be run by itself.
 
-        Ctrl-C ends it; what was measured by then is in the profile. Raises `ProfileError`, OSError.
+        Ctrl-C ends it, and so does its time limit; what was measured by then is in the profile, and the next run goes
+        on from there. Raises `ProfileError`, OSError.
         """
-        device = model.device.name
+        device, started = model.device.name, time.monotonic()
         profile = measure_missing(
-            model.signatures(egraph),
+            model.unknown(egraph),
             model.profile or empty(device, self.environment),
             profile_path(device, self.environment),
             lambda signature: self._measure(model.table, signature),
             progress,
+            SECONDS - self._spent,
         )
-        return replace(model, profile=profile)
+        self._spent += time.monotonic() - started
+        return model.measured_by(profile)
 
     def contest(self, original: PricedGraph, candidates: Sequence[PricedGraph], progress: Count) -> Outcome:
         """Which of the graphs is the answer, by timing them as a whole."""

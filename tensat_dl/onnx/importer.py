@@ -21,6 +21,7 @@ from tensat_dl.ir.types import TensorType
 from tensat_dl.lang.imports import table
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.lang.source import Source
+from tensat_dl.onnx.branches import resolved
 from tensat_dl.onnx.dims import bind
 from tensat_dl.onnx.facts import Facts
 from tensat_dl.onnx.inputs import read_inputs, sizes
@@ -73,7 +74,7 @@ def import_model(
     if inputs is not None and given is not None:
         dims = sizes(inputs, model, given, dims)
     bound = bind(path, model, dims)
-    facts = Facts(model, bound)
+    facts, *others = resolved(model, [bound, *({**bound, name: 2 * size} for name, size in bound.items())])
     reader = _Reader(path, model, facts)
     graph = reader.graph()
     header = "\n\n".join(reader.originals.declarations.values())
@@ -85,7 +86,7 @@ def import_model(
         program,
         header,
         bound,
-        [Facts(model, {**bound, name: 2 * size}).shapes() for name, size in bound.items()],
+        [f.shapes() for f in others],
         facts.constants,
         reader.aliases,
         reader.originals.nodes,

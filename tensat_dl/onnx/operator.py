@@ -196,7 +196,7 @@ class Writer:
     def __init__(self, graph: ir.Graph, opset: int) -> None:
         self.graph = graph
         self.opset = opset
-        self._taken = _names(graph)
+        self._taken = names_in(graph)
         self._counts: dict[str, int] = {}
         self._constants: dict[tuple[Any, ...], ir.Value] = {}
 
@@ -257,7 +257,7 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
     return np.dtype(next(d for d, name in DTYPES.items() if name == dtype).numpy())
 
 
-def _names(graph: ir.Graph) -> set[str]:
+def names_in(graph: ir.Graph) -> set[str]:
     """Every name of a value or node in a graph or within it."""
     found = {str(v.name) for v in (*graph.inputs, *graph.initializers.values())}
     for node in ir.traversal.RecursiveGraphIterator(graph):

@@ -56,6 +56,15 @@ def test_a_second_run_measures_nothing(tmp_path: Path) -> None:
     assert len(read_profile(path, "cpu").entries) == 4
 
 
+def test_a_time_limit_keeps_what_comes_first(tmp_path: Path) -> None:
+    path, timer = tmp_path / "p", Fake()
+    measure_missing(map(signature, (3, 1, 2)), empty("cpu", HERE), path, timer, seconds=-1.0)
+    assert timer.log == []
+    done = measure_missing(map(signature, (3, 1, 2)), empty("cpu", HERE), path, timer, seconds=60.0)
+    assert timer.log == [3, 1, 2]
+    assert len(done.entries) == 3
+
+
 def test_what_cannot_be_measured_has_no_entry(tmp_path: Path) -> None:
     done = measure_missing(
         map(signature, (1, 2, 3)), empty("cpu", HERE), tmp_path / "p", Fake(unmeasurable=2)

@@ -193,3 +193,38 @@ def test_estimates_do_not_depend_on_measurements_where_weights_are_packed() -> N
         for packs in (False, True)
     ]
     assert found == [7.0, CostModel(table(), toy()).estimate("relu", (), shape, *shape)]
+
+
+def test_what_a_profile_lacks_is_priced_like_what_it_has() -> None:
+    """Everything that was measured took ten times as long as the data sheet says; so does the rest."""
+    model = CostModel(table(), toy(packs=True))
+    entries = {}
+    for n in range(1, 40):
+        t = (TensorType("f32", (n * n,)),)
+        s = Signature("relu", (), t, t, "toy")
+        entries[s.text] = Measurement(10 * roofline(table(), toy(), s), 0.0, 1)
+    known = model.measured_by(Profile("toy", {}, {}, entries))
+    t = (TensorType("f32", (3000,)),)
+    other = Signature("tanh", (), t, t, "toy")
+    assert known.cost(other).ms == pytest.approx(10 * model.cost(other).ms, rel=0.1)
+    assert not known.cost(other).measured
+    assert known.estimated().cost(other) == model.cost(other)
+    assert known.estimate("tanh", (), t, t[0]) == model.estimate("tanh", (), t, t[0]), "what is tried stays"
+
+
+def test_the_input_is_measured_first_then_what_is_costly() -> None:
+    b = Builder()
+    x = b.input(4)
+    y = b.op("relu", x)
+    wide = b.op("concat", y, y, axis=0)
+    wider = b.op("concat", wide, wide, axis=0)
+    cut = b.op("slice", wider, axis=0, start=0, stop=4)
+    egraph = b.egraph(y, cut)
+    source = np.array([int(n) if egraph.op[n] in ("input", "relu") else -1 for n in range(egraph.num_nodes)])
+    egraph = dataclasses.replace(egraph, source=source)
+    model = CostModel(table(), toy())
+    assert [s.outputs[0].size for s in model.unknown(egraph)] == [4, 16, 8]
+    assert {s.text for s in model.unknown(egraph)} == {s.text for s in model.signatures(egraph)}
+    entries = {model.unknown(egraph)[1].text: Measurement(1.0, 0.0, 1)}
+    model = dataclasses.replace(model, profile=Profile("toy", {}, {}, entries))
+    assert [s.outputs[0].size for s in model.unknown(egraph)] == [4, 8]

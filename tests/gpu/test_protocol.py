@@ -52,6 +52,14 @@ def test_what_a_graph_takes_to_start_is_not_blamed_on_the_call(took: float) -> N
     assert LEAST_CALLS <= machine.lengths[1] <= MOST_CALLS
 
 
+def test_what_is_hopeless_is_timed_roughly() -> None:
+    machine = Machine(lambda _: 1e-4)
+    found = time_calls(lambda _: None, machine.record, hopeless=4e-5)
+    assert found.median_ms == pytest.approx(0.1, rel=0.02)
+    assert machine.replays == found.samples == WARM_UP
+    assert time_calls(lambda _: None, machine.record, hopeless=4e-4).samples == SAMPLES
+
+
 def test_calls_are_numbered_so_that_operands_take_turns() -> None:
     numbers: list[int] = []
     time_calls(numbers.append, Machine(lambda _: 1e-4).record)

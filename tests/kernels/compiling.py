@@ -41,7 +41,12 @@ class Compiler:
         values = {**dict(zip(kernel.arg_names, args, strict=False)), **named}
         # As in Triton, a 1 is known ahead of time: mostly it is the stride of neighbours.
         known = {p.name for p in kernel.params if p.is_constexpr}
-        constants = {k: v for k, v in values.items() if k in known or (isinstance(v, int) and v == 1)}
+        plain = {p.name for p in kernel.params if p.do_not_specialize}
+        constants = {
+            k: v
+            for k, v in values.items()
+            if k in known or (isinstance(v, int) and v == 1 and k not in plain)
+        }
         types = {
             name: "constexpr"
             if name in constants

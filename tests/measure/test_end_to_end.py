@@ -100,6 +100,23 @@ def test_the_original_wins_where_there_is_nothing_else(folder: Path) -> None:
     assert report["measured"]["ratio"] is None
 
 
+def test_large_models_are_timed_as_far_as_memory_allows(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contest, "available", lambda: 3 * 3000 * 10)
+    assert [contest.room(n) for n in (0, 3000, 9000, 10**6)] == [contest.MANY, 10, 3, 0]
+    monkeypatch.setattr(contest, "available", lambda: 2 * 3 * 4096)  # the weights take 4 KiB
+    report = run(folder, "--device", "cpu", "--measure")
+    assert report["measured"]["reason"] == "there is not enough memory to time graphs of this size"
+    assert report["measured"]["answer"] == "original"
+    monkeypatch.setattr(contest, "available", lambda: 3 * 3 * 4096)
+    measured = run(folder, "--device", "cpu", "--measure")["measured"]
+    assert measured["ratio"] is not None
+    assert [c["reason"] for c in measured["candidates"][1:]] == ["there is no memory left to time it"] * (
+        len(measured["candidates"]) - 1
+    )
+
+
 def test_an_interrupt_leaves_the_input(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -16,6 +16,10 @@ import numpy as np
 import onnx
 from onnx.helper import make_graph, make_node
 
+from tensat_dl.lang.program import load_program
+from tensat_dl.lang.source import Source
+from tensat_dl.pipeline import optimize
+
 from .models import model, operators, random, read, rewriting, round_trip, tensor, value
 
 BOOL, I64 = onnx.TensorProto.BOOL, onnx.TensorProto.INT64
@@ -161,6 +165,64 @@ def test_nothing_changes_in_a_model_that_no_rule_changed(name: str, tmp_path: Pa
         str(n) for n in (*after.input, *after.output)
     ]
     assert [n.name for n in before.initializer] == [n.name for n in after.initializer]
+
+
+def test_an_opaque_operator_with_several_results_is_explored(tmp_path: Path) -> None:
+    """Its operands are of different ranks, as the condition of an If and what its branches take."""
+    results = [value("a", 2, 3), value("b", 3)]
+    inside = [make_node("Relu", ["r"], ["a"]), make_node("ReduceMax", ["r"], ["b"], axes=[0], keepdims=0)]
+    nodes = [
+        make_node("Relu", ["x"], ["q"]),
+        make_node("Relu", ["q"], ["r"]),
+        make_node(
+            "If",
+            ["c"],
+            ["y", "z"],
+            then_branch=subgraph(inside, [], results),
+            else_branch=subgraph(inside, [], results),
+        ),
+    ]
+    inputs = [value("x", 2, 3), value("c", dtype=BOOL)]
+    imported = read(tmp_path, model(nodes, inputs, [value("y", 2, 3), value("z", 3)]))
+    program = load_program("none", ("activation",), Source("none", imported.header))
+    result, _ = optimize(imported.graph, program.ops, program.rules)
+    assert operators(result.after.graph) == ["relu", "If_2"]
+    assert round_trip(tmp_path, imported, result.after.graph).status == "agrees"
+
+
+def conditional(asked: str) -> Any:
+    """Branches with a weight, names that they share with each other, and what they take from around them."""
+    branch = [
+        make_graph(
+            [make_node("Mul", ["r", "k"], ["m"], "n"), make_node(op, ["m"], ["p"])],
+            "b",
+            [],
+            [value("p", "n", 3)],
+            [random("k", 3)],
+        )
+        for op in ("Exp", "Neg")
+    ]
+    nodes = [
+        make_node("Relu", ["x"], ["r"], "n"),
+        make_node("Shape", ["x"], ["s"]),
+        make_node("Gather", ["s", asked], ["d"], axis=0),
+        make_node("Equal", ["d", "three"], ["c"]),
+        make_node("If", ["c"], ["y"], then_branch=branch[0], else_branch=branch[1]),
+        make_node("Add", ["y", "r"], ["z"]),
+    ]
+    weights = [tensor(name, i, np.int64) for name, i in (("first", 0), ("last", 1), ("three", 3))]
+    return model(nodes, [value("x", "n", 3)], [value("z", "n", 3), value("y", "n", 3)], weights)
+
+
+def test_a_condition_that_is_known_leaves_one_branch(tmp_path: Path) -> None:
+    """Known is what holds for every size of open dimensions."""
+    imported = read(tmp_path, conditional("last"), {"n": 3})
+    assert operators(imported.graph) == ["relu", "ewmul", "exp", "ewadd"]
+    assert round_trip(tmp_path, imported).status == "agrees"
+    assert rewriting(tmp_path, imported).status == "agrees"
+    imported = read(tmp_path, conditional("first"), {"n": 3})
+    assert "If" in operators(imported.graph)
+    assert round_trip(tmp_path, imported).status == "agrees"
 
 
 def test_random_numbers_are_not_shared(tmp_path: Path) -> None:

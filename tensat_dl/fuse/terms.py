@@ -1,0 +1,125 @@
+"""Chains of elementwise operators in an e-graph.
+
+A term is an operator on terms and e-classes. For every e-class the terms with few operators are put together from
+those of the classes below, and only the most promising are kept: those that save the most launches and the most
+traffic of what lies between the operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from tensat_dl.cost.device import Device
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.graph import Attrs
+from tensat_dl.ir.types import FLOATS
+
+#: The most operators and the most tensors of one term, and how many terms an e-class keeps.
+MOST_OPERATORS, MOST_TENSORS, KEPT = 8, 8, 6
+#: How many terms of each operand are combined with one another.
+COMBINED = 3
+
+#: Operators that compute each element by itself; those that are compositions of such are, too.
+ELEMENTWISE = frozenset(
+    {
+        *(
+            "ewadd",
+            "ewsub",
+            "ewmul",
+            "ewdiv",
+            "ewmax",
+            "ewmin",
+            "smul",
+            "relu",
+            "tanh",
+            "sigmoid",
+            "exp",
+            "sqrt",
+        ),
+        *("rsqrt", "erf", "gelu", "log", "floor", "power", "silu", "neg", "abs", "clip", "leakyrelu", "elu"),
+        *("hardsigmoid", "hardswish", "softplus", "mish", "gelu_tanh"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Term:
+    """An operator on terms and, as numbers, e-classes. ``saved`` is an estimate, in milliseconds, of what it saves
+    against one kernel for each operator."""
+
+    op: str
+    attrs: Attrs
+    operands: tuple[Term | int, ...]
+    operators: int
+    leaves: tuple[int, ...]  #: the e-classes that it reads, each once, in order
+    saved: float
+
+    @property
+    def key(self) -> tuple[float, int, str]:
+        """What terms are ordered by: the best first, and no two alike."""
+        return (-self.saved, self.operators, repr(self))
+
+
+def terms(egraph: EGraph, device: Device) -> dict[int, list[Term]]:
+    """By e-class, the terms of two operators or more that compute it, the most promising first."""
+    single = {c: own for c in range(egraph.num_classes) if (own := _single(egraph, c))}
+    found: dict[int, list[Term]] = {c: [] for c in single}
+    # Each round adds an operator at least, on top of what the rounds before have found.
+    for _ in range(MOST_OPERATORS - 1):
+        grown = {c: _grown(egraph, device, c, own, single, found) for c, own in single.items()}
+        if grown == found:
+            break
+        found = grown
+    return {c: own for c, own in found.items() if own}
+
+
+def _single(egraph: EGraph, c: int) -> list[int]:
+    """The elementwise e-nodes of a class that is computed at run time."""
+    if egraph.weights_only[c] or len(egraph.types[c]) != 1 or egraph.types[c][0].dtype not in FLOATS[:3]:
+        return []
+    return [n for n in egraph.nodes_of(c) if egraph.op[n] in ELEMENTWISE and c not in egraph.children_of(n)]
+
+
+def _grown(
+    egraph: EGraph,
+    device: Device,
+    c: int,
+    nodes: Sequence[int],
+    single: dict[int, list[int]],
+    found: dict[int, list[Term]],
+) -> list[Term]:
+    """The terms of a class whose operands are e-classes or terms that are known."""
+    best: dict[Term, None] = {}
+    for n in nodes:
+        options: list[list[Term | int]] = []
+        for d in egraph.children_of(n):
+            below: list[Term | int] = [d]
+            # What is broadcast is not computed again for each place that it goes to.
+            if d in single and egraph.types[d] == egraph.types[c]:
+                below += [_term(egraph, device, m, egraph.children_of(m)) for m in single[d]][:COMBINED]
+                below += found[d][:COMBINED]
+            options.append(below)
+        for operands in product(*options):
+            if all(isinstance(x, int) for x in operands):
+                continue
+            term = _term(egraph, device, n, operands)
+            if term.operators <= MOST_OPERATORS and len(term.leaves) <= MOST_TENSORS and c not in term.leaves:
+                best[term] = None
+    return sorted(best, key=lambda t: t.key)[:KEPT]
+
+
+def _term(egraph: EGraph, device: Device, n: int, operands: Sequence[Term | int]) -> Term:
+    leaves: dict[int, None] = {}
+    operators, saved = 1, 0.0
+    for x in operands:
+        if isinstance(x, int):
+            leaves[x] = None
+            continue
+        leaves.update(dict.fromkeys(x.leaves))
+        operators += x.operators
+        # What is between the two is neither written nor read.
+        between = 2 * egraph.types[int(egraph.node_class[n])][0].nbytes
+        saved += x.saved + device.launch_ms + 1e3 * between / device.bandwidth
+    return Term(egraph.op[n], egraph.attrs[n], tuple(operands), operators, tuple(leaves), saved)
