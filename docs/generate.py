@@ -135,6 +135,7 @@ def main() -> int:
             "k-multi": tables.k_multi,
             "extraction": tables.extraction,
             "depth": tables.depth,
+            "onnx": tables.onnx,
         },
     }
     outdated = False

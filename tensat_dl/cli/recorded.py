@@ -22,7 +22,7 @@ DECIDE = (
         "time_limit",
         "max_memory",
     ),
-    *("cycles", "method", "extract_time_limit", "no_reassociate"),
+    *("cycles", "method", "extract_time_limit", "no_reassociate", "fuse"),
 )
 
 

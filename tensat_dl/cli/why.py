@@ -26,6 +26,7 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
     from tensat_dl.explore.types import Limits
     from tensat_dl.extract.types import Limits as ExtractLimits
     from tensat_dl.files import check_writable, native_output_elsewhere, write
+    from tensat_dl.fuse.unfuse import unfused
     from tensat_dl.lang.diagnostics import Diagnostic, TsrError
     from tensat_dl.lang.load import read_source
     from tensat_dl.lang.program import load_program
@@ -61,8 +62,11 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
         raise refuse(f"the original, {file}, is not there", "say where it is: --from FILE")
     with native_output_elsewhere(), Progress(quiet) as progress:
         progress.phase("parse")
-        after = choose_graph(load_program(out), None)
+        optimized = load_program(out)
         program = load_program(file, given["rules"])
+        # Rules know nothing of fused operators, which only the output declares.
+        fused = set(optimized.declared) - set(program.declared)
+        after = unfused(choose_graph(optimized, None), optimized.ops, fused)
         for w in program.warnings:
             warn(w)
         before = choose_graph(program, given["graph_name"])

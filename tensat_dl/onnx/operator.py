@@ -182,12 +182,14 @@ class Tensor:
     """A value of the model that is being written, with its type in the graph.
 
     ``wide`` is the same value where its first dimensions are not yet flattened into one: ONNX multiplies [b, s, k] by
-    [k, n] as it is.
+    [k, n] as it is. ``reduced`` says of what it is a reduction, by which operator and along which axes: ONNX reduces
+    several at once.
     """
 
     value: ir.Value
     type: TensorType
     wide: Tensor | None = None
+    reduced: tuple[str, ir.Value, tuple[int, ...]] | None = None
 
 
 class Writer:

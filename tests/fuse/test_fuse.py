@@ -152,6 +152,9 @@ def test_answers_are_written_and_read_back(tmp_path: Path) -> None:
     assert '"definition"' in (tmp_path / "s.json").read_text()
     done = invoke("check", out)
     assert done.code == 0, done.err
+    assert " --fuse\n" in text, "how it was made"
+    done = invoke("why", out)
+    assert done.code == 0, done.err
     done = invoke("run", file, "--fuse", "-q", "-o", again)
     for line, other in itertools.zip_longest(text.splitlines(), again.read_text().splitlines()):
         assert line == other or str(line).startswith("// made by")

@@ -395,6 +395,18 @@ def test_what_does_nothing_is_dropped(tmp_path: Path) -> None:
     ]
 
 
+def test_several_axes_are_reduced_at_once(tmp_path: Path) -> None:
+    """The language has an operator for each axis."""
+    nodes = [
+        make_node("ReduceMean", ["x"], ["m"], axes=[1, 3]),
+        make_node("ReduceMax", ["m"], ["y"], axes=[2]),
+    ]
+    imported = read(tmp_path, model(nodes, [value("x", *X)], ["y"]))
+    assert operators(imported.graph) == ["reduce_mean", "reduce_mean", "reduce_max"]
+    assert rewriting(tmp_path, imported).status == "agrees"
+    assert [n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node] == ["ReduceMean", "ReduceMax"]
+
+
 def test_casts_comparisons_and_choices(tmp_path: Path) -> None:
     """What has operands of several types."""
     nodes = [

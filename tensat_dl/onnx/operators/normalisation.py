@@ -99,8 +99,12 @@ def _reduction(onnx: str, op: str) -> Row:
             x = r.op(op, x, axis=axis)
         return r.reshaped(x, r.result().shape)
 
-    def write(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
-        return reduce(w, onnx, xs[0].value, (attrs["axis"],))
+    def write(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> Tensor:
+        (x,) = xs
+        source, axes = x.value, (attrs["axis"],)
+        if x.reduced is not None and x.reduced[0] == onnx:
+            source, axes = x.reduced[1], (*x.reduced[2], *axes)
+        return Tensor(reduce(w, onnx, source, axes), type, reduced=(onnx, source, axes))
 
     return Row(onnx, read, op, write)
 
