@@ -255,8 +255,18 @@ class Pattern:
         if result is None:
             result = f"{fn}.{'l' if self.is_source else 'r'}{self.fresh}"
             self.fresh += 1
-        self._add(PatternNode(result, fn, tuple(names), tuple(attrs), each, expr.span))
+        self._add(PatternNode(result, fn, tuple(names), self._spelt_out(decl, attrs), each, expr.span))
         return result
+
+    def _spelt_out(self, decl: OpDecl, attrs: Sequence[ast.KeywordArg]) -> tuple[ast.KeywordArg, ...]:
+        """Attributes with element types, such as `to = f32`, as constants: other names are variables."""
+        out = []
+        for keyword in attrs:
+            a, value = decl.attr(keyword.name), keyword.value
+            if a is not None and a.type == "dtype" and isinstance(value, ast.Name) and value.id in DTYPES:
+                value = ast.Const(value.id, "string", value.id, span=value.span)
+            out.append(ast.KeywordArg(keyword.name, value, span=keyword.span))
+        return tuple(out)
 
     def _refuse_unknown(self, call: ast.Call) -> None:
         fn = call.fn

@@ -175,12 +175,12 @@ def _is_number(dtype: str | Opaque) -> sym.Bool:
 
 
 def _holds(dtype: str | Opaque, value: float | Opaque) -> sym.Bool:
-    """Floats hold every value, though rounded; integers whole ones; truth values 0 and 1."""
+    """Floats hold every value, though rounded; integers whole ones that are not huge; truth values 0 and 1."""
     if isinstance(value, Opaque):
         return sym.any_of((_is_float(dtype), Condition("holds", (dtype, value))))
     if value in (0, 1):
         return True
-    return _is_number(dtype) if value.is_integer() else _is_float(dtype)
+    return _is_number(dtype) if value.is_integer() and abs(value) <= MAX_INTEGER else _is_float(dtype)
 
 
 _INTS, _CONDITIONS = "list of integers", "list of conditions"

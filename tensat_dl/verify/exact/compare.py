@@ -27,7 +27,7 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import flops
 from tensat_dl.verify.equivalence import interface_difference
 from tensat_dl.verify.exact.arithmetic import OutOfReach
-from tensat_dl.verify.exact.draws import RANGES, WHOLE, leaves, real_values, whole_values
+from tensat_dl.verify.exact.draws import HALVES, RANGES, WHOLE, leaves, real_values, whole_values
 from tensat_dl.verify.exact.evaluate import evaluate
 from tensat_dl.verify.exact.field import PRIMES
 from tensat_dl.verify.exact.modular import Modular
@@ -156,7 +156,7 @@ def _compare_integers(before: Graph, after: Graph, ops: OpTable, seed: int, reas
         for attempt in range(ATTEMPTS):
             key = (seed, i, attempt)
             a = Rational(key)
-            values = whole_values(types, numbers, *key)
+            values = whole_values(types, numbers, *key, halves=i == HALVES)
             try:
                 x, y = evaluate(before, values, a, ops), evaluate(after, values, a, ops)
             except ZeroDivisionError:

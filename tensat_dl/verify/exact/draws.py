@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.types import TensorType
+from tensat_dl.ir.types import FLOATS, TensorType
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.verify.exact.keyed import generator
 from tensat_dl.verify.exact.rational import exact_type
@@ -25,7 +26,10 @@ WHOLE: tuple[Numbers, ...] = (
     (-2, -1),
     (1, 2, 3),
     tuple(range(-99, 100)),
+    (-3, -2, -1, 0, 1, 2, 3),
 )
+#: Of the last of these, floats are halves: what rounds tells them from whole numbers.
+HALVES = len(WHOLE) - 1
 
 
 def leaves(graphs: Iterable[Graph]) -> dict[str, TensorType]:
@@ -37,13 +41,18 @@ def leaves(graphs: Iterable[Graph]) -> dict[str, TensorType]:
     }
 
 
-def whole_values(types: Mapping[str, TensorType], numbers: Numbers, *key: object) -> dict[str, Array]:
-    """For each tensor random ones of these numbers; their magnitudes for ``u8``, truth values for ``bool``."""
+def whole_values(
+    types: Mapping[str, TensorType], numbers: Numbers, *key: object, halves: bool = False
+) -> dict[str, Array]:
+    """For each tensor random ones of these numbers; their magnitudes for ``u8``, truth values for ``bool``. Halves of
+    them for floats, if they are to be ``halves``."""
     values: dict[str, Array] = {}
     for name, type_ in types.items():
         drawn = np.asarray(generator(*key, name).choice(numbers, type_.shape))
         drawn = np.abs(drawn) if type_.dtype == "u8" else drawn
         values[name] = drawn.astype(exact_type(type_.dtype))
+        if halves and type_.dtype in FLOATS:
+            values[name] = np.asarray(values[name] * Fraction(1, 2), object)
     return values
 
 

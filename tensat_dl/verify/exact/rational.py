@@ -31,12 +31,15 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
 class Rational(Arithmetic[Array]):
     """Object arrays of Python integers and fractions for float types; int64 for integer types.
 
-    `FUNCTIONS` and the largest of several numbers are what they are; other functions are random ones.
+    `FUNCTIONS` and the largest of several numbers are what they are; other functions are random ones. ``results`` is
+    the range of those of opaque operators, and ``calls`` tells what these were applied to.
     """
 
-    def __init__(self, key: object) -> None:
+    def __init__(self, key: object, results: tuple[int, int] = (-RANGE, RANGE)) -> None:
         super().__init__()
         self.key = key
+        self.results = results
+        self.calls: set[tuple[object, ...]] = set()
 
     def shape(self, x: Array) -> tuple[int, ...]:
         return x.shape
@@ -99,10 +102,12 @@ class Rational(Arithmetic[Array]):
 
     def opaque(self, node: Node, xs: Sequence[Array]) -> tuple[Array, ...]:
         self.stand_ins.add(node.op)
-        key = (self.key, node.op, sorted(node.attrs), [digest(x) for x in xs])
+        applied = (node.op, tuple(sorted(node.attrs)), tuple(digest(x) for x in xs))
+        self.calls.add(applied)
+        key = (self.key, *applied)
         outs: list[Array] = []
         for i, type_ in enumerate(node.types):
-            values = np.asarray(generator(*key, i).integers(-RANGE, RANGE, type_.shape))
+            values = np.asarray(generator(*key, i).integers(*self.results, type_.shape))
             outs.append(values.astype(exact_type(type_.dtype)))
         return tuple(outs)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,15 @@ from tensat_dl.verify.rules.verdict import Counterexample, Elements
 TRIES = 300
 PATIENCE = 60
 #: What elements are drawn from, the simplest first.
-PALETTES = ((0, 1), (-1, 0, 1), (1, 2, 3), (-2, -1, 0, 1, 2, 3), tuple(range(-9, 10)))
+PALETTES = (
+    (0, 1),
+    (-1, 0, 1),
+    (1, 2, 3),
+    (-2, -1, 0, 1, 2, 3),
+    (0, 0.5),
+    (-1.5, -0.5, 0.5),
+    tuple(range(-9, 10)),
+)
 #: How often elements are set to something simpler, and how many a tensor may have to be shown.
 SIMPLER = 400
 SHOWN = 4096
@@ -87,8 +97,16 @@ def as_found(instance: Instance, ops: OpTable, difference: Difference | None) ->
         return None
     output = [name for name, _ in instance.before.outputs].index(difference.output)
     values = dict(difference.values)
-    before, after = float(difference.before), float(difference.after)
+    before, after = _real(difference.before), _real(difference.after)
     return _told(instance, ops, _Found(values, output, difference.index, before, after))
+
+
+def _real(number: int | float | Fraction) -> float:
+    """The nearest float; infinite for what is too large for one."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def _told(instance: Instance, ops: OpTable, found: _Found) -> Counterexample:
@@ -110,6 +128,7 @@ def _told(instance: Instance, ops: OpTable, found: _Found) -> Counterexample:
         found.index,
         found.left,
         found.right,
+        tuple(sorted({n.op for n in instance.before.nodes if n.op in ops and ops[n.op].opaque})),
     )
 
 

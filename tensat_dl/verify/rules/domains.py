@@ -12,10 +12,10 @@ from tensat_dl.verify.rules.expressions import INTEGERS, Values
 
 #: Dimensions of one instance are mostly from one of these, so that some are equal and many divide each other.
 POOLS = ((1, 2, 3), (1, 2, 4), (2, 4), (2, 3), (1, 3, 4), (1, 2, 3, 4, 6), (2, 4, 6))
-DIMENSIONS = (1, 2, 3, 4, 5, 6, 7)
+DIMENSIONS = (1, 2, 3, 4, 5, 6, 7, 8, 12)
 #: Integers that attributes get: some are more frequent, one is seldom legal.
 ATTRIBUTES = (0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, -1)
-FLOATS = (0.5, 0.00001, 2.0, 1.0, 0.25)
+FLOATS = (0.5, 0.00001, 2.0, 1.0, 0.25, -1.0, -0.5, 0.0)
 VALUES = (0.0, 1.0, 2.0, -1.0, 0.5)
 DTYPES = ("f32", "f32", "f32", "f32", "f32", "i32", "i32", "f64", "bool")
 FACTORS = (1, 2, 3)

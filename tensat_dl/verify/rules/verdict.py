@@ -38,6 +38,7 @@ class Counterexample:
     index: tuple[int, ...]
     left: float
     right: float
+    opaque: tuple[str, ...] = ()  #: operators of which only types are known, among those of the two sides
 
     def lines(self) -> list[str]:
         """What a message says: where, the two sides, the values, and what differs."""
@@ -56,6 +57,7 @@ class Counterexample:
             if self.values
             else "whatever the inputs",
             f"{element} is {_number(self.left)} on the left and {_number(self.right)} on the right",
+            *(f"whatever {op} computes; here it is a random function" for op in self.opaque),
         ]
 
 

@@ -166,7 +166,8 @@ def test_counterexamples_can_be_replayed(before: str, after: str) -> None:
 
 def test_a_difference_that_small_numbers_do_not_show() -> None:
     """x (x - 1) .. is zero for each of the numbers of the integer level."""
-    factors = "\n".join(["result = s", *(f"result = result * (s - {i}.0)" for i in range(-99, 100))])
+    numbers = [*map(float, range(-99, 100)), -1.5, -0.5, 0.5, 1.5]
+    factors = "\n".join(["result = s", *(f"result = result * (s - {n})" for n in numbers)])
     found = compared(factors, "0.0 * s")
     assert (found.status, found.level) == ("different", "modular")
     assert found.difference is not None

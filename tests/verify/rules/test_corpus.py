@@ -72,6 +72,16 @@ def test_false_rule_is_refuted(rule: RewriteRule) -> None:
     assert max((abs(v).max() for v in values.values()), default=0) <= 9
 
 
+@pytest.mark.parametrize("rule", own("false_operators.tsr"), ids=lambda r: r.name)
+def test_false_rule_about_other_operators_is_refuted(rule: RewriteRule) -> None:
+    result = verdict("false_operators.tsr", rule)
+    assert result.status == "refuted"
+    found = result.counterexample
+    assert found is not None
+    assert found.left != found.right
+    assert sum(math.prod(shape(t)) for _, t in found.variables) <= 16
+
+
 @pytest.mark.parametrize("rule", own("true_rules.tsr"), ids=lambda r: r.name)
 def test_true_rule_passes(rule: RewriteRule) -> None:
     result = verdict("true_rules.tsr", rule)

@@ -154,6 +154,28 @@ def test_a_rule_that_holds_whatever_an_opaque_operator_computes(tmp_path: Path) 
     assert found.rounding == "exact"
 
 
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("relu(ewadd(secret(x), y)) => ewadd(relu(secret(x)), relu(y))", "refuted"),
+        ("ewsub(secret(x), y) => ewsub(y, secret(x))", "refuted"),
+        ("concat(secret(x), y; axis = 0) => concat(y, secret(x); axis = 0)", "refuted"),
+        # an output that nothing opaque goes into
+        ("a = secret(x); b = relu(x) => a = secret(relu(x)); b = x", "refuted"),
+        # true if its results are not negative, idempotent, monotonous
+        ("relu(secret(x)) => secret(x)", "assumed"),
+        ("ewmul(relu(secret(x)), y) => ewmul(secret(x), y)", "assumed"),
+        ("secret(secret(x)) => secret(x)", "assumed"),
+        ("relu(secret(x)) => secret(relu(x))", "assumed"),
+    ],
+)
+def test_what_no_law_of_an_opaque_operator_excuses(body: str, status: str, tmp_path: Path) -> None:
+    found = verdict(OPAQUE + f"rule r {{ {body} }}", tmp_path)
+    assert found.status == status
+    if found.counterexample is not None:
+        assert any("whatever secret computes" in line for line in found.counterexample.lines())
+
+
 def test_weights_among_results(tmp_path: Path) -> None:
     text = "rule r { ewadd(relu(x), y) where weight(x), weight(y) => ewadd(y, relu(x)) }"
     assert verdict(text, tmp_path).status == "tested"
@@ -333,3 +355,23 @@ def test_processes_that_die_leave_nothing_undone(empty: Path, tmp_path: Path) ->
         patch("sys.executable", "false"),
     ):
         assert list(verify_rules(rules, found.ops)) == alone
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("power(smul(x, 1e150); exponent = 16.0) => x", "refuted"),
+        ("smul(x, 1e308) => ewadd(x, x)", "refuted"),
+        ("expand(x; shape = [100000, 100000]) => ewadd(expand(x; shape = [100000, 100000]), 1.0)", "assumed"),
+    ],
+)
+def test_huge_numbers(body: str, status: str, tmp_path: Path) -> None:
+    assert verdict(f"rule r {{ {body} }}", tmp_path).status == status
+
+
+def test_an_element_type_is_a_word_not_a_variable(tmp_path: Path) -> None:
+    found = verdict("rule r { cast(cast(x; to = i32); to = f32) where dtype(x) == f32 => x }", tmp_path)
+    assert found.status == "refuted"
+    assert found.counterexample is not None
+    assert dict(found.counterexample.variables)["x"].startswith("f32")
+    assert not found.counterexample.attrs
