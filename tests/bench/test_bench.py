@@ -129,7 +129,8 @@ def test_unknown_model() -> None:
 
 
 def test_every_benchmark_is_tried() -> None:
-    assert set(ROWS) == set(BENCHMARKS)
+    """Those that need other packages have files of their own."""
+    assert set(ROWS) | {"onnx", "gpu"} == set(BENCHMARKS)
 
 
 @pytest.mark.parametrize("name", ROWS)

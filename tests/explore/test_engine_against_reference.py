@@ -29,7 +29,7 @@ from tests.explore.reference import Reference, counterparts
 RULES = {r.name: r for r in library().rules if r.kind != "group"}
 ROUNDS = 2
 #: Rules that are compiled for floats alone, as an attribute may be 0.5: with 1.0 they would be typed for integers.
-FLOATS_ALONE = {"fuse-hardsigmoid"}
+FLOATS_ALONE = {"clip-relu", "fuse-hardsigmoid", "fuse-leakyrelu"}
 
 
 def drawn_graph(rule: RewriteRule) -> Graph:

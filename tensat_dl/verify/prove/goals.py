@@ -7,9 +7,10 @@ from itertools import combinations
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.prove.types import Goal, Pair
-from tensat_dl.verify.rules.sampling import Sampler
+from tensat_dl.verify.rules.sampling import MEMBERS, Sampler
 
-#: How many assignments are drawn to choose from, and how many draws in a row may find no new one.
+#: How many assignments are drawn to choose from, for each number of members of a group; and how many draws in a row
+#: may find no new one.
 DRAWS = 24
 PATIENCE = 60
 
@@ -20,7 +21,8 @@ def goal(rule: RewriteRule, infer: Inference, assignments: int, seed: int = 0) -
     Of groups all sizes are chosen, and otherwise what brings most of what the chosen ones do not show yet: a case
     that the rule is false for, or the axioms do not cover (grouped convolutions, batches), comes up if it was drawn.
     """
-    drawn = Sampler(rule, infer, seed).several(max(DRAWS, assignments), PATIENCE)
+    draws = DRAWS * (len(MEMBERS) if rule.index is not None else 1)
+    drawn = Sampler(rule, infer, seed).several(max(draws, assignments), PATIENCE)
     pairs = [(instance.before, instance.after) for _, _, instance in drawn]
     left = {i: _features(pair) for i, pair in enumerate(pairs)}
     chosen: list[int] = []

@@ -54,7 +54,7 @@ def test_what_functions_are_is_not_compared() -> None:
 def test_large_graphs_are_not_compared() -> None:
     body = "input x : f32[2000, 2000]\nweight w : f32[2000, 2000]\noutput z = "
     exact = compare_if_small(graph_of(f"{body} x @ w"), graph_of(f"{body} x @ w"), OPS, 0)
-    assert "not compared: too large (3.4e+10 operations" in described(exact)
+    assert described(exact).startswith("not compared: too large (it would take about ")
 
 
 def test_a_difference_that_float64_does_not_show() -> None:
