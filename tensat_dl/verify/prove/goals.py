@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.prove.types import Goal, Pair
 from tensat_dl.verify.rules.sampling import MEMBERS, Sampler
@@ -24,36 +25,44 @@ def goal(rule: RewriteRule, infer: Inference, assignments: int, seed: int = 0) -
     draws = DRAWS * (len(MEMBERS) if rule.index is not None else 1)
     drawn = Sampler(rule, infer, seed).several(max(draws, assignments), PATIENCE)
     pairs = [(instance.before, instance.after) for _, _, instance in drawn]
-    left = {i: _features(pair) for i, pair in enumerate(pairs)}
+    left = {i: (_size(pair), _main_features(pair), _features(pair)) for i, pair in enumerate(pairs)}
     chosen: list[int] = []
     shown: set[object] = set()
     while left and len(chosen) < assignments:
-        best = max(left, key=lambda i: (_size(pairs[i]) not in shown, len(left[i] - shown), -i))
-        shown |= {_size(pairs[best]), *left.pop(best)}
+        best = max(left, key=lambda i: (*(len(features - shown) for features in left[i]), -i))
+        shown |= frozenset().union(*left.pop(best))
         chosen.append(best)
     return Goal(rule.name, tuple(pairs[i] for i in chosen))
 
 
-def _size(pair: Pair) -> int:
+def _size(pair: Pair) -> frozenset[object]:
     """How many tensors there are, which differs between groups only."""
-    return sum(len(graph.nodes) for graph in pair)
+    return frozenset({sum(len(graph.nodes) for graph in pair)})
 
 
-def _features(pair: Pair) -> frozenset[object]:
-    """What sets an assignment apart: ranks and element types, which dimensions are 1, which are equal and which are
-    not, and how attributes compare with zero and one."""
-    found: set[object] = set()
-    leaves = {n.name: n.type for graph in pair for n in graph.nodes if n.op in ("input", "weight")}
-    dims: list[tuple[str, int, int]] = []
-    for name, t in leaves.items():
-        found |= {(name, "rank", t.rank), (name, t.dtype)}
-        dims += [(name, axis, size) for axis, size in enumerate(t.shape)]
-    found |= {(name, axis, size == 1) for name, axis, size in dims}
-    found |= {(a, i, b, j, m == n) for (a, i, m), (b, j, n) in combinations(dims, 2)}
+def _main_features(pair: Pair) -> frozenset[object]:
+    """What most often tells cases of a rule apart: ranks and element types, on which axes tensors are equally long
+    (of a convolution in groups the channels of the kernel are not the input's), and how attributes compare with zero
+    and one."""
+    leaves = _leaves(pair)
+    found: set[object] = {(name, what) for name, t in leaves.items() for what in (t.rank, t.dtype)}
+    for (a, s), (b, t) in combinations(leaves.items(), 2):
+        found |= {(a, b, axis, m == n) for axis, (m, n) in enumerate(zip(s.shape, t.shape, strict=False))}
     for k, node in enumerate(pair[0].nodes):
         if node.op not in ("input", "weight"):
             found |= {(k, name, _kind(value)) for name, value in node.attrs}
     return frozenset(found)
+
+
+def _features(pair: Pair) -> frozenset[object]:
+    """What else sets an assignment apart: which dimensions are 1, and which are equal to which."""
+    dims = [(name, axis, size) for name, t in _leaves(pair).items() for axis, size in enumerate(t.shape)]
+    found: set[object] = {(name, axis, size == 1) for name, axis, size in dims}
+    return frozenset(found | {(a, i, b, j, m == n) for (a, i, m), (b, j, n) in combinations(dims, 2)})
+
+
+def _leaves(pair: Pair) -> dict[str, TensorType]:
+    return {n.name: n.type for graph in pair for n in graph.nodes if n.op in ("input", "weight")}
 
 
 def _kind(value: object) -> object:
