@@ -58,10 +58,7 @@ class GpuMachine:
         Ctrl-C ends it; what was measured by then is in the profile. Raises `ProfileError`, `WorkerError`, OSError.
         """
         device, where = model.device.name, self.target.type
-        known = model.profile
-        wanted = [
-            job(model.table, s) for s in model.signatures(egraph) if known is None or not known.lookup(s)
-        ]
+        wanted = [job(model.table, s) for s in model.unknown(egraph)]
         if wanted:
             count = min(len(wanted), number_of_checkers())
             checkers = [Worker("check", where, self.tf32) for _ in range(count)]
