@@ -1,9 +1,17 @@
-"""The relaxation with loop cuts, round by round: solve, round to a choice, separate."""
+"""The relaxation with loop cuts, round by round: solve, round to a choice, separate.
+
+The first cuts come from prices alone (`tensat_dl.extract.ascent`): without them the relaxation takes hundreds of
+rounds to where they begin.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from tensat_dl.extract.ascent import Ascent
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.contract import expand
 from tensat_dl.extract.formulation import Formulation, Row, Vector
@@ -30,6 +38,9 @@ _CUTS_PER_ROUND = 500
 #: Where a solution's own e-nodes are too few for a choice, all are looked at after so many rounds.
 _EVERYTHING = 5
 
+#: Reduced costs below this share of the cost of the answer so far are taken for zero.
+_NOTHING = 1e-7
+
 #: Cuts with less slack than this in the last relaxation go into the integer program.
 _TIGHT = 1e-6
 
@@ -39,6 +50,7 @@ class Cutting:
     """A relaxation and the cuts that were added to it."""
 
     form: Formulation
+    ascent: Ascent
     relaxed: Relaxed | None = None  #: its last solution
     cuts: list[Row] = field(default_factory=list)
     inner: Vector | None = None  #: an average of its solutions
@@ -61,11 +73,42 @@ class Cutting:
                 break
             budget.charge(_WORK_PER_ROUND_AND_COLUMN * len(self.form.cost))
             self.inner = found.x if self.inner is None else self.inner + _INNER_STEP * (found.x - self.inner)
-            violated = self._violated(found.x, self.inner)
+            violated = self._raising(found, best.cost, budget) or self._violated(found.x, self.inner)
             if not violated:
                 break
-            self.cuts.extend(violated)
-            self._relaxation.add(violated)
+            self._add(violated)
+
+    def add(self, loops: Iterable[tuple[int, Iterable[int]]]) -> None:
+        """Adds the cuts of e-classes in sets."""
+        self._add([self.separator.cut(c, loop) for c, loop in loops])
+
+    def _add(self, cuts: list[Row]) -> None:
+        self.cuts.extend(cuts)
+        self._relaxation.add(cuts)
+
+    def reduced_cost(self, found: Relaxed) -> Callable[[int], float]:
+        """What choosing an e-node, and with it its e-class, adds to the bound at least."""
+        form = self.form
+        home = form.reduced.problem.home
+        values = np.where(form.floor == 0, np.maximum(found.reduced_cost, 0.0), 0.0).tolist()
+
+        def of(n: int) -> float:
+            i, j = form.node_col[n], form.class_col[home[n]]
+            return values[i] if i == j else values[i] + values[j]
+
+        return of
+
+    def _raising(self, found: Relaxed, cost: float, budget: Budget) -> list[Row]:
+        """Cuts of an ascent at the relaxation's reduced costs, all violated by its solution."""
+        rising, least = self.reduced_cost(found), _NOTHING * cost
+
+        def price(n: int) -> float:
+            value = rising(n)
+            return value if value > least else 0.0
+
+        loops = self.ascent.run(price, cost, budget).loops
+        cuts = [self.separator.cut(c, loop) for c, loop in loops]
+        return [cut for cut in cuts if _activity(cut, found.x) > cut.upper + MIN_VIOLATION]
 
     @property
     def tight(self) -> list[Row]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from math import fsum
 
+from tensat_dl.extract.ascent import Ascent
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.contract import expand
 from tensat_dl.extract.cutting import Cutting
 from tensat_dl.extract.decompose import Answer, by_number, by_position, pieces, shape
-from tensat_dl.extract.formulation import Formulation, formulate
+from tensat_dl.extract.formulation import formulate
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.mip import solve_mip
 from tensat_dl.extract.problem import Choice, Problem, prune, topological
 from tensat_dl.extract.reduce import Reduced, forced_bound, reduce
-from tensat_dl.extract.relaxation import Relaxed
 from tensat_dl.extract.search import search
 from tensat_dl.extract.types import TOLERANCE
 
@@ -78,14 +78,30 @@ def improve(
                     if _solve_apart(reduced, parts, settled, best, preferred, budget, searching):
                         return
                     together = True
-            cutting = Cutting(formulate(reduced))
+            best.stage = "relaxation"
+            ascent = Ascent(reduced.problem, reduced.forced)
+            share = budget.take(_RELAXATION_SHARE)
+            ascended = ascent.run(reduced.problem.cost.__getitem__, best.cost, share)
+            budget.give_back(share)
+            best.prove(ascended.bound)
+            left = ascended.left
+            smaller = _fix(reduced, lambda n: left.get(n, 0.0), ascended.bound, best, preferred)
+            if smaller is None:
+                break
+            if smaller.problem.num_nodes < _SHRINK * reduced.problem.num_nodes:
+                reduced = smaller
+                continue
+            cutting = Cutting(formulate(reduced), ascent)
+            cutting.add(ascended.loops)
         looking = looking and reduced.problem.num_nodes > _HUGE
         best.stage = "relaxation"
         share = budget.take(_FIRST_LOOK if looking else _RELAXATION_SHARE)
         cutting.run(best, share)
         budget.give_back(share)
         form, relaxed = cutting.form, cutting.relaxed
-        smaller = reduced if relaxed is None else _fix(reduced, form, relaxed, best, preferred)
+        smaller: Reduced | None = reduced
+        if relaxed is not None:
+            smaller = _fix(reduced, cutting.reduced_cost(relaxed), relaxed.bound, best, preferred)
         if smaller is None:
             break
         if smaller.problem.num_nodes < _SHRINK * reduced.problem.num_nodes:
@@ -115,7 +131,8 @@ def improve(
                 break
             effort *= 2
         if relaxed is not None and best.cost < known:  # with a cheaper choice more e-nodes can go
-            reduced, cutting = _fix(reduced, form, relaxed, best, preferred), None
+            rising = cutting.reduced_cost(relaxed)
+            reduced, cutting = _fix(reduced, rising, relaxed.bound, best, preferred), None
             continue
         if relaxed is not None:
             best.stage = "program"
@@ -181,16 +198,17 @@ def _solve_apart(
 
 
 def _fix(
-    reduced: Reduced, form: Formulation, relaxed: Relaxed, best: Incumbent, preferred: frozenset[int]
+    reduced: Reduced,
+    rising: Callable[[int], float],
+    bound: float,
+    best: Incumbent,
+    preferred: frozenset[int],
 ) -> Reduced | None:
-    """The problem without e-nodes whose reduced cost proves that no cheaper choice has them."""
-    slack = best.cost * (1 - TOLERANCE) - relaxed.bound
-    rising = relaxed.reduced_cost * (form.floor == 0)
-    nodes = {
-        c: [n for n in ns if rising[form.node_col[n]] < slack] if rising[form.class_col[c]] < slack else []
-        for c, ns in reduced.problem.nodes.items()
-    }
+    """The problem without e-nodes that no cheaper choice has: with one of them the bound rises to more than the best
+    choice costs. None if nothing is left."""
+    slack = best.cost * (1 - TOLERANCE) - bound
     if slack <= 0:
         return None
+    nodes = {c: [n for n in ns if rising(n) < slack] for c, ns in reduced.problem.nodes.items()}
     smaller = prune(reduced.problem, nodes)
     return None if smaller is None else reduce(smaller, best.cost, preferred)
