@@ -74,7 +74,7 @@ class Cutting:
             budget.charge(_WORK_PER_ROUND_AND_COLUMN * len(self.form.cost))
             self.inner = found.x if self.inner is None else self.inner + _INNER_STEP * (found.x - self.inner)
             violated = self._raising(found, best.cost, budget) or self._violated(found.x, self.inner)
-            if not violated:
+            if not violated and found.feasible:
                 break
             self._add(violated)
 

@@ -43,6 +43,9 @@ _LAST_EFFORT = 0.5
 #: if the pieces' answers together are cyclic, most of the work was for nothing.
 _MOST = 0.8
 
+#: Where more than this share of the e-nodes is left, reducing again takes more time than it saves.
+_KEPT = 0.95
+
 #: The relaxation is solved again after a reduction to less than this share of the e-nodes.
 _SHRINK = 0.8
 
@@ -211,4 +214,6 @@ def _fix(
         return None
     nodes = {c: [n for n in ns if rising(n) < slack] for c, ns in reduced.problem.nodes.items()}
     smaller = prune(reduced.problem, nodes)
-    return None if smaller is None else reduce(smaller, best.cost, preferred)
+    if smaller is None or smaller.num_nodes > _KEPT * reduced.problem.num_nodes:
+        return smaller and reduced
+    return reduce(smaller, best.cost, preferred)

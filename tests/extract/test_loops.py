@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tensat_dl.extract.ascent import Ascent
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.cutting import Cutting
 from tensat_dl.extract.formulation import Formulation, Vector, formulate
@@ -79,6 +80,6 @@ def test_two_halves_of_an_e_node_are_no_whole_one() -> None:
     assert plain is not None
     assert plain.bound == pytest.approx(2.0)
     best = Incumbent(form.reduced.problem)
-    Cutting(form).run(best, Budget.of(Limits()))
+    Cutting(form, Ascent(form.reduced.problem, form.reduced.forced)).run(best, Budget.of(Limits()))
     assert best.bound == pytest.approx(4.0)
     assert best.cost == 4.0

@@ -152,7 +152,7 @@ def test_large_problems_are_searched_before_the_relaxation_goes_on(monkeypatch: 
     monkeypatch.setattr(exact, "_HUGE", 0)
     monkeypatch.setattr(exact, "_FIRST_LOOK", 1e-6)
     searched = watch(monkeypatch, exact, "search", lambda *_: {"search": True})
-    for seed in range(60):
+    for seed in range(100):
         rng = random.Random(seed)
         graph = layered_egraph(seed, 30, back=0.1) if seed % 2 else tangled_egraph(rng, 12)
         found, paper = solve(graph), extract(graph, "ilp-int", Limits(work=1e9))
