@@ -26,7 +26,8 @@ _UNITS = 1e15
 #: What rounding can add to the bound, as a share of it.
 _ROUNDING = 1e-12
 
-#: Cuts for one goal before heights are brought up to date, which takes most of the time. With more the bound gets worse.
+#: Cuts for one goal before heights are brought up to date, which takes most of the time. With more of them the bound
+#: gets worse.
 _STEPS = 4
 
 #: Work units of looking at one e-node once.
@@ -42,7 +43,11 @@ class Ascended:
 
     bound: float
     loops: list[tuple[int, list[int]]]  #: for each cut the forced class and the set that it is in
-    left: dict[int, float]  #: reduced costs of e-nodes
+    left: dict[int, float]  #: reduced costs of e-nodes, where they are not zero
+
+    def reduced_cost(self, n: int) -> float:
+        """What choosing an e-node adds to the bound at least."""
+        return self.left.get(n, 0.0)
 
 
 class Ascent:
@@ -114,7 +119,10 @@ class Ascent:
 
 
 class _Zone:
-    """The e-classes that a goal rests on at no price, by the highest children as they are. It grows as prices fall."""
+    """The e-classes that a goal rests on at no price, by the highest children as they are.
+
+    It grows as prices fall.
+    """
 
     def __init__(self, goal: int, prices: list[int], support: list[int], members: list[list[int]]) -> None:
         self.classes = [goal]

@@ -23,6 +23,9 @@ from tensat_dl.extract.relaxation import Relaxation, Relaxed
 #: Work units of rounding and separating one solution of the relaxation, for each column.
 _WORK_PER_ROUND_AND_COLUMN = 8.0
 
+#: Rounds of cuts at a time.
+_ROUNDS = 5
+
 #: The relaxation is left when this many rounds of cuts close less than this share of the gap.
 _PATIENCE = 80
 _MIN_PROGRESS = 0.01
@@ -60,9 +63,13 @@ class Cutting:
         self.separator = LoopSeparator(self.form)
         self._relaxation = Relaxation(self.form)
 
-    def run(self, best: Incumbent, budget: Budget) -> None:
-        """Adds loop cuts while the bound moves; solutions are rounded to offer choices. It can be called again."""
-        while (found := self._relaxation.solve(budget)) is not None:
+    def run(self, best: Incumbent, budget: Budget) -> bool:
+        """Adds loop cuts for some rounds; solutions are rounded to offer choices. It can be called again, unless it
+        returns True: then more rounds would be of no use."""
+        for _ in range(_ROUNDS):
+            found = self._relaxation.solve(budget)
+            if found is None:
+                return True
             self.relaxed = found
             best.prove(found.bound)
             choice = guided_greedy(self.form, found.x, len(self.history) % _EVERYTHING == 0)
@@ -70,13 +77,14 @@ class Cutting:
                 best.offer(expand(self.form.reduced.problem, choice))
             self.history.append(best.bound)
             if best.proven or self._stalled(best.cost):
-                break
+                return True
             budget.charge(_WORK_PER_ROUND_AND_COLUMN * len(self.form.cost))
             self.inner = found.x if self.inner is None else self.inner + _INNER_STEP * (found.x - self.inner)
             violated = self._raising(found, best.cost, budget) or self._violated(found.x, self.inner)
             if not violated and found.feasible:
-                break
+                return True
             self._add(violated)
+        return False
 
     def add(self, loops: Iterable[tuple[int, Iterable[int]]]) -> None:
         """Adds the cuts of e-classes in sets."""
@@ -90,11 +98,11 @@ class Cutting:
         """What choosing an e-node, and with it its e-class, adds to the bound at least."""
         form = self.form
         home = form.reduced.problem.home
-        values = np.where(form.floor == 0, np.maximum(found.reduced_cost, 0.0), 0.0).tolist()
+        rising: list[float] = np.where(form.floor == 0, np.maximum(found.reduced_cost, 0.0), 0.0).tolist()
 
         def of(n: int) -> float:
             i, j = form.node_col[n], form.class_col[home[n]]
-            return values[i] if i == j else values[i] + values[j]
+            return rising[i] if i == j else rising[i] + rising[j]
 
         return of
 

@@ -14,6 +14,7 @@ from tensat_dl.extract.formulation import formulate
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.mip import solve_mip
+from tensat_dl.extract.narrow import narrow
 from tensat_dl.extract.problem import Choice, Problem, prune, topological
 from tensat_dl.extract.reduce import Reduced, forced_bound, reduce
 from tensat_dl.extract.search import search
@@ -27,11 +28,9 @@ _WIDE = 0.1
 #: Work on the relaxation, as a share of what is left. It stops sooner where cuts no longer help.
 _RELAXATION_SHARE = 0.9
 
-#: A huge problem that is not solved by this share of the work is searched for that share before the relaxation goes
-#: on: the cheaper the choice, the more e-nodes are ruled out. The search ends sooner where it finds nothing.
-_FIRST_LOOK = 0.1
-_FIRST_SEARCH = 0.5
-_FIRST_PATIENCE = 20
+#: Work on problems of the e-nodes near a solution of the relaxation, and what is in a solution.
+_NARROW_SHARE = 0.5
+_CHOSEN = 1e-6
 
 #: For problems of more e-nodes the integer program and the search for a better choice take turns with these shares of
 #: what is left: at first, doubled where neither helped, and last.
@@ -67,7 +66,6 @@ def improve(
     base = reduce(problem, best.cost, preferred)
     reduced, cutting = base, None
     together = False
-    looking = searching
     effort, seed = _FIRST_EFFORT, 1
     while base is not None and reduced is not None:
         best.prove(reduced.bound)
@@ -87,8 +85,7 @@ def improve(
             ascended = ascent.run(reduced.problem.cost.__getitem__, best.cost, share)
             budget.give_back(share)
             best.prove(ascended.bound)
-            left = ascended.left
-            smaller = _fix(reduced, lambda n: left.get(n, 0.0), ascended.bound, best, preferred)
+            smaller = _fix(reduced, ascended.reduced_cost, ascended.bound, best, preferred)
             if smaller is None:
                 break
             if smaller.problem.num_nodes < _SHRINK * reduced.problem.num_nodes:
@@ -96,13 +93,12 @@ def improve(
                 continue
             cutting = Cutting(formulate(reduced), ascent)
             cutting.add(ascended.loops)
-        looking = looking and reduced.problem.num_nodes > _HUGE
         best.stage = "relaxation"
-        share = budget.take(_FIRST_LOOK if looking else _RELAXATION_SHARE)
-        cutting.run(best, share)
+        share = budget.take(_RELAXATION_SHARE)
+        finished = cutting.run(best, share)
         budget.give_back(share)
         form, relaxed = cutting.form, cutting.relaxed
-        smaller: Reduced | None = reduced
+        smaller = reduced
         if relaxed is not None:
             smaller = _fix(reduced, cutting.reduced_cost(relaxed), relaxed.bound, best, preferred)
         if smaller is None:
@@ -110,16 +106,18 @@ def improve(
         if smaller.problem.num_nodes < _SHRINK * reduced.problem.num_nodes:
             reduced, cutting = smaller, None
             continue
-        if looking:
-            looking = False
+        known = best.cost
+        if searching and relaxed is not None and smaller.problem.num_nodes > _LARGE:
             best.stage = "search"
-            share = budget.take(_FIRST_SEARCH)
-            search(base.problem, best, share, solve, patience=_FIRST_PATIENCE)
+            share = budget.take(_NARROW_SHARE)
+            chosen = {n for n, i in form.node_col.items() if relaxed.x[i] > _CHOSEN}
+            gap = best.cost - relaxed.bound
+            narrow(reduced.problem, cutting.reduced_cost(relaxed), chosen, gap, best, share, solve)
             budget.give_back(share)
-            continue
+            if best.cost < known or not finished:
+                continue
         if cutting.separator.acyclic:  # plain integer programs are what SCIP is best at
             effort = max(effort, _LAST_EFFORT)
-        known = best.cost
         while searching and smaller.problem.num_nodes > _LARGE and effort <= _LAST_EFFORT:
             if smaller.problem.num_nodes > _HUGE and best.cost - best.bound > _WIDE * best.cost:
                 effort = max(effort, _LAST_EFFORT)
@@ -134,8 +132,6 @@ def improve(
                 break
             effort *= 2
         if relaxed is not None and best.cost < known:  # with a cheaper choice more e-nodes can go
-            rising = cutting.reduced_cost(relaxed)
-            reduced, cutting = _fix(reduced, rising, relaxed.bound, best, preferred), None
             continue
         if relaxed is not None:
             best.stage = "program"
@@ -214,6 +210,8 @@ def _fix(
         return None
     nodes = {c: [n for n in ns if rising(n) < slack] for c, ns in reduced.problem.nodes.items()}
     smaller = prune(reduced.problem, nodes)
-    if smaller is None or smaller.num_nodes > _KEPT * reduced.problem.num_nodes:
-        return smaller and reduced
+    if smaller is None:
+        return None
+    if smaller.num_nodes > _KEPT * reduced.problem.num_nodes:
+        return reduced
     return reduce(smaller, best.cost, preferred)

@@ -25,8 +25,8 @@ _TIME_LIMIT = 11
 #: Iterations between looks at the clock.
 _SLICE = 1000
 
-#: How many times violated rows are added before a solution is passed on, how many at a time, and by how much they must
-#: be violated.
+#: How many times violated rows are added before a solution is passed on, how many at a time, and by how much they
+#: must be violated.
 _ROUNDS = 4
 _ROWS_PER_ROUND = 2000
 _VIOLATED = 1e-6

@@ -86,13 +86,21 @@ class _State:
     @classmethod
     def of(cls, problem: Problem, choice: Choice) -> _State:
         """Starts from a choice, as far as its e-nodes are candidates."""
-        cost = dict(problem.cost)
-        for n in choice.values():
-            cost[n] = 0.0
-        full = dag_greedy(problem, frozenset(choice.values()), cost)
+        full = extended(problem, choice)
         used = needed(problem, full.__getitem__)
         movable = [c for c in used if len(problem.nodes[c]) > 1]
         return cls(used, full, movable)
+
+
+def extended(problem: Problem, choice: Choice) -> Choice:
+    """A choice for all classes.
+
+    Those that it has no candidate for get the e-node that greedy extraction gives them when what is chosen is free.
+    """
+    cost = dict(problem.cost)
+    for n in choice.values():
+        cost[n] = 0.0
+    return dag_greedy(problem, frozenset(choice.values()), cost)
 
 
 def _neighbours(problem: Problem) -> dict[int, list[int]]:

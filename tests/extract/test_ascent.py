@@ -15,7 +15,7 @@ from tensat_dl.extract.reduce import reduce
 from tensat_dl.extract.types import Limits
 from tensat_dl.ir.egraph import EGraph
 
-from .builders import Spec, derivations, egraph, price, random_egraph, tangled_egraph
+from .builders import Spec, derivations, egraph, layered_egraph, price, random_egraph, tangled_egraph
 
 
 def ascend(problem: Problem, cost: float, work: float = math.inf) -> Ascended:
@@ -90,12 +90,10 @@ def test_forced_classes_below_are_derived_by_cuts_of_their_own() -> None:
 
 
 def test_work_ends_it_with_a_bound() -> None:
-    graph = random_egraph(random.Random(3), 300, 4, 0.3, choices=(1, 1.25, 1.5, 2.75))
-    problem = from_egraph(graph)
+    problem = from_egraph(layered_egraph(1, 300, back=0.2))
     cost = problem.total(dag_greedy(problem))
-    whole = ascend(problem, cost)
-    some = [ascend(problem, cost, work).bound for work in (1, 270, 320)]
-    assert 0 == some[0] < some[1] < some[2] < whole.bound <= cost
+    bounds = [ascend(problem, cost, work).bound for work in (1, 1_000, 2_000, math.inf)]
+    assert 0 == bounds[0] < bounds[1] < bounds[2] < bounds[3] <= cost
 
 
 def test_prices_far_apart() -> None:

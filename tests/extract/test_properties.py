@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 from pyscipopt.scip import PY_SCIP_RESULT as SCIP_RESULT
 
-from tensat_dl.extract import api, exact, mip, reduce
+from tensat_dl.extract import api, cutting, exact, mip, reduce, relaxation
 from tensat_dl.extract.api import extract
+from tensat_dl.extract.ascent import Ascended, Ascent
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.cutting import Cutting
 from tensat_dl.extract.formulation import formulate
@@ -68,7 +69,7 @@ def test_small_e_graphs_with_many_cycles(block: int) -> None:
 
 @pytest.fixture
 def weak(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hardly any reductions and a bad start: the relaxation and the integer program have to do the work."""
+    """Hardly any reductions, a bad start, no ascent: the relaxation and the integer program have to do the work."""
 
     def first(problem: Problem, *_: object) -> Incumbent:
         best = Incumbent(problem)
@@ -78,6 +79,7 @@ def weak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reduce, "_undominated", lambda problem, c, candidates, *_: candidates)
     monkeypatch.setattr(reduce, "_drop_expensive", lambda *_: None)
     monkeypatch.setattr(api, "first_incumbent", first)
+    monkeypatch.setattr(Ascent, "run", lambda *_: Ascended(0.0, [], {}))
 
 
 @pytest.mark.usefixtures("weak")
@@ -147,16 +149,23 @@ def test_medium_e_graphs_by_the_papers_program(make: Callable[[random.Random], E
         assert found.cost == pytest.approx(paper.cost, rel=1e-8)
 
 
-def test_large_problems_are_searched_before_the_relaxation_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_problems_are_narrowed_and_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few rounds of cuts at a time, rows that come one by one, and the integer program last."""
     monkeypatch.setattr(exact, "_LARGE", 0)
     monkeypatch.setattr(exact, "_HUGE", 0)
-    monkeypatch.setattr(exact, "_FIRST_LOOK", 1e-6)
+    monkeypatch.setattr(cutting, "_ROUNDS", 1)
+    monkeypatch.setattr(relaxation, "_ROUNDS", 1)
+    monkeypatch.setattr(relaxation, "_ROWS_PER_ROUND", 1)
+    monkeypatch.setattr(Ascent, "run", lambda *_: Ascended(0.0, [], {}))
+    monkeypatch.setattr(exact, "_attempt", lambda *_: False)
+    narrowed = watch(monkeypatch, exact, "narrow", lambda *_: {"narrow": True})
     searched = watch(monkeypatch, exact, "search", lambda *_: {"search": True})
-    for seed in range(100):
+    for seed in range(60):
         rng = random.Random(seed)
         graph = layered_egraph(seed, 30, back=0.1) if seed % 2 else tangled_egraph(rng, 12)
         found, paper = solve(graph), extract(graph, "ilp-int", Limits(work=1e9))
         assert found.cost == pytest.approx(paper.cost, rel=1e-8)
+    assert narrowed["narrow"] >= 10
     assert searched["search"] >= 10
 
 
@@ -166,6 +175,7 @@ def test_every_stage_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     def size(nodes: Iterable[Iterable[int]]) -> int:
         return sum(len(list(ns)) for ns in nodes)
 
+    ascended = watch(monkeypatch, Ascent, "run", lambda _, found: {"cuts": bool(found.loops)})
     separated = watch(monkeypatch, Cutting, "run", lambda args, _: {"cuts": bool(args[0].cuts)})
     solved = watch(
         *(monkeypatch, exact, "_solve_apart"), lambda _, union: {"apart": union, "together": not union}
@@ -185,6 +195,7 @@ def test_every_stage_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     agree(tangled(range(300)))
     for counts, what, least in [
+        (ascended, "cuts", 100),
         (separated, "cuts", 50),
         (solved, "apart", 2),
         (solved, "together", 10),
