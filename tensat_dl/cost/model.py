@@ -88,7 +88,8 @@ class CostModel:
         """
         if op in FREE or (self.device.strided_views and self.table[op].view):
             return 0.0
-        signature = Signature(op, attrs, inputs, (output,), self.device.name)
+        content = self.table.content(op)
+        signature = Signature(op, attrs, inputs, (output,), self.device.name, content=content)
         if self.device.packs_weights:
             return roofline(self.table, self.device, signature)
         return self.cost(signature).ms
@@ -172,7 +173,8 @@ class CostModel:
     def _signature(self, egraph: EGraph, key: _Key) -> Signature:
         op, attrs, children, weights, c = key
         inputs = tuple(egraph.types[d][0] for d in children)
-        return Signature(op, attrs, inputs, egraph.types[c], self.device.name, weights)
+        content = self.table.content(op)
+        return Signature(op, attrs, inputs, egraph.types[c], self.device.name, weights, content)
 
 
 #: Operator, attributes, for each operand a class of the same types, which operands are weights, and a class of the
