@@ -212,15 +212,16 @@ def _triton(signature: Signature) -> Iterator[Implementation]:
 @contextmanager
 def rounding(tf32: bool) -> Iterator[None]:
     """Whether cuBLAS and cuDNN may round f32 to TF32 in here."""
-    settings = [torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn]
-    before = [s.fp32_precision for s in settings]
+    # Not ``fp32_precision``: after it is set, torch itself fails where it still asks for these.
+    settings = [torch.backends.cuda.matmul, torch.backends.cudnn]
+    before = [s.allow_tf32 for s in settings]
     try:
         for s in settings:
-            s.fp32_precision = "tf32" if tf32 else "ieee"
+            s.allow_tf32 = tf32
         yield
     finally:
         for s, old in zip(settings, before, strict=True):
-            s.fp32_precision = old
+            s.allow_tf32 = old
 
 
 def in_precision(kernel: Kernel, tf32: bool) -> Kernel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any
 
@@ -14,6 +14,7 @@ import triton.language as tl
 from torch.nn import functional
 
 from tensat_dl.cost.signature import Signature
+from tensat_dl.ir.graph import Attrs
 from tensat_dl.ops.semantics import leaves
 from tensat_dl.ops.semantics.resizing import along, sources
 
@@ -267,15 +268,26 @@ def merge(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.T
 def resize(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.Tensor:
     """[n, c, h, w] -> [n, c, *size]: rows first, then columns."""
     (x,) = operands
+    named = tuple(sorted(attrs.items()))
     for axis, new in zip((2, 3), attrs["size"], strict=True):
-        made_of = sources(x.shape[axis], new, attrs)
-        low = x.index_select(axis, torch.tensor(made_of.low, device=x.device))
-        if any(made_of.share):
-            share = along(np.array([float(s) for s in made_of.share]), axis)
-            high = x.index_select(axis, torch.tensor(made_of.high, device=x.device))
-            low = low + torch.from_numpy(share).to(x) * (high - low)
-        x = low
+        low, high, share = _made_of(x.shape[axis], new, axis, named, x.dtype, x.device)
+        below = x.index_select(axis, low)
+        x = below if share is None else below + share * (x.index_select(axis, high) - below)
     return x
+
+
+@lru_cache(maxsize=256)
+def _made_of(
+    size: int, new: int, axis: int, attrs: Attrs, dtype: torch.dtype, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """What places along an axis are made of: two places, and the second one's share, None if that is nothing. Made
+    once, since nothing can be copied to the GPU while calls are recorded."""
+    found = sources(size, new, dict(attrs))
+    low, high = (torch.tensor(places, device=device) for places in (found.low, found.high))
+    if not any(found.share):
+        return low, high, None
+    share = along(np.array([float(s) for s in found.share]), axis)
+    return low, high, torch.from_numpy(share).to(device, dtype)
 
 
 def _constant(function: Callable[..., Any]) -> Meaning:

@@ -23,7 +23,7 @@ def implementations(signature: Signature, definition: Graph | None = None) -> li
     Raises `Unsupported` if there is none.
     """
     if definition is not None:
-        found = [_torch(lambda operands: _run(definition, operands))]
+        found = [Implementation("torch", "vendor", lambda: _contiguous(_composed(definition)))]
         if elementwise.fusible(definition):
             found += elementwise.fused(definition)
     elif signature.op in MEANING:
@@ -42,32 +42,48 @@ def _found(signature: Signature) -> Iterator[Implementation]:
     op, attrs = signature.op, dict(signature.attrs)
     family = next(f for f in FAMILIES if op in f.meaning)
     meaning = family.meaning[op]
-    yield from list(family.vendor[op](signature)) or [_torch(lambda operands: meaning(operands, attrs))]
+    alone = Implementation("torch", "vendor", lambda: _contiguous(lambda operands: meaning(operands, attrs)))
+    yield from list(family.vendor[op](signature)) or [alone]
     yield from family.triton[op](signature)
 
 
-def _torch(kernel: Kernel) -> Implementation:
+def _contiguous(kernel: Kernel) -> Kernel:
     """What torch does by itself. Its elementwise results are laid out as the operands are; ours are contiguous."""
-    return Implementation("torch", "vendor", lambda: lambda operands: kernel(operands).contiguous())
+    return lambda operands: kernel(operands).contiguous()
 
 
-def _run(definition: Graph, operands: Sequence[torch.Tensor]) -> torch.Tensor:
-    values: list[torch.Tensor] = []
-    given = iter(operands)
-    for node in definition.nodes:
-        if node.op == "input":
-            values.append(next(given))
-            continue
-        value = MEANING[node.op]([values[j] for j in node.inputs], dict(node.attrs))
-        # Constants are made in the type that the operands have, which for a reference is wider than declared.
-        values.append(value if node.inputs else value.to(operands[0]))
-    return values[definition.outputs[0][1]]
+def _composed(definition: Graph) -> Kernel:
+    """Operator by operator. Constants are in the type that the operands have, which for a reference is wider than
+    declared, and are made once: while calls are recorded, nothing can be copied to the GPU."""
+    made: dict[tuple[torch.dtype, torch.device], dict[int, torch.Tensor]] = {}
+
+    def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
+        like = operands[0]
+        constants = made.get((like.dtype, like.device))
+        if constants is None:
+            constants = made[like.dtype, like.device] = {
+                i: MEANING[node.op]((), dict(node.attrs)).to(like)
+                for i, node in enumerate(definition.nodes)
+                if not node.inputs and node.op != "input"
+            }
+        values: list[torch.Tensor] = []
+        given = iter(operands)
+        for i, node in enumerate(definition.nodes):
+            if node.op == "input":
+                values.append(next(given))
+            elif i in constants:
+                values.append(constants[i])
+            else:
+                values.append(MEANING[node.op]([values[j] for j in node.inputs], dict(node.attrs)))
+        return values[definition.outputs[0][1]]
+
+    return run
 
 
 def reference(signature: Signature, definition: Graph | None = None) -> Kernel:
     """What the application means, computed in the element type of the operands: in f64 if they are."""
     if definition is not None:
-        return lambda operands: _run(definition, operands)
+        return _composed(definition)
     if signature.op not in MEANING:
         raise Unsupported(f"{signature.op}, of which only types are known")
     meaning, attrs = MEANING[signature.op], dict(signature.attrs)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,18 +21,28 @@ from tensat_dl.bench.common import (
     machine,
     measure_all,
     models_argument,
+    say,
 )
 from tensat_dl.bench.gpu_cell import GRAPHS, MODES, file_of
+from tensat_dl.cli.options import Seconds
 
 #: Models beside those of the paper.
 MORE = ("bert_encoder", "gpt_block", "llama_block")
-#: A model that takes longer is given up.
-PATIENCE = 3600.0
+#: Those of a single sequence: they have no dimension for a batch.
+SEQUENCES = ("bert", *MORE)
 
 
 @click.command("gpu")
 @models_argument
 @click.option("--dtype", default="f32", show_default=True, type=click.Choice(("f32", "f16", "bf16")))
+@click.option(
+    "--batch",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Size of a batch, for models with a dimension for that.",
+)
 @click.option("--prepare", metavar="FOLDER", help="Only write the graphs that are to be timed. Takes no GPU.")
 @click.option(
     "--graphs",
@@ -45,28 +58,47 @@ PATIENCE = 3600.0
     help="What to compare with.",
 )
 @click.option(
-    "--time-limit", default=60.0, show_default=True, metavar="S", help="Seconds to explore, and to extract."
+    "--time-limit",
+    default=60.0,
+    show_default=True,
+    type=Seconds(),
+    metavar="S",
+    help="Seconds to explore, and to extract.",
 )
+@click.option(
+    "--patience",
+    default=600.0,
+    show_default=True,
+    type=Seconds(),
+    metavar="S",
+    help="Seconds for the graphs of a model, and for each way in which torch compiles them.",
+)
+@click.option("--resume", is_flag=True, help="Keep what the --json file has, and go on from there.")
 @device_option
 @json_option
 def command(
     models: tuple[str, ...],
     dtype: str,
+    batch: int,
     prepare: str | None,
     graphs: str | None,
     modes: str,
     time_limit: float,
+    patience: float,
+    resume: bool,
     device: str,
     json_path: str | None,
 ) -> int:
     """Latency of the models on the GPU of this machine.
 
     Original, optimized by the paper's method and by ours, without fusion and with it, beside torch, eager and
-    compiled, on the original and on ours. All as CUDA graphs, in turn. See docs/gpu.md.
+    compiled, on the original and on ours. All as CUDA graphs, in turn. First all models without a compiler, then with
+    it, so this can be cut short. See docs/gpu.md.
     """
-    from rich.table import Table
-
-    chosen = models or (*MODELS, *MORE)
+    if prepare is not None and graphs is not None:
+        raise click.UsageError("--prepare writes the graphs that --graphs takes: one at a time")
+    if resume and (json_path is None or json_path == "-"):
+        raise click.UsageError("--resume goes on with the results in a file: --json FILE")
     compared = [m for m in modes.split(",") if m]
     if unknown := set(compared) - set(MODES):
         raise click.UsageError(f"--torch takes some of {', '.join(MODES)}, not {min(unknown)}")
@@ -74,44 +106,117 @@ def command(
         from tensat_dl.gpu.environment import this_gpu
 
         this_gpu()
-    columns = (*GRAPHS, *(f"{g}, {m}" for g in ("original", "ours") for m in compared))
-    table = Table("model", *(columns if prepare is None else GRAPHS), title=f"{dtype}; milliseconds")
-    options = {"dtype": dtype, "device": device, "torch": compared}
-    rows: list[Row] = []
-    with (
-        tempfile.TemporaryDirectory() if not (graphs or prepare) else nullcontext(graphs or prepare) as folder
-    ):
-        Path(str(folder)).mkdir(parents=True, exist_ok=True)
-        for model in chosen:
-            job = {"model": model, "folder": str(folder)}
-            row: Row = {}
-            if graphs is None:
-                limits = {"dtype": dtype, "device": device, "limit": time_limit}
-                (row,) = measure_all("tensat_dl.bench.gpu_cell:prepare", [job], PATIENCE, **limits)
-            elif missing := [g for g in GRAPHS if not file_of(graphs, model, g).is_file()]:
-                row = {"model": model, "error": f"{graphs} has no {missing[0]} graph of it; see --prepare"}
-            if prepare is None and "error" not in row:
-                (row,) = measure_all(
-                    "tensat_dl.bench.gpu_cell:time_model", [job], PATIENCE, modes=compared, seed=0
-                )
-            rows.append(row)
-            if "error" not in row:
-                table.add_row(model, *(_costs(row) if prepare is not None else _cells(row, columns)))
-            Report("gpu", options, machine(), rows).keep(json_path)
+    options = {"dtype": dtype, "batch": batch, "device": device, "torch": compared}
+    chosen = models or tuple(m for m in (*MODELS, *MORE) if batch == 1 or m not in SEQUENCES)
+    rows = _done(json_path, options) if resume and json_path is not None else {}
+    rows = {model: rows.get(model, {"model": model}) for model in chosen}
+    for row in rows.values():
+        row.pop("error", None)
+    report = Report("gpu", options, machine(), list(rows.values()))
+    kept = graphs or prepare
+    interrupted = False
+    with nullcontext(kept) if kept else tempfile.TemporaryDirectory() as folder:
+        assert folder is not None
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        try:
+            for model, row in rows.items():
+                if graphs is not None:
+                    _found(graphs, row)
+                elif "costs" not in row:
+                    limits = {"dtype": dtype, "batch": batch, "device": device, "limit": time_limit}
+                    job = {"model": model, "folder": folder}
+                    (answer,) = measure_all("tensat_dl.bench.gpu_cell:prepare", [job], 3600.0, **limits)
+                    row.update(answer)
+                report.keep(json_path)
+            for model, stage in [] if prepare is not None else _left(rows, compared):
+                _take(rows[model], stage, folder, "eager" in compared, patience)
+                report.keep(json_path)
+        except KeyboardInterrupt:
+            interrupted = True
+    for row in rows.values():
+        if why := [f"{stage}: {message}" for stage, message in row.get("failed", {}).items()]:
+            row["error"] = "; ".join(why)
+    columns = [*GRAPHS, *(f"{g}, {m}" for g in ("original", "ours") for m in compared)]
     kind = "estimated" if prepare is not None else "measured as whole graphs"
-    return finish(Report("gpu", options, machine(), rows), table, [f"Milliseconds are {kind}."], json_path)
+    table = _table(rows, GRAPHS if prepare is not None else columns, f"{dtype}, batch {batch}; milliseconds")
+    code = finish(report, table, [f"Milliseconds are {kind}."], json_path)
+    return 130 if interrupted else code
 
 
-def _costs(row: Row) -> list[str]:
-    return [f"{row['costs'][name]:.4f}" for name in GRAPHS]
+#: What `time_graphs` does, which comes before the modes of torch's compiler.
+FIRST = "graphs"
 
 
-def _cells(row: Row, columns: tuple[str, ...]) -> list[str]:
-    cells = []
-    for name in columns:
-        cell = row["cells"].get(name, {})
-        if "median_ms" not in cell:
-            cells.append(cell.get("error", "")[:30])
-            continue
-        cells.append(f"{cell['median_ms']:.4f} ({1 / cell['ratio']['median']:.2f}x)")
-    return cells
+def _left(rows: Mapping[str, Row], compared: Sequence[str]) -> list[tuple[str, str]]:
+    """What is to be done, of each model: first its graphs, then one mode of the compiler after the other, last what
+    has failed before."""
+    stages = [FIRST, *(m for m in compared if MODES[m] is not None)]
+    left = [
+        (model, stage)
+        for stage in stages
+        for model, row in rows.items()
+        if "error" not in row and stage not in row.get("done", ())
+    ]
+    return sorted(left, key=lambda item: item[1] in rows[item[0]].get("failed", {}))
+
+
+def _take(row: Row, stage: str, folder: str, eager: bool, patience: float) -> None:
+    """Adds to a row what a stage finds out, or why it does not."""
+    from tensat_dl.apart import Failed, apart
+
+    say({"model": row["model"], "method": stage})
+    job: dict[str, Any] = {"model": row["model"], "folder": folder, "seed": 0}
+    try:
+        if stage == FIRST:
+            answer = apart("tensat_dl.bench.gpu_cell:time_graphs", patience, eager=eager, **job)
+        else:
+            answer = apart("tensat_dl.bench.gpu_cell:time_compiled", patience, mode=stage, **job)
+    except Failed as e:
+        row.setdefault("failed", {})[stage] = str(e)
+        return
+    row["cells"] = {**row.get("cells", {}), **answer.pop("cells")}
+    row.update(answer)
+    row.setdefault("done", []).append(stage)
+    row.get("failed", {}).pop(stage, None)
+
+
+def _found(folder: str, row: Row) -> None:
+    """Says in a row that the folder does not have its graphs, if that is so."""
+    if missing := [g for g in GRAPHS if not file_of(folder, row["model"], g).is_file()]:
+        row["error"] = f"{folder} has no {missing[0]} graph of it; see --prepare"
+
+
+def _done(path: str, options: Mapping[str, Any]) -> dict[str, Row]:
+    """The rows of an earlier run, by model. Raises `click.UsageError`."""
+    if not Path(path).exists():
+        return {}
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        before = {k: data["options"][k] for k in ("dtype", "batch")}
+        found = {str(r["model"]): r for r in data["rows"] if data["benchmark"] == "gpu"}
+    except (ValueError, KeyError, TypeError):
+        raise click.UsageError(f"{path} is no result of this benchmark, so it can't be resumed") from None
+    if changed := [k for k, v in before.items() if v != options[k]]:
+        raise click.UsageError(f"{path} is of {changed[0]} {before[changed[0]]}, so it can't be resumed")
+    return found
+
+
+def _table(rows: Mapping[str, Row], columns: Sequence[str], title: str) -> Any:
+    from rich.table import Table
+
+    table = Table("model", *columns, title=title)
+    for model, row in rows.items():
+        if "cells" in row:
+            table.add_row(model, *(_cell(row, name) for name in columns))
+        elif "costs" in row:
+            table.add_row(model, *(f"{row['costs'][n]:.4f}" if n in row["costs"] else "" for n in columns))
+    return table
+
+
+def _cell(row: Row, name: str) -> str:
+    cell = row["cells"].get(name, {})
+    if "median_ms" not in cell:
+        why: str = cell.get("error") or row.get("failed", {}).get(name.split(", ")[-1], "")
+        return why[:30]
+    faster = f" ({1 / cell['ratio']['median']:.2f}x)" if "ratio" in cell else ""
+    return f"{cell['median_ms']:.4f}{faster}"

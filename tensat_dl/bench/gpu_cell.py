@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,22 @@ from tensat_dl.bench.common import Row, path_of
 GRAPHS = ("original", "paper", "ours", "fused")
 #: How torch runs the original and ours: operator by operator, or compiled in two ways.
 MODES = {"eager": None, "compile": "default", "max-autotune": "max-autotune-no-cudagraphs"}
+#: A batch is the first dimension of inputs where that is 1.
+_BATCH = re.compile(r"(\binput\s+[^:\s]+\s*:\s*\w+\[)1\b")
 
 
-def prepare(model: str, folder: str, dtype: str, device: str, limit: float) -> Row:
-    """Writes a model's graphs to ``MODEL.GRAPH.tsr`` in a folder, in another element type if it is not f32."""
+class NoBatch(ValueError):
+    """A model without a dimension for batches."""
+
+
+def prepare(model: str, folder: str, dtype: str, batch: int, device: str, limit: float) -> Row:
+    """Writes a model's graphs to ``MODEL.GRAPH.tsr`` in a folder, in another element type if it is not f32, and the
+    operators to be measured for them to ``MODEL.sigs.json``."""
     from tensat_dl.bench.packs import rules_of
     from tensat_dl.cli.common import choose_graph
     from tensat_dl.cli.models import Opened
+    from tensat_dl.cost import CostModel, load_device
+    from tensat_dl.cost.signature_file import dumps, job
     from tensat_dl.explore.types import Limits
     from tensat_dl.extract.types import Limits as ExtractLimits
     from tensat_dl.files import write
@@ -26,7 +37,7 @@ def prepare(model: str, folder: str, dtype: str, device: str, limit: float) -> R
     from tensat_dl.pipeline import Options, optimize
 
     path = path_of(model)
-    text = path.read_text(encoding="utf-8").replace("f32[", f"{dtype}[")
+    text = variant(path.read_text(encoding="utf-8"), dtype, batch)
     program = load_program(str(path), source=Source(str(path), text))
     graph = choose_graph(program, None)
     opened = Opened(program, graph)
@@ -42,82 +53,125 @@ def prepare(model: str, folder: str, dtype: str, device: str, limit: float) -> R
     }
     write(str(file_of(folder, model, "original")), opened.text(graph))
     costs = {}
+    answers = []
     for name, (rules, options) in ways.items():
-        result, _ = optimize(graph, program.ops, rules, options)
+        result, egraph = optimize(graph, program.ops, rules, options)
         made = opened.with_operators(result.declared)
         write(str(file_of(folder, model, name)), made.text(result.after.graph))
+        answers.append(result.after.graph)
         costs[name] = result.after.total
         costs["original"] = result.before.total
+    wanted = CostModel(made.program.ops, load_device(device)).unknown(egraph, answers)
+    write(
+        str(Path(folder) / f"{Path(model).stem}.sigs.json"), dumps(job(made.program.ops, s) for s in wanted)
+    )
     return {"model": model, "costs": costs}
+
+
+def variant(text: str, dtype: str, batch: int) -> str:
+    """A model's text with other element types, and with batches of another size. Raises `NoBatch`."""
+    text = text.replace("f32[", f"{dtype}[")
+    if batch == 1:
+        return text
+    text, count = _BATCH.subn(rf"\g<1>{batch}", text)
+    if not count:
+        raise NoBatch("no input has a first dimension of 1, which is what a batch is put in the place of")
+    return text
 
 
 def file_of(folder: str, model: str, name: str) -> Path:
     return Path(folder) / f"{Path(model).stem}.{name}.tsr"
 
 
-def time_model(model: str, folder: str, modes: list[str], seed: int) -> Row:
-    """What each graph of a model takes on the GPU of this machine, all in turn."""
-    import torch
+def time_graphs(model: str, folder: str, eager: bool, seed: int) -> Row:
+    """What each graph of a model takes on the GPU of this machine, and, if asked for, the original and ours by torch,
+    operator by operator; all in turn."""
+    from tensat_dl.gpu.comparison import peak_bytes
+    from tensat_dl.gpu.machine import this_machine
 
-    from tensat_dl.gpu.comparison import STARTS, peak_bytes
-    from tensat_dl.gpu.machine import FAILURES, Runs, largest_error, said, this_machine
-    from tensat_dl.gpu.torch_device import running
-    from tensat_dl.lang.elaborate import elaborate
-    from tensat_dl.lang.program import load_program
-    from tensat_dl.measure.statistics import latency, ratio_to_first
-    from tensat_dl.verify.weights import draw_values
-
-    loaded = {}
+    turns = Turns(model, folder, seed)
     for name in GRAPHS:
-        program = load_program(str(file_of(folder, model, name)))
-        (item,) = program.graphs.values()
-        loaded[name] = (elaborate(item, program.ops, program.blocks), program.ops)
-    values = draw_values([loaded["original"][0]], seed, {})
-    machine = this_machine(loaded["original"][1], values)
-    want = machine.reference(loaded["original"][0])
-    cells: dict[str, dict[str, Any]] = {}
-    ready: dict[str, Runs] = {}
-
-    def attempt(name: str, make: Any) -> None:
-        """Whatever goes wrong with one way of running a graph is its cell."""
-        try:
-            contender = make()
-            error = largest_error(running(machine.target, contender.run).outputs, want)
-        except (*FAILURES, ValueError, torch.OutOfMemoryError) as e:
-            cells[name] = {"error": said(e)}
-            return
-        cells[name] = {"max_rel_error": error}
-        ready[name] = contender
-
-    for name, (graph, ops) in loaded.items():
-        here = this_machine(ops, values)
-        predicted = here.model.price_graph(graph)
-        attempt(name, lambda here=here, graph=graph: here.contender(graph))
-        cells[name] |= {"predicted_ms": predicted.total}
-        if name in ready:
-            cells[name] |= {"peak_bytes": peak_bytes(ready[name])}  # type: ignore[arg-type]
-    for name in ("original", "ours"):
-        for mode in modes:
-            attempt(
-                f"{name}, {mode}",
-                lambda name=name, mode=mode: Compiled.of(*loaded[name], values, machine.target, MODES[mode]),
-            )
-    samples = [machine.times(list(ready.values())) for _ in range(STARTS)]
-    for k, name in enumerate(ready):
-        found, ratio = latency(samples, k), ratio_to_first(samples, k)
-        cells[name] |= {
-            "median_ms": found.median_ms,
-            "spread_ms": found.spread_ms,
-            "ratio": {"median": ratio.mid, "low": ratio.low, "high": ratio.high},
-        }
-    where = machine.environment
+        graph, ops = turns.loaded[name]
+        here = this_machine(ops, turns.values)
+        ran = turns.attempt(name, lambda here=here, graph=graph: here.contender(graph))  # type: ignore[misc]
+        turns.cells[name] |= {"predicted_ms": here.model.price_graph(graph).total}
+        if ran:
+            turns.cells[name] |= {"peak_bytes": peak_bytes(turns.ready[name])}
+    for name in ("original", "ours") if eager else ():
+        turns.attempt(f"{name}, eager", lambda name=name: turns.by_torch(name, "eager"))  # type: ignore[misc]
+    where = turns.machine.environment
     return {
-        "model": model,
-        "cells": cells,
+        "cells": turns.timed(),
         "hardware": dict(where.hardware),
         "versions": dict(where.versions),
-        "profile": machine.model.profile is not None,
+        "profile": turns.machine.model.profile is not None,
     }
+
+
+def time_compiled(model: str, folder: str, mode: str, seed: int) -> Row:
+    """What the original and ours take, compiled by torch in one of its modes, in turn with the original."""
+    turns = Turns(model, folder, seed)
+    turns.attempt("original", lambda: turns.machine.contender(turns.loaded["original"][0]))
+    for name in ("original", "ours"):
+        turns.attempt(f"{name}, {mode}", lambda name=name: turns.by_torch(name, mode))  # type: ignore[misc]
+    cells = turns.timed()
+    del cells["original"]  # it has been timed before, with other things beside it
+    return {"cells": cells}
+
+
+class Turns:
+    """Ways of running a model's graphs, which take turns on the GPU. ``cells`` are what is found out of each."""
+
+    def __init__(self, model: str, folder: str, seed: int) -> None:
+        from tensat_dl.gpu.machine import this_machine
+        from tensat_dl.lang.elaborate import elaborate
+        from tensat_dl.lang.program import load_program
+        from tensat_dl.verify.weights import draw_values
+
+        self.loaded: dict[str, tuple[Any, Any]] = {}
+        for name in GRAPHS:
+            program = load_program(str(file_of(folder, model, name)))
+            (item,) = program.graphs.values()
+            self.loaded[name] = (elaborate(item, program.ops, program.blocks), program.ops)
+        original, ops = self.loaded["original"]
+        self.values = draw_values([original], seed, {})
+        self.machine = this_machine(ops, self.values)
+        self._want = self.machine.reference(original)
+        self.cells: dict[str, dict[str, Any]] = {}
+        self.ready: dict[str, Any] = {}
+
+    def by_torch(self, name: str, mode: str) -> Compiled:
+        """A graph as torch runs it."""
+        return Compiled.of(*self.loaded[name], self.values, self.machine.target, MODES[mode])
+
+    def attempt(self, name: str, make: Callable[[], Any]) -> bool:
+        """Whether a way of running a graph works. Whatever goes wrong is its cell."""
+        from tensat_dl.gpu.machine import largest_error, said
+        from tensat_dl.gpu.torch_device import running
+
+        try:
+            contender = make()
+            error = largest_error(running(self.machine.target, contender.run).outputs, self._want)
+        except Exception as e:  # compilers raise all kinds
+            self.cells[name] = {"error": said(e) or type(e).__name__}
+            return False
+        self.cells[name] = {"max_rel_error": error}
+        self.ready[name] = contender
+        return True
+
+    def timed(self) -> dict[str, dict[str, Any]]:
+        """The cells, with what each way takes that works, and its ratio to the original if that works."""
+        from tensat_dl.gpu.comparison import STARTS
+        from tensat_dl.measure.statistics import latency, ratio_to_first
+
+        samples = [self.machine.times(list(self.ready.values())) for _ in range(STARTS if self.ready else 0)]
+        for k, name in enumerate(self.ready):
+            found = latency(samples, k)
+            self.cells[name] |= {"median_ms": found.median_ms, "spread_ms": found.spread_ms}
+            if "original" in self.ready:
+                ratio = ratio_to_first(samples, k)
+                self.cells[name]["ratio"] = {"median": ratio.mid, "low": ratio.low, "high": ratio.high}
+        return self.cells
 
 
 class Compiled:
@@ -134,9 +188,9 @@ class Compiled:
         from tensat_dl.gpu.torch_module import TorchGraph
 
         module = TorchGraph(graph, ops, values, target)
-        return cls(
-            module if mode is None else torch.compile(module, mode=mode), input_tensors(graph, values, target)
-        )
+        # As one graph, or not at all: what torch runs without compiling it would count as compiled.
+        call = module if mode is None else torch.compile(module, mode=mode, fullgraph=True)
+        return cls(call, input_tensors(graph, values, target))
 
     def run(self) -> list[Any]:
         import torch

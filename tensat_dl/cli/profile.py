@@ -30,38 +30,48 @@ SHOWN = 20
 def command(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, quiet: bool) -> int:
     """Measure the operators in SIGNATURES, which `tensat-dl run --signatures` writes, on the GPU of this machine.
 
-    What PROFILE has is not measured again. An implementation that does not compile, runs out of memory or computes
-    something wrong is left out and reported. See docs/gpu.md.
+    What PROFILE has is not measured again. Files are gone through in turn, one operator of each, and PROFILE is
+    written as it goes, so this can be cut short. An implementation that does not compile, runs out of memory or
+    computes something wrong is left out and reported. See docs/gpu.md.
     """
     from dataclasses import replace
+    from itertools import zip_longest
 
     from tensat_dl.cost.signature_file import Job, loads
     from tensat_dl.files import check_writable
     from tensat_dl.gpu.environment import this_gpu
 
     check_writable([output])
-    read = [job for name in files for job in loads(Path(name).read_text(encoding="utf-8"), name)]
+    read = [loads(Path(name).read_text(encoding="utf-8"), name) for name in files]
     gpu = this_gpu(tf32)
-    from tensat_dl.gpu.profiling import number_of_checkers, profile
+    from tensat_dl.gpu.profiling import Report, number_of_checkers, profile
     from tensat_dl.gpu.workers import Worker
     from tensat_dl.report.progress import Progress
 
-    wanted = [Job(replace(j.signature, device=gpu.device), j.definition) for j in read]
+    # What matters most stands first in each file.
+    in_turn = (job for jobs in zip_longest(*read) for job in jobs if job is not None)
+    wanted = [Job(replace(j.signature, device=gpu.device), j.definition) for j in in_turn]
     checkers = [Worker("check", "cuda", tf32) for _ in range(jobs or number_of_checkers())]
+    report = Report()
     with Progress(quiet) as progress:
         progress.phase("profile")
-        report = profile(
-            wanted, Path(output), gpu.device, gpu.environment, checkers, Worker("time", "cuda", tf32),
-            progress.measuring,
-        )  # fmt: skip
-    if not quiet:
-        print_report(report, output)
+        try:
+            profile(
+                wanted, Path(output), gpu.device, gpu.environment, checkers, Worker("time", "cuda", tf32),
+                progress.measuring, report,
+            )  # fmt: skip
+        finally:
+            if not quiet:
+                print_report(report, output)
     return 0
 
 
 def print_report(report: Report, output: str) -> None:
     """What was measured, what won, and what failed."""
-    print(f"{report.measured:,} measured, {report.known:,} known before: {output}")
+    print(
+        f"{report.measured:,} measured in {report.checking + report.timing:.0f} s ({report.checking:.0f} s of them "
+        f"to compile and check), {report.known:,} known before: {output}"
+    )
     if report.winners:
         print("fastest: " + ", ".join(f"{k} {n:,}" for k, n in Counter(report.winners).most_common()))
     for text in report.unmeasured:

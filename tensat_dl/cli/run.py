@@ -281,7 +281,8 @@ def command(
         from tensat_dl.cost.signature_file import dumps as signature_text
         from tensat_dl.cost.signature_file import job
 
-        signatures = CostModel(program.ops, load_device(device)).signatures(egraph)
+        # In the order in which they matter, as measuring may be cut short.
+        signatures = CostModel(program.ops, load_device(device)).unknown(egraph, [result.after.graph])
         write(signatures_path, signature_text(job(program.ops, s) for s in signatures))
     if egraph_path is not None:
         from tensat_dl.ir.egraph_json import dumps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -88,7 +88,8 @@ class CostModel:
         """
         if op in FREE or (self.device.strided_views and self.table[op].view):
             return 0.0
-        signature = Signature(op, attrs, inputs, (output,), self.device.name)
+        content = self.table.content(op)
+        signature = Signature(op, attrs, inputs, (output,), self.device.name, content=content)
         if self.device.packs_weights:
             return roofline(self.table, self.device, signature)
         return self.cost(signature).ms
@@ -119,17 +120,17 @@ class CostModel:
         keys = {key for _, key in self._kernels(egraph)}
         return tuple(sorted((self._signature(egraph, k) for k in keys), key=lambda s: s.text))
 
-    def unknown(self, egraph: EGraph) -> list[Signature]:
-        """Those of an e-graph that the profile lacks: first the input program's, then the costliest by the data
-        sheet."""
+    def unknown(self, egraph: EGraph, graphs: Iterable[Graph] = ()) -> list[Signature]:
+        """Those of an e-graph and of some graphs that the profile lacks: first those of the input program and of the
+        graphs, then the costliest by the data sheet."""
         source = set(egraph.source.tolist())
-        first = {key for n, key in self._kernels(egraph) if n in source}
-        keys = {key: self._signature(egraph, key) for _, key in self._kernels(egraph)}
-        missing = [k for k, s in keys.items() if self.profile is None or self.profile.lookup(s) is None]
-        order = {
-            k: (k not in first, -roofline(self.table, self.device, keys[k]), keys[k].text) for k in missing
-        }
-        return [keys[k] for k in sorted(missing, key=order.__getitem__)]
+        keys: dict[_Key, bool] = {}
+        for n, key in self._kernels(egraph):
+            keys[key] = keys.get(key, False) or n in source
+        first = {self._signature(egraph, key): it for key, it in keys.items()}
+        first |= {s: True for g in graphs for s in self.signatures(without_choices(g))}
+        missing = [s for s in first if self.profile is None or self.profile.lookup(s) is None]
+        return sorted(missing, key=lambda s: (not first[s], -roofline(self.table, self.device, s), s.text))
 
     def price_graph(self, graph: Graph) -> PricedGraph:
         """The graph with the cost of each node by `price`, a graph being an e-graph without choices.
@@ -176,7 +177,8 @@ class CostModel:
     def _signature(self, egraph: EGraph, key: _Key) -> Signature:
         op, attrs, children, weights, c = key
         inputs = tuple(egraph.types[d][0] for d in children)
-        return Signature(op, attrs, inputs, egraph.types[c], self.device.name, weights)
+        content = self.table.content(op)
+        return Signature(op, attrs, inputs, egraph.types[c], self.device.name, weights, content)
 
 
 #: Operator, attributes, for each operand a class of the same types, which operands are weights, and a class of the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from tensat_dl.cost.device import device_names
@@ -56,7 +57,8 @@ def this_gpu(tf32: bool = False) -> Gpu:
         "triton": version("triton"),
         "cuda": str(torch.version.cuda),
         "cudnn": str(torch.backends.cudnn.version()),
-        "driver": _nvidia_smi("driver_version"),
+        # Machines that are otherwise alike differ in its last number.
+        "driver": ".".join(_nvidia_smi("driver_version").split(".")[:2]),
     }
     return Gpu(device, Environment(hardware, versions))
 
@@ -89,6 +91,7 @@ def device_of(name: str) -> str | None:
     return next((d for d in device_names() if d in words), None)
 
 
+@cache
 def _nvidia_smi(query: str) -> str:
     """What the driver's tool says of the first GPU; "unknown" if it says nothing."""
     command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader", "-i", "0"]

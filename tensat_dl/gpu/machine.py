@@ -16,7 +16,7 @@ from tensat_dl.cost.signature_file import job
 from tensat_dl.gpu.environment import TF32_ALLOWED, this_gpu
 from tensat_dl.gpu.executor import Executor, NotExecutable, in_double, input_tensors
 from tensat_dl.gpu.profiling import number_of_checkers, profile
-from tensat_dl.gpu.torch_device import clock_of, prepare, running
+from tensat_dl.gpu.torch_device import clock_of, once, prepare, running
 from tensat_dl.gpu.trial import relative_error
 from tensat_dl.gpu.workers import Worker
 from tensat_dl.ir.egraph import EGraph
@@ -58,10 +58,7 @@ class GpuMachine:
         Ctrl-C ends it; what was measured by then is in the profile. Raises `ProfileError`, `WorkerError`, OSError.
         """
         device, where = model.device.name, self.target.type
-        known = model.profile
-        wanted = [
-            job(model.table, s) for s in model.signatures(egraph) if known is None or not known.lookup(s)
-        ]
+        wanted = [job(model.table, s) for s in model.unknown(egraph)]
         if wanted:
             count = min(len(wanted), number_of_checkers())
             checkers = [Worker("check", where, self.tf32) for _ in range(count)]
@@ -121,7 +118,8 @@ class GpuMachine:
 
     def reference(self, graph: Graph) -> list[torch.Tensor]:
         """What a graph computes, in f64. Raises `NotExecutable`, and what torch raises."""
-        return in_double(graph, self.model.table, self.values, self.target)
+        with once():
+            return in_double(graph, self.model.table, self.values, self.target)
 
     def compare(self, contender: Contender, want: Sequence[torch.Tensor], allowed: float) -> Agreement:
         """Whether a graph computes what it should, where the original is off by ``allowed``."""

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
+from time import monotonic
 from typing import Protocol
 
 from tensat_dl.cost.environment import Environment
@@ -40,6 +41,8 @@ class Report:
 
     known: int = 0
     measured: int = 0
+    checking: float = 0.0  #: seconds
+    timing: float = 0.0
     failed: dict[str, dict[str, str]] = field(default_factory=dict)
     unmeasured: list[str] = field(default_factory=list)  #: signatures without any working implementation
     winners: dict[str, int] = field(
@@ -55,26 +58,32 @@ def profile(
     checkers: Sequence[Asked],
     timer: Asked,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    report: Report | None = None,
 ) -> Report:
-    """Measures what the profile at ``path`` lacks. Ctrl-C loses the portion that is under way; see `Report`.
+    """Measures what the profile at ``path`` lacks. Ctrl-C loses the portion that is under way; see `Report`, which is
+    filled as it goes.
 
     Raises `ProfileError`, OSError, `WorkerError`.
     """
     empty = Profile(device, environment.hardware, environment.versions)
     known = record(path, empty) if path.exists() else empty  # which refuses another environment's file
     wanted = list({j.signature.text: j for j in jobs if known.lookup(j.signature) is None}.values())
-    report = Report(known=len({j.signature.text for j in jobs}) - len(wanted))
+    report = report or Report()
+    report.known = len({j.signature.text for j in jobs}) - len(wanted)
     try:
         for start in range(0, len(wanted), PORTION):
             portion = wanted[start : start + PORTION]
             progress(start, len(wanted))
+            started = monotonic()
             checked = _checked(portion, checkers)
+            report.checking += (between := monotonic()) - started
             entries = {}
             for i, (job, answers) in enumerate(zip(portion, checked, strict=True)):
                 progress(start + i, len(wanted))
                 found = _timed(job, answers, timer, report)
                 if found is not None:
                     entries[job.signature.text] = found
+            report.timing += monotonic() - between
             if entries:
                 record(path, Profile(device, environment.hardware, environment.versions, entries))
             report.measured += len(entries)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from tensat_dl.gpu.protocol import Issue, Replay
 from tensat_dl.measure.timing import Clock
+
+#: Seconds that it takes a GPU to get to its highest clock.
+WAKING = 0.2
+#: Bytes that a process keeps for its next tensors.
+MOST_RESERVED = 2**30
 
 
 def recorder(device: torch.device, issue: Issue, calls: int) -> Replay:
@@ -19,16 +25,7 @@ def recorder(device: torch.device, issue: Issue, calls: int) -> Replay:
     if device.type != "cuda":
         return _timed(issue, calls)
     _warm_up(lambda: issue(0))
-    graph = torch.cuda.CUDAGraph()
-    # Not `torch.cuda.graph`: it collects garbage each time, which for ten thousand graphs takes longer than the rest.
-    with torch.cuda.stream(_aside()):
-        graph.capture_begin(pool=_pool())
-        try:
-            for i in range(calls):
-                issue(i)
-        finally:
-            graph.capture_end()
-    torch.cuda.synchronize()
+    graph, _ = _recorded(lambda: [issue(i) for i in range(calls)], _first().pool())
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def replay() -> float:
@@ -41,6 +38,9 @@ def recorder(device: torch.device, issue: Issue, calls: int) -> Replay:
     return replay
 
 
+_Answer = TypeVar("_Answer")
+
+
 @lru_cache(maxsize=1)
 def _aside() -> Any:
     """Where calls are recorded, and run before that: what cuBLAS allocates for a stream, it then has already."""
@@ -48,9 +48,44 @@ def _aside() -> Any:
 
 
 @lru_cache(maxsize=1)
-def _pool() -> Any:
-    """The memory of recorded calls. One graph of them is alive at a time, so that all can have the same."""
-    return torch.cuda.graph_pool_handle()
+def _first() -> Any:
+    """The graph whose memory the recorded calls of operators share: what they leave there, nobody reads. It stays
+    alive, since the memory of a graph that is gone can't be had by another one."""
+
+    def call() -> list[torch.Tensor]:
+        return [torch.zeros(1, device="cuda")]
+
+    _warm_up(call)
+    return _recorded(call)[0]
+
+
+def _recorded(call: Callable[[], _Answer], pool: Any = None) -> tuple[Any, _Answer]:
+    """A graph of what a call does, which has been made before, and its answer. Raises what the call raises.
+
+    Not `torch.cuda.graph`: it gives memory back each time, which for thousands of graphs takes longer than the rest;
+    and of a call that fails it says only that something has failed.
+    """
+    graph = torch.cuda.CUDAGraph()
+    failures: list[Exception] = []
+    answers: list[_Answer] = []
+    with torch.cuda.stream(_aside()):
+        graph.capture_begin(pool, capture_error_mode="thread_local")
+        for do in (lambda: answers.append(call()), graph.capture_end):
+            try:
+                do()
+            except Exception as e:
+                failures.append(e)
+    if failures:
+        # The allocator goes on asking this graph what is to be recorded, and takes its memory for occupied.
+        _SPOILED.append(graph)
+        _first.cache_clear()
+        raise failures[0]
+    torch.cuda.synchronize()
+    return graph, answers[0]
+
+
+#: Graphs that could not be recorded.
+_SPOILED: list[Any] = []
 
 
 def _timed(issue: Issue, calls: int) -> Replay:
@@ -76,9 +111,8 @@ def running(device: torch.device, call: Callable[[], list[torch.Tensor]]) -> Run
     if device.type != "cuda":
         return Running(call, call())
     _warm_up(call)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=_aside()):
-        outputs = call()
+    torch.cuda.empty_cache()  # the memory of graphs that are gone, too
+    graph, outputs = _recorded(call)
     graph.replay()
     torch.cuda.synchronize()
     return Running(graph.replay, outputs)
@@ -117,3 +151,32 @@ def cache_bytes(device: torch.device) -> int:
 def prepare(device: torch.device) -> None:
     """Settings of the process: cuDNN tries its algorithms, and takes the fastest."""
     torch.backends.cudnn.benchmark = device.type == "cuda"
+
+
+@contextmanager
+def once() -> Iterator[None]:
+    """For what runs a single time: cuDNN does not try algorithms in here."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+def wake(device: torch.device) -> None:
+    """Keeps a GPU busy until its clock is as high as it is while it computes."""
+    if device.type != "cuda":
+        return
+    x = torch.ones(2048, 2048, device=device)
+    started = time.perf_counter()
+    while time.perf_counter() - started < WAKING:
+        for _ in range(10):
+            x @ x
+        torch.cuda.synchronize()
+
+
+def release(device: torch.device) -> None:
+    """Gives memory back that other processes on the GPU may need."""
+    if device.type == "cuda" and torch.cuda.memory_reserved() > MOST_RESERVED:
+        torch.cuda.empty_cache()

@@ -10,17 +10,20 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from math import inf
 from typing import Any
 
 import torch
 
 from tensat_dl.cost.signature_file import from_data
-from tensat_dl.gpu.torch_device import prepare
+from tensat_dl.gpu.torch_device import prepare, release, wake
 from tensat_dl.gpu.trial import Trial
 
 #: What takes so many times as long as the fastest implementation is timed roughly.
 FAR = 2.0
+#: Seconds without work after which a GPU is not at full speed.
+IDLE = 0.5
 
 
 def main() -> None:
@@ -35,8 +38,11 @@ def main() -> None:
     device = torch.device(where)
     prepare(device)
     say(ready=True)
+    idle_since = -inf
     for line in sys.stdin:
         job = json.loads(line)
+        if role == "time" and time.monotonic() - idle_since > IDLE:
+            wake(device)
         try:
             trial = Trial(from_data(job["job"]), device, job["tf32"])
             names = list(trial.implementations)
@@ -62,6 +68,8 @@ def main() -> None:
                 say(name=name, failed=_line(e))
                 _recover(device)
         trial = None  # type: ignore[assignment]
+        release(device)
+        idle_since = time.monotonic()
         say(done=True)
 
 

@@ -17,7 +17,7 @@ from tensat_dl.cost.signature_file import Job, to_data
 from tensat_dl.gpu.environment import GpuError
 
 #: Seconds that one implementation may take, with compiling it; and the start of a process.
-PATIENCE, START = 120.0, 300.0
+PATIENCE, START = 60.0, 300.0
 
 Role = Literal["check", "time"]
 #: By implementation, what a worker says of it: ``failed`` with a reason, or what was measured.

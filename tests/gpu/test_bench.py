@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +14,7 @@ pytest.importorskip("triton")
 
 import torch
 
+from tensat_dl.apart import Overran
 from tensat_dl.bench import gpu_cell
 from tensat_dl.cli.main import cli
 from tensat_dl.cost import CostModel, load_device
@@ -61,9 +63,46 @@ def test_graphs_are_prepared_and_timed(tmp_path: Path, monkeypatch: pytest.Monke
     assert done.return_value == 0, done.output
     (row,) = json.loads(out.read_text())["rows"]
     assert row["costs"]["fused"] < row["costs"]["ours"] < row["costs"]["original"]
-    assert {p.name for p in folder.iterdir()} == {f"small.{g}.tsr" for g in gpu_cell.GRAPHS}
+    assert {p.name for p in folder.iterdir()} == {f"small.{g}.tsr" for g in gpu_cell.GRAPHS} | {
+        "small.sigs.json"
+    }
     assert "bf16[4, 16]" in (folder / "small.original.tsr").read_text()
 
+    sigs = [
+        s if isinstance(s, str) else s["signature"]
+        for s in json.loads((folder / "small.sigs.json").read_text())
+    ]
+    assert any(s.startswith("fused_") for s in sigs)
+    # The graphs' own operators come first: of the input, and of the answers, which have one product in place of two.
+    assert {s for s in sigs[:4] if s.startswith("matmul")} >= {
+        "matmul(bf16[4, 16], bf16[16, 16]; act=none) -> bf16[4, 16] @ h100",
+        "matmul(bf16[4, 16], bf16[16, 32]; act=none) -> bf16[4, 32] @ h100",
+    }
+
+    on_the_cpu(monkeypatch)
+    timed = gpu_cell.time_graphs(str(model), str(folder), True, 0)
+    assert set(timed["cells"]) == {*gpu_cell.GRAPHS, "original, eager", "ours, eager"}
+    for cell in timed["cells"].values():
+        assert cell["median_ms"] > 0
+        assert cell["ratio"]["low"] > 0
+        assert cell["max_rel_error"] < 0.03
+    monkeypatch.setattr(torch, "compile", uncompiled)
+    compiled = gpu_cell.time_compiled(str(model), str(folder), "max-autotune", 0)["cells"]
+    assert set(compiled) == {"original, max-autotune", "ours, max-autotune"}
+    assert compiled["original, max-autotune"]["ratio"]["low"] > 0
+    assert compiled["ours, max-autotune"] == {"error": "no compiler"}
+
+
+def uncompiled(module: torch.nn.Module, mode: str, fullgraph: bool) -> torch.nn.Module:
+    """In place of torch's compiler, which takes long; it fails where products were merged."""
+    assert (mode, fullgraph) == ("max-autotune-no-cudagraphs", True)
+    if any(x.shape == (16, 32) for x in module.ahead.values()):
+        raise LookupError("no compiler")
+    return module
+
+
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs are timed on the CPU, and not for long."""
     monkeypatch.setattr(machine, "SAMPLE_SECONDS", 0.0)
     monkeypatch.setattr(machine, "ROUNDS", 1)
 
@@ -72,11 +111,54 @@ def test_graphs_are_prepared_and_timed(tmp_path: Path, monkeypatch: pytest.Monke
         return machine.GpuMachine(CostModel(ops, load_device("h100")), where, values, CPU)  # type: ignore[arg-type]
 
     monkeypatch.setattr(machine, "this_machine", here)
-    timed = gpu_cell.time_model(str(model), str(folder), ["eager"], 0)
-    assert set(timed["cells"]) == {*gpu_cell.GRAPHS, "original, eager", "ours, eager"}
-    for cell in timed["cells"].values():
-        assert cell["median_ms"] > 0
-        assert cell["max_rel_error"] < 0.03
+
+
+def test_the_table_is_filled_breadth_first_and_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """.. with what failed last of all."""
+    monkeypatch.setattr("tensat_dl.gpu.environment.this_gpu", lambda: None)
+    asked: list[tuple[str, str]] = []
+    broken = {("b", "graphs"), ("a", "compile")}
+
+    def apart(function: str, seconds: float, **job: Any) -> dict[str, Any]:
+        stage = job.get("mode", "graphs")
+        asked.append((Path(job["model"]).stem, stage))
+        if asked[-1] in broken:
+            raise Overran(f"no answer within {seconds:g} s")
+        if len(asked) == 5:
+            raise KeyboardInterrupt
+        return {"cells": {f"original, {stage}": {"median_ms": 1.0}}}
+
+    monkeypatch.setattr("tensat_dl.apart.apart", apart)
+    out, models = tmp_path / "t.json", [str(tmp_path / f"{m}.tsr") for m in "ab"]
+    for model in models:
+        Path(model).write_text(MODEL)
+        for graph in gpu_cell.GRAPHS:
+            gpu_cell.file_of(tmp_path, model, graph).write_text(MODEL)
+    command = ["bench", "gpu", *models, "--graphs", str(tmp_path), "--json", str(out), "--patience", "7"]
+    done = CliRunner().invoke(cli, command, standalone_mode=False)
+    assert done.return_value == 130
+    assert "graphs: no answer within 7 s" in done.output
+    assert asked == [(m, s) for s in ("graphs", "compile", "max-autotune") for m in "ab"][:5]
+    asked.clear()
+    broken.clear()
+    done = CliRunner().invoke(cli, [*command, "--resume"], standalone_mode=False)
+    assert done.return_value == 0, done.output
+    assert asked == [("a", "max-autotune"), ("b", "max-autotune"), ("b", "graphs"), ("a", "compile")]
+    for row in json.loads(out.read_text())["rows"]:
+        assert len(row["cells"]) == len(row["done"]) == 3
+        assert not row["failed"]
+    done = CliRunner().invoke(cli, [*command, "--resume", "--dtype", "f16"], standalone_mode=False)
+    assert "is of dtype f32" in str(done.exception)
+
+
+def test_a_model_in_another_type_and_batch() -> None:
+    text = "graph g {\n  input x[i] : f32[1, 10]\n  weight w : f32[1, 10]\n}"
+    assert gpu_cell.variant(text, "bf16", 8) == text.replace("f32", "bf16").replace(": bf16[1", ": bf16[8", 1)
+    assert gpu_cell.variant(text, "f32", 1) == text
+    with pytest.raises(gpu_cell.NoBatch):
+        gpu_cell.variant("graph g { input x : f32[10] }", "f32", 8)
 
 
 def test_what_is_not_prepared_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

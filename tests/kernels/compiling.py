@@ -55,10 +55,17 @@ class Compiler:
             else "i32"
             for name, v in values.items()
         }
+        # .. as are multiples of 16, which is what makes wide and pipelined loads possible. All tensors begin at one.
+        even = [
+            n
+            for n, v in values.items()
+            if n not in constants and n not in plain and (isinstance(v, torch.Tensor) or v % 16 == 0)
+        ]
         source = ASTSource(
             fn=kernel,
             signature=types,
             constexprs={(kernel.arg_names.index(n),): v for n, v in constants.items()},
+            attrs={(kernel.arg_names.index(n),): [["tt.divisibility", 16]] for n in even},
         )
         compiled = triton.compile(source, target=self.target, options=options)
         self.sizes.append(len(compiled.asm["cubin"]))
