@@ -18,11 +18,11 @@ from tensat_dl.onnx.importer import Imported, import_model
 from tensat_dl.onnx.open_shapes import keeps_runs, reshaped
 from tensat_dl.pipeline import Options, optimize
 
-WIDTH, HEADS = 6, 2
+WIDTH, HEADS = 128, 2
 
 
 def attention() -> onnx.ModelProto:
-    """Attention of tokens [batch, time, 6], with a projection before and one behind, and a sum."""
+    """Attention of tokens [batch, time, 128], with a projection before and one behind, and a sum."""
     nodes = []
     for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
         nodes += [
