@@ -98,10 +98,14 @@ class CostModel:
         """The e-graph with ``cost`` filled in, and for each e-node whether its cost was measured.
 
         Nothing is paid for inputs, for `proj`, for views that every consumer takes as strides (see `views`),
-        nor in weights-only classes, whose values are computed ahead of time. Raises `UnpricedError`.
+        nor in weights-only classes, whose values are computed ahead of time. Where tensors have no strides, a reshape
+        copies nothing, but is one more thing to launch. Raises `UnpricedError`.
         """
         costs = np.zeros(egraph.num_nodes, dtype=np.float64)
         measured = np.zeros(egraph.num_nodes, dtype=np.bool_)
+        if not self.device.strided_views:
+            reshapes = np.fromiter((op == "reshape" for op in egraph.op), np.bool_, egraph.num_nodes)
+            costs[reshapes & ~egraph.weights_only[egraph.node_class]] = self.device.launch_ms
         known: dict[_Key, Cost] = {}
         for n, key in self._kernels(egraph):
             cost = known.get(key)

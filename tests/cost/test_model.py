@@ -126,6 +126,17 @@ def test_pricing_changes_only_the_costs() -> None:
     assert np.isnan(e.cost).all()
 
 
+def test_a_reshape_without_strides_is_a_launch() -> None:
+    """Only of what is computed at run time."""
+    b, cpu = Builder(), load_device("cpu")
+    x, w = (b.op("reshape", t, shape=(8, 1)) for t in (b.input(2, 4), b.weight(2, 4)))
+    e = b.egraph(b.op("ewadd", x, w))
+    priced, measured = CostModel(table(), cpu).price(e)
+    found = [c for op, c in zip(e.op, priced.cost.tolist(), strict=True) if op == "reshape"]
+    assert sorted(found) == [0, cpu.launch_ms]
+    assert not measured.any()
+
+
 def test_an_operator_that_nobody_declared() -> None:
     b = Builder()
     y = b.op("relu", b.input(4))

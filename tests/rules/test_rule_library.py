@@ -24,6 +24,7 @@ SPARES_RANKS = (
 SPARES_TRIVIAL = "types leave nothing to slice elsewhere"
 SPARES_TWINS = "another rule does the same, and better"
 SPARES_ROUNDS = "the rule would apply to its own result"
+SPARES_ROW = "a single row waits for its weights wherever they stand"
 EXPLAINED = {
     ("shift-scalar", "rank(w) > 0"): SPARES_ROUNDS,
     ("scale-scalar", "rank(w) > 0"): SPARES_ROUNDS,
@@ -46,6 +47,12 @@ EXPLAINED = {
     ("mul-parameters", "rank(a) == rank(b)"): SPARES_RANKS,
     ("reshape-add", "rank(x) == rank(y)"): SPARES_RANKS,
     ("reshape-mul", "rank(x) == rank(y)"): SPARES_RANKS,
+    ("reshape-add-left", "s == shape(y)"): SPARES_RANKS,
+    ("reshape-add-right", "s == shape(x)"): SPARES_RANKS,
+    ("mirror-matmul", "dim(x, 0) > 1"): SPARES_ROW,
+    ("mirror-matmul-bias", "dim(x, 0) > 1"): SPARES_ROW,
+    ("matmul-as-conv", "dim(x, 0) > 1"): SPARES_ROW,
+    ("matmul-bias-as-conv", "dim(x, 0) > 1"): SPARES_ROW,
     ("group-add-shared", "rank(w[0]) <= rank(x)"): "a weight of higher rank is not a bias: no graph profits",
     ("group-mul-shared", "rank(w[0]) <= rank(x)"): "a weight of higher rank is not a scale: no graph profits",
 }
