@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,44 @@ def test_compositions_are_one_kernel(text: str, monkeypatch: pytest.MonkeyPatch)
         again(given)
     if signature.op != "instancenorm":
         assert elementwise.fusible(means)
+
+
+@pytest.mark.parametrize(
+    ("op", "text"),
+    [
+        ("ewadd(matmul(x, y; act = none), z)", "f32[33, 70], f32[70, 40], f32[33, 40]) -> f32[33, 40]"),
+        ("tanh(ewadd(matmul(x, y; act = none), z))", "f32[1, 70], f32[70, 40], f32[1, 40]) -> f32[1, 40]"),
+        (
+            "gelu(ewadd(z, matmul(x, y; act = none)))",
+            "f16[3, 17, 20], f16[3, 20, 18], f16[3, 17, 18]) -> f16[3, 17, 18]",
+        ),
+        ("ewadd(matmul(x, y; act = none), x)", "f32[20, 20], f32[20, 20]) -> f32[20, 20]"),
+        (
+            "relu(ewadd(conv2d(x, y, z; pads = [1, 1, 1, 1]), v))",
+            "f32[2, 4, 6, 5], f32[8, 2, 3, 3], f32[8], f32[2, 8, 6, 5]) -> f32[2, 8, 6, 5]",
+        ),
+    ],
+)
+@pytest.mark.parametrize("strided", [False, True], ids=["contiguous", "strided"])
+def test_what_is_added_to_a_product_is_the_same_kernel(
+    op: str, text: str, strided: bool, tmp_path: Path
+) -> None:
+    pytest.importorskip("lark")
+    from tensat_dl.lang.program import load_program
+
+    operands_of = ["x", "y", "z", "v"][: text.count(", f") + 1]
+    file = tmp_path / "op.tsr"
+    file.write_text(f"op fused({', '.join(f'{x}: tensor' for x in operands_of)}) = {op}")
+    ops = load_program(str(file)).ops
+    signature = application(f"fused({text}")
+    means = definition(ops, signature)
+    assert means is not None
+    given = operands(signature, strided)
+    values = {f"x{i}": x.double().cpu().numpy() for i, x in enumerate(given)}
+    (want,) = execute(applied(signature), values, semantics_of(ops))
+    check(signature, want, given, means)
+    kinds = [i.kind for i in registry.implementations(signature, means)]
+    assert kinds.count("triton") >= 2
 
 
 def test_views_do_not_copy() -> None:
