@@ -9,7 +9,7 @@ import torch
 from tensat_dl.cost.signature import Signature
 from tensat_dl.ir.graph import Graph
 
-from . import conv, elementwise, matmul, movement, pool, residual, rows
+from . import conv, elementwise, matmul, movement, pool, residual, rows, rowwise
 from .implementation import Family, Implementation, Kernel, Meaning, Unsupported
 from .launch import interpreted
 
@@ -28,6 +28,8 @@ def implementations(signature: Signature, definition: Graph | None = None) -> li
             found += elementwise.fused(definition)
         elif (sum_of_product := residual.residual(definition)) is not None:
             found += residual.offers(signature, sum_of_product)
+        elif (rows_of := rowwise.rowwise(definition)) is not None:
+            found += rowwise.fused(definition, rows_of)
     elif signature.op in MEANING:
         found = list(_found(signature))
     else:

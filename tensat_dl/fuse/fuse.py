@@ -14,6 +14,7 @@ import numpy as np
 
 from tensat_dl.cost.device import Device
 from tensat_dl.fuse.residuals import residuals
+from tensat_dl.fuse.rowwise import row_terms
 from tensat_dl.fuse.terms import Term, terms
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.lang import ast
@@ -33,11 +34,12 @@ class Fused:
 
 
 def fuse(egraph: EGraph, ops: OpTable, device: Device) -> Fused:
-    """The e-graph with an e-node for each promising chain of elementwise operators, and each product with what is
-    added to it."""
+    """The e-graph with an e-node for each promising chain of elementwise operators, with reductions and
+    normalisations of rows or without, and each product with what is added to it."""
     added = terms(egraph, device)
-    for c, own in residuals(egraph, device).items():
-        added[c] = [*added.get(c, ()), *own]
+    for more in (residuals(egraph, device), row_terms(egraph, device)):
+        for c, own in more.items():
+            added[c] = [*added.get(c, ()), *own]
     texts: dict[str, str] = {}
     names: dict[Term, str] = {}
     for own in added.values():

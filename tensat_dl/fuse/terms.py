@@ -7,7 +7,7 @@ traffic of what lies between the operators.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -65,10 +65,23 @@ class Term:
 def terms(egraph: EGraph, device: Device) -> dict[int, list[Term]]:
     """By e-class, the terms of two operators or more that compute it, the most promising first."""
     single = {c: own for c in range(egraph.num_classes) if (own := single_nodes(egraph, c, ELEMENTWISE))}
+    # What is broadcast is not computed again for each place that it goes to.
+    return grow(egraph, device, single, MOST_OPERATORS, lambda c, d: egraph.types[d] == egraph.types[c])
+
+
+def grow(
+    egraph: EGraph,
+    device: Device,
+    single: Mapping[int, Sequence[int]],
+    most: int,
+    pulled: Callable[[int, int], bool],
+) -> dict[int, list[Term]]:
+    """By e-class, the terms of two to so many e-nodes out of ``single``, the most promising first. ``pulled`` says of
+    an e-class and an operand of it whether the latter may be computed together with it."""
     found: dict[int, list[Term]] = {c: [] for c in single}
     # Each round adds an operator at least, on top of what the rounds before have found.
-    for _ in range(MOST_OPERATORS - 1):
-        grown = {c: _grown(egraph, device, c, own, single, found) for c, own in single.items()}
+    for _ in range(most - 1):
+        grown = {c: _grown(egraph, device, c, own, single, found, most, pulled) for c, own in single.items()}
         if grown == found:
             break
         found = grown
@@ -87,8 +100,10 @@ def _grown(
     device: Device,
     c: int,
     nodes: Sequence[int],
-    single: dict[int, list[int]],
-    found: dict[int, list[Term]],
+    single: Mapping[int, Sequence[int]],
+    found: Mapping[int, list[Term]],
+    most: int,
+    pulled: Callable[[int, int], bool],
 ) -> list[Term]:
     """The terms of a class whose operands are e-classes or terms that are known."""
     best: dict[Term, None] = {}
@@ -96,8 +111,7 @@ def _grown(
         options: list[list[Term | int]] = []
         for d in egraph.children_of(n):
             below: list[Term | int] = [d]
-            # What is broadcast is not computed again for each place that it goes to.
-            if d in single and egraph.types[d] == egraph.types[c]:
+            if d in single and pulled(c, d):
                 below += [term_of(egraph, device, m, egraph.children_of(m)) for m in single[d]][:COMBINED]
                 below += found[d][:COMBINED]
             options.append(below)
@@ -105,7 +119,7 @@ def _grown(
             if all(isinstance(x, int) for x in operands):
                 continue
             term = term_of(egraph, device, n, operands)
-            if term.operators <= MOST_OPERATORS and len(term.leaves) <= MOST_TENSORS and c not in term.leaves:
+            if term.operators <= most and len(term.leaves) <= MOST_TENSORS and c not in term.leaves:
                 best[term] = None
     return sorted(best, key=lambda t: t.key)[:KEPT]
 
