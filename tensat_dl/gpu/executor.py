@@ -112,8 +112,9 @@ def choose(model: CostModel, graph: Graph, i: int, free: bool, tf32: bool) -> tu
     registry = kernels("registry")
     node = graph.nodes[i]
     signature = signature_of(graph, node, model.device.name, model.table)
+    means = _definition(model.table, signature)
     try:
-        found = registry.implementations(signature, _definition(model.table, signature))
+        found = registry.implementations(signature, means)
     except registry.Unsupported as e:
         raise NotExecutable(f"no kernel computes {e}") from None
     views = [f for f in found if f.kind == "view"]
@@ -121,7 +122,8 @@ def choose(model: CostModel, graph: Graph, i: int, free: bool, tf32: bool) -> tu
         return views[0].name, views[0].build()
     usable = [f for f in found if f.kind != "view" and registry.runnable(f) and (tf32 or not f.tf32)]
     measured = model.profile.lookup(signature) if model.profile is not None else None
-    preferred = "vendor" if node.op in VENDORS else "triton"
+    ops = {node.op} if means is None else {n.op for n in means.nodes}
+    preferred = "vendor" if ops & VENDORS else "triton"
     best = min(
         usable,
         key=lambda f: (measured is None or f.name != measured.implementation, f.kind != preferred),
