@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx.helper import make_node
-from tests.onnx_files.models import model, random, round_trip, saved, tensor, value
 
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
@@ -17,6 +16,7 @@ from tensat_dl.ir.egraph import EGraph
 from tensat_dl.onnx.importer import Imported, import_model
 from tensat_dl.onnx.open_shapes import keeps_runs, reshaped
 from tensat_dl.pipeline import Options, optimize
+from tests.onnx_files.models import model, random, round_trip, saved, tensor, value
 
 WIDTH, HEADS = 128, 2
 
