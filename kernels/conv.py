@@ -15,7 +15,7 @@ from tensat_dl.cost.signature import Signature
 from .activation import activate, in_place
 from .implementation import Family, Implementation, Kernel, computable
 from .launch import ceil_div
-from .matmul import Tiles, dot, tiles_for, vendor
+from .matmul import Tiles, added, dot, tiles_for, vendor
 
 #: How many pixels of one channel a program of a depth-wise convolution computes.
 PIXELS = (128, 512)
@@ -23,10 +23,10 @@ PIXELS = (128, 512)
 
 @triton.jit(do_not_specialize=["IMAGES", "H", "W", "OH", "OW", "PER_GROUP", "OUT_PER_GROUP"])
 def _implicit(
-    x, w, bias, out, IMAGES, H, W, OH, OW, PER_GROUP, OUT_PER_GROUP, sxn, sxc, sxh, sxw, swo, swc, swh, sww,
+    x, w, bias, more, out, IMAGES, H, W, OH, OW, PER_GROUP, OUT_PER_GROUP, sxn, sxc, sxh, sxw, swo, swc, swh, sww,
     KH: tl.constexpr, KW: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr, TOP: tl.constexpr, LEFT: tl.constexpr,
     DH: tl.constexpr, DW: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-    BIAS: tl.constexpr, ACT: tl.constexpr, PRECISION: tl.constexpr,
+    BIAS: tl.constexpr, MORE: tl.constexpr, ACT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """[pixels, channels of a group * kh * kw] times [channels * kh * kw, outputs of the group], without making the
     left matrix. Pixels are those of all images of the result."""
@@ -59,10 +59,13 @@ def _implicit(
     channel = group * OUT_PER_GROUP + n
     if BIAS:
         total += tl.load(bias + channel, n < OUT_PER_GROUP, other=0.0).to(tl.float32)[None, :]
-    total = activate(total, ACT)
     channels = tl.num_programs(1) * OUT_PER_GROUP
-    where = out + (image[:, None] * channels + channel[None, :]) * (OH * OW) + pixel[:, None]
-    tl.store(where, total.to(out.dtype.element_ty), (m[:, None] < M) & (n[None, :] < OUT_PER_GROUP))
+    where = (image[:, None] * channels + channel[None, :]) * (OH * OW) + pixel[:, None]
+    valid = (m[:, None] < M) & (n[None, :] < OUT_PER_GROUP)
+    if MORE:
+        total += tl.load(more + where, valid, other=0.0).to(tl.float32)
+    total = activate(total, ACT)
+    tl.store(out + where, total.to(out.dtype.element_ty), valid)
 
 
 @triton.jit(do_not_specialize=["CHANNELS", "H", "W", "OH", "OW", "MULTIPLIER"])  # or each shape is compiled
@@ -100,20 +103,20 @@ def _windows(attrs: Mapping[str, Any], w: torch.Tensor) -> dict[str, Any]:
     return {"KH": kh, "KW": kw, "SH": sh, "SW": sw, "TOP": top, "LEFT": left, "DH": dh, "DW": dw}
 
 
-def _implicit_kernel(signature: Signature, tiles: Tiles, precision: str) -> Kernel:
+def _implicit_kernel(signature: Signature, tiles: Tiles, precision: str, more: bool) -> Kernel:
     attrs: dict[str, Any] = dict(signature.attrs)
     shape = signature.outputs[0].shape
 
     def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
-        x, w, *bias = operands
+        (x, w, *bias), last = added(operands, more)
         images, outputs, oh, ow = shape
         groups = x.shape[1] // w.shape[1]
         out = torch.empty(shape, dtype=x.dtype, device=x.device)
         grid = (ceil_div(images * oh * ow, tiles.m) * ceil_div(outputs // groups, tiles.n), groups)
         _implicit[grid](
-            x, w, bias[0] if bias else x, out, images, x.shape[2], x.shape[3], oh, ow, w.shape[1],
+            x, w, bias[0] if bias else x, last, out, images, x.shape[2], x.shape[3], oh, ow, w.shape[1],
             outputs // groups, *x.stride(), *w.stride(), **_windows(attrs, w),
-            BM=tiles.m, BN=tiles.n, BK=tiles.k, BIAS=bool(bias), ACT=attrs["act"], PRECISION=precision,
+            BM=tiles.m, BN=tiles.n, BK=tiles.k, BIAS=bool(bias), MORE=more, ACT=attrs["act"], PRECISION=precision,
             num_warps=tiles.warps, num_stages=tiles.stages,
         )  # fmt: skip
         return out
@@ -143,7 +146,7 @@ def _triton(signature: Signature) -> Iterator[Implementation]:
     if not computable(signature.inputs):
         return
     x, w = signature.inputs[:2]
-    images, outputs, oh, ow = signature.outputs[0].shape
+    images, outputs, *_ = signature.outputs[0].shape
     if w.shape[1] == 1 and x.shape[1] > 1 and images * outputs < 65_536:
         for block in PIXELS:
 
@@ -152,14 +155,23 @@ def _triton(signature: Signature) -> Iterator[Implementation]:
 
             yield Implementation(f"triton depthwise {block}", "triton", pixels)
         return
+    yield from implicit(signature)
+
+
+def implicit(signature: Signature, more: bool = False) -> Iterator[Implementation]:
+    """The kernels that are products; with ``more`` as in `matmul.tiled`."""
+    if not computable(signature.inputs):
+        return
+    x, w = signature.inputs[:2]
+    images, outputs, oh, ow = signature.outputs[0].shape
     groups = x.shape[1] // w.shape[1]
     for tf32 in (False, True) if x.dtype == "f32" else (False,):
         for tiles in tiles_for(x.dtype, tf32, images * oh * ow, outputs // groups):
 
-            def implicit(tiles: Tiles = tiles, precision: str = "tf32" if tf32 else "ieee") -> Kernel:
-                return _implicit_kernel(signature, tiles, precision)
+            def by_tiles(tiles: Tiles = tiles, precision: str = "tf32" if tf32 else "ieee") -> Kernel:
+                return _implicit_kernel(signature, tiles, precision, more)
 
-            yield Implementation(f"triton {tiles}{' tf32' * tf32}", "triton", implicit, tf32)
+            yield Implementation(f"triton {tiles}{' tf32' * tf32}", "triton", by_tiles, tf32)
 
 
 def _vendor(signature: Signature) -> Iterator[Implementation]:

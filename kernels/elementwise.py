@@ -100,7 +100,12 @@ def _kernel(expression: Graph, block: int) -> Kernel:
 
 @cache
 def _compiled(expression: Graph, rank: int) -> Any:
-    kernel = from_source(source(expression, rank))
+    return with_helpers(source(expression, rank))
+
+
+def with_helpers(text: str) -> Any:
+    """The Triton kernel that a text defines, which may call `HELPERS`."""
+    kernel = from_source(text)
     kernel.fn.__globals__.update(HELPERS)
     return kernel
 
@@ -130,13 +135,14 @@ def source(expression: Graph, rank: int) -> str:
         lines.append(f"    v{i} = tl.load(x{k} + {offset('c', own)}, mask){widen}\n")
     for i, node in enumerate(expression.nodes):
         if node.op != "input":
-            lines.append(f"    v{i} = {_term(node, [f'v{j}' for j in node.inputs])}\n")
+            lines.append(f"    v{i} = {term(node, [f'v{j}' for j in node.inputs])}\n")
     result = expression.outputs[0][1]
     lines.append(f"    tl.store(out + i, v{result}, mask)\n")
     return "".join(lines)
 
 
-def _term(node: Node, operands: Sequence[str]) -> str:
+def term(node: Node, operands: Sequence[str]) -> str:
+    """The Triton expression of an elementwise operator on others."""
     attrs: dict[str, Any] = dict(node.attrs)
     match node.op:
         case "fill":

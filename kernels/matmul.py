@@ -74,11 +74,12 @@ def dot(left, right, total, PRECISION: tl.constexpr):
 
 @triton.jit
 def _tiled(
-    x, y, bias, out, M, N, K, B2, sxa, sxb, sxm, sxk, sya, syb, syk, syn,
+    x, y, bias, more, out, M, N, K, B2, sxa, sxb, sxm, sxk, sya, syb, syk, syn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-    BIAS: tl.constexpr, ACT: tl.constexpr, PRECISION: tl.constexpr,
+    BIAS: tl.constexpr, MORE: tl.constexpr, ACT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """out[a, b, m, n] = act(sum over k of x[a, b, m, k] * y[a, b, k, n] + bias[n]), one tile by each program."""
+    """out[a, b, m, n] = act(sum over k of x[a, b, m, k] * y[a, b, k, n] + bias[n] + more[a, b, m, n]), one tile by
+    each program."""
     GROUP: tl.constexpr = 8  # rows of tiles that are walked together, so that they share what caches hold
     pid = tl.program_id(0)
     batch = tl.program_id(1).to(tl.int64)
@@ -104,15 +105,18 @@ def _tiled(
         ys += BK * syk
     if BIAS:
         total += tl.load(bias + n, n < N, other=0.0).to(tl.float32)[None, :]
+    where = batch * M * N + m[:, None] * N + n[None, :]
+    inside = (m[:, None] < M) & (n[None, :] < N)
+    if MORE:
+        total += tl.load(more + where, inside, other=0.0).to(tl.float32)
     total = activate(total, ACT)
-    where = out + batch * M * N + m[:, None] * N + n[None, :]
-    tl.store(where, total.to(out.dtype.element_ty), (m[:, None] < M) & (n[None, :] < N))
+    tl.store(out + where, total.to(out.dtype.element_ty), inside)
 
 
 @triton.jit
 def _few_rows(
-    x, y, bias, out, M, N, K, B2, sxa, sxb, sxm, sxk, sya, syb, syk, syn,
-    BN: tl.constexpr, BK: tl.constexpr, BIAS: tl.constexpr, ACT: tl.constexpr,
+    x, y, bias, more, out, M, N, K, B2, sxa, sxb, sxm, sxk, sya, syb, syk, syn,
+    BN: tl.constexpr, BK: tl.constexpr, BIAS: tl.constexpr, MORE: tl.constexpr, ACT: tl.constexpr,
 ):  # fmt: skip
     """As `_tiled`, one row by each program, without tensor cores: for products that only read their weights."""
     n = (tl.program_id(0) * BN + tl.arange(0, BN)).to(tl.int64)
@@ -130,8 +134,11 @@ def _few_rows(
     row = tl.sum(total, 0)
     if BIAS:
         row += tl.load(bias + n, n < N, other=0.0).to(tl.float32)
+    where = batch * M * N + m * N + n
+    if MORE:
+        row += tl.load(more + where, n < N, other=0.0).to(tl.float32)
     row = activate(row, ACT)
-    tl.store(out + batch * M * N + m * N + n, row.to(out.dtype.element_ty), n < N)
+    tl.store(out + where, row.to(out.dtype.element_ty), n < N)
 
 
 @dataclass(frozen=True)
@@ -157,14 +164,19 @@ def _product(x: torch.Tensor, y: torch.Tensor) -> _Product:
     return _Product((sizes[0], sizes[1]), (m, n, k, sizes[1], *strides), out)
 
 
-def _tiled_kernel(tiles: Tiles, act: str, precision: str) -> Kernel:
+def added(operands: Sequence[torch.Tensor], more: bool) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Operands, and the last one apart if it is added to the product; else any tensor in its place."""
+    return (list(operands[:-1]), operands[-1].contiguous()) if more else (list(operands), operands[0])
+
+
+def _tiled_kernel(tiles: Tiles, act: str, precision: str, more: bool) -> Kernel:
     def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
-        x, y, *bias = operands
+        (x, y, *bias), last = added(operands, more)
         p = _product(x, y)
         grid = (ceil_div(x.shape[-2], tiles.m) * ceil_div(y.shape[-1], tiles.n), prod(p.batch))
         _tiled[grid](
-            x, y, bias[0] if bias else x, p.out, *p.numbers,
-            BM=tiles.m, BN=tiles.n, BK=tiles.k, BIAS=bool(bias), ACT=act, PRECISION=precision,
+            x, y, bias[0] if bias else x, last, p.out, *p.numbers,
+            BM=tiles.m, BN=tiles.n, BK=tiles.k, BIAS=bool(bias), MORE=more, ACT=act, PRECISION=precision,
             num_warps=tiles.warps, num_stages=tiles.stages,
         )  # fmt: skip
         return p.out
@@ -172,22 +184,25 @@ def _tiled_kernel(tiles: Tiles, act: str, precision: str) -> Kernel:
     return run
 
 
-def _strip_kernel(strip: tuple[int, int], act: str) -> Kernel:
+def _strip_kernel(strip: tuple[int, int], act: str, more: bool) -> Kernel:
     bn, bk = strip
 
     def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
-        x, y, *bias = operands
+        (x, y, *bias), last = added(operands, more)
         p = _product(x, y)
         grid = (ceil_div(y.shape[-1], bn), x.shape[-2], prod(p.batch))
         _few_rows[grid](
-            x, y, bias[0] if bias else x, p.out, *p.numbers, BN=bn, BK=bk, BIAS=bool(bias), ACT=act
-        )
+            x, y, bias[0] if bias else x, last, p.out, *p.numbers,
+            BN=bn, BK=bk, BIAS=bool(bias), MORE=more, ACT=act,
+        )  # fmt: skip
         return p.out
 
     return run
 
 
-def _triton(signature: Signature) -> Iterator[Implementation]:
+def tiled(signature: Signature, more: bool = False) -> Iterator[Implementation]:
+    """The Triton kernels; with ``more``, they take a tensor of the result's type behind the other operands, which is
+    added before the activation."""
     if not computable(signature.inputs):
         return
     act = str(dict(signature.attrs)["act"])
@@ -197,16 +212,16 @@ def _triton(signature: Signature) -> Iterator[Implementation]:
         for strip in STRIPS:
 
             def few(strip: tuple[int, int] = strip) -> Kernel:
-                return _strip_kernel(strip, act)
+                return _strip_kernel(strip, act, more)
 
             yield Implementation(f"triton rows {strip[0]}x{strip[1]}", "triton", few)
     for tf32 in (False, True) if dtype == "f32" else (False,):
         for tiles in tiles_for(dtype, tf32, m, n):
 
-            def tiled(tiles: Tiles = tiles, precision: str = "tf32" if tf32 else "ieee") -> Kernel:
-                return _tiled_kernel(tiles, act, precision)
+            def by_tiles(tiles: Tiles = tiles, precision: str = "tf32" if tf32 else "ieee") -> Kernel:
+                return _tiled_kernel(tiles, act, precision, more)
 
-            yield Implementation(f"triton {tiles}{' tf32' * tf32}", "triton", tiled, tf32)
+            yield Implementation(f"triton {tiles}{' tf32' * tf32}", "triton", by_tiles, tf32)
 
 
 @contextmanager
@@ -275,4 +290,4 @@ def meaning(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch
     return in_place(out, attrs["act"])
 
 
-FAMILY = Family({"matmul": meaning}, {"matmul": _triton}, {"matmul": _vendor})
+FAMILY = Family({"matmul": meaning}, {"matmul": tiled}, {"matmul": _vendor})

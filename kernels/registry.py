@@ -9,7 +9,7 @@ import torch
 from tensat_dl.cost.signature import Signature
 from tensat_dl.ir.graph import Graph
 
-from . import conv, elementwise, matmul, movement, pool, rows
+from . import conv, elementwise, matmul, movement, pool, residual, rows, rowwise
 from .implementation import Family, Implementation, Kernel, Meaning, Unsupported
 from .launch import interpreted
 
@@ -23,9 +23,13 @@ def implementations(signature: Signature, definition: Graph | None = None) -> li
     Raises `Unsupported` if there is none.
     """
     if definition is not None:
-        found = [Implementation("torch", "vendor", lambda: _contiguous(_composed(definition)))]
+        found = list(_by_torch(definition))
         if elementwise.fusible(definition):
             found += elementwise.fused(definition)
+        elif (sum_of_product := residual.residual(definition)) is not None:
+            found += residual.offers(signature, sum_of_product)
+        elif (rows_of := rowwise.rowwise(definition)) is not None:
+            found += rowwise.fused(definition, rows_of)
     elif signature.op in MEANING:
         found = list(_found(signature))
     else:
@@ -45,6 +49,15 @@ def _found(signature: Signature) -> Iterator[Implementation]:
     alone = Implementation("torch", "vendor", lambda: _contiguous(lambda operands: meaning(operands, attrs)))
     yield from list(family.vendor[op](signature)) or [alone]
     yield from family.triton[op](signature)
+
+
+def _by_torch(definition: Graph) -> Iterator[Implementation]:
+    """A composition operator by operator; one with products in the precisions that they have."""
+    if any(n.op in residual.PRODUCTS for n in definition.nodes):
+        dtype = definition.nodes[definition.outputs[0][1]].type.dtype
+        yield from matmul.vendor("torch", _contiguous(_composed(definition)), dtype)
+    else:
+        yield Implementation("torch", "vendor", lambda: _contiguous(_composed(definition)))
 
 
 def _contiguous(kernel: Kernel) -> Kernel:
@@ -83,7 +96,7 @@ def _composed(definition: Graph) -> Kernel:
 def reference(signature: Signature, definition: Graph | None = None) -> Kernel:
     """What the application means, computed in the element type of the operands: in f64 if they are."""
     if definition is not None:
-        return _composed(definition)
+        return matmul.in_precision(_composed(definition), tf32=False)
     if signature.op not in MEANING:
         raise Unsupported(f"{signature.op}, of which only types are known")
     meaning, attrs = MEANING[signature.op], dict(signature.attrs)

@@ -148,7 +148,8 @@ def optimize(
         threads,
     )
     chosen = graph.rules if rules is None else rules
-    return run(graph.graph, graph.ops, chosen, options, machine=machine)[0]
+    unfit = None if graph.onnx is None or not graph.onnx.dims else graph.onnx.fixed_sizes
+    return run(graph.graph, graph.ops, chosen, options, machine=machine, unfit=unfit)[0]
 
 
 def save(model: Model, result: Result, path: str, *, seed: int = 0) -> None:

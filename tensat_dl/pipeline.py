@@ -20,7 +20,7 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.report.growth import reason_to_stop
 from tensat_dl.report.progress import Progress
 from tensat_dl.result import Result, Times
-from tensat_dl.search import Found, candidates, search
+from tensat_dl.search import Found, Unfit, candidates, search
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.rules import Verdict, verify_rules
@@ -52,6 +52,7 @@ def optimize(
     progress: Progress | None = None,
     parse_seconds: float = 0.0,
     machine: Machine | None = None,
+    unfit: Unfit | None = None,
 ) -> tuple[Result, EGraph]:
     """The cheapest graph found that computes the same as ``graph``, and the priced e-graph that it is from.
 
@@ -60,7 +61,7 @@ def optimize(
     raise. Ctrl-C ends the phase that is running, and the best graph found until then is the result.
 
     With a machine at hand, operators are measured on it, and the answer is what is faster there as a whole, beyond
-    noise: one of several candidates, or the input.
+    noise: one of several candidates, or the input. E-nodes that are ``unfit`` are no part of an answer.
     """
     options = options or Options()
     progress = progress or Progress(quiet=True)
@@ -68,7 +69,7 @@ def optimize(
     limits = options.extract_limits
     found = search(
         graph, rules, model, options.limits, options.method, limits, progress, machine, options.steps,
-        options.fuse,
+        options.fuse, unfit,
     )  # fmt: skip
     library, ops = ops, found.model.table
     exploration, egraph, extraction, model = found.exploration, found.egraph, found.extraction, found.model

@@ -7,7 +7,7 @@ gains nothing from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensat_dl.cost import CostModel
@@ -17,13 +17,16 @@ from tensat_dl.extract.api import extract
 from tensat_dl.extract.types import TOLERANCE, Extraction
 from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.fuse.fuse import fuse
-from tensat_dl.ir.egraph import EGraph
+from tensat_dl.ir.egraph import BoolArray, EGraph
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.lang import ast
 from tensat_dl.measure.machine import Machine
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.progress import Progress
+
+#: Tells which e-nodes [N] can be no part of an answer, for reasons that no price knows.
+Unfit = Callable[[EGraph], BoolArray]
 
 #: How often exploration goes on from an answer at most.
 REFINEMENTS = 3
@@ -57,13 +60,15 @@ def search(
     machine: Machine | None = None,
     past: bool = False,
     fusing: bool = False,
+    unfit: Unfit | None = None,
 ) -> Found:
     """The cheapest extraction of what the rules make of a graph; with what led to it, if its ``past`` is asked for.
 
     Only the exact method is worth refining for.
 
     With a machine at hand, operators are measured on it before they are priced, and the exact method looks for
-    runners-up as well. With ``fusing``, chains of elementwise operators are e-nodes, too.
+    runners-up as well. With ``fusing``, chains of elementwise operators are e-nodes, too. What is ``unfit`` is left
+    out.
 
     Ctrl-C ends the phase that is running, and the best answer until then is returned.
     """
@@ -74,6 +79,9 @@ def search(
     def priced(exploration: Exploration, measuring: bool = True) -> EGraph:
         nonlocal model, declared
         egraph = exploration.egraph
+        if unfit is not None:
+            progress.phase("cost")
+            egraph = egraph.without(unfit(egraph))
         if fusing:
             progress.phase("cost")
             fused = fuse(egraph, table, model.device)

@@ -161,7 +161,7 @@ class Turns:
 
     def timed(self) -> dict[str, dict[str, Any]]:
         """The cells, with what each way takes that works, and its ratio to the original if that works."""
-        from tensat_dl.gpu.comparison import STARTS
+        from tensat_dl.measure.side_by_side import STARTS
         from tensat_dl.measure.statistics import latency, ratio_to_first
 
         samples = [self.machine.times(list(self.ready.values())) for _ in range(STARTS if self.ready else 0)]

@@ -23,7 +23,7 @@ COMMANDS = {
     "why": ("tensat_dl.cli.why", "Show the steps that led to an optimized graph."),
     "why-not": ("tensat_dl.cli.why_not", "Show what keeps a rule from firing on a graph."),
     "profile": ("tensat_dl.cli.profile", "Measure operators on the GPU of this machine."),
-    "time": ("tensat_dl.cli.time", "Time graphs on the GPU of this machine."),
+    "time": ("tensat_dl.cli.time", "Time graphs on this machine, on its GPU or its CPU."),
     "costs": ("tensat_dl.cli.costs", "Compare a profile with the roofline, and calibrate it."),
     "bench": ("tensat_dl.cli.bench", "Run a benchmark: a table, and a JSON file."),
 }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tensat_dl.measure.cpu import Cpu
     from tensat_dl.measure.machine import Machine
     from tensat_dl.onnx.importer import Imported
+    from tensat_dl.search import Unfit
 
 
 def is_onnx(path: str) -> bool:
@@ -47,6 +48,11 @@ class Opened:
         """A graph over the same operators as .tsr text."""
         declared = header(self.program, graph)
         return graph_to_tsr(graph, self.program.ops, declared, comments)
+
+    @property
+    def fixed_sizes(self) -> Unfit | None:
+        """Tells e-nodes that hold for one size of the model's open dimensions; None if it has none."""
+        return None if self.model is None or not self.model.dims else self.model.fixed_sizes
 
     def machine(self, device: str, threads: int, seed: int) -> Machine:
         """What measures on a device: this machine's CPU with so many threads, or its GPU."""

@@ -212,7 +212,9 @@ def command(
 
             progress.phase("verify")
             chosen = rounding_alike(chosen, program.ops, progress.checking)
-        result, egraph = optimize(graph, program.ops, chosen, options, progress, parsed, machine)
+        result, egraph = optimize(
+            graph, program.ops, chosen, options, progress, parsed, machine, opened.fixed_sizes
+        )
     opened = opened.with_operators(result.declared)
     program = opened.program
     messages = sys.stderr if "-" in paths else sys.stdout

@@ -1,15 +1,25 @@
-"""``tensat-dl time``: what graphs take on the GPU of this machine."""
+"""``tensat-dl time``: what graphs take on this machine, on its GPU or its CPU."""
 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
+
+from tensat_dl.cli.options import DIM_HELP, Dim
+
+if TYPE_CHECKING:
+    from tensat_dl.cli.models import Opened
+    from tensat_dl.measure.side_by_side import Row
+    from tensat_dl.report.progress import Progress
 
 
 @click.command("time")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--device", default="cuda", show_default=True, metavar="NAME", help="The GPU of this machine.")
+@click.option(
+    "--device", default="cuda", show_default=True, metavar="NAME", help="The GPU of this machine, or cpu."
+)
 @click.option("--graph", "graph_name", metavar="NAME", help="Which graph, if a file has several.")
 @click.option(
     "--seed",
@@ -19,33 +29,62 @@ import click
     metavar="N",
     help="Seed of inputs and weights.",
 )
+@click.option(
+    "--threads",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Threads on the CPU.",
+)
+@click.option("--dim", "dims", multiple=True, type=Dim(), metavar="NAME=N", help=DIM_HELP)
 @click.option("--json", "json_path", metavar="FILE", help="Write the table as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def command(
-    files: tuple[str, ...], device: str, graph_name: str | None, seed: int, json_path: str | None, quiet: bool
+    files: tuple[str, ...],
+    device: str,
+    graph_name: str | None,
+    seed: int,
+    threads: int,
+    dims: tuple[tuple[str, int], ...],
+    json_path: str | None,
+    quiet: bool,
 ) -> int:
-    """Time the graphs of .tsr files as a whole, in turn, each as one CUDA graph.
+    """Time graphs as a whole, in turn: those of .tsr files, or models (.onnx).
 
-    The first one is what the others are compared with. They run with the same random inputs and weights, which are
-    told by their names, and with the kernels that the device's profile finds fastest. See docs/gpu.md.
+    The first one is what the others are compared with. They run with the same random inputs, and graphs of .tsr files
+    with the same random weights, which are told by their names. On a GPU each is one CUDA graph, of the kernels that
+    the device's profile finds fastest; on the CPU ONNX Runtime runs them. See docs/gpu.md.
     """
-    from tensat_dl.cli.models import open_file
+    from tensat_dl.cli.models import checked_dims, is_onnx, open_file
     from tensat_dl.files import check_writable, write
-    from tensat_dl.gpu.environment import at_hand
 
     if json_path is not None:
         check_writable([json_path])
-    opened = [open_file(file, graph_name, (), {}) for file in files]
-    at_hand(device)
+    sizes = checked_dims(dims)
+    of_models = any(map(is_onnx, files))
+    opened = [
+        open_file(f, None if is_onnx(f) else graph_name, (), sizes if is_onnx(f) or not of_models else {})
+        for f in files
+    ]
+    if device != "cpu":
+        from tensat_dl.cost import load_device
+        from tensat_dl.gpu.environment import HERE, at_hand
+
+        if device != HERE:
+            load_device(device)  # which knows what is no device at all
+        at_hand(device)
     from rich.console import Console
     from rich.table import Table
 
-    from tensat_dl.gpu.comparison import compare
     from tensat_dl.report.progress import Progress
 
     with Progress(quiet) as progress:
         progress.phase("time")
-        rows = compare([(o.graph, o.program.ops) for o in opened], seed, progress.measuring)
+        if device == "cpu":
+            rows = _on_the_cpu(files, opened, threads, seed, progress)
+        else:
+            rows = _on_a_gpu(opened, seed, progress)
     table = Table("graph", "predicted", "measured", "x as fast", "off by", "kernels")
     for file, row in zip(files, rows, strict=True):
         if row.latency is None:
@@ -64,3 +103,21 @@ def command(
             + "\n",
         )
     return 1 if any(row.latency is None for row in rows) else 0
+
+
+def _on_the_cpu(
+    files: tuple[str, ...], opened: list[Opened], threads: int, seed: int, progress: Progress
+) -> list[Row]:
+    from tensat_dl.onnx.installed import need_onnx
+
+    need_onnx(files[0])
+    from tensat_dl.measure.comparison import Entry, compare
+
+    entries = [Entry(file, o.graph, o.program.ops, o.model) for file, o in zip(files, opened, strict=True)]
+    return compare(entries, threads, seed, progress.measuring)
+
+
+def _on_a_gpu(opened: list[Opened], seed: int, progress: Progress) -> list[Row]:
+    from tensat_dl.gpu.comparison import compare
+
+    return compare([(o.graph, o.program.ops) for o in opened], seed, progress.measuring)

@@ -18,7 +18,7 @@ import numpy as np
 from tensat_dl.cost.device import Device
 from tensat_dl.cost.profile import Profile
 from tensat_dl.cost.roofline import roofline, work
-from tensat_dl.cost.signature import parse
+from tensat_dl.cost.signature import Signature, parse
 from tensat_dl.ir.egraph import FloatArray
 from tensat_dl.ops.table import OpTable
 
@@ -58,7 +58,7 @@ def calibrate(ops: OpTable, device: Device, profile: Profile) -> Calibration | N
     held: list[bool] = []
     for text, measured in sorted(profile.entries.items()):
         signature = parse(text)
-        if signature.op in ops and measured.median_ms > 0:
+        if known(ops, signature) and measured.median_ms > 0:
             rows.append((*work(ops, device, signature), measured.median_ms))
             held.append(zlib.crc32(text.encode()) % HOLD_OUT == 0)
     if len(rows) < LEAST or all(held) or not any(held):
@@ -70,6 +70,11 @@ def calibrate(ops: OpTable, device: Device, profile: Profile) -> Calibration | N
     flops = {dtype: peak * compute for dtype, peak in device.flops.items()}
     better = replace(device, launch_ms=launch, flops=flops, bandwidth=device.bandwidth * bandwidth)
     return Calibration(better, compute, bandwidth, _error(table[out], sheet), _error(table[out], fitted))
+
+
+def known(ops: OpTable, signature: Signature) -> bool:
+    """Whether the operator of a signature is the one that the table has by that name."""
+    return signature.op in ops and ops.content(signature.op) == signature.content
 
 
 def _fit(table: FloatArray, start: FloatArray) -> FloatArray:
@@ -114,7 +119,7 @@ def by_operator(
     groups: dict[str, list[tuple[float, float | None, str]]] = {}
     for text, measured in sorted(profile.entries.items()):
         signature = parse(text)
-        if signature.op not in ops or measured.median_ms <= 0:
+        if not known(ops, signature) or measured.median_ms <= 0:
             continue
         ratio = roofline(ops, device, signature) / measured.median_ms
         after = None if better is None else roofline(ops, better, signature) / measured.median_ms

@@ -88,7 +88,8 @@ class CostModel:
         """
         if op in FREE or (self.device.strided_views and self.table[op].view):
             return 0.0
-        signature = Signature(op, attrs, inputs, (output,), self.device.name)
+        content = self.table.content(op)
+        signature = Signature(op, attrs, inputs, (output,), self.device.name, content=content)
         if self.device.packs_weights:
             return roofline(self.table, self.device, signature)
         return self.cost(signature).ms
@@ -97,10 +98,14 @@ class CostModel:
         """The e-graph with ``cost`` filled in, and for each e-node whether its cost was measured.
 
         Nothing is paid for inputs, for `proj`, for views that every consumer takes as strides (see `views`),
-        nor in weights-only classes, whose values are computed ahead of time. Raises `UnpricedError`.
+        nor in weights-only classes, whose values are computed ahead of time. Where tensors have no strides, a reshape
+        copies nothing, but is one more thing to launch. Raises `UnpricedError`.
         """
         costs = np.zeros(egraph.num_nodes, dtype=np.float64)
         measured = np.zeros(egraph.num_nodes, dtype=np.bool_)
+        if not self.device.strided_views:
+            reshapes = np.fromiter((op == "reshape" for op in egraph.op), np.bool_, egraph.num_nodes)
+            costs[reshapes & ~egraph.weights_only[egraph.node_class]] = self.device.launch_ms
         known: dict[_Key, Cost] = {}
         for n, key in self._kernels(egraph):
             cost = known.get(key)
@@ -172,7 +177,8 @@ class CostModel:
     def _signature(self, egraph: EGraph, key: _Key) -> Signature:
         op, attrs, children, weights, c = key
         inputs = tuple(egraph.types[d][0] for d in children)
-        return Signature(op, attrs, inputs, egraph.types[c], self.device.name, weights)
+        content = self.table.content(op)
+        return Signature(op, attrs, inputs, egraph.types[c], self.device.name, weights, content)
 
 
 #: Operator, attributes, for each operand a class of the same types, which operands are weights, and a class of the

@@ -21,6 +21,7 @@ class Signature:
 
     ``attrs`` are sorted by name. The signature of a view operator (slice, transpose) is that of its copy.
     ``weights`` are the positions of operands that are known ahead of time, on a device where that matters.
+    ``content`` tells compositions of the same name apart, which two files may have; see `OpTable.content`.
     """
 
     op: str
@@ -29,17 +30,20 @@ class Signature:
     outputs: tuple[TensorType, ...]
     device: str
     weights: tuple[int, ...] = ()
+    content: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attrs", tuple(sorted(self.attrs)))
 
     @cached_property
     def text(self) -> str:
-        """As in ``matmul(f32[64, 1024], weight f32[1024, 512]; act=none) -> f32[64, 512] @ cpu``; see `parse`."""
+        """As in ``matmul(f32[64, 1024], weight f32[1024, 512]; act=none) -> f32[64, 512] @ cpu``, for a composition
+        ``silu#5b1c9a02(f32[4]) -> f32[4] @ h100``; see `parse`."""
         attrs = ", ".join(f"{name}={_value(value)}" for name, value in self.attrs)
         inputs = ", ".join(_WEIGHT * (i in self.weights) + str(t) for i, t in enumerate(self.inputs))
         outputs = ", ".join(map(str, self.outputs))
-        return f"{self.op}({inputs}{'; ' + attrs if attrs else ''}) -> {outputs} @ {self.device}"
+        name = f"{self.op}#{self.content}" if self.content else self.op
+        return f"{name}({inputs}{'; ' + attrs if attrs else ''}) -> {outputs} @ {self.device}"
 
     def __str__(self) -> str:
         return self.text
@@ -50,7 +54,8 @@ _RESERVED = {"true", "false", "null", "NaN", "Infinity"}
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 #: Stands before the type of an operand that is known ahead of time.
 _WEIGHT = "weight "
-_OP = re.compile(r"[^\s()]+")
+#: The name of an operator, and what tells it from others of that name.
+_OP = re.compile(r"([^\s()]+?)(?:#([0-9a-f]{8}))?(?=[\s()]|$)")
 _TYPE = re.compile(r"(\w+)\[((?:\d+(?:, \d+)*)?)\]", re.ASCII)
 _DECODER = json.JSONDecoder()
 
@@ -64,7 +69,7 @@ def _value(value: AttrValue) -> str:
 def parse(text: str) -> Signature:
     """The signature whose text this is. Raises `SignatureError`."""
     reader = _Reader(text.strip())
-    op = reader.match(_OP, "an operator").group()
+    op, content = reader.match(_OP, "an operator").groups(default="")
     reader.skip("(")
     inputs, weights = reader.operands() if reader.peek() not in (";", ")") else ((), ())
     attrs: list[tuple[str, AttrValue]] = []
@@ -78,7 +83,7 @@ def parse(text: str) -> Signature:
     reader.skip(") -> ")
     outputs = reader.types()
     reader.skip(" @ ")
-    return Signature(op, tuple(attrs), inputs, outputs, reader.rest(), weights)
+    return Signature(op, tuple(attrs), inputs, outputs, reader.rest(), weights, content)
 
 
 class _Reader:

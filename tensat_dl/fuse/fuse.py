@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tensat_dl.cost.device import Device
+from tensat_dl.fuse.residuals import residuals
+from tensat_dl.fuse.rowwise import row_terms
 from tensat_dl.fuse.terms import Term, terms
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.lang import ast
@@ -32,8 +34,12 @@ class Fused:
 
 
 def fuse(egraph: EGraph, ops: OpTable, device: Device) -> Fused:
-    """The e-graph with an e-node for each promising chain of elementwise operators."""
+    """The e-graph with an e-node for each promising chain of elementwise operators, with reductions and
+    normalisations of rows or without, and each product with what is added to it."""
     added = terms(egraph, device)
+    for more in (residuals(egraph, device), row_terms(egraph, device)):
+        for c, own in more.items():
+            added[c] = [*added.get(c, ()), *own]
     texts: dict[str, str] = {}
     names: dict[Term, str] = {}
     for own in added.values():
@@ -63,7 +69,7 @@ def _declaration(term: Term) -> tuple[str, str]:
     parameters = ", ".join(f"{x}: tensor" for x in number.values())
     return (
         name,
-        f"/// {term.operators} elementwise operators in one kernel.\nop {name}({parameters}) = {body}\n",
+        f"/// {term.operators} operators in one kernel.\nop {name}({parameters}) = {body}\n",
     )
 
 

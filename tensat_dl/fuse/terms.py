@@ -7,7 +7,7 @@ traffic of what lies between the operators.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -64,22 +64,35 @@ class Term:
 
 def terms(egraph: EGraph, device: Device) -> dict[int, list[Term]]:
     """By e-class, the terms of two operators or more that compute it, the most promising first."""
-    single = {c: own for c in range(egraph.num_classes) if (own := _single(egraph, c))}
+    single = {c: own for c in range(egraph.num_classes) if (own := single_nodes(egraph, c, ELEMENTWISE))}
+    # What is broadcast is not computed again for each place that it goes to.
+    return grow(egraph, device, single, MOST_OPERATORS, lambda c, d: egraph.types[d] == egraph.types[c])
+
+
+def grow(
+    egraph: EGraph,
+    device: Device,
+    single: Mapping[int, Sequence[int]],
+    most: int,
+    pulled: Callable[[int, int], bool],
+) -> dict[int, list[Term]]:
+    """By e-class, the terms of two to so many e-nodes out of ``single``, the most promising first. ``pulled`` says of
+    an e-class and an operand of it whether the latter may be computed together with it."""
     found: dict[int, list[Term]] = {c: [] for c in single}
     # Each round adds an operator at least, on top of what the rounds before have found.
-    for _ in range(MOST_OPERATORS - 1):
-        grown = {c: _grown(egraph, device, c, own, single, found) for c, own in single.items()}
+    for _ in range(most - 1):
+        grown = {c: _grown(egraph, device, c, own, single, found, most, pulled) for c, own in single.items()}
         if grown == found:
             break
         found = grown
     return {c: own for c, own in found.items() if own}
 
 
-def _single(egraph: EGraph, c: int) -> list[int]:
-    """The elementwise e-nodes of a class that is computed at run time."""
+def single_nodes(egraph: EGraph, c: int, ops: Container[str]) -> list[int]:
+    """The e-nodes of some operators in a class of floats that is computed at run time."""
     if egraph.weights_only[c] or len(egraph.types[c]) != 1 or egraph.types[c][0].dtype not in FLOATS[:3]:
         return []
-    return [n for n in egraph.nodes_of(c) if egraph.op[n] in ELEMENTWISE and c not in egraph.children_of(n)]
+    return [n for n in egraph.nodes_of(c) if egraph.op[n] in ops and c not in egraph.children_of(n)]
 
 
 def _grown(
@@ -87,8 +100,10 @@ def _grown(
     device: Device,
     c: int,
     nodes: Sequence[int],
-    single: dict[int, list[int]],
-    found: dict[int, list[Term]],
+    single: Mapping[int, Sequence[int]],
+    found: Mapping[int, list[Term]],
+    most: int,
+    pulled: Callable[[int, int], bool],
 ) -> list[Term]:
     """The terms of a class whose operands are e-classes or terms that are known."""
     best: dict[Term, None] = {}
@@ -96,21 +111,21 @@ def _grown(
         options: list[list[Term | int]] = []
         for d in egraph.children_of(n):
             below: list[Term | int] = [d]
-            # What is broadcast is not computed again for each place that it goes to.
-            if d in single and egraph.types[d] == egraph.types[c]:
-                below += [_term(egraph, device, m, egraph.children_of(m)) for m in single[d]][:COMBINED]
+            if d in single and pulled(c, d):
+                below += [term_of(egraph, device, m, egraph.children_of(m)) for m in single[d]][:COMBINED]
                 below += found[d][:COMBINED]
             options.append(below)
         for operands in product(*options):
             if all(isinstance(x, int) for x in operands):
                 continue
-            term = _term(egraph, device, n, operands)
-            if term.operators <= MOST_OPERATORS and len(term.leaves) <= MOST_TENSORS and c not in term.leaves:
+            term = term_of(egraph, device, n, operands)
+            if term.operators <= most and len(term.leaves) <= MOST_TENSORS and c not in term.leaves:
                 best[term] = None
     return sorted(best, key=lambda t: t.key)[:KEPT]
 
 
-def _term(egraph: EGraph, device: Device, n: int, operands: Sequence[Term | int]) -> Term:
+def term_of(egraph: EGraph, device: Device, n: int, operands: Sequence[Term | int]) -> Term:
+    """An e-node on terms and e-classes."""
     leaves: dict[int, None] = {}
     operators, saved = 1, 0.0
     for x in operands:

@@ -2,52 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
 from tensat_dl.gpu.environment import GpuError
 from tensat_dl.gpu.machine import FAILURES, Contender, GpuMachine, said, this_machine
 from tensat_dl.ir.graph import Graph
-from tensat_dl.measure.heats import LOOKS
-from tensat_dl.measure.statistics import Interval, Latency, latency, ratio_to_first
+from tensat_dl.measure.side_by_side import STARTS, Row
+from tensat_dl.measure.statistics import latency, ratio_to_first
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.weights import draw_values
-
-#: Fresh starts: the fewest that tell a median with confidence.
-STARTS = LOOKS[1]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One graph. ``ratio`` is its latency over the first one's, None for that; ``error`` how far its outputs are from
-    those of the first one in f64; ``reason`` why it was not timed."""
-
-    predicted_ms: float
-    latency: Latency | None = None
-    ratio: Interval | None = None
-    error: float = 0.0
-    kernels: Mapping[str, int] = field(default_factory=dict)
-    peak_bytes: int = 0
-    reason: str = ""
-
-    def to_data(self) -> dict[str, Any]:
-        """As plain data, in milliseconds and bytes."""
-        r = self.ratio
-        return {
-            "predicted_ms": self.predicted_ms,
-            "median_ms": None if self.latency is None else self.latency.median_ms,
-            "spread_ms": None if self.latency is None else self.latency.spread_ms,
-            "ratio": None
-            if r is None
-            else {"median": r.mid, "low": r.low, "high": r.high, "confidence": r.confidence},
-            "max_rel_error": self.error,
-            "kernels": dict(self.kernels),
-            "peak_bytes": self.peak_bytes,
-            "reason": self.reason,
-        }
 
 
 def compare(

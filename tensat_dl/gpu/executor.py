@@ -111,9 +111,10 @@ def choose(model: CostModel, graph: Graph, i: int, free: bool, tf32: bool) -> tu
     """The implementation of node ``i``: a view where that is free, else the fastest by the profile, else a guess."""
     registry = kernels("registry")
     node = graph.nodes[i]
-    signature = signature_of(graph, node, model.device.name)
+    signature = signature_of(graph, node, model.device.name, model.table)
+    means = _definition(model.table, signature)
     try:
-        found = registry.implementations(signature, _definition(model.table, signature))
+        found = registry.implementations(signature, means)
     except registry.Unsupported as e:
         raise NotExecutable(f"no kernel computes {e}") from None
     views = [f for f in found if f.kind == "view"]
@@ -121,7 +122,8 @@ def choose(model: CostModel, graph: Graph, i: int, free: bool, tf32: bool) -> tu
         return views[0].name, views[0].build()
     usable = [f for f in found if f.kind != "view" and registry.runnable(f) and (tf32 or not f.tf32)]
     measured = model.profile.lookup(signature) if model.profile is not None else None
-    preferred = "vendor" if node.op in VENDORS else "triton"
+    ops = {node.op} if means is None else {n.op for n in means.nodes}
+    preferred = "vendor" if ops & VENDORS else "triton"
     best = min(
         usable,
         key=lambda f: (measured is None or f.name != measured.implementation, f.kind != preferred),
@@ -129,11 +131,12 @@ def choose(model: CostModel, graph: Graph, i: int, free: bool, tf32: bool) -> tu
     return best.name, best.build()
 
 
-def signature_of(graph: Graph, node: Node, device: str) -> Signature:
+def signature_of(graph: Graph, node: Node, device: str, ops: OpTable) -> Signature:
     """What a node's cost depends on. Raises `NotExecutable` for a node with several outputs."""
     if node.op in FREE or any(len(graph.nodes[j].types) != 1 for j in node.inputs):
         raise NotExecutable(f"no kernel computes {node.op}, which has several outputs")
-    return Signature(node.op, node.attrs, tuple(graph.nodes[j].type for j in node.inputs), node.types, device)
+    inputs = tuple(graph.nodes[j].type for j in node.inputs)
+    return Signature(node.op, node.attrs, inputs, node.types, device, content=ops.content(node.op))
 
 
 def _definition(ops: OpTable, signature: Signature) -> Graph | None:
@@ -153,7 +156,7 @@ class _Wide:
             value = torch.as_tensor(given).to(self.device)
         else:
             registry = kernels("registry")
-            signature = signature_of(self.graph, node, "cpu")
+            signature = signature_of(self.graph, node, "cpu", self.ops)
             try:
                 meaning = registry.reference(signature, _definition(self.ops, signature))
             except registry.Unsupported as e:

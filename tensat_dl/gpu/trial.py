@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from math import inf
 from typing import Any
@@ -47,6 +47,7 @@ class Trial:
             if i.kind != "view" and registry.runnable(i) and (tf32 or not i.tf32)
         }
         self.operands = operands(job.signature, device)
+        self._cold = cold(job)
         self._reference = registry.reference(job.signature, job.definition)
         self._want: torch.Tensor | None = None
 
@@ -66,7 +67,7 @@ class Trial:
         """What a call of an implementation takes, roughly if that is more seconds than is ``hopeless``. Raises
         whatever it raises."""
         kernel = self.implementations[name].build()
-        sets = rotated(self.signature, self.operands, cache_bytes(self.device))
+        sets = rotated(self._cold, self.operands, cache_bytes(self.device))
         return time_calls(lambda i: kernel(sets[i % len(sets)]), partial(recorder, self.device), hopeless)
 
 
@@ -86,10 +87,18 @@ def _random(type: TensorType, generator: torch.Generator, device: torch.device) 
     return torch.randn(type.shape, **options).to(dtype)
 
 
-def rotated(signature: Signature, given: Sequence[torch.Tensor], cache: int) -> list[list[torch.Tensor]]:
+def cold(job: Job) -> frozenset[int]:
+    """The operands that are weights in a model, by position; of a composition those that its operators take so."""
+    if job.definition is None:
+        return frozenset(COLD.get(job.signature.op, ()))
+    nodes = job.definition.nodes
+    taken = (j for n in nodes for i, j in enumerate(n.inputs) if i in COLD.get(n.op, ()))
+    return frozenset(j for j in taken if nodes[j].op == "input")
+
+
+def rotated(cold: Container[int], given: Sequence[torch.Tensor], cache: int) -> list[list[torch.Tensor]]:
     """The operands, with as many copies of those that are weights as it takes to fill the cache."""
-    cold = COLD.get(signature.op, ())
-    size = sum(t.nbytes for i, t in enumerate(signature.inputs) if i in cold)
+    size = sum(x.nbytes for i, x in enumerate(given) if i in cold)
     copies = min(MOST_COPIES, 1 + FILLINGS * cache // size) if size else 1
     return [[x.clone() if i in cold and copy else x for i, x in enumerate(given)] for copy in range(copies)]
 

@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from tensat_dl.cost.signature_file import from_data
-from tensat_dl.gpu.torch_device import prepare, release, wake
+from tensat_dl.gpu.torch_device import load, prepare, release, wake
 from tensat_dl.gpu.trial import Trial
+from tensat_dl.resources import kernels
 
 #: What takes so many times as long as the fastest implementation is timed roughly.
 FAR = 2.0
@@ -37,6 +38,8 @@ def main() -> None:
     role, where = sys.argv[1:]
     device = torch.device(where)
     prepare(device)
+    kernels("registry")
+    load(device)
     say(ready=True)
     idle_since = -inf
     for line in sys.stdin:

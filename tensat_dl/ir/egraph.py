@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -51,3 +51,23 @@ class EGraph:
     def children_of(self, n: int) -> list[int]:
         kids: list[int] = self.children[self.offsets[n] : self.offsets[n + 1]].tolist()
         return kids
+
+    def without(self, dropped: BoolArray) -> EGraph:
+        """The same e-classes, some of them perhaps empty, without these e-nodes [N]. None may be the input
+        program's."""
+        kept = np.flatnonzero(~dropped)
+        number = np.cumsum(~dropped) - 1
+        before = np.concatenate([[0], np.cumsum(~dropped)])
+        arities = np.diff(self.offsets)
+        return replace(
+            self,
+            op=tuple(self.op[n] for n in kept.tolist()),
+            attrs=tuple(self.attrs[n] for n in kept.tolist()),
+            node_class=self.node_class[kept],
+            class_start=before[self.class_start],
+            offsets=np.concatenate([[0], np.cumsum(arities[kept])]),
+            children=self.children[np.repeat(~dropped, arities)],
+            source=np.where(self.source < 0, -1, number[self.source]),
+            cost=self.cost[kept],
+            origin=tuple(self.origin[n] for n in kept.tolist()) if self.origin else (),
+        )

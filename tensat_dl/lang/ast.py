@@ -22,7 +22,7 @@ class Const:
 
     value: int | float | str | bool
     kind: Literal["int", "float", "string", "bool"]
-    text: str = field(compare=False)  # as written: 1e-5 stays 1e-5
+    text: str = field(compare=False, repr=False)  # as written: 1e-5 stays 1e-5
     span: Span = _span()
 
 

@@ -15,7 +15,7 @@ from tensat_dl.onnx.encode import Encoder, Unwritable
 from tensat_dl.onnx.fold import fold
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.opaque import operands
-from tensat_dl.onnx.open_shapes import Shape, asked_shape, shapes_elsewhere
+from tensat_dl.onnx.open_shapes import Shape, asked_shape, reshapes_of, shapes_elsewhere
 from tensat_dl.onnx.operator import Tensor, Writer
 from tensat_dl.onnx.operators.movement import write_reshape
 from tensat_dl.onnx.reading import failed, opset
@@ -124,17 +124,27 @@ class _Exporter:
                 (value,) = [v for v in copy.outputs if v.name]
                 self.encoder.tensors[i] = Tensor(value, node.type)
         elif node.op == "reshape" and self.elsewhere:
-            (j,) = node.inputs
-            known = [(there[j], there[i]) for there in self.elsewhere]
-            pairs = [(old, new) for old, new in known if old is not None and new is not None]
-            target = asked_shape(self.graph.nodes[j].type.shape, node.type.shape, pairs)
-            self.encoder.tensors[i] = write_reshape(self.writer, self.encoder.tensors[j], node.type, target)
+            self.encoder.tensors[i] = self._reshape(i)
         else:
             try:
                 self.encoder.encode(i)
             except Unwritable as e:
                 message = f"ONNX has no operator for {e}"
                 raise failed(self.imported.path, message, "use fewer rule packs") from None
+
+    def _reshape(self, i: int) -> Tensor:
+        """A reshape that fits other sizes of the open dimensions, too."""
+        nodes, (j,) = self.graph.nodes, self.graph.nodes[i].inputs
+        pairs, inputs = [], [[nodes[k].type.shape] for k in self.graph.inputs]
+        for there in self.elsewhere:
+            old, new, given = there[j], there[i], [there[k] for k in self.graph.inputs]
+            if old is not None and new is not None and None not in given:
+                pairs.append((old, new))
+                for shapes, shape in zip(inputs, given, strict=True):
+                    shapes.append(shape or ())
+        target = asked_shape(nodes[j].type.shape, nodes[i].type.shape, pairs, inputs)
+        values = [self.values[str(nodes[k].attr("name"))] for k in self.graph.inputs]
+        return write_reshape(self.writer, self.encoder.tensors[j], nodes[i].type, target, values)
 
     def _copy(self, node: Node) -> ir.Node:
         """An opaque node with other operands."""
@@ -201,14 +211,7 @@ def _elsewhere(imported: Imported, graph: Graph) -> list[list[Shape | None]]:
     found, ops, original = [], imported.program.ops, imported.graph
     for known in imported.elsewhere:
         there = shapes_elsewhere(original, ops, known, {})
-        reshapes = {}
-        for i, node in enumerate(original.nodes):
-            if node.op == "reshape":
-                (j,) = node.inputs
-                old, new = there[j], there[i]
-                if old is not None and new is not None:
-                    reshapes[original.nodes[j].type.shape, node.type.shape, old] = new
-        found.append(shapes_elsewhere(graph, ops, known, reshapes))
+        found.append(shapes_elsewhere(graph, ops, known, reshapes_of(original, there)))
     return found
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from tensat_dl.ir.egraph import BoolArray, EGraph
 from tensat_dl.ir.graph import Graph, GraphBuilder
 from tensat_dl.ir.types import TensorType
 from tensat_dl.lang.imports import table
@@ -27,6 +28,7 @@ from tensat_dl.onnx.facts import Facts
 from tensat_dl.onnx.inputs import read_inputs, sizes
 from tensat_dl.onnx.numbers import meant
 from tensat_dl.onnx.opaque import Originals, operands
+from tensat_dl.onnx.open_nodes import fixed_sizes
 from tensat_dl.onnx.operator import Context, Reading, Unmapped
 from tensat_dl.onnx.operators import READ
 from tensat_dl.onnx.reading import NEWEST, failed, opset, read_model
@@ -62,6 +64,10 @@ class Imported:
     def opaque(self) -> int:
         """How many nodes are opaque."""
         return sum(self.unmapped.values())
+
+    def fixed_sizes(self, egraph: EGraph) -> BoolArray:
+        """[N] which e-nodes of what was explored hold for the given sizes of the open dimensions only."""
+        return fixed_sizes(egraph, self.graph, self.program.ops, self.elsewhere)
 
 
 def import_model(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tensat_dl.ir.graph import Graph, Node
+from tensat_dl.ir.graph import Attrs, Graph, Node
 from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
@@ -27,21 +27,29 @@ class OfOperand:
     axis: int
 
 
-#: A dimension that is asked for: a number, that of the operand at the same place, what is left, or another of the
-#: operand's. (0 and -1 are ONNX's own notation.)
-Asked = int | OfOperand
+@dataclass(frozen=True, slots=True)
+class OfInput:
+    """A dimension that is dimension ``axis`` of the graph's input at a position."""
+
+    position: int
+    axis: int
+
+
+#: A dimension that is asked for: a number, that of the operand at the same place, what is left, another of the
+#: operand's, or one of an input. (0 and -1 are ONNX's own notation.)
+Asked = int | OfOperand | OfInput
 SAME, REST = 0, -1
 
 
+#: What reshapes of a model make: from a shape to one, from what it is elsewhere, what there.
+Reshapes = Mapping[tuple[Shape, Shape, Shape], Shape]
+
+
 def shapes_elsewhere(
-    graph: Graph,
-    ops: OpTable,
-    known: Mapping[str, Shape],
-    reshapes: Mapping[tuple[Shape, Shape, Shape], Shape],
+    graph: Graph, ops: OpTable, known: Mapping[str, Shape], reshapes: Reshapes
 ) -> list[Shape | None]:
     """The shape of each node at another size, as far as it can be said. ``known`` has those of the model's values,
-    whose names nodes have that equal them; ``reshapes`` those that the model makes: from a shape to one, from what
-    it is there."""
+    whose names nodes have that equal them; ``reshapes`` are those of the model."""
     found: list[Shape | None] = []
     for node in graph.nodes:
         old = [found[j] for j in node.inputs]
@@ -54,60 +62,129 @@ def _shape(
     ops: OpTable,
     node: Node,
     operands: Sequence[Shape | None],
-    reshapes: Mapping[tuple[Shape, Shape, Shape], Shape],
+    reshapes: Reshapes,
 ) -> Shape | None:
     if not node.inputs and len(node.types) == 1:
         return node.type.shape
     if any(x is None for x in operands) or node.op in graph.opaque or node.op == "proj":
         return None
-    xs = [x for x in operands if x is not None]
+    there = [x for x in operands if x is not None]
     here = [graph.nodes[j].type for j in node.inputs]
-    if [t.shape for t in here] == xs:
-        return node.type.shape
     if node.op == "reshape":
-        return reshapes.get((here[0].shape, node.type.shape, xs[0])) or _guessed(
-            here[0].shape, xs[0], node.type.shape
-        )
-    attrs = dict(node.attrs)
-    if node.op == "slice" and attrs["stop"] == here[0].shape[attrs["axis"]]:  # type: ignore[index]
-        attrs["stop"] = xs[0][attrs["axis"]]  # type: ignore[index]
+        return reshaped(here[0].shape, there[0], node.type.shape, reshapes)
+    return shape_of_application(ops, node.op, node.attrs, here, node.type, there)
+
+
+def shape_of_application(
+    ops: OpTable, op: str, attrs: Attrs, here: Sequence[TensorType], type: TensorType, there: Sequence[Shape]
+) -> Shape | None:
+    """The shape at another size of an application, no reshape, that has operands and result of these types here;
+    None if it can't be applied there. A slice up to the end stays one."""
+    if [t.shape for t in here] == list(there):
+        return type.shape
+    values = dict(attrs)
+    axis = values.get("axis")
+    if op == "slice" and isinstance(axis, int) and values["stop"] == here[0].shape[axis]:
+        values["stop"] = there[0][axis]
+    operands = [TensorType(t.dtype, x) for t, x in zip(here, there, strict=True)]
     try:
-        (type,) = infer(
-            ops, node.op, [TensorType(t.dtype, x) for t, x in zip(here, xs, strict=True)], attrs
-        ).concrete()
+        (found,) = infer(ops, op, operands, values).concrete()
     except (IllTyped, Absent, EvaluationError):
         return None
-    return type.shape
+    return found.shape
 
 
-def _guessed(old: Shape, there: Shape, new: Shape) -> Shape | None:
-    """What a reshape from ``old`` to ``new`` makes of ``there``: dimensions that stay where they are follow, and one
-    more has what is left."""
-    stay = 0
-    while stay < min(len(new), len(old)) and new[stay] == old[stay]:
-        stay += 1
-    for i in range(stay, len(new)):
-        rest = prod(there[:stay]) * prod(new[stay:i]) * prod(new[i + 1 :])
-        if prod(there) % rest == 0:
-            return (*there[:stay], *new[stay:i], prod(there) // rest, *new[i + 1 :])
-    return None
+def reshapes_of(graph: Graph, there: Sequence[Shape | None]) -> Reshapes:
+    """What the reshapes of a graph make of shapes, given those of its nodes there."""
+    found = {}
+    for i, node in enumerate(graph.nodes):
+        if node.op == "reshape":
+            (j,) = node.inputs
+            old, new = there[j], there[i]
+            if old is not None and new is not None:
+                found[graph.nodes[j].type.shape, node.type.shape, old] = new
+    return found
 
 
-def asked_shape(old: Shape, new: Shape, elsewhere: Sequence[tuple[Shape, Shape]]) -> list[Asked]:
+def reshaped(old: Shape, there: Shape, new: Shape, reshapes: Reshapes) -> Shape | None:
+    """What a reshape from ``old`` to ``new`` most likely makes of ``there``: what one of the model's does.
+
+    If it has none, both shapes are cut into the shortest runs of dimensions with equal products. In each run one
+    dimension takes what is more: one as large as the dimension that has grown, or the first one, but none that is 1
+    if others are not.
+    """
+    if (old, new, there) in reshapes:
+        return reshapes[old, new, there]
+    found: list[int] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        start, first = i, j
+        i, j = min(i + 1, len(old)), min(j + 1, len(new))
+        while (a := prod(old[start:i])) != (b := prod(new[first:j])):
+            i, j = (i + 1, j) if a < b else (i, j + 1)
+        while i < len(old) and old[i] == 1:
+            i += 1
+        while j < len(new) and new[j] == 1:
+            j += 1
+        if old[start:i] == there[start:i]:
+            found += new[first:j]
+            continue
+        total = prod(there[start:i])
+        grown = {o for o, t in zip(old[start:i], there[start:i], strict=True) if o != t}
+        places = sorted(range(first, j), key=lambda k: (new[k] == 1, new[k] not in grown))
+        for k in places:
+            others = prod(new[first:k]) * prod(new[k + 1 : j])
+            if total % others == 0:
+                found += [*new[first:k], total // others, *new[k + 1 : j]]
+                break
+        else:
+            return None
+    return tuple(found)
+
+
+def keeps_runs(old: Shape, there: Shape, new: Shape, result: Shape) -> bool:
+    """Whether a reshape from ``there`` to ``result`` keeps those dimensions together that one from ``old`` to ``new``
+    does: [1, c, n] as [c, n] is not [2, c, n] as [c, 2 n], which takes elements from elsewhere."""
+    cuts: dict[int, bool] = {}
+    for i in range(len(old) + 1):
+        for j in range(len(new) + 1):
+            size = prod(old[:i])
+            if size == prod(new[:j]):
+                cuts[size] = cuts.get(size, False) or prod(there[:i]) == prod(result[:j])
+    return all(cuts.values()) and prod(there) == prod(result)
+
+
+def asked_shape(
+    old: Shape,
+    new: Shape,
+    elsewhere: Sequence[tuple[Shape, Shape]],
+    inputs: Sequence[Sequence[Shape]] = (),
+) -> list[Asked]:
     """What to ask of a reshape from ``old`` to ``new`` that is to fit other sizes, too: for pairs of the same shapes
-    there."""
+    there. ``inputs`` has the shapes of each of the graph's inputs, here and there: open dimensions are theirs."""
     target: list[Asked] = list(new)
-    varying = [i for i, n in enumerate(new) if any(there[i] != n for _, there in elsewhere)]
+    sizes = [tuple(there[i] for _, there in elsewhere) for i in range(len(new))]  # of each dimension there
+    varying = [i for i, n in enumerate(new) if any(size != n for size in sizes[i])]
 
     def follows(i: int, j: int) -> bool:
-        return old[j] == new[i] and all(before[j] == there[i] for before, there in elsewhere)
+        return old[j] == new[i] and sizes[i] == tuple(before[j] for before, _ in elsewhere)
+
+    def of_input(i: int) -> OfInput | None:
+        found = (
+            OfInput(k, axis)
+            for k, (here, *there) in enumerate(inputs)
+            for axis, n in enumerate(here)
+            if n == new[i] and sizes[i] == tuple(shape[axis] for shape in there)
+        )
+        return next(found, None)
 
     for i in varying:
         if i < len(old) and follows(i, i):
             target[i] = SAME
     left = [i for i in varying if target[i] != SAME]
     for i in left[1:]:
-        target[i] = next((OfOperand(j) for j in range(len(old)) if follows(i, j)), new[i])
+        operand = next((OfOperand(j) for j in range(len(old)) if follows(i, j)), None)
+        target[i] = operand or of_input(i) or new[i]
     if left:
         target[left[0]] = REST
     return target

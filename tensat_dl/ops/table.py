@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -11,6 +12,7 @@ from tensat_dl.ir.types import DTYPES
 from tensat_dl.lang import ast
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
 from tensat_dl.lang.source import Span
+from tensat_dl.lang.walk import calls_of
 
 AttrType = Literal["int", "float", "bool", "string", "dtype", "axis", "ints", "choice"]
 ATTR_TYPES = ("int", "float", "bool", "string", "dtype", "axis", "ints")
@@ -83,6 +85,7 @@ class OpTable(Mapping[str, OpDecl]):
 
     def __init__(self, decls: Iterable[OpDecl]) -> None:
         self._decls = {d.name: d for d in decls}
+        self._contents: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> OpDecl:
         return self._decls[name]
@@ -92,6 +95,17 @@ class OpTable(Mapping[str, OpDecl]):
 
     def __len__(self) -> int:
         return len(self._decls)
+
+    def content(self, name: str) -> str:
+        """Eight characters that say what a composition computes, whatever its name; "" for another operator."""
+        composition = self[name].composition
+        if composition is None:
+            return ""
+        if name not in self._contents:
+            parts = {call.fn: self.content(call.fn) for call in calls_of(composition) if call.fn in self}
+            text = repr((self[name].inputs, self[name].attrs, composition, sorted(parts.items())))
+            self._contents[name] = hashlib.sha256(text.encode()).hexdigest()[:8]
+        return self._contents[name]
 
 
 def declare(op: ast.Op) -> OpDecl:

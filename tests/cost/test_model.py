@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensat_dl.cost import CostModel, Device, Measurement, Profile, Signature, UnpricedError, load_device
+from tensat_dl.cost.model import without_choices
 from tensat_dl.cost.roofline import roofline
+from tensat_dl.cost.signature import parse
 from tensat_dl.ir.types import TensorType
+from tensat_dl.lang.elaborate import elaborate
+from tensat_dl.lang.program import load_program
 from tensat_dl.ops.table import OpTable
 
 from .builders import Builder, patient, table, toy
@@ -119,6 +124,17 @@ def test_pricing_changes_only_the_costs() -> None:
     priced, _ = CostModel(table(), load_device("cpu")).price(e)
     assert dataclasses.replace(priced, cost=e.cost) == e
     assert np.isnan(e.cost).all()
+
+
+def test_a_reshape_without_strides_is_a_launch() -> None:
+    """Only of what is computed at run time."""
+    b, cpu = Builder(), load_device("cpu")
+    x, w = (b.op("reshape", t, shape=(8, 1)) for t in (b.input(2, 4), b.weight(2, 4)))
+    e = b.egraph(b.op("ewadd", x, w))
+    priced, measured = CostModel(table(), cpu).price(e)
+    found = [c for op, c in zip(e.op, priced.cost.tolist(), strict=True) if op == "reshape"]
+    assert sorted(found) == [0, cpu.launch_ms]
+    assert not measured.any()
 
 
 def test_an_operator_that_nobody_declared() -> None:
@@ -228,3 +244,26 @@ def test_the_input_is_measured_first_then_what_is_costly() -> None:
     entries = {model.unknown(egraph)[1].text: Measurement(1.0, 0.0, 1)}
     model = dataclasses.replace(model, profile=Profile("toy", {}, {}, entries))
     assert [s.outputs[0].size for s in model.unknown(egraph)] == [4, 8]
+
+
+def test_compositions_of_one_name_are_told_apart_by_what_they_compute(tmp_path: Path) -> None:
+    """.. also where only an operator differs that they are made of; and not by how they are written."""
+    texts = [
+        "op inner(x: tensor) = relu(x)\nop outer(x: tensor) = inner(x) + 1.0",
+        "op inner(x: tensor) = tanh(x)\nop outer(x: tensor) = inner(x) + 1.0",
+        "op inner(x: tensor) = relu(x)\nop outer(x: tensor) = inner(x) + 2.0",
+        "op inner(x: tensor) = relu(x)\n/// One more.\nop outer(x: tensor) = ewadd(inner(x), 1.00)",
+        "op inner(x: tensor) = relu(x)\nop outer(x: tensor) = (inner(x)) + 1.00  // written otherwise",
+    ]
+    found = []
+    for i, text in enumerate(texts):
+        file = tmp_path / f"{i}.tsr"
+        file.write_text(f"{text}\ngraph g {{ input x : f32[4]\n output outer(x) }}")
+        program = load_program(str(file))
+        (item,) = program.graphs.values()
+        graph = elaborate(item, program.ops, program.blocks)
+        (signature,) = CostModel(program.ops, toy()).signatures(without_choices(graph))
+        assert parse(signature.text) == signature
+        found.append(signature.text)
+    assert len(set(found[:4])) == 4
+    assert found[0] == found[4]

@@ -24,11 +24,12 @@ values = (
 )
 signatures = st.builds(
     Signature,
-    st.sampled_from(["matmul", "com.example.Gelu", "Resize-13"]),
+    st.sampled_from(["matmul", "com.example.Gelu", "Resize-13", "a#b"]),
     st.dictionaries(st.sampled_from(["act", "axis", "p_2"]), values).map(lambda d: tuple(d.items())),
     st.lists(types, max_size=3).map(lambda items: tuple(items)),
     st.lists(types, min_size=1, max_size=2).map(lambda items: tuple(items)),
     st.sampled_from(["h100", "cpu"]),
+    content=st.sampled_from(["", "0123abcd"]),
 )
 
 

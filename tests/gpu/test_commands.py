@@ -143,3 +143,15 @@ def test_two_graphs_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert second["ratio"]["low"] <= second["ratio"]["median"] <= second["ratio"]["high"]
     assert second["max_rel_error"] > 0.1
     assert third["reason"] == "no kernel computes f, of which only types are known"
+
+
+@pytest.mark.parametrize("step", ["check", "profile", "bench"])
+def test_what_is_to_be_measured_on_a_gpu_says_so_where_there_is_none(step: str, tmp_path: Path) -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "gpu.sh"
+    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OUT": str(tmp_path / "out"), "PATH": here}
+    done = subprocess.run(["bash", script, step], capture_output=True, text=True, check=False, env=hidden)
+    assert done.returncode == 2, done.stderr
+    assert "GPU" in done.stderr
+    assert "hint" in done.stderr
+    assert "Traceback" not in done.stderr

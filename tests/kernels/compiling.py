@@ -2,6 +2,7 @@
 
     python -m tests.kernels.compiling ARCHITECTURE SIGNATURE..
 
+where a signature is what a file of signatures has for it.
 Every launch is compiled as it would be on a GPU of that architecture, and does nothing. Prints what was compiled as
 JSON: by signature, the bytes of each implementation's machine code, or what went wrong.
 """
@@ -18,7 +19,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
-from tensat_dl.cost.signature import parse
+from tensat_dl.cost.signature_file import from_data
 from tensat_dl.resources import kernels
 
 POINTERS = {
@@ -78,9 +79,10 @@ def main() -> None:
     registry, launch = kernels("registry"), kernels("launch")
     found: dict[str, dict[str, object]] = {}
     for text in texts:
-        signature = parse(text)
+        job = from_data(json.loads(text))
+        signature = job.signature
         operands = [torch.ones(t.shape, dtype=launch.TORCH_TYPES[t.dtype]) for t in signature.inputs]
-        offers = [i for i in registry.implementations(signature) if i.kind == "triton"]
+        offers = [i for i in registry.implementations(signature, job.definition) if i.kind == "triton"]
         results = found[text] = {}
         for implementation in (offers[0], offers[-1]):
             compiler.sizes.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tensat_dl.ir.graph import Graph
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.expression import applied, definition
 from tensat_dl.ops.semantics import SEMANTICS
+from tensat_dl.ops.table import OpTable
 from tensat_dl.resources import kernels, rules
 from tensat_dl.verify.execute import execute
 from tests.kernels.applications import APPLICATIONS, application
@@ -121,6 +123,68 @@ def test_compositions_are_one_kernel(text: str, monkeypatch: pytest.MonkeyPatch)
         again(given)
     if signature.op != "instancenorm":
         assert elementwise.fusible(means)
+
+
+def composition(op: str, text: str, folder: Path) -> tuple[Signature, OpTable]:
+    """The application of an operator that is defined so, on operands x, y, z, v."""
+    from tensat_dl.lang.program import load_program
+
+    names = "xyzv"[: text.partition("->")[0].count("[")]
+    file = folder / "op.tsr"
+    file.write_text(f"op fused({', '.join(f'{x}: tensor' for x in names)}) = {op}")
+    return application(f"fused({text}"), load_program(str(file)).ops
+
+
+@pytest.mark.parametrize(
+    ("op", "text"),
+    [
+        # a product and what is added to it
+        ("matmul(x, y; act = none) + z", "f32[33, 70], f32[70, 40], f32[33, 40]) -> f32[33, 40]"),
+        ("tanh(matmul(x, y; act = none) + z)", "f32[1, 70], f32[70, 40], f32[1, 40]) -> f32[1, 40]"),
+        ("gelu(z + matmul(x, y; act = none))", "f16[3, 17, 20], f16[3, 20, 18], f16[3, 17, 18]) -> f16[3, 17, 18]"),
+        ("matmul(x, y; act = none) + x", "f32[20, 20], f32[20, 20]) -> f32[20, 20]"),
+        (
+            "relu(conv2d(x, y, z; pads = [1, 1, 1, 1]) + v)",
+            "f32[2, 4, 6, 5], f32[8, 2, 3, 3], f32[8], f32[2, 8, 6, 5]) -> f32[2, 8, 6, 5]",
+        ),
+        # rows
+        ("softmax(x * 0.25 + y; axis = 2)", "f32[3, 5, 33], f32[5, 33]) -> f32[3, 5, 33]"),
+        ("layernorm(x + y, z, v; eps = 0.01)", "f16[2, 5, 33], f16[2, 5, 33], f16[33], f16[33]) -> f16[2, 5, 33]"),
+        ("rmsnorm(tanh(x), y) * z", "f32[70, 40], f32[40], f32[70, 1]) -> f32[70, 40]"),
+        ("x * rsqrt(reduce_mean(x * x; axis = 1) + 0.5) * y", "f32[9, 50], f32[50]) -> f32[9, 50]"),
+        ("exp(x - reduce_max(x; axis = 1)) / reduce_sum(exp(x - reduce_max(x; axis = 1)); axis = 1)",
+         "f32[5, 40]) -> f32[5, 40]"),
+        ("sqrt(reduce_sum(x * x; axis = 0))", "f32[300]) -> f32[1]"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("strided", [False, True], ids=["contiguous", "strided"])
+def test_fused_operators_have_kernels_of_their_own(op: str, text: str, strided: bool, tmp_path: Path) -> None:
+    pytest.importorskip("lark")
+    signature, ops = composition(op, text, tmp_path)
+    means = definition(ops, signature)
+    assert means is not None
+    given = operands(signature, strided)
+    values = {f"x{i}": x.double().cpu().numpy() for i, x in enumerate(given)}
+    (want,) = execute(applied(signature), values, semantics_of(ops))
+    assert np.isfinite(want).all()
+    check(signature, want, given, means)
+    assert [i.kind for i in registry.implementations(signature, means)].count("triton") >= 2
+
+
+@pytest.mark.parametrize(
+    ("op", "text"),
+    [
+        ("softmax(x * y; axis = 0)", "f32[5, 33], f32[5, 33]) -> f32[5, 33]"),  # not along rows
+        ("x - reduce_mean(y; axis = 1)", "f32[5, 33], f32[5, 9]) -> f32[5, 33]"),  # of other rows
+        ("matmul(x, y; act = relu) + x", "f32[20, 20], f32[20, 20]) -> f32[20, 20]"),  # activated before
+        ("matmul(x, y; act = none) + z", "f32[9, 20], f32[20, 20], f32[20]) -> f32[9, 20]"),  # stretched
+    ],
+)
+def test_what_no_kernel_fits_is_left_to_torch(op: str, text: str, tmp_path: Path) -> None:
+    pytest.importorskip("lark")
+    signature, ops = composition(op, text, tmp_path)
+    found = registry.implementations(signature, definition(ops, signature))
+    assert {i.kind for i in found} == {"vendor"}
 
 
 def test_views_do_not_copy() -> None:

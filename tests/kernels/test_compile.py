@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,9 +36,37 @@ SIGNATURES = [
 ]
 
 
-@pytest.mark.parametrize(("architecture", "signatures"), [(80, SIGNATURES[4:7]), (90, SIGNATURES)])
-def test_kernels_compile(architecture: int, signatures: list[str], tmp_path: Path) -> None:
-    texts = [f"{s} @ h100" for s in signatures]
+ROWS = "bf16[128, 768]"
+
+
+def application(text: str, *inputs: int) -> dict[str, object]:
+    """A node of a definition."""
+    return {"node": f"{text} @ h100", "inputs": list(inputs)}
+
+
+#: A sum and its normalisation; a product, what is added to it, and an activation.
+FUSED = [
+    {
+        "signature": f"fused({ROWS}, {ROWS}, bf16[768], bf16[768]) -> {ROWS} @ h100",
+        "definition": [
+            application(f"ewadd({ROWS}, {ROWS}) -> {ROWS}", 0, 1),
+            application(f"layernorm({ROWS}, bf16[768], bf16[768]; eps=0.00001) -> {ROWS}", 4, 2, 3),
+        ],
+    },
+    {
+        "signature": f"fused({ROWS}, bf16[768, 768], {ROWS}) -> {ROWS} @ h100",
+        "definition": [
+            application(f"matmul({ROWS}, bf16[768, 768]; act=none) -> {ROWS}", 0, 1),
+            application(f"ewadd({ROWS}, {ROWS}) -> {ROWS}", 3, 2),
+            application(f"gelu({ROWS}) -> {ROWS}", 4),
+        ],
+    },
+]
+
+
+@pytest.mark.parametrize(("architecture", "signatures"), [(80, SIGNATURES[4:7]), (90, [*SIGNATURES, *FUSED])])
+def test_kernels_compile(architecture: int, signatures: list[Any], tmp_path: Path) -> None:
+    texts = [json.dumps(s if isinstance(s, dict) else f"{s} @ h100") for s in signatures]
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     run = subprocess.run(
         [sys.executable, "-m", "tests.kernels.compiling", str(architecture), *texts],

@@ -24,6 +24,10 @@ SPARES_RANKS = (
 SPARES_TRIVIAL = "types leave nothing to slice elsewhere"
 SPARES_TWINS = "another rule does the same, and better"
 SPARES_ROUNDS = "the rule would apply to its own result"
+SPARES_ROW = "a single row waits for its weights wherever they stand"
+SPARES_SMALL = "small weights are in a near cache, where it does not matter on which side they stand"
+#: Their instances are large, so there are fewer.
+OF_LARGE_WEIGHTS = ("mirror-matmul", "mirror-matmul-bias", "matmul-as-conv", "matmul-bias-as-conv")
 EXPLAINED = {
     ("shift-scalar", "rank(w) > 0"): SPARES_ROUNDS,
     ("scale-scalar", "rank(w) > 0"): SPARES_ROUNDS,
@@ -46,6 +50,10 @@ EXPLAINED = {
     ("mul-parameters", "rank(a) == rank(b)"): SPARES_RANKS,
     ("reshape-add", "rank(x) == rank(y)"): SPARES_RANKS,
     ("reshape-mul", "rank(x) == rank(y)"): SPARES_RANKS,
+    ("reshape-add-left", "s == shape(y)"): SPARES_RANKS,
+    ("reshape-add-right", "s == shape(x)"): SPARES_RANKS,
+    **{(name, "dim(x, 0) > 1"): SPARES_ROW for name in OF_LARGE_WEIGHTS},
+    **{(name, f"dim(w, {i}) >= 128"): SPARES_SMALL for name in OF_LARGE_WEIGHTS for i in (0, 1)},
     ("group-add-shared", "rank(w[0]) <= rank(x)"): "a weight of higher rank is not a bias: no graph profits",
     ("group-mul-shared", "rank(w[0]) <= rank(x)"): "a weight of higher rank is not a scale: no graph profits",
 }
@@ -78,7 +86,7 @@ def verdict(rule: RewriteRule) -> Verdict:
 def test_rule_is_tested_and_its_conditions_matter(rule: RewriteRule) -> None:
     found = verdict(rule)
     assert found.status == "tested"
-    assert found.instances >= 20
+    assert found.instances >= (5 if rule.name in OF_LARGE_WEIGHTS else 20)
     explained = {c for name, c in EXPLAINED if name == rule.name.removesuffix("-back")}
     assert {text.split("`")[1] for text in found.unneeded} == explained
 

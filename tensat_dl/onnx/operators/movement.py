@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from tensat_dl.ir.types import TensorType
-from tensat_dl.onnx.open_shapes import Asked
+from tensat_dl.onnx.open_shapes import Asked, OfInput
 from tensat_dl.onnx.operator import Reading, Row, Tensor, Unmapped, Writer, retyped
 from tensat_dl.onnx.types import ONNX_DTYPES
 
@@ -43,7 +43,9 @@ def _write_reshape(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], type: 
     return write_reshape(w, xs[0], type, type.shape)
 
 
-def write_reshape(w: Writer, x: Tensor, type: TensorType, target: Sequence[Asked]) -> Tensor:
+def write_reshape(
+    w: Writer, x: Tensor, type: TensorType, target: Sequence[Asked], inputs: Sequence[ir.Value] = ()
+) -> Tensor:
     """``target`` is the shape as a Reshape takes it, but for dimensions that it has to look up."""
     shape = type.shape
     if x.wide is not None and x.wide.type.shape == shape:
@@ -51,19 +53,26 @@ def write_reshape(w: Writer, x: Tensor, type: TensorType, target: Sequence[Asked
     wide = x if shape == (prod(x.type.shape[:-1]), *x.type.shape[-1:]) and x.type.rank > 2 else None
     known = [d for d in target if isinstance(d, int)]
     return Tensor(
-        w.op("Reshape", x.value, w.ints(known) if len(known) == len(target) else _looked_up(w, x, target)),
+        w.op(
+            "Reshape",
+            x.value,
+            w.ints(known) if len(known) == len(target) else _looked_up(w, x, target, inputs),
+        ),
         type,
         wide,
     )
 
 
-def _looked_up(w: Writer, x: Tensor, target: Sequence[Asked]) -> ir.Value:
-    """A shape some of whose dimensions are taken from those of ``x``."""
-    shape = w.op("Shape", x.value)
-    parts = [
-        w.ints([d]) if isinstance(d, int) else w.op("Gather", shape, w.ints([d.axis]), axis=0) for d in target
-    ]
-    return w.op("Concat", *parts, axis=0)
+def _looked_up(w: Writer, x: Tensor, target: Sequence[Asked], inputs: Sequence[ir.Value]) -> ir.Value:
+    """A shape some of whose dimensions are taken from those of ``x`` or of ``inputs``."""
+
+    def part(asked: Asked) -> ir.Value:
+        if isinstance(asked, int):
+            return w.ints([asked])
+        value = inputs[asked.position] if isinstance(asked, OfInput) else x.value
+        return w.op("Gather", w.op("Shape", value), w.ints([asked.axis]), axis=0)
+
+    return w.op("Concat", *map(part, target), axis=0)
 
 
 def _read_transpose(r: Reading) -> int:

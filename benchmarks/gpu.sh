@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# What is to be measured on a GPU, in steps of less than ten minutes each (see docs/gpu.md, "What is to be measured"):
+#
+#     bash benchmarks/gpu.sh check
+#     bash benchmarks/gpu.sh profile [DTYPE [BATCH]]
+#     bash benchmarks/gpu.sh bench [DTYPE [BATCH]]
+#
+# Takes graphs from graphs/DTYPE-BATCH/. Results are put into the folder $OUT (out/ if it is not set). What lies there,
+# or in measured/, from an earlier run is not measured again. A step ends by itself after $LIMIT seconds (540).
+set -uo pipefail
+cd "$(dirname "$0")/.."
+step=${1:-check} dtype=${2:-f32} batch=${3:-1}
+graphs=graphs/$dtype-$batch
+limit=${LIMIT:-540}
+mkdir -p "${OUT:=out}"
+OUT=$(cd "$OUT" && pwd)
+export PYTHONUNBUFFERED=1 TENSAT_DL_PROFILES=$OUT
+# What is not installed there may lie in wheels/, as pure Python.
+for wheel in "$PWD"/wheels/*.whl; do
+  [ -f "$wheel" ] && export PYTHONPATH="$wheel${PYTHONPATH:+:$PYTHONPATH}"
+done
+[ -d measured ] && cp -n measured/*.json "$OUT"/
+run() { python3 -m tensat_dl "$@"; }
+# Ends it by Ctrl-C: what was found until then is kept.
+within() { timeout -s INT -k 20 "$1" python3 -m tensat_dl "${@:2}"; }
+
+# Says what is missing, if this is no place to measure, and ends with 2. Else a graph of three operators is timed.
+run time examples/tiny_share_input.tsr || exit
+[ -d "$graphs" ] || { echo "error: no folder $graphs: write it with \`tensat-dl bench gpu --prepare\`" >&2; exit 2; }
+device=$(python3 -c 'from tensat_dl.gpu.environment import this_gpu; print(this_gpu().device)')
+profile=$OUT/$device.profile.json
+nvidia-smi
+
+case $step in
+  check) # kernels on the hardware; then a little of each of the other steps
+    several=$(python3 -c 'import xdist; print("-n 12")' 2> /dev/null)
+    TENSAT_DL_GPU_TESTS=1 timeout 240 python3 -m pytest -q $several -p no:cacheprovider --tb=short \
+      tests/kernels/test_against_reference.py > "$OUT/tests.log" 2>&1
+    tail -30 "$OUT/tests.log"
+    within 90 profile "$graphs"/nasrnn.sigs.json -o "$profile"
+    within 60 time "$graphs"/nasrnn.{original,paper,ours,fused}.tsr --json "$OUT/time.json"
+    within 120 bench gpu nasrnn --graphs "$graphs" --dtype "$dtype" --batch "$batch" --torch eager,compile \
+      --json "$OUT/check.json"
+    ;;
+  profile)
+    within "$limit" profile "$graphs"/*.sigs.json -o "$profile" > "$OUT/profile.log" 2>&1
+    tail -40 "$OUT/profile.log"
+    run costs "$profile" --json "$OUT/costs.json"
+    ;;
+  bench)
+    within "$limit" bench gpu --graphs "$graphs" --dtype "$dtype" --batch "$batch" --patience 150 --resume \
+      --json "$OUT/gpu-$dtype-$batch.json"
+    ;;
+  *)
+    echo "error: no step \`$step\`: check, profile or bench" >&2
+    exit 2
+    ;;
+esac
+rm -f "$OUT"/*.lock
+ls -l "$OUT"

@@ -1,0 +1,86 @@
+"""What rules make of a model with open dimensions holds for all sizes, whichever answer is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx.helper import make_node
+
+from tensat_dl.extract.api import extract
+from tensat_dl.extract.rebuild import rebuild
+from tensat_dl.ir.egraph import EGraph
+from tensat_dl.onnx.importer import Imported, import_model
+from tensat_dl.onnx.open_shapes import keeps_runs, reshaped
+from tensat_dl.pipeline import Options, optimize
+from tests.onnx_files.models import model, random, round_trip, saved, tensor, value
+
+WIDTH, HEADS = 128, 2
+
+
+def attention() -> onnx.ModelProto:
+    """Attention of tokens [batch, time, 128], with a projection before and one behind, and a sum."""
+    nodes = []
+    for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        nodes += [
+            make_node("MatMul", ["x", f"w{name}"], [f"{name}1"]),
+            make_node("Reshape", [f"{name}1", "parts"], [f"{name}2"]),
+            make_node("Transpose", [f"{name}2"], [f"{name}3"], perm=perm),
+        ]
+    nodes += [
+        make_node("MatMul", ["q3", "k3"], ["scores"]),
+        make_node("Softmax", ["scores"], ["share"], axis=-1),
+        make_node("MatMul", ["share", "v3"], ["mixed"]),
+        make_node("Transpose", ["mixed"], ["rows"], perm=[0, 2, 1, 3]),
+        make_node("Reshape", ["rows", "whole"], ["joined"]),
+        make_node("MatMul", ["joined", "wo"], ["out"]),
+        make_node("Add", ["out", "x"], ["y"]),
+    ]
+    weights = [random(f"w{name}", WIDTH, WIDTH) for name in "qkvo"]
+    weights.append(tensor("parts", [0, 0, HEADS, WIDTH // HEADS], np.int64))
+    weights.append(tensor("whole", [0, 0, WIDTH], np.int64))
+    return model(
+        nodes, [value("x", "batch", "time", WIDTH)], [value("y", "batch", "time", WIDTH)], weights, 17
+    )
+
+
+def drawn(imported: Imported, egraph: EGraph, seed: int, tmp_path: Path) -> str:
+    """How an answer by random prices compares with the model."""
+    prices = np.random.default_rng(seed).uniform(1, 2, egraph.num_nodes)
+    priced = replace(egraph, cost=np.where(egraph.cost >= 0, prices, egraph.cost))
+    graph, _ = rebuild(priced, extract(priced, "greedy-dag"), imported.graph)
+    return round_trip(tmp_path, imported, graph).status
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_no_answer_is_for_one_size_only(batch: int, tmp_path: Path) -> None:
+    rules = ("mirror", "transpose")
+    imported = import_model(saved(tmp_path, attention()), {"batch": batch, "time": 5}, rules)
+    program = imported.program
+    _, egraph = optimize(imported.graph, program.ops, program.rules, Options("cpu", verify=False))
+    fixed = imported.fixed_sizes(egraph)
+    assert not fixed[egraph.source].any()
+    open_ones = egraph.without(fixed)
+    assert {drawn(imported, open_ones, seed, tmp_path) for seed in range(12)} == {"agrees"}
+    # It is not that nothing were left: products have several forms, and all of them would have been too many.
+    assert {"conv2d", "matmul"} <= set(open_ones.op)
+    if batch == 1:
+        assert "narrow" in {drawn(imported, egraph, seed, tmp_path) for seed in range(12)}
+
+
+def test_a_reshape_elsewhere() -> None:
+    assert reshaped((1, 5, 6), (1, 9, 6), (5, 6), {}) == (9, 6)
+    assert reshaped((5, 6), (9, 6), (1, 5, 2, 3), {}) == (1, 9, 2, 3)
+    assert reshaped((1, 5, 6), (4, 5, 6), (5, 6), {}) == (20, 6)
+    assert reshaped((2, 5), (2, 7), (10,), {}) == (14,)
+    assert reshaped((10,), (7,), (2, 5), {}) is None
+    assert reshaped((5, 6), (20, 6), (1, 5, 6), {((5, 6), (1, 5, 6), (20, 6)): (4, 5, 6)}) == (4, 5, 6)
+
+
+def test_a_reshape_that_takes_elements_from_elsewhere() -> None:
+    assert keeps_runs((1, 5, 6), (4, 5, 6), (5, 6), (20, 6))
+    assert not keeps_runs((1, 6, 5), (4, 6, 5), (6, 5), (6, 20))
+    assert not keeps_runs((1, 5, 6), (4, 5, 6), (5, 6), (5, 6))
