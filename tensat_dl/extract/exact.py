@@ -28,8 +28,10 @@ _WIDE = 0.1
 #: Work on the relaxation, as a share of what is left. It stops sooner where cuts no longer help.
 _RELAXATION_SHARE = 0.9
 
-#: Work on problems of the e-nodes near a solution of the relaxation, and what is in a solution.
+#: Work on problems of the e-nodes near a solution of the relaxation, how much of the gap must be left of what it was
+#: the last time, and what is in a solution.
 _NARROW_SHARE = 0.5
+_NARROWER = 0.9
 _CHOSEN = 1e-6
 
 #: For problems of more e-nodes the integer program and the search for a better choice take turns with these shares of
@@ -67,6 +69,7 @@ def improve(
     reduced, cutting = base, None
     together = False
     effort, seed = _FIRST_EFFORT, 1
+    narrowed = float("inf")
     while base is not None and reduced is not None:
         best.prove(reduced.bound)
         if budget.exhausted:
@@ -107,18 +110,20 @@ def improve(
             reduced, cutting = smaller, None
             continue
         known = best.cost
-        if searching and relaxed is not None and smaller.problem.num_nodes > _LARGE:
+        gap = best.cost - best.bound
+        large = searching and smaller.problem.num_nodes > _LARGE
+        if large and relaxed is not None and (finished or gap < _NARROWER * narrowed):
             best.stage = "search"
+            narrowed = gap
             share = budget.take(_NARROW_SHARE)
             chosen = {n for n, i in form.node_col.items() if relaxed.x[i] > _CHOSEN}
-            gap = best.cost - relaxed.bound
             narrow(reduced.problem, cutting.reduced_cost(relaxed), chosen, gap, best, share, solve)
             budget.give_back(share)
-            if best.cost < known or not finished:
-                continue
+        if best.cost < known or not finished:
+            continue
         if cutting.separator.acyclic:  # plain integer programs are what SCIP is best at
             effort = max(effort, _LAST_EFFORT)
-        while searching and smaller.problem.num_nodes > _LARGE and effort <= _LAST_EFFORT:
+        while large and effort <= _LAST_EFFORT:
             if smaller.problem.num_nodes > _HUGE and best.cost - best.bound > _WIDE * best.cost:
                 effort = max(effort, _LAST_EFFORT)
             elif relaxed is not None and _attempt(cutting, best, budget, effort):
