@@ -22,7 +22,7 @@ from tensat_dl.ir.rule import RewriteRule, Side
 from tensat_dl.ir.types import FLOATS
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.rules.instance import Instance
-from tensat_dl.verify.rules.sampling import Sampler
+from tensat_dl.verify.rules.sampling import instances
 from tests.explore.graphs import explored, library
 from tests.explore.reference import Reference, counterparts
 
@@ -48,7 +48,7 @@ def drawn_graph(rule: RewriteRule) -> Graph:
 
 
 def drawn(rule: RewriteRule, count: int) -> list[Instance]:
-    found = [i for _, _, i in Sampler(rule, Inference(library().ops)).several(count, 300)]
+    found = [i for _, _, i in instances(rule, Inference(library().ops), count, 300)]
     if rule.name not in FLOATS_ALONE:
         return found
     return [i for i in found if all(t.dtype in FLOATS for t in i.assignment.types.values())]

@@ -8,7 +8,7 @@ from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.prove.types import Goal, Pair
-from tensat_dl.verify.rules.sampling import MEMBERS, Sampler
+from tensat_dl.verify.rules.sampling import MEMBERS, instances
 
 #: How many assignments are drawn to choose from, for each number of members of a group; and how many draws in a row
 #: may find no new one.
@@ -23,7 +23,7 @@ def goal(rule: RewriteRule, infer: Inference, assignments: int, seed: int = 0) -
     that the rule is false for, or the axioms do not cover (grouped convolutions, batches), comes up if it was drawn.
     """
     draws = DRAWS * (len(MEMBERS) if rule.index is not None else 1)
-    drawn = Sampler(rule, infer, seed).several(max(draws, assignments), PATIENCE)
+    drawn = instances(rule, infer, max(draws, assignments), PATIENCE, seed)
     pairs = [(instance.before, instance.after) for _, _, instance in drawn]
     left = {i: (_size(pair), _main_features(pair), _features(pair)) for i, pair in enumerate(pairs)}
     chosen: list[int] = []

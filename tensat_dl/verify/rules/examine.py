@@ -22,15 +22,12 @@ from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.literals import loosened
 from tensat_dl.verify.rules.opaque import false_whatever
 from tensat_dl.verify.rules.rounding import rounds_alike
-from tensat_dl.verify.rules.sampling import WIDE_LIMIT, Draw, Sampler
+from tensat_dl.verify.rules.sampling import LARGE_INSTANCES, WIDE_LIMIT, Draw, Sampler, instances
 from tensat_dl.verify.rules.verdict import Counterexample, Rounding, Verdict
 
 #: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
 INSTANCES = 36
 PATIENCE = 150
-#: The same for rules that have large instances only, as they ask for a dimension of 768 or for rank 6.
-LARGE_INSTANCES = 6
-LARGE_PATIENCE = 40
 #: The same for a rule without one of its conditions: the first that fails is enough.
 WEAKER_INSTANCES = 60
 WEAKER_PATIENCE = 90
@@ -72,7 +69,9 @@ class Examiner:
         results: list[Exact] = []
         unsupported: Exact | None = None
         law = False
-        for number, (frame, values, instance) in enumerate(self._instances(rule)):
+        for number, (frame, values, instance) in enumerate(
+            instances(rule, self.infer, INSTANCES, PATIENCE, self.seed)
+        ):
             exact = self._compare(instance, number)
             if exact.status == "different" and (
                 not opaque or false_whatever(instance, self.ops, self.seed + number)
@@ -107,18 +106,6 @@ class Examiner:
             self._rounding(found),
             unneeded=tuple(self._unneeded(rule, len(found) <= LARGE_INSTANCES)),
         )
-
-    def _instances(self, rule: RewriteRule) -> Iterator[Draw]:
-        """Instances of a rule: small ones, or if there are none large ones."""
-        small = Sampler(rule, self.infer, self.seed).several(INSTANCES, PATIENCE)
-        first = next(small, None)
-        if first is not None:
-            yield first
-            yield from small
-        else:
-            yield from Sampler(rule, self.infer, self.seed, wide=True).several(
-                LARGE_INSTANCES, LARGE_PATIENCE
-            )
 
     def _weaker(self, rule: RewriteRule, without: int, wide: bool) -> Iterator[Draw]:
         sampler = Sampler(rule, self.infer, self.seed, (without,), wide)

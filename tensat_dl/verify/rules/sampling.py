@@ -78,6 +78,26 @@ class Sampler:
                 yield found
 
 
+#: Of rules that have large instances only, as they ask for a dimension of 768 or for rank 6, at most so many are
+#: drawn, and they are given up after so many vain attempts.
+LARGE_INSTANCES = 6
+LARGE_PATIENCE = 40
+
+
+def instances(
+    rule: RewriteRule, infer: Inference, count: int, patience: int, seed: int = 0
+) -> Iterator[Draw]:
+    """Instances of a rule: small ones, or if there are none a few large ones."""
+    small = Sampler(rule, infer, seed).several(count, patience)
+    first = next(small, None)
+    if first is not None:
+        yield first
+        yield from small
+    else:
+        large = Sampler(rule, infer, seed, wide=True)
+        yield from large.several(min(count, LARGE_INSTANCES), LARGE_PATIENCE)
+
+
 def _forms(
     rule: RewriteRule, infer: Inference, members: int, without: Sequence[int], wide: bool
 ) -> Iterator[_Form]:
