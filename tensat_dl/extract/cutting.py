@@ -6,7 +6,7 @@ rounds to where they begin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +22,9 @@ from tensat_dl.extract.relaxation import Relaxation, Relaxed
 
 #: Work units of rounding and separating one solution of the relaxation, for each column.
 _WORK_PER_ROUND_AND_COLUMN = 8.0
+
+#: Work units of making a loop cut, for each e-class of the set.
+_WORK_PER_CLASS_OF_LOOP = 0.7
 
 #: Rounds of cuts at a time.
 _ROUNDS = 5
@@ -86,9 +89,16 @@ class Cutting:
             self._add(violated)
         return False
 
-    def add(self, loops: Iterable[tuple[int, Iterable[int]]]) -> None:
-        """Adds the cuts of e-classes in sets."""
-        self._add([self.separator.cut(c, loop) for c, loop in loops])
+    def add(self, loops: Iterable[tuple[int, Collection[int]]], budget: Budget) -> None:
+        """Adds the cuts of e-classes in sets, as far as the budget goes."""
+        self._add(list(self._cuts(loops, budget)))
+
+    def _cuts(self, loops: Iterable[tuple[int, Collection[int]]], budget: Budget) -> Iterator[Row]:
+        for c, loop in loops:
+            if budget.exhausted:
+                return
+            budget.charge(_WORK_PER_CLASS_OF_LOOP * len(loop))
+            yield self.separator.cut(c, loop)
 
     def _add(self, cuts: list[Row]) -> None:
         self.cuts.extend(cuts)
@@ -115,7 +125,7 @@ class Cutting:
             return value if value > least else 0.0
 
         loops = self.ascent.run(price, cost, budget).loops
-        cuts = [self.separator.cut(c, loop) for c, loop in loops]
+        cuts = self._cuts(loops, budget)
         return [cut for cut in cuts if _activity(cut, found.x) > cut.upper + MIN_VIOLATION]
 
     @property

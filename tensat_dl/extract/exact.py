@@ -94,8 +94,10 @@ def improve(
             if smaller.problem.num_nodes < _SHRINK * reduced.problem.num_nodes:
                 reduced = smaller
                 continue
+            if budget.exhausted:
+                return
             cutting = Cutting(formulate(reduced), ascent)
-            cutting.add(ascended.loops)
+            cutting.add(ascended.loops, budget)
         best.stage = "relaxation"
         share = budget.take(_RELAXATION_SHARE)
         finished = cutting.run(best, share)

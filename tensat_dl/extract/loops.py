@@ -121,12 +121,13 @@ class LoopSeparator:
         """The loop cut of a class of the loop."""
         form = self.form
         problem = form.reduced.problem
-        members = list(loop)
+        members = set(loop)
         mask = form.reduced.marks.mask(members)
         weights = {form.class_col[c]: 1.0}
-        for d in members:
+        for d in sorted(members):
             for n in problem.nodes[d]:
-                if not form.below[n] & mask:
+                # Children are landmarks; most e-nodes are ruled out by them.
+                if members.isdisjoint(problem.kids[n]) and not form.below[n] & mask:
                     i = form.node_col[n]
                     weights[i] = weights.get(i, 0.0) - 1.0
         return Row([(i, a) for i, a in weights.items() if a], -INFINITY, 0.0)
