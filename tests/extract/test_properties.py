@@ -213,7 +213,7 @@ def test_every_stage_ran(monkeypatch: pytest.MonkeyPatch) -> None:
         *(monkeypatch, mip._LoopHandler, "conssepalp"),
         lambda _, done: {"cuts": done["result"] == SCIP_RESULT.SEPARATED},
     )
-    agree(tangled(range(300)))
+    agree(tangled(range(400)))
     for counts, what, least in [
         (ascended, "cuts", 100),
         (separated, "cuts", 50),
