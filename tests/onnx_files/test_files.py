@@ -3,6 +3,7 @@ code 2, and nothing is written."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 import onnx
 from onnx.helper import make_node
 
+from tests.cli.processes import linux
 from tests.cli.running import EXAMPLES, Done, invoke
 
 from .models import model, random, read, rewriting, saved, tensor, value
@@ -146,6 +148,27 @@ def test_a_large_model_gets_a_file_for_its_weights(tmp_path: Path, monkeypatch: 
     out = tmp_path / "new.onnx"
     assert invoke("run", saved(tmp_path, product()), "-o", out, "-q").code == 0
     assert (tmp_path / "new.onnx.data").stat().st_size == 64 * 32 * 4
+
+
+@linux
+@pytest.mark.parametrize("data", [False, True])
+def test_a_disk_with_no_room_for_the_answer(data: bool, tmp_path: Path) -> None:
+    """Nothing of it stays, with the weights in the file or beside it."""
+    path = external(tmp_path / "in") if data else saved(tmp_path, product())
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "new.onnx").write_bytes(b"as it was")
+    script = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
+        "from tensat_dl.cli.main import main; sys.argv[0] = 'tensat-dl'; main()"
+    )
+    command = [sys.executable, "-c", script, "run", str(path), "-o", str(out / "new.onnx"), "--no-measure"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: "), done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert [p.name for p in out.iterdir()] == ["new.onnx"]
+    assert (out / "new.onnx").read_bytes() == b"as it was"
 
 
 @pytest.mark.parametrize(
