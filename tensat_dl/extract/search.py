@@ -42,16 +42,15 @@ def search(
     budget: Budget,
     solver: Solver,
     seed: int = 0,
-    patience: int = _PATIENCE,
 ) -> None:
-    """Improves the incumbent until ``patience`` steps in a row find nothing, or the budget is used up."""
+    """Improves the incumbent until many steps in a row find nothing, or the budget is used up."""
     rng = random.Random(seed)
     state = _State.of(problem, best.choice)
     around = _neighbours(problem)
     size = _FIRST_SIZE
     fruitless = 0
     total = budget.work
-    while fruitless < patience and not budget.exhausted and state.movable:
+    while fruitless < _PATIENCE and not budget.exhausted and state.movable:
         part = _region(around, rng.choice(state.movable), int(size), rng)
         budget.charge(_WORK_PER_STEP + _WORK_PER_NODE * problem.num_nodes)
         restricted = prune(

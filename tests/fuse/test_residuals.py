@@ -7,17 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensat_dl.cost import CostModel
-from tensat_dl.cost.model import without_choices
-from tensat_dl.extract.api import extract
-from tensat_dl.extract.rebuild import rebuild
-from tensat_dl.fuse.fuse import fuse
-from tensat_dl.lang.elaborate import elaborate
-from tensat_dl.lang.program import load_program
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.verify.execute import execute
 from tensat_dl.verify.weights import draw_values
-from tests.fuse.test_fuse import DEVICE
+from tests.fuse.fused import fused_graph
 
 HEAD = "graph g {{\n  input x : f32[8, 8]\n  input z : f32[8, 8]\n  weight w : f32[8, 8]\n  {}\n}}"
 IMAGE = "graph g {{\n  input x : f32[1, 4, 6, 6]\n  weight w : f32[4, 4, 3, 3]\n  weight b : f32[4]\n  {}\n}}"
@@ -37,19 +30,13 @@ IMAGE = "graph g {{\n  input x : f32[1, 4, 6, 6]\n  weight w : f32[4, 4, 3, 3]\n
     ],
 )
 def test_one_kernel_computes_the_sum_of_a_product(text: str, ops: list[str], tmp_path: Path) -> None:
-    (tmp_path / "g.tsr").write_text(text)
-    program = load_program(str(tmp_path / "g.tsr"))
-    (item,) = program.graphs.values()
-    graph = elaborate(item, program.ops, program.blocks)
-    found = fuse(without_choices(graph), program.ops, DEVICE)
-    priced = CostModel(found.ops, DEVICE).price(found.egraph)[0]
-    fused = rebuild(priced, extract(priced), graph)[0]
+    graph, ops_before, fused, ops_after = fused_graph(text, tmp_path)
     names = [n.op for n in fused.nodes if n.op not in ("input", "weight")]
     assert sorted(n.rpartition("_")[0] if n.startswith("fused") else n for n in names) == sorted(ops)
     values = draw_values([graph], 0, {})
     before, after = (
-        execute(graph, values, semantics_of(program.ops)),
-        execute(fused, values, semantics_of(found.ops)),
+        execute(graph, values, semantics_of(ops_before)),
+        execute(fused, values, semantics_of(ops_after)),
     )
     for x, y in zip(before, after, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12)

@@ -7,17 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensat_dl.cost import CostModel
-from tensat_dl.cost.model import without_choices
-from tensat_dl.extract.api import extract
-from tensat_dl.extract.rebuild import rebuild
-from tensat_dl.fuse.fuse import fuse
-from tensat_dl.lang.elaborate import elaborate
-from tensat_dl.lang.program import load_program
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.verify.execute import execute
 from tensat_dl.verify.weights import draw_values
-from tests.fuse.test_fuse import DEVICE
+from tests.fuse.fused import fused_graph
 
 LAYER_NORM = """
   c = x - reduce_mean(x; axis = 1)
@@ -43,17 +36,11 @@ SOFTMAX = """
 def test_what_is_computed_of_rows_is_one_kernel(body: str, kernels: int, tmp_path: Path) -> None:
     head = "graph g {\n  input x : f32[24, 24]\n  input z : f32[24, 24]\n"
     text = f"{head}  weight scale : f32[24]\n  weight bias : f32[24]\n  {body}\n}}"
-    (tmp_path / "g.tsr").write_text(text)
-    program = load_program(str(tmp_path / "g.tsr"))
-    (item,) = program.graphs.values()
-    graph = elaborate(item, program.ops, program.blocks)
-    found = fuse(without_choices(graph), program.ops, DEVICE)
-    priced = CostModel(found.ops, DEVICE).price(found.egraph)[0]
-    fused = rebuild(priced, extract(priced), graph)[0]
+    graph, ops_before, fused, ops_after = fused_graph(text, tmp_path)
     known = fused.weights_only()
     assert sum(not k and n.op != "input" for n, k in zip(fused.nodes, known, strict=True)) == kernels
     values = draw_values([graph], 0, {})
-    before = execute(graph, values, semantics_of(program.ops))
-    after = execute(fused, values, semantics_of(found.ops))
+    before = execute(graph, values, semantics_of(ops_before))
+    after = execute(fused, values, semantics_of(ops_after))
     for x, y in zip(before, after, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12)
