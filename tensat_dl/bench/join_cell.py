@@ -15,7 +15,7 @@ from tensat_dl.bench.packs import graph_of, rules_of
 from tensat_dl.datalog.compiled import CompiledRule, match_relation
 from tensat_dl.datalog.engine import Engine, Frozen
 from tensat_dl.datalog.program import Program
-from tensat_dl.datalog.variants import concrete
+from tensat_dl.datalog.target import concrete
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.matches import oldest_first
 from tensat_dl.explore.naming import NewNode, Store

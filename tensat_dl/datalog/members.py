@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from tensat_dl.datalog.compiled import ruleset
 from tensat_dl.datalog.render import variable
-from tensat_dl.datalog.variants import Variant
+from tensat_dl.datalog.source import Variant
 from tensat_dl.datalog.writer import Writer
 from tensat_dl.ir.rule import RewriteRule
 

@@ -10,7 +10,8 @@ from tensat_dl.datalog.compile import built_ranks, compile_rule
 from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.datalog.engine import ESCAPE
 from tensat_dl.datalog.schema import Column, Constructor, Schema
-from tensat_dl.datalog.variants import MAX_RANK, variants
+from tensat_dl.datalog.source import MAX_RANK
+from tensat_dl.datalog.variants import variants
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import PatternNode, RewriteRule, Side
 from tensat_dl.lang import ast

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tensat_dl.datalog.variants import Variant, variants
+from tensat_dl.datalog.source import Variant
+from tensat_dl.datalog.variants import variants
 from tensat_dl.ir.graph import Attrs, AttrValue
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import DTYPES

@@ -8,9 +8,10 @@ from typing import Any
 
 from tensat_dl.datalog import render
 from tensat_dl.datalog.comparisons import apart
+from tensat_dl.datalog.conditions import factors_in, values_in
 from tensat_dl.datalog.render import factors_variable, type_variable, value_variable, variable
 from tensat_dl.datalog.schema import Column, Schema
-from tensat_dl.datalog.variants import Variant, factors_in, values_in
+from tensat_dl.datalog.source import Variant
 from tensat_dl.ir.rule import PatternNode, RewriteRule
 from tensat_dl.lang import ast
 

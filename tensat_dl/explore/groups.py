@@ -16,7 +16,8 @@ from tensat_dl.datalog.compiled import CompiledRule, member_relation
 from tensat_dl.datalog.engine import Frozen
 from tensat_dl.datalog.groups import instantiate, member
 from tensat_dl.datalog.render import variable
-from tensat_dl.datalog.variants import Variant, concrete
+from tensat_dl.datalog.source import Variant
+from tensat_dl.datalog.target import concrete
 from tensat_dl.explore.dependence import layers
 from tensat_dl.explore.naming import Row
 from tensat_dl.explore.types import Estimate

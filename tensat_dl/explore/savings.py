@@ -12,7 +12,7 @@ from math import fsum
 from typing import Any
 
 from tensat_dl.datalog.compiled import CompiledRule
-from tensat_dl.datalog.variants import concrete
+from tensat_dl.datalog.target import concrete
 from tensat_dl.explore.groups import View
 from tensat_dl.explore.targets import target_of
 from tensat_dl.explore.types import Estimate

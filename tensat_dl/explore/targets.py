@@ -12,7 +12,7 @@ from math import fsum
 
 from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.datalog.groups import member
-from tensat_dl.datalog.variants import Variant
+from tensat_dl.datalog.source import Variant
 from tensat_dl.explore.groups import Group, Known, View
 from tensat_dl.explore.naming import NewNode, Store
 from tensat_dl.explore.types import Estimate

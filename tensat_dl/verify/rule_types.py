@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tensat_dl.datalog.compile import compile_rule
+from tensat_dl.datalog.conditions import UNMET
 from tensat_dl.datalog.groups import instantiate
 from tensat_dl.datalog.schema import Schema
-from tensat_dl.datalog.variants import UNMET
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError
 from tensat_dl.ops.table import OpTable

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tensat_dl.datalog.variants import Variant, type_target, with_facts, words
+from tensat_dl.datalog.conditions import with_facts, words
+from tensat_dl.datalog.source import Variant
+from tensat_dl.datalog.target import type_target
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast

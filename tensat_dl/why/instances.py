@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensat_dl.datalog.groups import instantiate
-from tensat_dl.datalog.variants import Variant, concrete
+from tensat_dl.datalog.source import Variant
+from tensat_dl.datalog.target import concrete
 from tensat_dl.explore.groups import Known, fact
 from tensat_dl.explore.targets import Target, target_of
 from tensat_dl.ir.rule import RewriteRule

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tensat_dl.datalog.variants import MAX_RANK
+from tensat_dl.datalog.source import MAX_RANK
 from tensat_dl.ir.graph import Attrs
 from tensat_dl.ir.rule import PatternNode, RewriteRule
 from tensat_dl.lang import ast

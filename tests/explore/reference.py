@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tensat_dl.datalog.variants import words
+from tensat_dl.datalog.conditions import words
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Attrs, Graph
 from tensat_dl.ir.rule import PatternNode, RewriteRule

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from tensat_dl.datalog.variants import Variant, type_target, with_facts, words
+from tensat_dl.datalog.conditions import with_facts, words
+from tensat_dl.datalog.source import Variant
+from tensat_dl.datalog.target import type_target
 from tensat_dl.ir.graph import Attrs, AttrValue, Graph, GraphBuilder
 from tensat_dl.ir.rule import PatternNode, RewriteRule
 from tensat_dl.ir.types import TensorType

@@ -7,8 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tensat_dl.datalog.conditions import with_facts, words
 from tensat_dl.datalog.facts import Facts
-from tensat_dl.datalog.variants import Variant, choices, extend, type_target, with_facts, words
+from tensat_dl.datalog.source import Variant, choices, extend
+from tensat_dl.datalog.target import type_target
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.lang import ast
 from tensat_dl.lang.walk import children

@@ -1,0 +1,80 @@
+"""The conditions of rules: their parts, what in them only an e-graph knows, and the words they may name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tensat_dl.lang import ast
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.kinds import FACTS
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque, Sym
+from tensat_dl.ops.table import OpTable
+
+#: Why a rule has no target where its own conditions can't hold.
+UNMET = "a condition of the rule does not hold"
+
+
+def conjuncts(c: sym.Bool) -> list[Condition]:
+    if c is False:
+        raise EvaluationError("an attribute can't have this value")
+    if c is True:
+        return []
+    assert isinstance(c, Condition)
+    return list(c.args) if c.kind == "and" else [c]
+
+
+def values_in(c: Condition) -> list[str]:
+    """The constants whose values a comparison, plain or negated, is about."""
+    if c.kind == "not":
+        return values_in(c.args[0])
+    atoms = [x.atom for x in c.args if c.kind == "same" and isinstance(x, Opaque)]
+    return [a[1] for a in atoms if a[0] == "value"]
+
+
+def factors_in(c: Condition) -> list[str]:
+    """The tensors whose numbers of factors a condition is about."""
+    found: dict[str, None] = {}
+    for x in c.args:
+        if isinstance(x, Condition):
+            found |= dict.fromkeys(factors_in(x))
+        elif isinstance(x, Sym):
+            found |= dict.fromkeys(sorted(a[1] for a in x.mentioned if a[0] == "factors"))
+    return list(found)
+
+
+def words(ops: OpTable) -> dict[str, str]:
+    """What attributes can be set to by name; a condition may compare with it, as in ``act == relu``."""
+    return {choice: choice for decl in ops.values() for a in decl.attrs for choice in a.choices}
+
+
+def with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any] | None = None) -> Any:
+    """``weight(x)`` and the like replaced by names that stand for what the e-graph knows about x: unknowns,
+    or what ``known(function, x)`` says."""
+    if isinstance(expr, ast.Call) and expr.fn in FACTS and isinstance(expr.args, tuple):
+        (arg,) = expr.args
+        tensor = None
+        if isinstance(arg, ast.Name):
+            tensor = arg.id
+        elif (
+            isinstance(arg, ast.Index) and isinstance(arg.base, ast.Name) and isinstance(arg.index, ast.Const)
+        ):
+            tensor = f"{arg.base.id}[{arg.index.value}]"
+        if tensor is not None:
+            name = f"{expr.fn} of {tensor}"
+            if known is not None:
+                env[name] = known(expr.fn, tensor)
+            elif expr.fn in ("weight", "start"):
+                env[name] = Condition(expr.fn, (tensor,))
+            elif expr.fn == "factors":
+                env[name] = sym.atom("factors", tensor)
+            else:
+                env[name] = Opaque(("value", tensor))
+            return ast.Name(name, span=expr.span)
+    if isinstance(expr, ast.Binary):
+        left, right = (with_facts(e, env, known) for e in (expr.left, expr.right))
+        return replace(expr, left=left, right=right)
+    if isinstance(expr, ast.Unary):
+        return replace(expr, operand=with_facts(expr.operand, env, known))
+    return expr

@@ -1,0 +1,199 @@
+"""The source of a rule, node by node, under an assignment of ranks and axes: what its types and attributes are.
+
+Dimensions and attributes that the assignment leaves open are unknowns (see `tensat_dl.ops.symbolic`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from tensat_dl.datalog.conditions import conjuncts
+from tensat_dl.ir.rule import PatternNode, RewriteRule
+from tensat_dl.lang import ast
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.evaluate import evaluate
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
+from tensat_dl.ops.table import AttrDecl, OpTable
+from tensat_dl.ops.typing import IllTyped, Inference, attributes, defaults
+from tensat_dl.ops.values import SymType
+
+#: Tensors of more dimensions than this take no part in rules.
+MAX_RANK = 6
+
+
+@dataclass
+class Variant:
+    """One assignment of ranks and axes. ``guards`` are what the compiled rule has to check, ``facts`` those of
+    them that only an e-graph knows (weights-only, constant values)."""
+
+    types: dict[str, SymType]
+    env: dict[str, Any]
+    chosen: dict[str, int]  #: ranks of tensor variables, values of axis variables, lengths of list variables
+    source_attrs: list[dict[str, Any]] = field(default_factory=list)
+    target_attrs: list[dict[str, Any]] = field(default_factory=list)
+    guards: list[Condition] = field(default_factory=list)
+    facts: list[Condition] = field(default_factory=list)
+    ill_typed: str = ""  #: why the rule never applies under this assignment; empty if it may
+
+    def bind(self, name: str, t: SymType, varies: bool) -> None:
+        """Names a tensor of the source. Expressions see members, ``w`` that varies or ``w[0]``, as lists."""
+        self.types[name] = t
+        base, _, index = name.partition("[")
+        self.env[base] = (*self.env.get(base, ()), t) if index or varies else t
+
+    def copy(self) -> Variant:
+        return Variant(dict(self.types), dict(self.env), dict(self.chosen), list(self.source_attrs))
+
+
+def extend(
+    rule: RewriteRule,
+    node: PatternNode,
+    choice: Mapping[str, tuple[str, int]],
+    infer: Inference,
+    variant: Variant,
+) -> tuple[Variant, list[Condition]] | None:
+    """The variant with one more node of the source, whose new variables are chosen (see `choices`), and the
+    conditions under which that node is well-typed; None if it never is."""
+    attempt = variant.copy()
+    for name, (kind, value) in choice.items():
+        attempt.chosen[name] = value
+        if kind == "tensor":
+            attempt.bind(name, _unknown_tensor(name, value), name in rule.members)
+        elif kind == "axis":
+            attempt.env[name] = value
+        else:
+            attempt.env[name] = tuple(sym.atom("elem", name, k) for k in range(value))
+    try:
+        attrs, equalities = _pattern_attrs(node, infer.table, attempt)
+        typing = infer(node.op, [attempt.types[a] for a in node.args], attrs)
+    except (IllTyped, EvaluationError):
+        return None
+    attempt.source_attrs.append(attrs)
+    attempt.bind(node.result, typing.types[0], node.result in rule.members)
+    attempt.guards = variant.guards + equalities
+    return attempt, equalities + list(typing.conditions)
+
+
+def _unknown_tensor(name: str, rank: int) -> SymType:
+    return SymType(Opaque(("dtype", name)), tuple(sym.atom("dim", name, i) for i in range(rank)))
+
+
+def choices(
+    node: PatternNode, infer: Inference, ranks: Sequence[int], variant: Variant
+) -> Iterator[dict[str, tuple[str, int]]]:
+    """Assignments of the tensor, axis and list variables that this node is the first to mention, without ranks that
+    its operator never takes together."""
+    decl = infer.table[node.op]
+    names: list[tuple[str, str]] = []
+    options: list[Sequence[int]] = []
+    axes = range(max(ranks, default=0))
+    variadic: list[str] = []
+    for position, arg in enumerate(node.args):
+        if arg in variant.types or arg in [n for n, _ in names] or arg in variadic:
+            continue
+        many = decl.inputs[-1].kind == "many" if decl.inputs else False
+        if many and position >= len(decl.inputs):
+            variadic.append(arg)  # operands of a variadic operator have one rank
+            continue
+        names.append((arg, "tensor"))
+        options.append(ranks)
+    for keyword in node.attrs:
+        a = decl.attr(keyword.name)
+        assert a is not None
+        if not isinstance(keyword.value, ast.Name) or keyword.value.id in variant.env:
+            continue
+        if a.type == "axis":
+            names.append((keyword.value.id, "axis"))
+            options.append(axes)
+        elif a.type == "ints":
+            names.append((keyword.value.id, "ints"))
+            options.append(ranks)
+    known = {arg: len(t.shape) for arg, t in variant.types.items()}
+    for values in product(*options):
+        choice = {n: (kind, v) for (n, kind), v in zip(names, values, strict=True)}
+        taken = known | {n: v for n, (kind, v) in choice.items() if kind == "tensor"}
+        if not variadic and not infer.possible(node.op, tuple(taken[a] for a in node.args)):
+            continue
+        if variadic:
+            first = node.args[len(decl.inputs) - 1]
+            rank = choice[first][1] if first in choice else len(variant.types[first].shape)
+            choice |= dict.fromkeys(variadic, ("tensor", rank))
+        yield choice
+
+
+def _pattern_attrs(
+    node: PatternNode, ops: OpTable, variant: Variant
+) -> tuple[dict[str, Any], list[Condition]]:
+    """Values of a source node's attributes, binding variables; and equalities that the pattern demands.
+
+    An attribute given by an expression is an unknown that must equal the expression.
+    """
+    decl = ops[node.op]
+    values = defaults(decl)
+    equalities: list[Condition] = []
+    computed: list[ast.KeywordArg] = []
+    for keyword in node.attrs:
+        a = decl.attr(keyword.name)
+        assert a is not None
+        expr = keyword.value
+        if isinstance(expr, ast.Name):
+            if expr.id in a.choices and expr.id not in variant.env:
+                values[a.name] = expr.id
+                continue
+            if decl.preset(a.name, expr.id) is None:
+                if expr.id not in variant.env:
+                    variant.env[expr.id] = _unknown_attr(a, expr.id)
+                values[a.name] = variant.env[expr.id]
+                continue
+        if isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple) and a.length == len(expr.items):
+            elements = []
+            for k, item in enumerate(expr.items):
+                if isinstance(item, ast.Name) and item.id not in variant.env:
+                    variant.env[item.id] = sym.atom("attr", item.id)
+                value = evaluate(item, variant.env)
+                if isinstance(item, ast.Name | ast.Const):
+                    elements.append(value)
+                else:
+                    element = sym.atom("attr", f"{node.result}:{a.name}", k)
+                    elements.append(element)
+                    equalities += conjuncts(sym.equal(element, value))
+            values[a.name] = tuple(elements)
+            continue
+        computed.append(keyword)
+    inputs = [variant.types[a] for a in node.args]
+    given = attributes(decl, node.attrs, variant.env, inputs) if computed else {}
+    for keyword in computed:
+        a = decl.attr(keyword.name)
+        assert a is not None
+        value = given[a.name]
+        if isinstance(keyword.value, ast.Const | ast.Unary) or value == () or _is_constant(value):
+            values[a.name] = value
+            continue
+        if isinstance(value, Opaque):  # such as dtype = dtype(x)
+            values[a.name] = value
+            continue
+        name = f"{node.result}:{a.name}"
+        unknown: Any
+        if a.type == "ints":  # the length is matched like a list variable's, the elements are compared
+            variant.chosen[name] = len(value)
+            variant.env[name] = unknown = tuple(sym.atom("elem", name, k) for k in range(len(value)))
+        else:
+            unknown = _unknown_attr(a, name)
+        equalities += conjuncts(sym.equal(unknown, value))
+        values[a.name] = unknown
+    return values, equalities
+
+
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(_is_constant(v) for v in value)
+    return isinstance(value, int | float | str | bool)
+
+
+def _unknown_attr(a: AttrDecl, name: str) -> Any:
+    if a.length is not None:
+        return tuple(sym.atom("attr", name, i) for i in range(a.length))
+    return sym.atom("attr", name) if a.type in ("int", "axis") else Opaque(("attr", name))
