@@ -11,12 +11,11 @@ Where every match is to be filtered, single-pattern rules have the stages of mul
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from tensat_dl.datalog.compile_group import compile_group
 from tensat_dl.datalog.compiled import CompiledRule, match_relation, ok_relation, old_relation, ruleset
-from tensat_dl.datalog.groups import instantiate
+from tensat_dl.datalog.forms import Form, Forms, form_of
 from tensat_dl.datalog.members import first_of_pair, is_safe, member_rules, symmetric
 from tensat_dl.datalog.render import NotCompilable, variable
 from tensat_dl.datalog.schema import Schema
@@ -27,18 +26,18 @@ from tensat_dl.lang.diagnostics import error
 
 
 def compile_rule(
-    rule: RewriteRule, schema: Schema, ranks: Sequence[int], closed: bool = True, filtered: bool = False
+    rule: RewriteRule, schema: Schema, forms: Forms, closed: bool = True, filtered: bool = False
 ) -> CompiledRule | None:
-    """The egglog form of a rule, or None if it can't apply to tensors of these ranks.
+    """The egglog form of a rule, or None if it can't apply to e-nodes of these forms.
 
-    Unless the ranks are ``closed``, the e-graph may hold tensors of other ranks, to which the rule does not apply.
+    Unless the forms are ``closed``, the e-graph may hold others of other ranks, to which the rule does not apply.
     If matches are ``filtered``, each has a row with every tensor of the source until it is applied.
     Raises `TsrError` if a condition can't be compiled.
     """
     try:
         if rule.kind == "group":
-            return compile_group(rule, schema, ranks, closed)
-        found = schema.variants(rule, ranks)
+            return compile_group(rule, schema, forms, closed)
+        found = schema.variants(rule, forms)
         if all(v.ill_typed for v in found):
             return None
         writer = Writer(rule, schema, found, closed)
@@ -48,12 +47,14 @@ def compile_rule(
         raise error(rule.span, f"rule `{rule.name}` can't be compiled: {e}") from None
 
 
-def built_ranks(rule: RewriteRule, schema: Schema, ranks: Sequence[int]) -> frozenset[int]:
-    """The ranks of the tensors that a rule builds from tensors of these ranks."""
-    if rule.kind == "group":
-        rule = replace(instantiate(rule, 1), conditions=())
-    found = [v for v in schema.variants(rule, ranks) if not v.ill_typed]
-    return frozenset(len(v.types[n.result].shape) for v in found for n in rule.target.nodes)
+def built_forms(rule: RewriteRule, schema: Schema, forms: Forms) -> Iterator[Form]:
+    """The forms of the nodes that a rule builds from nodes of these forms."""
+    for variant in schema.variants(rule, forms):
+        if not variant.ill_typed:
+            ranks = {name: len(t.shape) for name, t in variant.types.items()}
+            for node in rule.target.nodes:
+                operands = [ranks[a] for a in node.args]
+                yield form_of(schema.ops[node.op], operands, ranks[node.result])
 
 
 def _single(writer: Writer) -> CompiledRule:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from tensat_dl.datalog import render
 from tensat_dl.datalog.compiled import CompiledRule, member_relation, ruleset
+from tensat_dl.datalog.forms import Forms
 from tensat_dl.datalog.render import variable
 from tensat_dl.datalog.schema import Schema
 from tensat_dl.datalog.writer import Writer
@@ -15,12 +15,10 @@ from tensat_dl.lang import ast
 from tensat_dl.ops.table import OpTable
 
 
-def compile_group(
-    rule: RewriteRule, schema: Schema, ranks: Sequence[int], closed: bool
-) -> CompiledRule | None:
+def compile_group(rule: RewriteRule, schema: Schema, forms: Forms, closed: bool) -> CompiledRule | None:
     """The member query of a group rule. Columns: shared variables, then what varies by member, outputs last."""
     source_only = replace(rule, source=Side(rule.source.nodes, ()), target=Side((), ()), conditions=())
-    found = schema.variants(source_only, ranks)
+    found = schema.variants(source_only, forms)
     if not found:
         return None
     writer = Writer(source_only, schema, found, closed)

@@ -25,6 +25,15 @@ def conjuncts(c: sym.Bool) -> list[Condition]:
     return list(c.args) if c.kind == "and" else [c]
 
 
+def is_about_ranks(expr: ast.Expr) -> bool:
+    """Whether a condition is a comparison of ranks with each other or with numbers."""
+
+    def is_rank(e: ast.Expr) -> bool:
+        return isinstance(e, ast.Const) or (isinstance(e, ast.Call) and e.fn == "rank")
+
+    return isinstance(expr, ast.Binary) and is_rank(expr.left) and is_rank(expr.right)
+
+
 def values_in(c: Condition) -> list[str]:
     """The constants whose values a comparison, plain or negated, is about."""
     if c.kind == "not":

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from tensat_dl.datalog.conditions import is_about_ranks
 from tensat_dl.ir.rule import PatternNode, RewriteRule, Side
 from tensat_dl.lang import ast
 from tensat_dl.lang.walk import names_of
@@ -44,6 +45,15 @@ def instantiate(rule: RewriteRule, n: int) -> RewriteRule:
         members=frozenset(),
         index=None,
     )
+
+
+def one_member(rule: RewriteRule) -> RewriteRule:
+    """A group rule for a single member, without conditions that ask for more than ranks: it builds what the rule
+    builds, of the same ranks. Any other rule as it is."""
+    if rule.index is None:
+        return rule
+    alone = instantiate(rule, 1)
+    return replace(alone, conditions=tuple(c for c in alone.conditions if is_about_ranks(c)))
 
 
 def _for_member(node: PatternNode, rule: RewriteRule, k: int | None, n: int) -> PatternNode:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from tensat_dl.datalog import render
-from tensat_dl.datalog.compile import built_ranks, compile_rule
+from tensat_dl.datalog.compile import built_forms, compile_rule
 from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.datalog.engine import ESCAPE
+from tensat_dl.datalog.forms import Form, Forms, forms_in
+from tensat_dl.datalog.groups import one_member
 from tensat_dl.datalog.schema import Column, Constructor, Schema
 from tensat_dl.datalog.source import MAX_RANK
-from tensat_dl.datalog.variants import variants
+from tensat_dl.datalog.variants import Assignments
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import PatternNode, RewriteRule, Side
 from tensat_dl.lang import ast
@@ -84,7 +86,7 @@ def list_loader(length: int) -> str:
     )
 
 
-def constructor_text(c: Constructor, ops: OpTable, ranks: Sequence[int], wide: bool = False) -> str:
+def constructor_text(c: Constructor, ops: OpTable, forms: Forms, wide: bool = False) -> str:
     """Declaration, loader, type rules and weights-only rule of a constructor; the first alone if it is wide."""
     if wide:
         return c.declaration
@@ -95,7 +97,7 @@ def constructor_text(c: Constructor, ops: OpTable, ranks: Sequence[int], wide: b
         )
         return "\n".join(lines)
     decl = ops[c.op]
-    lines += _type_rules(c, ops, ranks)
+    lines += _type_rules(c, ops, forms)
     columns = [f"a{i}" for i in range(len(c.columns))]
     xs = [f"x{i}" for i in range(c.arity)]
     if c.op != "input" and not decl.opaque:
@@ -160,14 +162,14 @@ def _pattern(c: Constructor, ops: OpTable) -> RewriteRule:
     return RewriteRule(f"type {c.name}", Side((node,), ()), Side((), ()), (), frozenset(), None, "", span)
 
 
-def _type_rules(c: Constructor, ops: OpTable, ranks: Sequence[int]) -> list[str]:
+def _type_rules(c: Constructor, ops: OpTable, forms: Forms) -> list[str]:
     """Rules that compute the type of a node from the types of its inputs, one for each assignment of ranks.
 
     Nodes are only built where they type-check, so constraints need no checking here.
     """
     decl = ops[c.op]
     xs = [f"x{i}" for i in range(c.arity)]
-    found = variants(_pattern(c, ops), Inference(ops), ranks)
+    found = Assignments(_pattern(c, ops), Inference(ops)).variants(forms)
     out: list[str] = []
     same = [x for x in xs if found and all(v.types["e"] == v.types[x] for v in found)]
     if same and not decl.outputs:
@@ -243,23 +245,6 @@ def ranks_of(graph: Graph, ops: OpTable) -> set[int]:
     }
 
 
-def usable(rules: Iterable[RewriteRule], graph: Graph) -> list[RewriteRule]:
-    """The rules that can ever fire: every operator of their source is in the graph or built by such a rule."""
-    present = {n.op for n in graph.nodes}
-    waiting = list(rules)
-    chosen: list[RewriteRule] = []
-    while True:
-        ready = [r for r in waiting if all(n.op in present for n in r.source.nodes)]
-        if not ready:
-            break
-        waiting = [r for r in waiting if r not in ready]
-        chosen += ready
-        for r in ready:
-            present |= {n.op for n in r.target.nodes}
-    names = {r.name for r in chosen}
-    return [r for r in rules if r.name in names]
-
-
 class Program:
     """Declares constructors as they are needed, and compiles rules, with a say about each match if they are to be
     ``filtered``."""
@@ -268,19 +253,21 @@ class Program:
         self, ops: OpTable, rules: Sequence[RewriteRule], graph: Graph, filtered: bool = False
     ) -> None:
         self.schema = Schema(ops)
-        given = ranks_of(graph, ops)
         for node in graph.nodes:
             if node.op != "proj":
                 self.schema.constructor(node.op, len(node.inputs))
         # Rules match tensors of the graph's ranks and of the ranks that rules build from those. Where that builds
         # yet other ranks, every rule checks that it does not match them.
-        fitting = usable(list(rules), graph)
-        matched = self._typed(fitting, given)
-        #: Every rank that a tensor of the e-graph may have.
-        self.typed_ranks = matched if matched == given else self._typed(fitting, matched)
-        self.ranks = sorted(r for r in matched if r <= MAX_RANK)
-        self.closed = self.typed_ranks == set(self.ranks)
-        compiled = [compile_rule(r, self.schema, self.ranks, self.closed, filtered) for r in fitting]
+        given = ranks_of(graph, ops)
+        built = self._closure(rules, forms_in(graph, ops), given)
+        matched = given.union(*(f.ranks for f in built))
+        everything = self._closure(rules, built, matched)
+        ranks = matched.union(*(f.ranks for f in everything))
+        #: What e-nodes there may be.
+        self.forms = Forms.of(ranks, everything)
+        self._matched = Forms.of((r for r in matched if r <= MAX_RANK), everything)
+        self.closed = self.forms.ranks == self._matched.ranks
+        compiled = [compile_rule(r, self.schema, self._matched, self.closed, filtered) for r in rules]
         self.rules = [c for c in compiled if c is not None]
         #: Whether some rule asks for numbers of factors.
         self.counts_factors = any(r.bounded for r in self.rules)
@@ -288,14 +275,24 @@ class Program:
         self._declared: set[str] = set()
         self._lengths: set[int] = set()
 
-    def _typed(self, rules: Sequence[RewriteRule], ranks: set[int]) -> set[int]:
-        """These ranks, and those of what the rules build from tensors of these ranks (up to a limit)."""
-        matched = sorted(r for r in ranks if r <= MAX_RANK)
-        return ranks.union(*(built_ranks(r, self.schema, matched) for r in rules))
+    def _closure(
+        self, rules: Sequence[RewriteRule], forms: Iterable[Form], ranks: Set[int]
+    ) -> frozenset[Form]:
+        """These forms, and those of all that the rules can build from nodes of these ranks (up to a limit)."""
+        known, new = frozenset[Form](), frozenset(forms)
+        single = [one_member(r) for r in rules]
+        among = [r for r in ranks if r <= MAX_RANK]
+        while new:
+            known |= new
+            ops = {f.op for f in new}
+            affected = [r for r in single if any(n.op in ops for n in r.source.nodes)]
+            seen = Forms.of(among, known)
+            new = frozenset(f for r in affected for f in built_forms(r, self.schema, seen)) - known
+        return known
 
     def staged(self, rule: RewriteRule) -> CompiledRule:
         """A single-pattern rule in the form whose matches are selected."""
-        compiled = compile_rule(rule, self.schema, self.ranks, self.closed, True)
+        compiled = compile_rule(rule, self.schema, self._matched, self.closed, True)
         assert compiled is not None, rule.name
         return compiled
 
@@ -319,7 +316,7 @@ class Program:
                 self._declared.add(c.name)
                 doc = "" if c.op == "proj" else f"; ---- {self.schema.ops[c.op].signature}\n"
                 wide = self.is_wide(c)
-                out.append(doc + constructor_text(c, self.schema.ops, sorted(self.typed_ranks), wide))
+                out.append(doc + constructor_text(c, self.schema.ops, self.forms, wide))
                 if self.counts_factors and not wide:
                     out.append(factors_text(c, self.schema.ops))
         return "\n".join(out)

@@ -7,11 +7,11 @@ columns) and then the inputs. Lists of any length are values of the sort ``Ints`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tensat_dl.datalog.forms import Forms
 from tensat_dl.datalog.source import Variant
-from tensat_dl.datalog.variants import variants
+from tensat_dl.datalog.variants import Assignments
 from tensat_dl.ir.graph import Attrs, AttrValue
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import DTYPES
@@ -94,7 +94,7 @@ class Schema:
         self.infer = Inference(ops)  #: shared by all rules of the program
         self._made: dict[tuple[str, int], Constructor] = {}
         self._names: dict[str, Constructor] = {}
-        self._variants: dict[tuple[RewriteRule, tuple[int, ...]], list[Variant]] = {}
+        self._assignments: dict[RewriteRule, Assignments] = {}
         index = AttrDecl("index", "int", None, (), None)
         self._add(Constructor("Proj", "proj", (Column("i64", index, None),), 1))
 
@@ -116,12 +116,11 @@ class Schema:
             name += "_"
         return self._add(Constructor(name, op, tuple(_columns(decl)), arity))
 
-    def variants(self, rule: RewriteRule, ranks: Sequence[int]) -> list[Variant]:
-        """A rule's variants for tensors of these ranks, found once."""
-        key = (rule, tuple(ranks))
-        if key not in self._variants:
-            self._variants[key] = variants(rule, self.infer, ranks)
-        return self._variants[key]
+    def variants(self, rule: RewriteRule, forms: Forms) -> list[Variant]:
+        """A rule's variants for e-nodes of these forms."""
+        if rule not in self._assignments:
+            self._assignments[rule] = Assignments(rule, self.infer)
+        return self._assignments[rule].variants(forms)
 
     def constructors(self) -> tuple[Constructor, ...]:
         return tuple(self._made.values())

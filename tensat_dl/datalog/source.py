@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any
 
 from tensat_dl.datalog.conditions import conjuncts
+from tensat_dl.datalog.forms import Forms
 from tensat_dl.ir.rule import PatternNode, RewriteRule
 from tensat_dl.lang import ast
 from tensat_dl.ops import symbolic as sym
@@ -22,6 +23,9 @@ from tensat_dl.ops.values import SymType
 
 #: Tensors of more dimensions than this take no part in rules.
 MAX_RANK = 6
+
+#: Variables with what they stand for ("tensor", "axis", "ints") and the rank, axis or length that they are given.
+Choice = Mapping[str, tuple[str, int]]
 
 
 @dataclass
@@ -51,7 +55,7 @@ class Variant:
 def extend(
     rule: RewriteRule,
     node: PatternNode,
-    choice: Mapping[str, tuple[str, int]],
+    choice: Choice,
     infer: Inference,
     variant: Variant,
 ) -> tuple[Variant, list[Condition]] | None:
@@ -81,25 +85,18 @@ def _unknown_tensor(name: str, rank: int) -> SymType:
     return SymType(Opaque(("dtype", name)), tuple(sym.atom("dim", name, i) for i in range(rank)))
 
 
-def choices(
-    node: PatternNode, infer: Inference, ranks: Sequence[int], variant: Variant
-) -> Iterator[dict[str, tuple[str, int]]]:
+def choices(node: PatternNode, infer: Inference, forms: Forms, variant: Variant) -> Iterator[Choice]:
     """Assignments of the tensor, axis and list variables that this node is the first to mention, without ranks that
     its operator never takes together."""
     decl = infer.table[node.op]
+    bound = {arg: len(t.shape) for arg, t in variant.types.items()}
+    last = len(decl.inputs) - 1
+    # Operands of a variadic operator have one rank.
+    parameters = [node.args[k:] if k == last else node.args[k : k + 1] for k in range(last + 1)]
+    parameters = [args for args in parameters if args]
+    given = [next((bound[a] for a in args if a in bound), None) for args in parameters]
     names: list[tuple[str, str]] = []
     options: list[Sequence[int]] = []
-    axes = range(max(ranks, default=0))
-    variadic: list[str] = []
-    for position, arg in enumerate(node.args):
-        if arg in variant.types or arg in [n for n, _ in names] or arg in variadic:
-            continue
-        many = decl.inputs[-1].kind == "many" if decl.inputs else False
-        if many and position >= len(decl.inputs):
-            variadic.append(arg)  # operands of a variadic operator have one rank
-            continue
-        names.append((arg, "tensor"))
-        options.append(ranks)
     for keyword in node.attrs:
         a = decl.attr(keyword.name)
         assert a is not None
@@ -107,21 +104,22 @@ def choices(
             continue
         if a.type == "axis":
             names.append((keyword.value.id, "axis"))
-            options.append(axes)
+            options.append(range(max(forms.ranks, default=0)))
         elif a.type == "ints":
             names.append((keyword.value.id, "ints"))
-            options.append(ranks)
-    known = {arg: len(t.shape) for arg, t in variant.types.items()}
-    for values in product(*options):
-        choice = {n: (kind, v) for (n, kind), v in zip(names, values, strict=True)}
-        taken = known | {n: v for n, (kind, v) in choice.items() if kind == "tensor"}
-        if not variadic and not infer.possible(node.op, tuple(taken[a] for a in node.args)):
+            options.append(forms.ranks)
+    for ranks in forms.operands(node.op, given):
+        tensors: dict[str, tuple[str, int]] = {}
+        for args, rank in zip(parameters, ranks, strict=True):
+            for arg in args:
+                tensors.setdefault(arg, ("tensor", bound.get(arg, rank)))
+        taken = tuple(tensors[arg][1] for arg in node.args)
+        agree = all(taken[k] == ranks[min(k, last)] for k in range(len(taken)))
+        if not agree or not infer.possible(node.op, taken):
             continue
-        if variadic:
-            first = node.args[len(decl.inputs) - 1]
-            rank = choice[first][1] if first in choice else len(variant.types[first].shape)
-            choice |= dict.fromkeys(variadic, ("tensor", rank))
-        yield choice
+        new = {arg: rank for arg, rank in tensors.items() if arg not in bound}
+        for values in product(*options):
+            yield new | {n: (kind, v) for (n, kind), v in zip(names, values, strict=True)}
 
 
 def _pattern_attrs(

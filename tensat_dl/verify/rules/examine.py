@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tensat_dl.datalog.compile import compile_rule
+from tensat_dl.datalog.forms import Forms
 from tensat_dl.datalog.schema import Schema
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.lang.diagnostics import TsrError
@@ -94,7 +95,7 @@ class Examiner:
             if computed := _values_of_results(rule):
                 return Verdict(rule.name, "assumed", reason=f"it asks for the value of {computed}, a result")
             return Verdict(rule.name, "vacuous", reason=self._never(rule))
-        compile_rule(rule, Schema(self.ops), _ranks(found[0]))
+        compile_rule(rule, Schema(self.ops), _forms(found[0]))
         bounds = [x.log2_error for x in results if x.log2_error is not None]
         return Verdict(
             rule.name,
@@ -210,10 +211,10 @@ class Examiner:
         )
 
 
-def _ranks(instance: Instance) -> tuple[int, ...]:
-    """The ranks of its tensors."""
+def _forms(instance: Instance) -> Forms:
+    """Whatever has the ranks of its tensors."""
     nodes = (*instance.before.nodes, *instance.after.nodes)
-    return tuple(sorted({t.rank for n in nodes for t in n.types}))
+    return Forms(tuple(sorted({t.rank for n in nodes for t in n.types})))
 
 
 def _values_of_results(rule: RewriteRule) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 from tensat_dl.datalog.conditions import with_facts, words
 from tensat_dl.datalog.facts import Facts
-from tensat_dl.datalog.source import Variant, choices, extend
+from tensat_dl.datalog.forms import Forms
+from tensat_dl.datalog.source import Choice, Variant, choices, extend
 from tensat_dl.datalog.target import type_target
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.lang import ast
@@ -47,9 +48,6 @@ class Skeleton:
     shapes: tuple[tuple[Int, ...], ...]
 
 
-Choice = Mapping[str, tuple[str, int]]
-
-
 @dataclass
 class _Search:
     """One search for ranks. With ``alike`` the members of a group are preferred to have equal ones."""
@@ -85,7 +83,7 @@ class Skeletons:
         rejected: Collection[ast.Expr] = (),
         ranks: Sequence[int] = RANKS,
     ) -> None:
-        self._ranks = ranks
+        self._forms = Forms(tuple(ranks))
         self.rule = rule
         self.infer = infer
         self.rejected = tuple(rejected)
@@ -133,7 +131,7 @@ class Skeletons:
         node = self.rule.source.nodes[i]
         key = (i, *(len(variant.types[a].shape) for a in node.args if a in variant.types))
         if key not in self._choices:
-            self._choices[key] = tuple(choices(node, self.infer, self._ranks, variant))
+            self._choices[key] = tuple(choices(node, self.infer, self._forms, variant))
         return self._choices[key]
 
     def _conditions(self, variant: Variant, before: Variant) -> list[Bool] | None:
