@@ -26,6 +26,7 @@ from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import Inference
 
 #: E-nodes that the explorations may have.
 NODES = 50_000
@@ -141,7 +142,7 @@ class ShapeCheck:
 
     def __init__(self, rule: CompiledRule, egraph: EGraph, ops: OpTable) -> None:
         self.rule = rule
-        self.ops = ops
+        self.infer = Inference(ops)
         self.types = [t[0] for t in egraph.types]
         numbers: dict[TensorType, int] = {}
         self.number = [numbers.setdefault(t, len(numbers)) for t in self.types]
@@ -167,7 +168,7 @@ class ShapeCheck:
     def _holds(self, match: Substitution, attrs: Sequence[str]) -> bool:
         types = {name: self.types[c] for name, c in match.items() if name in self.tensors}
         env = {name: match[name] for name in attrs}
-        return concrete(self.rule.rule, self.ops, types, env, _no_facts) is not None
+        return concrete(self.rule.rule, self.infer, types, env, _no_facts) is not None
 
 
 def _no_facts(function: str, tensor: str) -> Any:

@@ -15,7 +15,6 @@ from tensat_dl.lang.walk import names_of
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import Condition, EvaluationError
-from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, attributes
 from tensat_dl.ops.values import Absent, SymType
 
@@ -77,7 +76,7 @@ def _bind_lets(
 
 def concrete(
     rule: RewriteRule,
-    ops: OpTable,
+    infer: Inference,
     types: Mapping[str, TensorType],
     env: Mapping[str, Any],
     known: Callable[[str, str], Any],
@@ -91,11 +90,11 @@ def concrete(
     variant = Variant(dict(symbolic), {**symbolic, **env}, {})
     try:
         for expr in rule.conditions:
-            scope = words(ops) | variant.env
+            scope = words(infer.table) | variant.env
             held = evaluate(with_facts(expr, scope, known), scope)
             if held is not True:
                 return None
-        type_target(rule, Inference(ops), variant)
+        type_target(rule, infer, variant)
     except (IllTyped, EvaluationError, Absent):  # absent is the value of what is no constant
         return None
     return variant

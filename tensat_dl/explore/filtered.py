@@ -16,6 +16,7 @@ from typing import Any
 
 from tensat_dl.datalog.compiled import CompiledRule, ok_relation, ruleset
 from tensat_dl.datalog.engine import Frozen
+from tensat_dl.explore.checks import Checks
 from tensat_dl.explore.cycles import (
     Checker,
     ClassGraph,
@@ -63,10 +64,11 @@ class AcyclicView(View):
         frozen: Frozen,
         rows: Sequence[Row],
         handles: Mapping[Any, int],
+        checks: Checks,
         nodes: Live,
         descendants: Descendants,
     ) -> None:
-        super().__init__(frozen, rows, handles)
+        super().__init__(frozen, rows, handles, checks)
         self.nodes = nodes
         self.descendants = descendants
 
@@ -111,7 +113,7 @@ class FilteredExplorer(Explorer):
         for rule in self.by_kind["single"]:
             full |= self._apply(rule, frozen, handles, checker, nodes, stats)
         if self.by_kind["group"]:
-            view = AcyclicView(frozen, rows, handles, nodes, Descendants(self.classes))
+            view = AcyclicView(frozen, rows, handles, self.checks, nodes, Descendants(self.classes))
             for rule in self.by_kind["group"]:
                 full |= self._apply_groups(rule, frozen, view, checker, stats)
         for rule in multi:

@@ -8,81 +8,27 @@ doubly exponential number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from tensat_dl.datalog.compiled import CompiledRule, member_relation
 from tensat_dl.datalog.engine import Frozen
-from tensat_dl.datalog.groups import instantiate, member
-from tensat_dl.datalog.render import variable
-from tensat_dl.datalog.source import Variant
-from tensat_dl.datalog.target import concrete
+from tensat_dl.explore.checks import Checks, Group, Member
 from tensat_dl.explore.dependence import layers
 from tensat_dl.explore.naming import Row
 from tensat_dl.explore.types import Estimate
 from tensat_dl.ir.graph import Attrs
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import DTYPES, TensorType
-from tensat_dl.lang import ast
-from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.values import SymType
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """Handles of what varies by member, by name; outputs included."""
-
-    tensors: tuple[tuple[str, int], ...]
-
-    def __getitem__(self, name: str) -> int:
-        return dict(self.tensors)[name]
-
-
-@dataclass
-class Group:
-    """Members that share ``shared`` (handles by name) and ``attrs`` (values by variable)."""
-
-    shared: dict[str, int]
-    attrs: dict[str, Any]
-    members: list[Member] = field(default_factory=list)
-
-    def of(self, members: Sequence[Member]) -> Group:
-        """The group of these members alone."""
-        return Group(self.shared, self.attrs, list(members))
-
-
-class Known(Protocol):
-    """What is known of tensors, by number: all that conditions of rules and types of targets can ask for."""
-
-    @property
-    def types(self) -> Mapping[int, TensorType]: ...
-    @property
-    def weights(self) -> Set[int]: ...
-    @property
-    def values(self) -> Mapping[int, float]: ...
-    @property
-    def factors(self) -> Mapping[int, int]: ...
-    @property
-    def starts(self) -> Set[int]: ...
-
-
-def fact(known: Known, function: str, tensor: int) -> Any:
-    """What ``weight(x)``, ``value(x)``, ``factors(x)`` or ``start(x)`` says of a tensor."""
-    match function:
-        case "weight":
-            return tensor in known.weights
-        case "factors":
-            return known.factors.get(tensor, 1)
-        case "start":
-            return tensor in known.starts
-    return known.values.get(tensor)
 
 
 class View:
     """What group matching needs to know of the e-graph, by handle."""
 
-    def __init__(self, frozen: Frozen, rows: Sequence[Row], handles: Mapping[Any, int]) -> None:
+    def __init__(
+        self, frozen: Frozen, rows: Sequence[Row], handles: Mapping[Any, int], checks: Checks
+    ) -> None:
+        self.checks = checks
         decode = frozen.decoder("Ints")
         self.handles = handles
         self._rows = rows
@@ -104,8 +50,6 @@ class View:
             handles[r.inputs[0]]: count(r.output) for r in frozen.rows("factors_of") if r.inputs[0] in handles
         }
         self.starts = {handles[r.inputs[0]] for r in frozen.rows("start") if r.inputs[0] in handles}
-        self._instances: dict[tuple[str, int], RewriteRule] = {}
-        self._checked: dict[tuple[Any, ...], Variant | None] = {}
         # One well-founded derivation of each e-class: by a node whose children are all older, without products of a
         # merge where there is one.
         self.derivation: dict[int, tuple[int, ...]] = {}
@@ -160,30 +104,8 @@ class View:
         """Members in layers within which none needs what another makes, see `dependence.layers`."""
         return layers(self.derivation, needs, makes, self.weights)
 
-    def kind(self, handle: int) -> tuple[object, ...]:
-        """All of a tensor that conditions of rules can ask for."""
-        facts = handle in self.weights, handle in self.starts, self.values.get(handle)
-        return self.types[handle], *facts, self.factors.get(handle, 1)
 
-    def instance(self, rule: RewriteRule, n: int) -> RewriteRule:
-        """A group rule for that many members, made once."""
-        key = (rule.name, n)
-        if key not in self._instances:
-            self._instances[key] = instantiate(rule, n)
-        return self._instances[key]
-
-    def check(self, rule: RewriteRule, group: Group, ops: OpTable) -> Variant | None:
-        """The typed target for a group's members, or None. Groups of equal types, of which repeated blocks have
-        many, are checked once."""
-        tensors = [*group.shared.values(), *(h for m in group.members for _, h in m.tensors)]
-        kinds = tuple(map(self.kind, tensors))
-        key = (rule.name, len(group.members), *map(repr, group.attrs.values()), kinds)
-        if key not in self._checked:
-            self._checked[key] = check(self.instance(rule, len(group.members)), rule, group, self, ops)
-        return self._checked[key]
-
-
-def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable) -> list[Group]:
+def find_groups(compiled: CompiledRule, frozen: Frozen, view: View) -> list[Group]:
     """The maximal groups of a rule, in the order of their handles."""
     rule = compiled.rule
     shared_names = [t for t in compiled.tensors if t not in rule.members]
@@ -211,16 +133,16 @@ def find_groups(compiled: CompiledRule, frozen: Frozen, view: View, ops: OpTable
         group.members.append(Member(tuple((n, handle[n]) for n in varying)))
     found: list[Group] = []
     for key in sorted(groups):
-        found += _compatible(compiled, groups[key], view, ops)
+        found += _compatible(compiled, groups[key], view)
     return found
 
 
-def _compatible(compiled: CompiledRule, group: Group, view: View, ops: OpTable) -> Iterator[Group]:
+def _compatible(compiled: CompiledRule, group: Group, view: View) -> Iterator[Group]:
     """Parts of a group whose members type-check together and do not depend on one another."""
     rule = compiled.rule
 
     def fits(a: Member, b: Member) -> bool:
-        return view.check(rule, Group(group.shared, group.attrs, [a, b]), ops) is not None
+        return view.checks.target(rule, group.of([a, b]), view) is not None
 
     outputs = [o for o in rule.source.outputs if o in rule.members]
     operands = [n for n, _ in group.members[0].tensors if n not in outputs]
@@ -253,45 +175,3 @@ def _independent(
     needs = [[m[n] for n in operands] for m in members]
     makes = [[m[o] for o in outputs] for m in members]
     return [[members[i] for i in layer] for layer in view.layers(needs, makes)]
-
-
-def check(
-    rule: RewriteRule, group_rule: RewriteRule, group: Group, view: Known, ops: OpTable
-) -> Variant | None:
-    """The typed target for a group's members (``rule`` is the group rule for that many), or None."""
-    names: dict[str, int] = dict(group.shared)
-    lists: dict[str, tuple[SymType, ...]] = {}
-    for k, m in enumerate(group.members):
-        for name, handle in m.tensors:
-            names[member(name, k)] = handle
-            t = view.types[handle]
-            lists[name] = (*lists.get(name, ()), SymType(t.dtype, t.shape))
-    env: dict[str, Any] = {**lists, **attribute_values(group_rule, group.attrs, ops)}
-    types = {n: view.types[h] for n, h in names.items()}
-    return concrete(rule, ops, types, env, lambda function, tensor: fact(view, function, names[tensor]))
-
-
-def attribute_values(rule: RewriteRule, columns: Mapping[str, Any], ops: OpTable) -> dict[str, Any]:
-    """Values of attribute variables from the columns of the member relation."""
-    out: dict[str, Any] = {}
-    for node in rule.source.nodes:
-        for keyword in node.attrs:
-            a = ops[node.op].attr(keyword.name)
-            assert a is not None
-            expr = keyword.value
-            items: Sequence[ast.Expr] = ()
-            if isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple):
-                items = expr.items
-            for item in items:
-                if isinstance(item, ast.Name) and variable(item.id) in columns:
-                    out[item.id] = columns[variable(item.id)]
-            if not isinstance(expr, ast.Name):
-                continue
-            name = variable(expr.id)
-            if a.length is not None and f"{name}.0" in columns:
-                out[expr.id] = tuple(columns[f"{name}.{i}"] for i in range(a.length))
-            elif name in columns:
-                value = columns[name]
-                value = DTYPES[value] if a.type == "dtype" else bool(value) if a.type == "bool" else value
-                out[expr.id] = value
-    return out

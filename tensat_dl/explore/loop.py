@@ -18,7 +18,8 @@ from typing import Any
 from tensat_dl.datalog.compiled import CompiledRule, ruleset
 from tensat_dl.datalog.engine import Engine, Frozen
 from tensat_dl.datalog.program import Program
-from tensat_dl.explore.groups import Group, View, find_groups
+from tensat_dl.explore.checks import Checks, Group
+from tensat_dl.explore.groups import View, find_groups
 from tensat_dl.explore.history import applications
 from tensat_dl.explore.naming import Row, Store
 from tensat_dl.explore.precount import Nodes, by_operator, most_matches
@@ -77,6 +78,7 @@ class Explorer:
     filtered: int = 0  #: e-nodes on the filter list
 
     def __post_init__(self) -> None:
+        self.checks = Checks(self.ops)
         self.partitions = None if self.estimate is None else Partitions(self.ops, self.estimate)
 
     def run(self) -> Iterator[Step]:
@@ -123,7 +125,7 @@ class Explorer:
         for rule in self.by_kind["group"]:
             self.store.engine.matches(ruleset("find", rule.name))
         frozen, rows, handles = self._freeze()
-        view = View(frozen, rows, handles)
+        view = View(frozen, rows, handles, self.checks)
         stats: list[RuleStats] = []
         if not self._group_all(frozen, view, stats, feedback):
             return None
@@ -252,7 +254,7 @@ class Explorer:
         for rule in self.by_kind["group"]:
             self.store.engine.find(rule)
         frozen, rows, handles = self._freeze()
-        if self.by_kind["group"] and self._group_all(frozen, View(frozen, rows, handles), stats):
+        if self.by_kind["group"] and self._group_all(frozen, View(frozen, rows, handles, self.checks), stats):
             return True, "nodes" if self.selection.nodes() >= self.selection.limit else None
         k = self.limits.k_multi
         multi = self.by_kind["multi"] if k is None or self.multi_done < k else []
@@ -260,7 +262,7 @@ class Explorer:
             return False, None
         self.selection.find(multi, handles)
         frozen = self.store.engine.freeze()
-        view = View(frozen, rows, handles)
+        view = View(frozen, rows, handles, self.checks)
         waiting = {
             rule.name: self.selection.ordered(rule, self.selection.matches(rule, frozen, handles), view)
             for rule in multi
@@ -328,7 +330,7 @@ class Explorer:
         """
         outputs = [o for o in rule.rule.source.outputs if o in rule.rule.members]
         original = len(self.graph.nodes)
-        for group in find_groups(rule, frozen, view, self.ops):
+        for group in find_groups(rule, frozen, view):
             if feedback is None:
                 first = [m for m in group.members if all(h < original for _, h in m.tensors)]
                 subsets = [group.members, first]

@@ -13,12 +13,14 @@ from typing import Any
 
 from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.datalog.target import concrete
+from tensat_dl.explore.checks import kind
 from tensat_dl.explore.groups import View
 from tensat_dl.explore.targets import target_of
 from tensat_dl.explore.types import Estimate
 from tensat_dl.ir.graph import Attrs
 from tensat_dl.lang import ast
 from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import Inference
 
 
 class Savings:
@@ -28,6 +30,7 @@ class Savings:
         self.compiled = compiled
         self.view = view
         self.ops = ops
+        self.infer = Inference(ops)
         self.estimate = estimate
         self.patterns = {n.result: n for n in compiled.rule.source.nodes}
         self._targets: dict[tuple[Any, ...], float] = {}
@@ -42,7 +45,7 @@ class Savings:
         attributes = self._attributes(names)
         if attributes is None:
             return 0.0
-        key = (*(self.view.kind(h) for h in match), repr(attributes))
+        key = (*(kind(self.view, h) for h in match), repr(attributes))
         if key not in self._targets:
             self._targets[key] = self._target(names, attributes)
         return now - self._targets[key]
@@ -56,7 +59,7 @@ class Savings:
             return handle in view.weights if function == "weight" else view.values.get(handle)
 
         types = {n: view.types[h] for n, h in names.items()}
-        variant = concrete(self.compiled.rule, self.ops, types, attributes, fact)
+        variant = concrete(self.compiled.rule, self.infer, types, attributes, fact)
         if variant is None:
             return 0.0
         return target_of(self.compiled.rule, names, variant, view, self.ops).cost(self.estimate)

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensat_dl.datalog.compiled import CompiledRule
-from tensat_dl.explore.groups import Group, Member, View
+from tensat_dl.explore.checks import Group, Member, kind
+from tensat_dl.explore.groups import View
 from tensat_dl.explore.targets import plan
 from tensat_dl.explore.types import Estimate
 from tensat_dl.ops.table import OpTable
@@ -59,7 +60,7 @@ class Partitions:
         n = len(members)
         if n > MAX_MEMBERS:
             return None
-        keys = [tuple(view.kind(h) for _, h in m.tensors) for m in members]
+        keys = [tuple(kind(view, h) for _, h in m.tensors) for m in members]
         intervals = [(i, j) for i in range(n) for j in range(i + 1, n + 1)]
         if len({tuple(keys[i:j]) for i, j in intervals}) > MAX_PLANS:
             return None

@@ -13,7 +13,8 @@ from math import fsum
 from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.datalog.groups import member
 from tensat_dl.datalog.source import Variant
-from tensat_dl.explore.groups import Group, Known, View
+from tensat_dl.explore.checks import Group, Known
+from tensat_dl.explore.groups import View
 from tensat_dl.explore.naming import NewNode, Store
 from tensat_dl.explore.types import Estimate
 from tensat_dl.ir.graph import Attrs, AttrValue
@@ -55,13 +56,13 @@ class Target:
 
 def plan(compiled: CompiledRule, group: Group, view: View, ops: OpTable) -> Target | None:
     """The target for a group; None if the rule does not apply to the whole group."""
-    variant = view.check(compiled.rule, group, ops)
+    variant = view.checks.target(compiled.rule, group, view)
     if variant is None:
         return None
     names = dict(group.shared)
     for k, m in enumerate(group.members):
         names |= {member(n, k): h for n, h in m.tensors}
-    return target_of(view.instance(compiled.rule, len(group.members)), names, variant, view, ops)
+    return target_of(view.checks.instance(compiled.rule, len(group.members)), names, variant, view, ops)
 
 
 def target_of(

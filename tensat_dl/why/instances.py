@@ -8,11 +8,12 @@ from typing import Any
 from tensat_dl.datalog.groups import instantiate
 from tensat_dl.datalog.source import Variant
 from tensat_dl.datalog.target import concrete
-from tensat_dl.explore.groups import Known, fact
+from tensat_dl.explore.checks import Known, fact, kind
 from tensat_dl.explore.targets import Target, target_of
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import Inference
 
 _Kinds = tuple[object, ...]
 
@@ -23,6 +24,7 @@ class Instances:
     def __init__(self, ops: OpTable, known: Known) -> None:
         self.ops = ops
         self.known = known
+        self._infer = Inference(ops)
         self._rules: dict[tuple[str, int], RewriteRule] = {}
         self._variants: dict[_Kinds, Variant | None] = {}
 
@@ -52,23 +54,19 @@ class Instances:
         """The typed target of a rule (for so many members)."""
         key = (
             *(rule.name, members, repr(sorted(attrs.items()))),
-            *((n, self.kind(c)) for n, c in names.items()),
+            *((n, kind(self.known, c)) for n, c in names.items()),
         )
         if key not in self._variants:
             types = {n: self.known.types[c] for n, c in names.items()}
             env = {**lists(types), **attrs}
             self._variants[key] = concrete(
-                rule, self.ops, types, env, lambda function, tensor: fact(self.known, function, names[tensor])
+                rule,
+                self._infer,
+                types,
+                env,
+                lambda function, tensor: fact(self.known, function, names[tensor]),
             )
         return self._variants[key]
-
-    def kind(self, c: int) -> _Kinds:
-        """All of a class that conditions of rules can ask for."""
-        known = self.known
-        return (
-            *(known.types[c], c in known.weights, c in known.starts),
-            *(known.values.get(c), known.factors.get(c, 1)),
-        )
 
 
 def lists(types: Mapping[str, TensorType]) -> dict[str, tuple[TensorType, ...]]:

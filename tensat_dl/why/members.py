@@ -7,7 +7,7 @@ from itertools import combinations, islice
 from typing import Any
 
 from tensat_dl.datalog.groups import member
-from tensat_dl.explore.groups import Known, fact
+from tensat_dl.explore.checks import Known, fact
 from tensat_dl.ir.graph import Graph
 from tensat_dl.why.conditions import Failure, failure
 from tensat_dl.why.instances import Instances

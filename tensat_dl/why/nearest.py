@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from tensat_dl.explore.groups import Known, fact
+from tensat_dl.explore.checks import Known, fact
 from tensat_dl.ir.rule import PatternNode
 from tensat_dl.why.conditions import Failure, failure
 from tensat_dl.why.instances import Instances

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tensat_dl.datalog.compile import compile_rule
+from tensat_dl.datalog.forms import Forms
 from tensat_dl.datalog.schema import Schema
 from tests.explore.graphs import library, program_of
 from tests.lang.golden import check_golden
@@ -41,11 +42,11 @@ OWN = {
 def text_of(name: str) -> str:
     if name in LIBRARY:
         (rule,) = (r for r in library().rules if r.name == name)
-        compiled = compile_rule(rule, Schema(library().ops), LIBRARY[name][1])
+        compiled = compile_rule(rule, Schema(library().ops), Forms(LIBRARY[name][1]))
     else:
         program = program_of(OWN[name])
         (rule,) = (r for r in program.rules if r.name == name)
-        compiled = compile_rule(rule, Schema(program.ops), (2, 4))
+        compiled = compile_rule(rule, Schema(program.ops), Forms((2, 4)))
     assert compiled is not None
     return compiled.text
 
