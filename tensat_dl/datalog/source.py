@@ -52,33 +52,55 @@ class Variant:
         return Variant(dict(self.types), dict(self.env), dict(self.chosen), list(self.source_attrs))
 
 
-def extend(
-    rule: RewriteRule,
-    node: PatternNode,
-    choice: Choice,
-    infer: Inference,
-    variant: Variant,
-) -> tuple[Variant, list[Condition]] | None:
-    """The variant with one more node of the source, whose new variables are chosen (see `choices`), and the
-    conditions under which that node is well-typed; None if it never is."""
-    attempt = variant.copy()
-    for name, (kind, value) in choice.items():
-        attempt.chosen[name] = value
-        if kind == "tensor":
-            attempt.bind(name, _unknown_tensor(name, value), name in rule.members)
-        elif kind == "axis":
-            attempt.env[name] = value
-        else:
-            attempt.env[name] = tuple(sym.atom("elem", name, k) for k in range(value))
-    try:
-        attrs, equalities = _pattern_attrs(node, infer.table, attempt)
-        typing = infer(node.op, [attempt.types[a] for a in node.args], attrs)
-    except (IllTyped, EvaluationError):
-        return None
-    attempt.source_attrs.append(attrs)
-    attempt.bind(node.result, typing.types[0], node.result in rule.members)
-    attempt.guards = variant.guards + equalities
-    return attempt, equalities + list(typing.conditions)
+@dataclass(eq=False)
+class Prefix:
+    """The first nodes of a rule's source under an assignment. Whatever it is continued to is worked out once."""
+
+    rule: RewriteRule
+    infer: Inference
+    variant: Variant
+    conditions: tuple[Condition, ...] = ()  #: under which these nodes are well-typed
+    length: int = 0
+    _longer: dict[tuple[object, ...], Prefix | None] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return self.length == len(self.rule.source.nodes)
+
+    @property
+    def next(self) -> PatternNode:
+        """The first node that is not part of it."""
+        return self.rule.source.nodes[self.length]
+
+    def longer(self, choice: Choice) -> Prefix | None:
+        """The prefix with the next node, whose new variables are chosen (see `choices`); None if that node is never
+        well-typed then."""
+        key = tuple(choice.items())
+        if key not in self._longer:
+            self._longer[key] = self._extended(choice)
+        return self._longer[key]
+
+    def _extended(self, choice: Choice) -> Prefix | None:
+        node, varies = self.next, self.rule.members
+        attempt = self.variant.copy()
+        for name, (kind, value) in choice.items():
+            attempt.chosen[name] = value
+            if kind == "tensor":
+                attempt.bind(name, _unknown_tensor(name, value), name in varies)
+            elif kind == "axis":
+                attempt.env[name] = value
+            else:
+                attempt.env[name] = tuple(sym.atom("elem", name, k) for k in range(value))
+        try:
+            attrs, equalities = _pattern_attrs(node, self.infer.table, attempt)
+            typing = self.infer(node.op, [attempt.types[a] for a in node.args], attrs)
+        except (IllTyped, EvaluationError):
+            return None
+        attempt.source_attrs.append(attrs)
+        attempt.bind(node.result, typing.types[0], node.result in varies)
+        attempt.guards = self.variant.guards + equalities
+        conditions = (*self.conditions, *equalities, *typing.conditions)
+        return Prefix(self.rule, self.infer, attempt, conditions, self.length + 1)
 
 
 def _unknown_tensor(name: str, rank: int) -> SymType:

@@ -8,8 +8,7 @@ looking at is known from the forms that e-nodes may have (`forms.py`).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from tensat_dl.datalog.conditions import (
     UNMET,
@@ -22,23 +21,13 @@ from tensat_dl.datalog.conditions import (
 )
 from tensat_dl.datalog.facts import Facts
 from tensat_dl.datalog.forms import Form, Forms, form_of
-from tensat_dl.datalog.source import Choice, Variant, choices, extend
+from tensat_dl.datalog.source import Prefix, Variant, choices
 from tensat_dl.datalog.target import type_target
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.ir.rule import PatternNode, RewriteRule
 from tensat_dl.ops.evaluate import evaluate
-from tensat_dl.ops.symbolic import Condition, EvaluationError
+from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference
-
-
-@dataclass
-class _State:
-    """What an assignment to the first nodes of a source makes of them, and what it can be continued to."""
-
-    variant: Variant
-    conditions: list[Condition]  #: under which these nodes are well-typed
-    below: dict[Hashable, _State | None] = field(default_factory=dict)
-    complete: bool = False  #: whether the variant says what becomes of the target
 
 
 class Assignments:
@@ -46,56 +35,48 @@ class Assignments:
 
     def __init__(self, rule: RewriteRule, infer: Inference) -> None:
         self._rule = rule
-        self._infer = infer
+        self._ops = infer.table
         self._ranks_only = [c for c in rule.conditions if is_about_ranks(c)]
         # The source of a group rule is matched for one member at a time: lists of one element, index 0.
-        self._start = _State(Variant({}, {rule.index: 0} if rule.index else {}, {}), [])
+        self._start = Prefix(rule, infer, Variant({}, {rule.index: 0} if rule.index else {}, {}))
+        self._done: set[Prefix] = set()
 
     def variants(self, forms: Forms) -> list[Variant]:
         """Every assignment under which e-nodes of these forms may be a source that type-checks; marked are those for
         which the rule's conditions or the target's types can't hold: whatever tells them apart from the others has
         to be checked."""
         out = []
-        for state in self._sources(self._start, 0, forms):
-            if not state.complete:
-                self._complete(state)
-            out.append(state.variant)
+        for source in self._sources(self._start, forms):
+            if source not in self._done:
+                self._done.add(source)
+                self._type_target(source)
+            out.append(source.variant)
         return out
 
-    def _sources(self, state: _State, i: int, forms: Forms) -> Iterator[_State]:
-        """The states with all nodes of the source from node i on."""
-        nodes = self._rule.source.nodes
-        if i == len(nodes):
-            yield state
+    def _sources(self, prefix: Prefix, forms: Forms) -> Iterator[Prefix]:
+        """The sources that begin like this."""
+        if prefix.complete:
+            yield prefix
             return
-        for choice in choices(nodes[i], self._infer, forms, state.variant):
-            key = tuple(choice.items())
-            if key not in state.below:
-                state.below[key] = self._extended(state, i, choice)
-            more = state.below[key]
-            if more is not None and self._form(i, more.variant) in forms:
-                yield from self._sources(more, i + 1, forms)
+        for choice in choices(prefix.next, prefix.infer, forms, prefix.variant):
+            longer = prefix.longer(choice)
+            if longer is not None and self._form(prefix.next, longer.variant) in forms:
+                yield from self._sources(longer, forms)
 
-    def _extended(self, state: _State, i: int, choice: Choice) -> _State | None:
-        found = extend(self._rule, self._rule.source.nodes[i], choice, self._infer, state.variant)
-        return None if found is None else _State(found[0], state.conditions + found[1])
-
-    def _form(self, i: int, variant: Variant) -> Form:
-        node = self._rule.source.nodes[i]
+    def _form(self, node: PatternNode, variant: Variant) -> Form:
         ranks = [len(variant.types[a].shape) for a in node.args]
-        return form_of(self._infer.table[node.op], ranks, len(variant.types[node.result].shape))
+        return form_of(self._ops[node.op], ranks, len(variant.types[node.result].shape))
 
-    def _complete(self, state: _State) -> None:
+    def _type_target(self, source: Prefix) -> None:
         """Types the target, and finds out what has to be checked."""
-        variant, facts = state.variant, Facts()
-        state.complete = True
+        variant, facts = source.variant, Facts()
         try:
             # sooner known than what follows
             if any(evaluate(c, variant.env) is False for c in self._ranks_only):
                 raise IllTyped(UNMET)
-            facts.add(state.conditions)
-            _meet(self._rule, self._infer.table, variant, facts)
-            type_target(self._rule, self._infer, variant, facts)
+            facts.add(source.conditions)
+            _meet(self._rule, self._ops, variant, facts)
+            type_target(self._rule, source.infer, variant, facts)
         except IllTyped as e:
             variant.ill_typed = e.message
         except EvaluationError as e:

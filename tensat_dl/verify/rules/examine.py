@@ -167,7 +167,7 @@ class Examiner:
         failing = [first]
         frames = [first[0]]
         for draw in Sampler(rule, self.infer, self.seed + 1).several(MORE, PATIENCE):
-            if draw[0] is not frames[-1]:
+            if draw[0] not in frames:
                 frames.append(draw[0])
             if self._differs(draw[2]):
                 failing.append(draw)

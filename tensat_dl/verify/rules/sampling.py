@@ -58,7 +58,7 @@ class Sampler:
             skeleton = form.skeletons.draw(self._rng)
             if skeleton is None:
                 return None
-            self._frame, self._left = Frame(form, skeleton), AT_ONCE
+            self._frame, self._left = form.frame(skeleton), AT_ONCE
         self._left -= 1
         found = self._frame.draw(self._rng)
         if found is None:
@@ -137,6 +137,13 @@ class _Form:
         self.facts = tuple(dict.fromkeys((call.fn, _tensor(call)) for call in asked))
         literals = tuple(k.value for n in rule.source.nodes for k in n.attrs)
         self.constants = tuple(_numbers((*rule.conditions, *rejected, *literals)))
+        self._frames: dict[Skeleton, Frame] = {}
+
+    def frame(self, skeleton: Skeleton) -> Frame:
+        """What instances of a skeleton are drawn with; made once, since the same ranks come up again and again."""
+        if skeleton not in self._frames:
+            self._frames[skeleton] = Frame(self, skeleton)
+        return self._frames[skeleton]
 
     def below(self, tensor: str) -> Iterator[str]:
         """The variables that a tensor of the source is computed from: itself, if it is one."""

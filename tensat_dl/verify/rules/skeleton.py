@@ -10,7 +10,7 @@ from typing import Any
 from tensat_dl.datalog.conditions import with_facts, words
 from tensat_dl.datalog.facts import Facts
 from tensat_dl.datalog.forms import Forms
-from tensat_dl.datalog.source import Choice, Variant, choices, extend
+from tensat_dl.datalog.source import Choice, Prefix, Variant, choices
 from tensat_dl.datalog.target import type_target
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.lang import ast
@@ -33,7 +33,7 @@ TARGETS = 12
 TRIES = 12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Skeleton:
     """A rule whose ranks, axes and list lengths are chosen; dimensions and other attributes are unknown.
 
@@ -88,6 +88,9 @@ class Skeletons:
         self.infer = infer
         self.rejected = tuple(rejected)
         self._words = words(infer.table)
+        self._start = Prefix(rule, infer, Variant({}, {}, {}))
+        self._met: dict[Prefix, tuple[Bool, ...] | None] = {}
+        self._complete: dict[Prefix, Skeleton | None] = {}
         self._choices: dict[tuple[int, ...], Sequence[Choice]] = {}
         self._members = _members(rule, infer.table)
         asked = [(c, True) for c in rule.conditions]
@@ -99,44 +102,48 @@ class Skeletons:
         """A random one, or None if none was found among as many as were looked at."""
         for _ in range(TRIES):
             search = _Search(rng, rng.random() < 0.6)
-            found = next(self._visit(0, Variant({}, {}, {}), (), search), None)
+            found = next(self._visit(self._start, (), search), None)
             if found is not None:
                 return found
         return None
 
-    def _visit(
-        self, i: int, variant: Variant, found: tuple[Bool, ...], search: _Search
-    ) -> Iterator[Skeleton]:
-        nodes = self.rule.source.nodes
-        if i == len(nodes):
-            complete = self._complete(variant, found)
-            if complete is not None:
-                yield complete
+    def _visit(self, prefix: Prefix, conditions: tuple[Bool, ...], search: _Search) -> Iterator[Skeleton]:
+        """The skeletons whose sources begin like this, under the ``conditions`` of what they begin with. Whatever does
+        not depend on the search is worked out once."""
+        if prefix.complete:
+            if prefix not in self._complete:
+                self._complete[prefix] = self._skeleton(prefix, conditions)
+            found = self._complete[prefix]
+            if found is not None:
+                yield found
             search.targets -= 1
             return
-        for choice in search.order(self._options(i, variant), variant):
+        for choice in search.order(self._options(prefix), prefix.variant):
             search.effort -= 1
             if search.effort < 0 or search.targets < 0:
                 return
-            extended = extend(self.rule, nodes[i], choice, self.infer, variant)
-            if extended is None:
+            longer = prefix.longer(choice)
+            if longer is None:
                 continue
-            now, needed = extended
-            asked = self._conditions(now, variant)
-            if asked is not None:
-                yield from self._visit(i + 1, now, (*found, *needed, *asked), search)
+            if longer not in self._met:
+                self._met[longer] = self._conditions(longer, prefix)
+            met = self._met[longer]
+            if met is not None:
+                yield from self._visit(longer, (*conditions, *met), search)
 
-    def _options(self, i: int, variant: Variant) -> Sequence[Choice]:
+    def _options(self, prefix: Prefix) -> Sequence[Choice]:
         """The choices at a node, which depend on the ranks of its operands alone; found once."""
-        node = self.rule.source.nodes[i]
-        key = (i, *(len(variant.types[a].shape) for a in node.args if a in variant.types))
+        node, variant = prefix.next, prefix.variant
+        key = (prefix.length, *(len(variant.types[a].shape) for a in node.args if a in variant.types))
         if key not in self._choices:
             self._choices[key] = tuple(choices(node, self.infer, self._forms, variant))
         return self._choices[key]
 
-    def _conditions(self, variant: Variant, before: Variant) -> list[Bool] | None:
-        """What the conditions say that can be evaluated now and could not before; None if one can't be met."""
-        out: list[Bool] = []
+    def _conditions(self, now: Prefix, shorter: Prefix) -> tuple[Bool, ...] | None:
+        """What the last node asks for, and the conditions that can be evaluated now and could not before; None if one
+        can't be met."""
+        variant, before = now.variant, shorter.variant
+        out: list[Bool] = [*now.conditions[len(shorter.conditions) :]]
         for expr, truth, needs in self._asked:
             if not _bound(needs, variant) or (before.types and _bound(needs, before)):
                 continue
@@ -150,9 +157,11 @@ class Skeletons:
             if found is False:
                 return None
             out.append(found)
-        return out
+        return tuple(out)
 
-    def _complete(self, variant: Variant, found: tuple[Bool, ...]) -> Skeleton | None:
+    def _skeleton(self, source: Prefix, conditions: tuple[Bool, ...]) -> Skeleton | None:
+        """None if the target does not type-check."""
+        variant = source.variant
         types, env = dict(variant.types), dict(variant.env)
         variant.guards = []
         try:
@@ -160,7 +169,7 @@ class Skeletons:
         except (IllTyped, EvaluationError):
             return None
         shapes = tuple(t.shape for t in (*types.values(), *variant.types.values()))
-        return Skeleton(types, env, (*found, *variant.guards), shapes)
+        return Skeleton(types, env, (*conditions, *variant.guards), shapes)
 
 
 def _all(conditions: Sequence[ast.Expr]) -> ast.Expr:
