@@ -164,20 +164,29 @@ class Examiner:
     def _smallest_failing(self, rule: RewriteRule, first: Draw, exact: Exact) -> Counterexample | None:
         """A small counterexample, the smallest of several that are found from other instances. If none is found in
         small whole numbers it is the one that the comparison found."""
+        known: dict[tuple[int, str], bool] = {}
+
+        def differs(instance: Instance) -> bool:
+            """The same small instances are come to from several larger ones."""
+            key = (instance.members, repr(instance.assignment))
+            if key not in known:
+                known[key] = self._differs(instance)
+            return known[key]
+
         failing = [first]
         frames = [first[0]]
         for draw in Sampler(rule, self.infer, self.seed + 1).several(MORE, PATIENCE):
             if draw[0] not in frames:
                 frames.append(draw[0])
-            if self._differs(draw[2]):
+            if differs(draw[2]):
                 failing.append(draw)
         # The fewer dimensions the better: where there are few, a difference is looked for more than once.
         rng = random.Random(self.seed)
         for frame in sorted(frames, key=lambda f: f.dimensions)[:FLATTEST]:
             drawn = (frame.draw(rng) for _ in range(DRAWS))
-            failing += [d for d in drawn if d is not None and self._differs(d[2])][:1]
+            failing += [d for d in drawn if d is not None and differs(d[2])][:1]
         failing.sort(key=lambda draw: size(draw[2]))
-        small = [smallest(*draw, self._differs, self.seed) for draw in failing[:SHRUNK]]
+        small = [smallest(*draw, differs, self.seed) for draw in failing[:SHRUNK]]
         for instance in sorted([*small, first[2]], key=size):
             found = counterexample(instance, self.ops, self.semantics, self.seed)
             if found is not None:

@@ -108,8 +108,8 @@ class Skeletons:
         return None
 
     def _visit(self, prefix: Prefix, conditions: tuple[Bool, ...], search: _Search) -> Iterator[Skeleton]:
-        """The skeletons whose sources begin like this, under the ``conditions`` of what they begin with. Whatever does
-        not depend on the search is worked out once."""
+        """The skeletons whose sources begin like this, under the ``conditions`` of what they begin with. Whatever
+        does not depend on the search is worked out once."""
         if prefix.complete:
             if prefix not in self._complete:
                 self._complete[prefix] = self._skeleton(prefix, conditions)
