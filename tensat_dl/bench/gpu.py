@@ -27,7 +27,7 @@ from tensat_dl.bench.gpu_cell import GRAPHS, MODES, file_of
 from tensat_dl.cli.options import Seconds
 
 #: Models beside those of the paper.
-MORE = ("bert_encoder", "gpt_block", "llama_block")
+MORE = ("bert_encoder", "gpt_block", "gpt_decode", "llama_block")
 #: Those of a single sequence: they have no dimension for a batch.
 SEQUENCES = ("bert", *MORE)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tensat_dl
 from tensat_dl.ir.graph import Graph, Node
 from tensat_dl.lang import ast
 from tensat_dl.lang.diagnostics import Diagnostic
@@ -366,6 +367,21 @@ def test_gpt_block() -> None:
     assert output_shapes(graph) == [x]
 
 
+def test_gpt_decode() -> None:
+    graph, layers = example("gpt_decode"), 12
+    token, cache = (1, 768), (12, 256, 64)
+    products = {key: n for key, n in applications(graph).items() if key[0] == "matmul"}
+    assert products == {
+        ("matmul", (token, (768, 768))): 4 * layers,
+        ("matmul", ((12, 1, 64), (12, 64, 256))): layers,
+        ("matmul", ((12, 1, 256), cache)): layers,
+        ("matmul", (token, (768, 3072))): layers,
+        ("matmul", ((1, 3072), (3072, 768))): layers,
+    }
+    assert counts(graph)["layernorm"] == 2 * layers + 1
+    assert output_shapes(graph) == [token, *[cache] * (2 * layers)]
+
+
 def run_blocks(path: Path, model: str, body: str) -> tuple[dict[str, Array], list[Array]]:
     """Values by name, and the outputs, of a graph that is written with the blocks of an example."""
     small = with_blocks(path, model, body)
@@ -420,6 +436,42 @@ def test_grouped_attention_is_that_of_each_head(tmp_path: Path) -> None:
         q, k, v = rotated(columns(x @ wq, h)), rotated(columns(x @ wk, h // 3)), columns(x @ wv, h // 3)
         heads.append(soft(q @ k.T / 8 + mask) @ v)
     np.testing.assert_allclose(found, np.hstack(heads) @ wo)
+
+
+def test_a_step_with_a_cache_is_the_last_row_of_causal_attention(tmp_path: Path) -> None:
+    body = """
+      input x : f32[1, 128]
+      input past_keys : f32[2, 4, 64]
+      input past_values : f32[2, 4, 64]
+      (mixed, keys, values) = attention(x, past_keys, past_values)
+      output mixed, keys, values
+    """
+    values, (found, keys, kept) = run_blocks(tmp_path / "small.tsr", "gpt_decode", body)
+    w = [values[f"attention_0_linear_{i}_w"] for i in range(4)]
+    b = [values[f"attention_0_linear_{i}_b"] for i in range(4)]
+    q, k, v = (values["x"] @ w[i] + b[i] for i in range(3))
+    heads = []
+    for h in range(2):  # over all five tokens, the last of which sees every other
+        all_keys = np.vstack([values["past_keys"][h], columns(k, h)])
+        all_values = np.vstack([values["past_values"][h], columns(v, h)])
+        np.testing.assert_allclose(keys[h], all_keys)
+        np.testing.assert_allclose(kept[h], all_values)
+        heads.append(soft(columns(q, h) @ all_keys.T / 8) @ all_values)
+    np.testing.assert_allclose(found, np.hstack(heads) @ w[3] + b[3])
+
+
+def test_a_step_with_a_cache_projects_its_token_once(tmp_path: Path) -> None:
+    body = """
+      input x : f32[1, 128]
+      input past_keys : f32[2, 4, 64]
+      input past_values : f32[2, 4, 64]
+      (mixed, keys, values) = attention(x, past_keys, past_values)
+      output mixed, keys, values
+    """
+    with_blocks(tmp_path / "small.tsr", "gpt_decode", body)
+    after = tensat_dl.optimize(tensat_dl.load(str(tmp_path / "small.tsr"))).after.graph
+    (x,) = (i for i in after.inputs if after.nodes[i].attr("name") == "x")
+    assert [n.type.shape for n in after.nodes if n.op == "matmul" and n.inputs[0] == x] == [(1, 3 * 128)]
 
 
 def test_gated_layer(tmp_path: Path) -> None:
