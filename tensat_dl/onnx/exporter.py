@@ -143,7 +143,7 @@ class _Exporter:
                 for shapes, shape in zip(inputs, given, strict=True):
                     shapes.append(shape or ())
         target = asked_shape(nodes[j].type.shape, nodes[i].type.shape, pairs, inputs)
-        if target is None:
+        if target is None:  # only the model's own reshape can say it, by a shape that the model computes
             former = self.values.get(nodes[i].name)
             producer = None if former is None else former.producer()
             if producer is not None and producer.op_type == "Reshape":

@@ -161,8 +161,9 @@ def asked_shape(
     inputs: Sequence[Sequence[Shape]] = (),
 ) -> list[Asked] | None:
     """What to ask of a reshape from ``old`` to ``new`` that is to fit other sizes, too: for pairs of the same shapes
-    there. ``inputs`` has the shapes of each of the graph's inputs, here and there: open dimensions are theirs. None if
-    it can't be asked for, such as two dimensions half as large as two of the operand's."""
+    there. ``inputs`` has the shapes of each of the graph's inputs, here and there: open dimensions are theirs.
+
+    None if it can't be asked for, such as two dimensions half as large as two of the operand's."""
     target: list[Asked] = list(new)
     sizes = [tuple(there[i] for _, there in elsewhere) for i in range(len(new))]  # of each dimension there
     varying = [i for i, n in enumerate(new) if any(size != n for size in sizes[i])]
