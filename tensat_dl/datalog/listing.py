@@ -40,7 +40,7 @@ def listing(program: Program, graph: Graph) -> str:
                 f"(ints_of {c})" if k.sort == "Ints" else c
                 for k, c in zip(constructor.columns, columns, strict=True)
             ]
-            wide.append(wide_node(constructor, i, terms, node.inputs, constant[i]))
+            wide.append(wide_node(constructor, i, terms, node.inputs, program.relation(constant[i])))
             wide.append(f"(set (type_of (by_id {i})) {type_vector(node.type)})")
             wide.append("(run-schedule (saturate load))")
             continue

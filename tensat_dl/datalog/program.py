@@ -59,6 +59,12 @@ FACTORS = """\
 (rule ((in_start i) (= x (by_id i))) ((start x) (set (factors_of x) 1)) :ruleset load :name "load starts")
 """
 
+#: Depends on an input, by some e-node at least. Declared only where rules ask for it.
+VARYING = """\
+; ---- depends on an input
+(relation varying (T))
+"""
+
 #: What a concatenation counts as, more than any rule allows: its parts are multiplied, not the whole.
 _MANY = "1000"
 
@@ -132,6 +138,19 @@ def factors_text(c: Constructor, ops: OpTable) -> str:
     return rule("", _MANY if c.op == "concat" else "1")
 
 
+def varying_text(c: Constructor, ops: OpTable) -> str:
+    """The rules that tell which of a constructor's nodes depend on an input."""
+    columns = [f"a{i}" for i in range(len(c.columns))]
+    xs = [f"x{i}" for i in range(c.arity)]
+    term = " ".join([c.name, *columns, *xs])
+    leaf = c.op == "input" or (c.op in ops and ops[c.op].opaque)
+    facts = [""] if leaf else [f" (varying {x})" for x in xs]
+    return "\n".join(
+        f'(rule ((= e ({term})){fact}) ((varying e)) :ruleset types :name "varying {c.name} {i}")'
+        for i, fact in enumerate(facts)
+    )
+
+
 def column_term(column: Column, value: int | float | str) -> str:
     """The value of an attribute column as an egglog term; a list is given by its key."""
     if not isinstance(value, str):
@@ -140,17 +159,16 @@ def column_term(column: Column, value: int | float | str) -> str:
     return f"(ints_of {text})" if column.sort == "Ints" else text
 
 
-def wide_node(
-    c: Constructor, handle: int, attrs: Sequence[str], children: Sequence[int], constant: bool
-) -> str:
-    """Commands that add a node of the input program; ``attrs`` are egglog terms. Its type is loaded as well."""
+def wide_node(c: Constructor, handle: int, attrs: Sequence[str], children: Sequence[int], known: str) -> str:
+    """Commands that add a node of the input program; ``attrs`` are egglog terms. Its type is loaded as well, and
+    ``known`` is the relation that it is in, or empty."""
     node = " ".join([*attrs, *(f"(by_id {k})" for k in children)])
     lines = [
         f"(set (by_id {handle}) ({c.name} {node}))",
         f"(set (id_of (by_id {handle})) {handle})",
         f'(set ({c.origin} {node}) "")',
     ]
-    return "\n".join([*lines, *([f"(weights_only (by_id {handle}))"] if constant else [])])
+    return "\n".join([*lines, *([f"({known} (by_id {handle}))"] if known else [])])
 
 
 def _pattern(c: Constructor, ops: OpTable) -> RewriteRule:
@@ -271,6 +289,8 @@ class Program:
         self.rules = [c for c in compiled if c is not None]
         #: Whether some rule asks for numbers of factors.
         self.counts_factors = any(r.bounded for r in self.rules)
+        #: Whether some rule asks what depends on inputs.
+        self.tells_varying = any("(varying " in r.text for r in self.rules)
         self._built = {(n.op, len(n.args)) for r in self.rules for n in r.rule.target.nodes}
         self._declared: set[str] = set()
         self._lengths: set[int] = set()
@@ -300,9 +320,16 @@ class Program:
         """Whether nodes of a constructor have no rules of their own: `wide_node` loads them."""
         return c.arity > WIDE and (c.op, c.arity) not in self._built
 
+    def relation(self, constant: bool) -> str:
+        """What a node of the input program is in if it is computed from weights alone, or else, if that is asked."""
+        return "weights_only" if constant else "varying" if self.tells_varying else ""
+
     def text(self) -> str:
         """The whole program: header, operators, rules."""
-        parts = [HEADER, *([FACTORS] if self.counts_factors else []), self.new_constructors()]
+        asked = [
+            text for text, wanted in ((FACTORS, self.counts_factors), (VARYING, self.tells_varying)) if wanted
+        ]
+        parts = [HEADER, *asked, self.new_constructors()]
         for r in self.rules:
             comment = "\n".join(f"; {line}" for line in r.rule.doc.splitlines())
             parts.append(f"; ---- rule {r.name}\n{comment}\n{r.text}" if comment else r.text)
@@ -319,6 +346,8 @@ class Program:
                 out.append(doc + constructor_text(c, self.schema.ops, self.forms, wide))
                 if self.counts_factors and not wide:
                     out.append(factors_text(c, self.schema.ops))
+                if self.tells_varying and not wide:
+                    out.append(varying_text(c, self.schema.ops))
         return "\n".join(out)
 
     def new_list_length(self, length: int) -> str:

@@ -171,6 +171,8 @@ def guard(c: Condition) -> str:
             return _same("=", a, b)
         case "not", (Condition("same", (a, b)),):
             return _same("!=", a, b)
+        case "not", (Condition("weight", (tensor,)),):
+            return f"(varying {variable(tensor)})"
         case "weight", (tensor,):
             return f"(weights_only {variable(tensor)})"
         case "start", (tensor,):
@@ -214,7 +216,9 @@ def boolean(c: Condition | bool) -> str:
             return f"(bool-= {value(a)} {value(b)})"
         case "holds", _:  # of an unknown value: only floats hold it for certain
             return "(bool-= 0 1)"
-    raise NotCompilable("weight(x), start(x), value(x) and words stand alone, not inside `or` or `not`")
+    raise NotCompilable(
+        "weight(x), start(x), value(x) and words stand alone, not inside `or`, and start(x) not inside `not`"
+    )
 
 
 class NotCompilable(Exception):

@@ -91,7 +91,8 @@ def _meet(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> No
         if condition is False:
             raise IllTyped(UNMET)
         for c in conjuncts(condition):
-            if c.kind in ("weight", "start") or values_in(c) or factors_in(c):
+            plain = c.args[0] if c.kind == "not" else c
+            if plain.kind in ("weight", "start") or values_in(c) or factors_in(c):
                 variant.facts.append(c)
                 continue
             rest = facts.unproven(c)

@@ -74,8 +74,8 @@ class Store:
                 columns.append(self.list_key(value, lists) if isinstance(value, tuple) else value)
             if self.program.is_wide(constructor):
                 terms = [column_term(c, v) for c, v in zip(constructor.columns, columns, strict=True)]
-                constant = handle in self._weights
-                wide.append(wide_node(constructor, handle, terms, children, constant))
+                known = self.program.relation(handle in self._weights)
+                wide.append(wide_node(constructor, handle, terms, children, known))
                 continue
             tables.setdefault(constructor.table, []).append((rule, handle, *columns, *children))
         declarations = self.program.new_constructors()

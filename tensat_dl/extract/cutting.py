@@ -24,7 +24,7 @@ from tensat_dl.extract.relaxation import Relaxation, Relaxed
 _WORK_PER_ROUND_AND_COLUMN = 8.0
 
 #: Work units of making a loop cut, for each e-class of the set.
-_WORK_PER_CLASS_OF_LOOP = 0.7
+_WORK_PER_CLASS_OF_LOOP = 0.15
 
 #: Rounds of cuts at a time.
 _ROUNDS = 5

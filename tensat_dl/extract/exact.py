@@ -37,7 +37,7 @@ _CHOSEN = 1e-6
 #: For problems of more e-nodes the integer program and the search for a better choice take turns with these shares of
 #: what is left: at first, doubled where neither helped, and last.
 _LARGE = 300
-_FIRST_EFFORT = 0.03
+_FIRST_EFFORT = 0.15
 _LAST_EFFORT = 0.5
 
 #: A problem is not taken apart if a huge piece has more than this share of its e-nodes: that would gain little, and

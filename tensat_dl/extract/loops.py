@@ -20,10 +20,15 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
+import numpy as np
+import numpy.typing as npt
+
 from tensat_dl.extract.flows import Branch, violated_sets
 from tensat_dl.extract.formulation import INFINITY, Formulation, Row, Vector
 from tensat_dl.extract.problem import strong_components
 from tensat_dl.extract.widths import underived_sets
+
+Indices = npt.NDArray[np.int64]
 
 #: A cut must be violated by this much to be worth adding.
 MIN_VIOLATION = 1e-4
@@ -52,6 +57,13 @@ class LoopSeparator:
             for c in component
         }
         self._round = 0
+        # E-classes are numbered by their bits. Their e-nodes, and the children of these, are one after the other.
+        marks = form.reduced.marks
+        members = [problem.nodes.get(c, ()) for c in marks.classes]
+        self._nodes = [n for ns in members for n in ns]
+        self._node_starts = _starts([len(ns) for ns in members])
+        self._kids = np.array([marks.bit[d] for n in self._nodes for d in problem.kids[n]], np.int64)
+        self._kid_starts = _starts([len(problem.kids[n]) for n in self._nodes])
 
     @property
     def acyclic(self) -> bool:
@@ -120,17 +132,39 @@ class LoopSeparator:
     def cut(self, c: int, loop: Iterable[int]) -> Row:
         """The loop cut of a class of the loop."""
         form = self.form
-        problem = form.reduced.problem
-        members = set(loop)
-        mask = form.reduced.marks.mask(members)
+        marks = form.reduced.marks
+        inside = np.zeros(len(marks.classes), np.bool_)
+        inside[[marks.bit[d] for d in loop]] = True
+        mask = int.from_bytes(np.packbits(inside, bitorder="little").tobytes(), "little")
         weights = {form.class_col[c]: 1.0}
-        for d in sorted(members):
-            for n in problem.nodes[d]:
-                # Children are landmarks; most e-nodes are ruled out by them.
-                if members.isdisjoint(problem.kids[n]) and not form.below[n] & mask:
-                    i = form.node_col[n]
-                    weights[i] = weights.get(i, 0.0) - 1.0
+        for i in self._outward(inside):
+            n = self._nodes[i]
+            if not form.below[n] & mask:
+                column = form.node_col[n]
+                weights[column] = weights.get(column, 0.0) - 1.0
         return Row([(i, a) for i, a in weights.items() if a], -INFINITY, 0.0)
+
+    def _outward(self, inside: npt.NDArray[np.bool_]) -> list[int]:
+        """The e-nodes of classes of a set that have no child in it. Children are landmarks: most e-nodes are ruled out
+        by them."""
+        nodes, _ = _ranges(self._node_starts, np.flatnonzero(inside))
+        kids, user = _ranges(self._kid_starts, nodes)
+        outward = np.ones(len(nodes), np.bool_)
+        outward[user[inside[self._kids[kids]]]] = False
+        numbers: list[int] = nodes[outward].tolist()
+        return numbers
+
+
+def _starts(sizes: Sequence[int]) -> Indices:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def _ranges(starts: Indices, which: Indices) -> tuple[Indices, Indices]:
+    """The numbers from ``starts[i]`` to ``starts[i + 1]`` for each ``i`` of ``which``, and where in it that is."""
+    sizes = starts[which + 1] - starts[which]
+    owner = np.repeat(np.arange(len(which)), sizes)
+    before = np.cumsum(sizes) - sizes
+    return np.arange(len(owner)) + (starts[which] - before)[owner], owner
 
 
 def _short_cycles(order: Sequence[int], branches: Mapping[int, Sequence[Branch]]) -> Iterator[list[int]]:

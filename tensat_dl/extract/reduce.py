@@ -14,7 +14,7 @@ MAX_COMPARISONS = 50
 
 #: With this many e-nodes a round must leave less than this share of them for another one to follow.
 _LARGE = 3000
-_LEAST_GAIN = 0.98
+_LEAST_GAIN = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ def _undominated(
     order = sorted(candidates, key=lambda n: (cost[n], len(problem.kids[n]), n not in preferred, n))
     winners: list[tuple[int, int]] = []
     for n in order:
-        available = below[n] | free
+        missing = ~(below[n] | free)
         for _, kids in winners[:MAX_COMPARISONS]:
-            if not kids & ~available:
+            if not kids & missing:
                 break
         else:
             winners.append((n, marks.mask(problem.kids[n])))

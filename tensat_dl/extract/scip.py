@@ -11,9 +11,10 @@ from pyscipopt.scip import PY_SCIP_EVENTTYPE as SCIP_EVENTTYPE
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.formulation import INFINITY, Row
 
-#: Work units of one simplex iteration for each row, and of one node of the search. SCIP does more around an
-#: iteration than the bare simplex. Measured on e-graphs of 200 to 20,000 e-nodes.
-_WORK_PER_ITERATION_AND_ROW = 0.05
+#: Work units of one simplex iteration, and for each row besides, and of one node of the search. SCIP does more around
+#: an iteration than the bare simplex. Measured on e-graphs of 200 to 20,000 e-nodes.
+_WORK_PER_ITERATION = 40.0
+_WORK_PER_ROW = 0.01
 _WORK_PER_NODE = 300.0
 
 
@@ -74,7 +75,7 @@ class Watch(Eventhdlr):
         self.budget.charge(work)
         model = self.model
         iterations = model.getNLPIterations() + model.getNStrongbranchLPIterations()
-        done = _WORK_PER_ITERATION_AND_ROW * model.getNLPRows() * iterations
+        done = (_WORK_PER_ITERATION + _WORK_PER_ROW * model.getNLPRows()) * iterations
         done += _WORK_PER_NODE * model.getNTotalNodes()
         if done > self._charged:
             self.budget.charge(done - self._charged)

@@ -143,6 +143,13 @@ class _Exporter:
                 for shapes, shape in zip(inputs, given, strict=True):
                     shapes.append(shape or ())
         target = asked_shape(nodes[j].type.shape, nodes[i].type.shape, pairs, inputs)
+        if target is None:  # only the model's own reshape can say it, by a shape that the model computes
+            former = self.values.get(nodes[i].name)
+            producer = None if former is None else former.producer()
+            if producer is not None and producer.op_type == "Reshape":
+                value = self.writer.op("Reshape", self.encoder.tensors[j].value, producer.inputs[1])
+                return Tensor(value, nodes[i].type)
+            target = list(nodes[i].type.shape)
         values = [self.values[str(nodes[k].attr("name"))] for k in self.graph.inputs]
         return write_reshape(self.writer, self.encoder.tensors[j], nodes[i].type, target, values)
 

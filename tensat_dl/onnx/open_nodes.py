@@ -17,6 +17,7 @@ from tensat_dl.ir.graph import Attrs, Graph
 from tensat_dl.ir.types import TensorType
 from tensat_dl.onnx.open_shapes import (
     Shape,
+    asked_shape,
     keeps_runs,
     reshaped,
     reshapes_of,
@@ -32,9 +33,28 @@ def fixed_sizes(
     """[N] which e-nodes of what was explored from ``graph`` do not hold at one of other sizes; ``elsewhere`` has the
     shapes of the graph's values there."""
     found = np.zeros(egraph.num_nodes, np.bool_)
-    for known in elsewhere:
-        found |= _Elsewhere(egraph, graph, ops, known).fixed()
+    there = [_Elsewhere(egraph, graph, ops, known) for known in elsewhere]
+    for one in there:
+        found |= one.fixed()
+    shapes = [one.shape for one in there]
+    inputs = [int(egraph.node_class[n]) for k in graph.inputs if (n := egraph.source[k]) >= 0]
+    source = set(egraph.source.tolist())
+    for n in range(egraph.num_nodes):
+        if egraph.op[n] == "reshape" and not found[n] and n not in source:
+            found[n] = not _can_be_asked(egraph, n, shapes, inputs)
     return found
+
+
+def _can_be_asked(
+    egraph: EGraph, n: int, elsewhere: Sequence[Mapping[int, Shape]], inputs: Sequence[int]
+) -> bool:
+    """Whether what a reshape gives at all of other sizes can be said at once."""
+    c, (d,) = int(egraph.node_class[n]), egraph.children_of(n)
+    here = {k: egraph.types[k][0].shape for k in (c, d, *inputs)}
+    known = [shapes for shapes in elsewhere if all(k in shapes for k in here)]
+    pairs = [(shapes[d], shapes[c]) for shapes in known]
+    given = [[here[k], *(shapes[k] for shapes in known)] for k in inputs]
+    return asked_shape(here[d], here[c], pairs, given) is not None
 
 
 class _Elsewhere:

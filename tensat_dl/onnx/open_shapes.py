@@ -159,9 +159,11 @@ def asked_shape(
     new: Shape,
     elsewhere: Sequence[tuple[Shape, Shape]],
     inputs: Sequence[Sequence[Shape]] = (),
-) -> list[Asked]:
+) -> list[Asked] | None:
     """What to ask of a reshape from ``old`` to ``new`` that is to fit other sizes, too: for pairs of the same shapes
-    there. ``inputs`` has the shapes of each of the graph's inputs, here and there: open dimensions are theirs."""
+    there. ``inputs`` has the shapes of each of the graph's inputs, here and there: open dimensions are theirs.
+
+    None if it can't be asked for, such as two dimensions half as large as two of the operand's."""
     target: list[Asked] = list(new)
     sizes = [tuple(there[i] for _, there in elsewhere) for i in range(len(new))]  # of each dimension there
     varying = [i for i, n in enumerate(new) if any(size != n for size in sizes[i])]
@@ -169,22 +171,24 @@ def asked_shape(
     def follows(i: int, j: int) -> bool:
         return old[j] == new[i] and sizes[i] == tuple(before[j] for before, _ in elsewhere)
 
-    def of_input(i: int) -> OfInput | None:
-        found = (
+    def looked_up(i: int) -> Asked | None:
+        operand = (OfOperand(j) for j in range(len(old)) if follows(i, j))
+        of_input = (
             OfInput(k, axis)
             for k, (here, *there) in enumerate(inputs)
             for axis, n in enumerate(here)
             if n == new[i] and sizes[i] == tuple(shape[axis] for shape in there)
         )
-        return next(found, None)
+        return next(operand, None) or next(of_input, None)
 
     for i in varying:
         if i < len(old) and follows(i, i):
             target[i] = SAME
-    left = [i for i in varying if target[i] != SAME]
-    for i in left[1:]:
-        operand = next((OfOperand(j) for j in range(len(old)) if follows(i, j)), None)
-        target[i] = operand or of_input(i) or new[i]
-    if left:
-        target[left[0]] = REST
+    left = {i: looked_up(i) for i in varying if target[i] != SAME}
+    unknown = [i for i, asked in left.items() if asked is None]
+    if len(unknown) > 1:
+        return None
+    rest = next(iter(unknown or left), None)
+    for i, asked in left.items():
+        target[i] = REST if i == rest or asked is None else asked
     return target

@@ -36,14 +36,15 @@ def write_back(imported: Imported, graph: Graph, output: str, seed: int) -> Writ
     """
     size = size_of(imported.model, imported.path)
     unchanged = graph is imported.graph
-    if unchanged:
-        made = imported.model if external(imported.model) else Path(imported.path)
+    if unchanged:  # beside the original its weights can stay where they are
+        beside = Path(imported.path).parent.resolve() == Path(output).resolve().parent
+        made = Path(imported.path) if beside or not external(imported.model) else imported.model
     else:
         made = export(imported, graph)
     with staged(made, output) as file:
         same = Agreement("agrees", 0.0, "the same model")
         found = same if unchanged else _compared(imported, str(file.path), seed)
-        written = Written(found, size, file.size)
+        written = Written(found, size, size if unchanged else file.size)
         if not written.wrong:
             file.commit()
     return written

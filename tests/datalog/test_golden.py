@@ -32,6 +32,7 @@ LIBRARY = {
 OWN = {
     "rank-specific": "rule rank-specific { relu(x) => softmax(x; axis = rank(x) - 1) }",
     "weights": "rule weights { matmul(matmul(x, u), v) where weight(u), weight(v) => matmul(x, matmul(u, v)) }",
+    "not-weights": "rule not-weights { y = relu(x) where not weight(y) => y = relu(relu(x)) }",
     "division": "rule division { slice(x; axis = 0, start = a, stop = b) where (a - b) / 2 == 0 - 2 => relu(x) }",
     "preset": """rule preset {
   poolmax(x; kernel = k, stride = s, pads = same) => relu(poolmax(x; kernel = k, stride = s, pads = same))

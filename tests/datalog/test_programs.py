@@ -9,7 +9,15 @@ from tensat_dl.datalog.compile import compile_rule
 from tensat_dl.datalog.engine import Engine
 from tensat_dl.datalog.forms import Forms
 from tensat_dl.datalog.listing import listing
-from tensat_dl.datalog.program import FACTORS, HEADER, Program, constructor_text, factors_text
+from tensat_dl.datalog.program import (
+    FACTORS,
+    HEADER,
+    VARYING,
+    Program,
+    constructor_text,
+    factors_text,
+    varying_text,
+)
 from tensat_dl.datalog.schema import Schema
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Limits
@@ -39,7 +47,8 @@ def test_the_text_of_every_rule_is_valid(forms: Forms, closed: bool) -> None:
     assert closed is False or None not in compiled
     constructors = [constructor_text(c, ops, Forms((2, 4))) for c in schema.constructors()]
     constructors += [factors_text(c, ops) for c in schema.constructors()]
-    run("\n".join([HEADER, FACTORS, *constructors, *(c.text for c in compiled if c is not None)]))
+    constructors += [varying_text(c, ops) for c in schema.constructors()]
+    run("\n".join([HEADER, FACTORS, VARYING, *constructors, *(c.text for c in compiled if c is not None)]))
 
 
 def test_group_rules_have_no_type_problem() -> None:

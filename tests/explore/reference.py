@@ -89,6 +89,19 @@ class Reference:
                 return known
             known |= more
 
+    def varying(self) -> set[int]:
+        """E-classes one way to compute which needs an input."""
+        known: set[int] = set()
+        while True:
+            more = {
+                c
+                for (op, _, children), c in self.nodes.items()
+                if op == "input" or self.ops[op].opaque or not known.isdisjoint(children)
+            }
+            if more <= known:
+                return known
+            known |= more
+
     def values(self) -> dict[int, float]:
         """The values of constants, by e-class."""
         return {c: dict(attrs)["value"] for (op, attrs, _), c in self.nodes.items() if op == "fill"}  # type: ignore[misc]
@@ -120,7 +133,8 @@ class Reference:
 
     def matches(self, rule: RewriteRule) -> Iterator[Match]:
         """Every match of a rule that may be applied."""
-        weights, values, starts, factors = self.weights(), self.values(), self.starts(), self.factors()
+        weights, varying = self.weights(), self.varying()
+        values, starts, factors = self.values(), self.starts(), self.factors()
         for tensors, variables in self._search(tuple(reversed(rule.source.nodes)), {}, {}):
             env = {**words(self.ops), **{n: self.types[c] for n, c in tensors.items()}, **variables}
 
@@ -131,6 +145,8 @@ class Reference:
                 match c:
                     case ast.Call("weight", (ast.Name(x),)):
                         return tensors[x] in weights
+                    case ast.Unary("not", ast.Call("weight", (ast.Name(x),))):
+                        return tensors[x] in varying
                     case ast.Call("start", (ast.Name(x),)):
                         return tensors[x] in starts
                     case ast.Binary("==", ast.Call("value", (ast.Name(x),)), number):

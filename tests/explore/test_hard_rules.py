@@ -59,6 +59,15 @@ graph g {
   input x : f32[1, 3, 8, 8]
   output poolmax(x; kernel = 3, stride = 2, pads = same), poolmax(x; kernel = 3, stride = 2)
 }""",
+    "computed from weights alone, or not": """
+rule r { relu(x) where not weight(x) => relu(relu(x)) }
+rule s { y = tanh(x) where not weight(y) => y = relu(tanh(x)) }
+opaque op noise() { shape [8, 8]; dtype f32 }
+graph g {
+  input x : f32[8, 8]
+  weight w : f32[8, 8]
+  output relu(x + w), relu(w * w), relu(noise()), tanh(w), tanh(x)
+}""",
     "names of intermediates": """
 rule r { relu(tanh(tanh_l0)) => tanh(relu(tanh_l0)) }
 graph g {

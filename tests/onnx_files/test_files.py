@@ -133,6 +133,14 @@ def test_external_data_goes_with_the_model(tmp_path: Path) -> None:
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(before), onnx.numpy_helper.to_array(after))
 
 
+def test_external_data_of_an_unchanged_model_stays_where_it_is(tmp_path: Path) -> None:
+    path = external(tmp_path / "in")
+    kept = {p.name: p.read_bytes() for p in path.parent.iterdir()}
+    done = invoke("run", path, "-o", path.with_name("new.onnx"), "-q", "--no-measure", "--rules", "identity")
+    assert done.code == 0
+    assert {p.name: p.read_bytes() for p in path.parent.iterdir()} == {**kept, "new.onnx": kept[path.name]}
+
+
 def test_external_data_that_is_not_there(tmp_path: Path) -> None:
     path = external(tmp_path / "in")
     data = path.parent / "weights.bin"
@@ -145,9 +153,10 @@ def test_external_data_that_is_not_there(tmp_path: Path) -> None:
 def test_a_large_model_gets_a_file_for_its_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its size is only pretended."""
     monkeypatch.setattr("tensat_dl.onnx.staging.MAX_BYTES", 1000)
-    out = tmp_path / "new.onnx"
+    out = tmp_path / "out" / "new.onnx"
+    out.parent.mkdir()
     assert invoke("run", saved(tmp_path, product()), "-o", out, "-q").code == 0
-    assert (tmp_path / "new.onnx.data").stat().st_size == 64 * 32 * 4
+    assert (out.parent / "new.onnx.data").stat().st_size == 64 * 32 * 4
 
 
 @linux

@@ -14,7 +14,7 @@ from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.onnx.importer import Imported, import_model
-from tensat_dl.onnx.open_shapes import keeps_runs, reshaped
+from tensat_dl.onnx.open_shapes import REST, SAME, OfInput, OfOperand, asked_shape, keeps_runs, reshaped
 from tensat_dl.pipeline import Options, optimize
 from tests.onnx_files.models import model, random, round_trip, saved, tensor, value
 
@@ -47,6 +47,18 @@ def attention() -> onnx.ModelProto:
     )
 
 
+def images() -> onnx.ModelProto:
+    """Images [1, 4, height, width], and half as large ones enlarged again, added."""
+    nodes = [
+        make_node("MaxPool", ["x"], ["half"], kernel_shape=[2, 2], strides=[2, 2]),
+        make_node("Resize", ["half", "", "scales"], ["large"], mode="nearest"),
+        make_node("Add", ["large", "x"], ["y"]),
+    ]
+    shape = (1, 4, "height", "width")
+    scales = [tensor("scales", [1, 1, 2, 2])]
+    return model(nodes, [value("x", *shape)], [value("y", *shape)], scales, 17)
+
+
 def drawn(imported: Imported, egraph: EGraph, seed: int, tmp_path: Path) -> str:
     """How an answer by random prices compares with the model."""
     prices = np.random.default_rng(seed).uniform(1, 2, egraph.num_nodes)
@@ -71,6 +83,19 @@ def test_no_answer_is_for_one_size_only(batch: int, tmp_path: Path) -> None:
         assert "narrow" in {drawn(imported, egraph, seed, tmp_path) for seed in range(12)}
 
 
+def test_sizes_that_are_halves_are_not_written_down(tmp_path: Path) -> None:
+    imported = import_model(saved(tmp_path, images()), {"height": 8, "width": 12}, ("images", "transpose"))
+    program = imported.program
+    _, egraph = optimize(imported.graph, program.ops, program.rules, Options("cpu", verify=False))
+    fixed = imported.fixed_sizes(egraph)
+    assert not fixed[egraph.source].any()
+    height, width = imported.elsewhere
+    for sizes, are in (((height, width), True), ((height,), False), ((width,), False)):
+        found = replace(imported, elsewhere=sizes).fixed_sizes(egraph)
+        assert ("reshape" in {egraph.op[n] for n in np.flatnonzero(found).tolist()}) == are
+    assert {drawn(imported, egraph.without(fixed), seed, tmp_path) for seed in range(6)} == {"agrees"}
+
+
 def test_a_reshape_elsewhere() -> None:
     assert reshaped((1, 5, 6), (1, 9, 6), (5, 6), {}) == (9, 6)
     assert reshaped((5, 6), (9, 6), (1, 5, 2, 3), {}) == (1, 9, 2, 3)
@@ -84,3 +109,21 @@ def test_a_reshape_that_takes_elements_from_elsewhere() -> None:
     assert keeps_runs((1, 5, 6), (4, 5, 6), (5, 6), (20, 6))
     assert not keeps_runs((1, 6, 5), (4, 6, 5), (6, 5), (6, 20))
     assert not keeps_runs((1, 5, 6), (4, 5, 6), (5, 6), (5, 6))
+
+
+def test_what_is_asked_of_a_reshape() -> None:
+    assert asked_shape((1, 5, 6), (5, 6), [((4, 5, 6), (20, 6)), ((1, 9, 6), (9, 6))]) == [REST, 6]
+    assert asked_shape((5, 6), (5, 2, 3), [((20, 6), (20, 2, 3)), ((9, 6), (9, 2, 3))]) == [SAME, 2, 3]
+    assert asked_shape((2, 5), (5, 1, 2), [((2, 7), (7, 1, 2))]) == [REST, 1, 2]
+    both = [((4, 5), (5, 1, 4)), ((2, 7), (7, 1, 2))]
+    assert asked_shape((2, 5), (5, 1, 2), both) == [REST, 1, OfOperand(0)]
+    # Rows of a batch, or of a longer time: the batch is the input's, so that the time is what is left.
+    pairs = [((20, 6), (4, 5, 6)), ((9, 6), (1, 9, 6))]
+    inputs = [[(1, 5), (4, 5), (1, 9)]]
+    assert asked_shape((5, 6), (1, 5, 6), pairs, [[(1, 50), (4, 50), (1, 90)]]) == [OfInput(0, 0), REST, 6]
+    assert asked_shape((5, 6), (1, 5, 6), pairs, inputs) == [REST, OfInput(0, 1), 6]
+    assert asked_shape((5, 6), (1, 5, 6), pairs) is None
+    # Halves of two open dimensions are no dimensions of anything.
+    halves = [((40, 20), (20, 2, 10, 2)), ((20, 40), (10, 2, 20, 2))]
+    assert asked_shape((20, 20), (10, 2, 10, 2), halves) is None
+    assert asked_shape((20, 20), (10, 2, 10, 2), halves[:1]) == [REST, 2, 10, 2]

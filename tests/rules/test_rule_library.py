@@ -86,7 +86,10 @@ def verdict(rule: RewriteRule) -> Verdict:
 def test_rule_is_tested_and_its_conditions_matter(rule: RewriteRule) -> None:
     found = verdict(rule)
     assert found.status == "tested"
-    assert found.instances >= (5 if rule.name in OF_LARGE_WEIGHTS else 20)
+    few = {"smul-scalars": 3} | dict.fromkeys(
+        OF_LARGE_WEIGHTS, 5
+    )  # scalars differ in their element type alone
+    assert found.instances >= few.get(rule.name, 20)
     explained = {c for name, c in EXPLAINED if name == rule.name.removesuffix("-back")}
     assert {text.split("`")[1] for text in found.unneeded} == explained
 
