@@ -23,7 +23,7 @@ from tensat_dl.explore.groups import View, find_groups
 from tensat_dl.explore.history import applications
 from tensat_dl.explore.naming import Row, Store
 from tensat_dl.explore.precount import Nodes, by_operator, most_matches
-from tensat_dl.explore.seeds import Partitions
+from tensat_dl.explore.seeds import Partitions, tried
 from tensat_dl.explore.selection import Selection
 from tensat_dl.explore.snapshot import TypeConflict, snapshot
 from tensat_dl.explore.targets import Facts, plan
@@ -323,32 +323,15 @@ class Explorer:
     def _groups(
         self, rule: CompiledRule, frozen: Frozen, view: View, feedback: Feedback | None = None
     ) -> Iterator[tuple[tuple[str, tuple[object, ...]], Group]]:
-        """Groups that the rule has not been applied to, each with what names it in `applied`.
-
-        They are the maximal ones and their members from the input program, or, with feedback, the members that an
-        answer computes and of these the ones that need no copy; and the parts of their best partitions.
-        """
-        outputs = [o for o in rule.rule.source.outputs if o in rule.rule.members]
+        """Groups that the rule has not been applied to (see `tried`), each with what names it in `applied`."""
         original = len(self.graph.nodes)
-        for group in find_groups(rule, frozen, view):
-            if feedback is None:
-                first = [m for m in group.members if all(h < original for _, h in m.tensors)]
-                subsets = [group.members, first]
-            else:
-                used = [m for m in group.members if all(m[o] in feedback.used for o in outputs)]
-                subsets = [used, [m for m in used if not any(m[o] in feedback.copied for o in outputs)]]
-            for subset in subsets:
-                if len(subset) < 2:
-                    continue
-                parts = [subset]
-                if self.partitions is not None:
-                    parts += self.partitions.best(rule, group.of(subset), view)
-                for members in parts:
-                    operands = (h for m in members for _, h in m.tensors)
-                    attrs = map(repr, group.attrs.values())
-                    key = (rule.name, (*group.shared.values(), *operands, *attrs))
-                    if key not in self.selection.applied:
-                        yield key, group.of(members)
+        for whole in find_groups(rule, frozen, view):
+            for group in tried(rule, whole, view, original, feedback, self.partitions):
+                operands = (h for m in group.members for _, h in m.tensors)
+                attrs = map(repr, group.attrs.values())
+                key = (rule.name, (*group.shared.values(), *operands, *attrs))
+                if key not in self.selection.applied:
+                    yield key, group
 
     def _load(self, facts: Facts) -> None:
         if not facts.nodes:

@@ -8,7 +8,7 @@ is cheap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.explore.checks import Group, Member, kind
 from tensat_dl.explore.groups import View
 from tensat_dl.explore.targets import plan
-from tensat_dl.explore.types import Estimate
+from tensat_dl.explore.types import Estimate, Feedback
 from tensat_dl.ops.table import OpTable
 
 #: Targets that are planned at most to find the best partition of one group.
@@ -96,3 +96,31 @@ class Partitions:
             return sum(view.cost(members[0][o], ops, self.estimate) for o in outputs)
         target = plan(compiled, group.of(members), view, self.ops)
         return float("inf") if target is None else target.cost(self.estimate)
+
+
+def tried(
+    compiled: CompiledRule,
+    group: Group,
+    view: View,
+    original: int,
+    feedback: Feedback | None,
+    partitions: Partitions | None,
+) -> Iterator[Group]:
+    """What is merged of a maximal group: all members, and those of the input program, whose handles are less than
+    ``original``; or, with feedback, the members that an answer computes, and of these the ones that need no copy. And
+    the parts of their best partitions."""
+    outputs = [o for o in compiled.rule.source.outputs if o in compiled.rule.members]
+    if feedback is None:
+        first = [m for m in group.members if all(h < original for _, h in m.tensors)]
+        subsets = [group.members, first]
+    else:
+        used = [m for m in group.members if all(m[o] in feedback.used for o in outputs)]
+        subsets = [used, [m for m in used if not any(m[o] in feedback.copied for o in outputs)]]
+    for subset in subsets:
+        if len(subset) < 2:
+            continue
+        parts = (
+            [subset] if partitions is None else [subset, *partitions.best(compiled, group.of(subset), view)]
+        )
+        for members in parts:
+            yield group.of(members)
