@@ -70,6 +70,7 @@ def improve(
     together = False
     effort, seed = _FIRST_EFFORT, 1
     narrowed = float("inf")
+    ahead = 0.0  # work on the relaxation less that on problems near it
     while base is not None and reduced is not None:
         best.prove(reduced.bound)
         if budget.exhausted:
@@ -99,9 +100,11 @@ def improve(
             cutting = Cutting(formulate(reduced), ascent)
             cutting.add(ascended.loops, budget)
         best.stage = "relaxation"
+        left = budget.work
         share = budget.take(_RELAXATION_SHARE)
         finished = cutting.run(best, share)
         budget.give_back(share)
+        ahead += left - budget.work
         form, relaxed = cutting.form, cutting.relaxed
         smaller = reduced
         if relaxed is not None:
@@ -114,13 +117,15 @@ def improve(
         known = best.cost
         gap = best.cost - best.bound
         large = searching and smaller.problem.num_nodes > _LARGE
-        if large and relaxed is not None and (finished or gap < _NARROWER * narrowed):
+        if large and relaxed is not None and (finished or gap < _NARROWER * narrowed and ahead > 0):
             best.stage = "search"
             narrowed = gap
-            share = budget.take(_NARROW_SHARE)
+            left = budget.work
+            share = budget.take(_NARROW_SHARE, most=left if finished else ahead)
             chosen = {n for n, i in form.node_col.items() if relaxed.x[i] > _CHOSEN}
             narrow(reduced.problem, cutting.reduced_cost(relaxed), chosen, gap, best, share, solve)
             budget.give_back(share)
+            ahead -= left - budget.work
         if best.cost < known or not finished:
             continue
         if cutting.separator.acyclic:  # plain integer programs are what SCIP is best at
