@@ -33,12 +33,13 @@ class Budget:
     def charge(self, work: float) -> None:
         self.work -= work
 
-    def take(self, share: float) -> Budget:
-        """A budget for one step, with this share of work and time; `give_back` returns what is left."""
+    def take(self, share: float, most: float = _UNLIMITED) -> Budget:
+        """A budget for one step, with this share of work and time, and at ``most`` so much work; `give_back` returns
+        what is left."""
         deadline = None
         if self.deadline is not None:
             deadline = self.deadline - (1 - share) * max(self.seconds_left, 0.0)
-        part = Budget(share * max(self.work, 0.0), deadline, self.interrupted)
+        part = Budget(min(share * max(self.work, 0.0), most), deadline, self.interrupted)
         self.work -= part.work
         return part
 

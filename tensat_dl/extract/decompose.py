@@ -5,44 +5,36 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from tensat_dl.extract.problem import Choice, Problem
+from tensat_dl.extract.problem import Choice, Problem, strong_components
 from tensat_dl.extract.reduce import Reduced
 
 
 def pieces(reduced: Reduced) -> tuple[list[Problem], Choice]:
-    """Problems that are independent but for cycles through forced classes, and what is left to no choice.
+    """Independent problems, and what is left to no choice.
 
-    The roots of a piece are its forced classes, and arcs into forced classes are ignored. So the costs of
-    best answers for the pieces add up to a lower bound for the whole, and to its optimum if their union is
-    acyclic. Pieces come smallest first.
+    The roots of a piece are its forced classes. Arcs into forced classes of other pieces are ignored: those are
+    derived in any case, and pieces that could be derived from one another are one piece. So best answers for the
+    pieces together are a best answer for the whole. Pieces come smallest first.
     """
     problem, forced = reduced.problem, reduced.forced
-    leader = {c: c for c in problem.nodes}
-
-    def find(c: int) -> int:
-        while leader[c] != c:
-            leader[c] = leader[leader[c]]
-            c = leader[c]
-        return c
-
-    for c, ns in problem.nodes.items():
-        for n in ns:
-            for d in problem.kids[n]:
-                if d not in forced:
-                    leader[find(c)] = find(d)
-    groups: dict[int, list[int]] = {}
-    for c in problem.nodes:
-        groups.setdefault(find(c), []).append(c)
+    # Whatever hangs together is strongly connected here, and forced classes that can be derived from each other.
+    near: dict[int, list[int]] = {c: [] for c in problem.nodes}
+    for c, successors in problem.successors().items():
+        for d in successors:
+            near[c].append(d)
+            if d not in forced:
+                near[d].append(c)
     settled: Choice = {}
     found: list[Problem] = []
-    for group in groups.values():
+    for component in strong_components(near, near):
+        group = set(component)
         if all(len(problem.nodes[c]) == 1 for c in group):
             settled.update((c, problem.nodes[c][0]) for c in group)
             continue
-        roots = tuple(c for c in group if c in forced)
-        nodes = {c: problem.nodes[c] for c in group}
+        roots = tuple(c for c in sorted(group) if c in forced)
+        nodes = {c: problem.nodes[c] for c in sorted(group)}
         own = [n for ns in nodes.values() for n in ns]
-        kids = {n: tuple(d for d in problem.kids[n] if d not in forced) for n in own}
+        kids = {n: tuple(d for d in problem.kids[n] if d not in forced or d in group) for n in own}
         cost = {n: problem.cost[n] for n in own}
         found.append(replace(problem, roots=roots, nodes=nodes, kids=kids, cost=cost, inlined={}))
     return sorted(found, key=lambda p: p.num_nodes), settled

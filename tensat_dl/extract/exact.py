@@ -15,7 +15,7 @@ from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.mip import solve_mip
 from tensat_dl.extract.narrow import narrow
-from tensat_dl.extract.problem import Choice, Problem, prune, topological
+from tensat_dl.extract.problem import Choice, Problem, prune
 from tensat_dl.extract.reduce import Reduced, forced_bound, reduce
 from tensat_dl.extract.search import search
 from tensat_dl.extract.types import TOLERANCE
@@ -40,10 +40,6 @@ _LARGE = 300
 _FIRST_EFFORT = 0.15
 _LAST_EFFORT = 0.5
 
-#: A problem is not taken apart if a huge piece has more than this share of its e-nodes: that would gain little, and
-#: if the pieces' answers together are cyclic, most of the work was for nothing.
-_MOST = 0.8
-
 #: Where more than this share of the e-nodes is left, reducing again takes more time than it saves.
 _KEPT = 0.95
 
@@ -67,21 +63,18 @@ def improve(
     best.stage = "reduction"
     base = reduce(problem, best.cost, preferred)
     reduced, cutting = base, None
-    together = False
     effort, seed = _FIRST_EFFORT, 1
     narrowed = float("inf")
+    ahead = 0.0  # work on the relaxation less that on problems near it
     while base is not None and reduced is not None:
         best.prove(reduced.bound)
         if budget.exhausted:
             return
         if cutting is None:
-            if not together:
-                parts, settled = pieces(reduced)
-                most = max(_HUGE, _MOST * reduced.problem.num_nodes)
-                if len(parts) > 1 and parts[-1].num_nodes < most:
-                    if _solve_apart(reduced, parts, settled, best, preferred, budget, searching):
-                        return
-                    together = True
+            parts, settled = pieces(reduced)
+            if len(parts) > 1:
+                _solve_apart(reduced, parts, settled, best, preferred, budget, searching)
+                return
             best.stage = "relaxation"
             ascent = Ascent(reduced.problem, reduced.forced)
             share = budget.take(_RELAXATION_SHARE)
@@ -99,9 +92,11 @@ def improve(
             cutting = Cutting(formulate(reduced), ascent)
             cutting.add(ascended.loops, budget)
         best.stage = "relaxation"
+        left = budget.work
         share = budget.take(_RELAXATION_SHARE)
         finished = cutting.run(best, share)
         budget.give_back(share)
+        ahead += left - budget.work
         form, relaxed = cutting.form, cutting.relaxed
         smaller = reduced
         if relaxed is not None:
@@ -114,13 +109,15 @@ def improve(
         known = best.cost
         gap = best.cost - best.bound
         large = searching and smaller.problem.num_nodes > _LARGE
-        if large and relaxed is not None and (finished or gap < _NARROWER * narrowed):
+        if large and relaxed is not None and (finished or (gap < _NARROWER * narrowed and ahead > 0)):
             best.stage = "search"
             narrowed = gap
-            share = budget.take(_NARROW_SHARE)
+            left = budget.work
+            share = budget.take(_NARROW_SHARE, most=left if finished else ahead)
             chosen = {n for n, i in form.node_col.items() if relaxed.x[i] > _CHOSEN}
             narrow(reduced.problem, cutting.reduced_cost(relaxed), chosen, gap, best, share, solve)
             budget.give_back(share)
+            ahead -= left - budget.work
         if best.cost < known or not finished:
             continue
         if cutting.separator.acyclic:  # plain integer programs are what SCIP is best at
@@ -164,8 +161,8 @@ def _solve_apart(
     preferred: frozenset[int],
     budget: Budget,
     searching: bool,
-) -> bool:
-    """Solves the pieces one by one and offers their union; False if it is cyclic, which leaves the bound.
+) -> None:
+    """Solves the pieces one by one and offers their union.
 
     Pieces of one shape, of which graphs of repeated blocks have many, are solved once.
     """
@@ -197,10 +194,7 @@ def _solve_apart(
             solved[key] = by_position(part, answer.choice, bounds[i])
         best.prove(fixed + fsum(bounds))
     best.prove(fixed + fsum(bounds))
-    acyclic = topological(problem, union) is not None
-    if acyclic:
-        best.offer(expand(problem, union))
-    return acyclic
+    best.offer(expand(problem, union))
 
 
 def _fix(

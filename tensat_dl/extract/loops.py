@@ -145,8 +145,7 @@ class LoopSeparator:
         return Row([(i, a) for i, a in weights.items() if a], -INFINITY, 0.0)
 
     def _outward(self, inside: npt.NDArray[np.bool_]) -> list[int]:
-        """The e-nodes of classes of a set that have no child in it. Children are landmarks: most e-nodes are ruled out
-        by them."""
+        """The e-nodes of classes of a set that have no child in it: most have one, and children are landmarks."""
         nodes, _ = _ranges(self._node_starts, np.flatnonzero(inside))
         kids, user = _ranges(self._kid_starts, nodes)
         outward = np.ones(len(nodes), np.bool_)

@@ -99,6 +99,18 @@ def tangled_egraph(rng: random.Random, classes: int) -> EGraph:
     return egraph(specs, rng.sample(range(classes), min(3, classes)))
 
 
+def stacked_egraph(rng: random.Random, count: int, classes: int) -> EGraph:
+    """Tangles like those of `tangled_egraph`, each on a class that needs all classes of the one below."""
+    specs: list[list[Spec]] = [[(0.0, [])]]
+    for _ in range(count):
+        below, start = len(specs) - 1, len(specs)
+        for _ in range(classes):
+            cheap = (rng.choice((0, 1, 2)), rng.sample(range(start, start + classes), rng.randint(1, 2)))
+            specs.append([(rng.choice((5, 6, 7)), [below]), cheap])
+        specs.append([(1.0, list(range(start, start + classes)))])
+    return egraph(specs, [len(specs) - 1])
+
+
 def layered_egraph(seed: int, classes: int, max_nodes: int = 4, back: float = 0.1, width: int = 6) -> EGraph:
     """A random e-graph whose derivations are long: only the lowest ``width`` classes have no children."""
     rng = random.Random(seed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from tensat_dl.extract import exact
@@ -10,7 +12,7 @@ from tensat_dl.extract.decompose import by_number, by_position, pieces, shape
 from tensat_dl.extract.problem import from_egraph
 from tensat_dl.extract.reduce import reduce
 from tensat_dl.ir.egraph import EGraph
-from tests.extract.builders import Spec, brute_force, egraph
+from tests.extract.builders import Spec, brute_force, egraph, stacked_egraph
 
 
 def blocks(count: int, cost: float = 5.0) -> EGraph:
@@ -28,6 +30,28 @@ def blocks(count: int, cost: float = 5.0) -> EGraph:
         source += [nodes + 1, nodes + 3, nodes + 5]
         nodes += 6
     return egraph(classes, [len(classes) - 1], source)
+
+
+def test_classes_that_could_be_derived_from_each_other_are_one_piece() -> None:
+    """Each is needed, and would be had for 1 if the other were there: apart they would be, from one another."""
+    a, b = 1, 2
+    graph = egraph([[(0.0, [])], [(5.0, [0]), (1.0, [b])], [(4.0, [0]), (1.0, [a])], [(0.0, [a, b])]], [3])
+    reduced = reduce(from_egraph(graph), float("inf"))
+    assert reduced is not None
+    assert reduced.forced >= {a, b}
+    (part,), _ = pieces(reduced)
+    assert set(part.roots) == {a, b}
+    assert extract(graph).cost == 5.0
+
+
+def test_tangles_on_one_another_fall_apart() -> None:
+    fell = 0
+    for seed in range(40):
+        graph = stacked_egraph(random.Random(seed), 2, 5)
+        reduced = reduce(from_egraph(graph), float("inf"))
+        fell += reduced is not None and len(pieces(reduced)[0]) > 1
+        assert extract(graph).cost == brute_force(graph)
+    assert fell >= 10
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -220,6 +220,9 @@ CASES = [
     case("AveragePool ceil", "AveragePool", "poolavg", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
     case("GlobalAveragePool", "GlobalAveragePool", "poolavg"),
     case("GlobalMaxPool", "GlobalMaxPool", "poolmax"),
+    case("GlobalMaxPool of lines", "GlobalMaxPool", "reduce_max", x=(2, 6, 9)),
+    case("GlobalAveragePool of lines", "GlobalAveragePool", "reduce_mean", x=(2, 6, 9)),
+    case("GlobalMaxPool of solids", "GlobalMaxPool", "reduce_max reduce_max reduce_max", x=(2, 3, 4, 5, 2)),
     case(
         "BatchNormalization",
         "BatchNormalization",

@@ -50,12 +50,17 @@ def _read_average(r: Reading) -> int:
     return r.op("poolavg", x, **attrs, include_pad=counted)
 
 
-def _read_global(op: str) -> Read:
+def _read_global(op: str, reduction: str) -> Read:
+    """A window as large as an image; along other numbers of axes, one after the other."""
+
     def read(r: Reading) -> int:
         x = r.x()
-        if r.type(x).rank != 4:
-            raise Unmapped("it is not two-dimensional")
-        return r.op(op, x, kernel=r.type(x).shape[2:])
+        rank = r.type(x).rank
+        if rank == 4:
+            return r.op(op, x, kernel=r.type(x).shape[2:])
+        for axis in range(2, rank):
+            x = r.op(reduction, x, axis=axis)
+        return x
 
     return read
 
@@ -87,6 +92,6 @@ ROWS = (
         "poolavg",
         _write("AveragePool", lambda attrs: {"count_include_pad": int(attrs["include_pad"])}),
     ),
-    Row("GlobalMaxPool", _read_global("poolmax")),
-    Row("GlobalAveragePool", _read_global("poolavg")),
+    Row("GlobalMaxPool", _read_global("poolmax", "reduce_max")),
+    Row("GlobalAveragePool", _read_global("poolavg", "reduce_mean")),
 )
