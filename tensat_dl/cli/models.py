@@ -50,6 +50,23 @@ class Opened:
         return graph_to_tsr(graph, self.program.ops, declared, comments)
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """All files that it was read from."""
+        read = tuple(map(str, self.program.files))
+        if self.model is None:
+            return read
+        from tensat_dl.onnx.reading import data_files
+
+        return (*read, *data_files(self.model.model))
+
+    def check_output(self, output: str) -> None:
+        """Raises `TsrError` if a model can't be written there without loss of weights of this one."""
+        if self.model is not None and is_onnx(output):
+            from tensat_dl.onnx.write import check_data
+
+            check_data(self.model, output)
+
+    @property
     def fixed_sizes(self) -> Unfit | None:
         """Tells e-nodes that hold for one size of the model's open dimensions; None if it has none."""
         return None if self.model is None or not self.model.dims else self.model.fixed_sizes

@@ -186,7 +186,9 @@ def command(
             need_onnx(output or file)
         opened = open_file(file, graph_name, rules, sizes, input_path)
         program, graph = opened.program, opened.graph
-        check_outputs(paths, tuple(map(str, program.files)), lost)
+        check_outputs(paths, opened.files, lost)
+        if output is not None:
+            opened.check_output(output)
 
         from tensat_dl.explore.types import Limits
         from tensat_dl.extract.types import Limits as ExtractLimits
