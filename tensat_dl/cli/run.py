@@ -186,7 +186,9 @@ def command(
             need_onnx(output or file)
         opened = open_file(file, graph_name, rules, sizes, input_path)
         program, graph = opened.program, opened.graph
-        check_outputs(paths, tuple(map(str, program.files)), lost)
+        check_outputs(paths, opened.files, lost)
+        if output is not None:
+            opened.check_output(output)
 
         from tensat_dl.explore.types import Limits
         from tensat_dl.extract.types import Limits as ExtractLimits
@@ -252,9 +254,9 @@ def command(
         from tensat_dl.cli.recorded import arguments
         from tensat_dl.why.origin import Origin, digest
 
-        made = Origin(arguments(click.get_current_context(), output), digest(graph, program.ops))
-        comments = [made.comment()] if opened.model is None else []  # `why` begins with a .tsr file
-        write(output, opened.text(result.after.graph, comments))
+        recorded = arguments(click.get_current_context(), output, opened.dims)
+        made = Origin(recorded, digest(graph, program.ops))
+        write(output, opened.text(result.after.graph, [made.comment()]))
     if output is not None and not failed and not wrong and not quiet and output != "-":
         print(f"written to {Path(output)}", file=messages)
     if dot_path is not None and not failed:

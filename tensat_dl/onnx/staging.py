@@ -11,6 +11,8 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from tensat_dl.onnx.reading import external_weights
+
 #: A protobuf file ends at 2 GiB. The weights of larger models stand in a file of their own.
 MAX_BYTES = 2**31 - 2**24
 #: Weights with at least so many bytes go there.
@@ -66,20 +68,25 @@ def staged(model: ir.Model | Path, path: str) -> Iterator[Staged]:
 def save(model: ir.Model, path: Path) -> Path:
     """Writes a model where nothing stands yet, and returns where it is. Raises OSError."""
     if external(model):
-        ir.save(model, path, external_data=f"{path.name}.data", size_threshold_bytes=LARGE)
+        ir.save(model, path, external_data=data_of(path).name, size_threshold_bytes=LARGE)
     else:
         ir.save(model, path, format="protobuf")
     return path
 
 
+def data_of(path: Path) -> Path:
+    """The file for the weights of a model, if they get one."""
+    return path.with_name(f"{path.name}.data")
+
+
 def external(model: ir.Model) -> bool:
     """Whether a model's weights have to stand in a file of their own, or did."""
+    if any(external_weights(model)):
+        return True
     tensors = [v.const_value for graph in model.graphs() for v in graph.initializers.values()]
-    found = [t for t in tensors if t is not None]
-    return any(isinstance(t, ir.ExternalTensor) for t in found) or sum(t.nbytes for t in found) > MAX_BYTES
+    return sum(t.nbytes for t in tensors if t is not None) > MAX_BYTES
 
 
 def size_of(model: ir.Model, path: str) -> int:
     """Bytes of a model's file and of the weights that stand in others."""
-    tensors = [v.const_value for graph in model.graphs() for v in graph.initializers.values()]
-    return os.path.getsize(path) + sum(t.nbytes for t in tensors if isinstance(t, ir.ExternalTensor))
+    return os.path.getsize(path) + sum(t.nbytes for _, t in external_weights(model))

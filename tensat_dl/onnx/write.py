@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tensat_dl.files import same_file
 from tensat_dl.ir.graph import Graph
 from tensat_dl.measure.agreement import Agreement
 from tensat_dl.onnx.agreement import Incomparable, Reference
 from tensat_dl.onnx.exporter import export
 from tensat_dl.onnx.fresh import build, random_weights
 from tensat_dl.onnx.importer import Imported
-from tensat_dl.onnx.staging import external, size_of, staged
+from tensat_dl.onnx.reading import data_files, failed
+from tensat_dl.onnx.staging import data_of, external, size_of, staged
 from tensat_dl.ops.table import OpTable
 
 
@@ -34,6 +36,7 @@ def write_back(imported: Imported, graph: Graph, output: str, seed: int) -> Writ
 
     The model is compared with the original in ONNX Runtime first. Raises `TsrError`, OSError.
     """
+    check_data(imported, output)
     size = size_of(imported.model, imported.path)
     unchanged = graph is imported.graph
     if unchanged:  # beside the original its weights can stay where they are
@@ -48,6 +51,18 @@ def write_back(imported: Imported, graph: Graph, output: str, seed: int) -> Writ
         if not written.wrong:
             file.commit()
     return written
+
+
+def check_data(imported: Imported, output: str) -> None:
+    """Raises `TsrError` if writing a model would overwrite weights of the imported one."""
+    files = data_files(imported.model)
+    data = str(data_of(Path(output).resolve()))
+    if any(same_file(data, f) for f in files):
+        name = Path(data).name
+        message = f"its weights would go to {name}, which holds those of {imported.path}"
+        raise failed(output, message, "choose another name")
+    if any(same_file(output, f) for f in files):
+        raise failed(output, f"it holds weights of {imported.path}", "choose another name")
 
 
 def write_fresh(graph: Graph, ops: OpTable, output: str, seed: int) -> None:

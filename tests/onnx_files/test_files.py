@@ -17,8 +17,11 @@ pytest.importorskip("onnx_ir")
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx.helper import make_node
 
+import tensat_dl
+from tensat_dl.lang.diagnostics import TsrError
 from tests.cli.processes import linux
 from tests.cli.running import EXAMPLES, Done, invoke
 
@@ -141,6 +144,75 @@ def test_external_data_of_an_unchanged_model_stays_where_it_is(tmp_path: Path) -
     assert {p.name: p.read_bytes() for p in path.parent.iterdir()} == {**kept, "new.onnx": kept[path.name]}
 
 
+def shared_and_merged() -> Any:
+    """x a + x b, whose weights are folded, and tanh(x) c, whose weight stays: where it stands in the data moves."""
+    nodes = [
+        make_node("MatMul", ["x", "a"], ["xa"]),
+        make_node("MatMul", ["x", "b"], ["xb"]),
+        make_node("Add", ["xa", "xb"], ["y"]),
+        make_node("Tanh", ["x"], ["t"]),
+        make_node("MatMul", ["t", "c"], ["z"]),
+    ]
+    weights = [random(name, 64, 32) for name in "abc"]
+    return model(nodes, [value("x", 4, 64)], [value("y", 4, 32), value("z", 4, 32)], weights)
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_no_output_takes_the_place_of_external_data(link: bool, tmp_path: Path) -> None:
+    """A model that was renamed still has its weights in a file of the old name, or in what that leads to."""
+    path, out, data = tmp_path / "a.onnx", tmp_path / "b.onnx", tmp_path / "b.onnx.data"
+    onnx.save(shared_and_merged(), path, save_as_external_data=True, location=data.name, size_threshold=0)
+    if link:
+        data.symlink_to(data.rename(tmp_path / "weights.bin"))
+    kept = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    for options, say in (
+        (("-o", out), "its weights would go to b.onnx.data, which holds those of"),
+        (("-o", tmp_path / "o.tsr", "--json", data), "b.onnx.data is an input"),
+        (("-o", path), "a.onnx is an input"),
+    ):
+        done = invoke("run", path, *options, "--device", "h100", "-q")
+        assert (done.code, say in done.err, done.err.count("rror:")) == (2, True, 1), done
+        assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == kept
+    loaded = tensat_dl.load(str(path))
+    result = tensat_dl.optimize(loaded, device="h100")
+    with pytest.raises(TsrError, match="choose another name"):
+        tensat_dl.save(loaded, result, str(out))
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == kept
+
+
+def test_an_output_that_is_another_name_of_the_input(tmp_path: Path) -> None:
+    """A hard link is replaced, and the input stays; through a symbolic link the input would be lost."""
+    path, hard, soft = tmp_path / "model.onnx", tmp_path / "hard.onnx", tmp_path / "soft.onnx"
+    onnx.save(shared_and_merged(), path)
+    kept = path.read_bytes()
+    hard.hardlink_to(path)
+    soft.symlink_to(path)
+    done = invoke("run", path, "-o", soft, "--device", "h100")
+    assert (done.code, "is an input" in done.err) == (2, True)
+    assert invoke("run", path, "-o", hard, "--device", "h100", "-q") == Done(0, "", "")
+    assert (path.read_bytes() == kept, hard.read_bytes() == kept) == (True, False)
+
+
+@pytest.mark.parametrize("rules", ["identity", "inference"])
+def test_external_data_of_constants(rules: str, tmp_path: Path) -> None:
+    """Constants that are nodes can have theirs in a file, too."""
+    constant = make_node("Constant", [], ["w"], value=random("w", 64, 32))
+    nodes = [constant, *product().graph.node]
+    proto = model(nodes, [value("x", 4, 64)], [value("y", 4, 32)], [])
+    path, out = tmp_path / "in" / "model.onnx", tmp_path / "out" / "new.onnx"
+    for folder in (path.parent, out.parent):
+        folder.mkdir()
+    options: Any = {"location": "w.bin", "size_threshold": 0, "convert_attribute": True}
+    onnx.save(proto, path, save_as_external_data=True, **options)
+    done = invoke("run", path, "-o", out, "--device", "h100", "--rules", rules, "-q")
+    assert done == Done(0, "", "")
+    feeds = {"x": np.ones((4, 64), np.float32)}
+    before, after = (onnxruntime.InferenceSession(str(p)).run(None, feeds)[0] for p in (path, out))
+    np.testing.assert_array_equal(before, after)
+    (path.parent / "w.bin").unlink()
+    refused(path, say="w.bin, which is not there")
+
+
 def test_external_data_that_is_not_there(tmp_path: Path) -> None:
     path = external(tmp_path / "in")
     data = path.parent / "weights.bin"
@@ -148,6 +220,14 @@ def test_external_data_that_is_not_there(tmp_path: Path) -> None:
     refused(path, say="beyond the end of weights.bin", hint="truncated")
     data.unlink()
     refused(path, say="weights.bin, which is not there")
+
+
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_external_data_that_is_a_link_out_of_the_folder(link: str, tmp_path: Path) -> None:
+    path = external(tmp_path / "in")
+    data = path.with_name("weights.bin")
+    getattr(data, link)(data.rename(tmp_path / "weights.bin"))
+    refused(path, say="weights.bin is a link", hint="cp -L")
 
 
 def test_a_large_model_gets_a_file_for_its_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
