@@ -50,6 +50,11 @@ class Opened:
         return graph_to_tsr(graph, self.program.ops, declared, comments)
 
     @property
+    def dims(self) -> Mapping[str, int]:
+        """The sizes of the model's open dimensions."""
+        return {} if self.model is None else self.model.dims
+
+    @property
     def files(self) -> tuple[str, ...]:
         """All files that it was read from."""
         read = tuple(map(str, self.program.files))
@@ -69,7 +74,7 @@ class Opened:
     @property
     def fixed_sizes(self) -> Unfit | None:
         """Tells e-nodes that hold for one size of the model's open dimensions; None if it has none."""
-        return None if self.model is None or not self.model.dims else self.model.fixed_sizes
+        return self.model.fixed_sizes if self.model is not None and self.dims else None
 
     def machine(self, device: str, threads: int, seed: int) -> Machine:
         """What measures on a device: this machine's CPU with so many threads, or its GPU."""

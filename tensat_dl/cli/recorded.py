@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from tensat_dl.cli.options import DEVICE, Count
+from tensat_dl.cli.models import is_onnx
+from tensat_dl.cli.options import DEVICE, ONNX_DEVICE, Count
+from tensat_dl.onnx.installed import PACK
 from tensat_dl.why.origin import relative, resolved
 
 #: The options of `run` that decide what is found. Others say what is written and shown.
@@ -22,13 +25,14 @@ DECIDE = (
         "time_limit",
         "max_memory",
     ),
-    *("cycles", "method", "extract_time_limit", "no_reassociate", "fuse"),
+    *("cycles", "method", "extract_time_limit", "no_reassociate", "fuse", "dims"),
 )
 
 
-def arguments(context: click.Context, output: str) -> tuple[str, ...]:
-    """The file and the options that differ from their defaults, paths as seen from the output."""
-    given = context.params
+def arguments(context: click.Context, output: str, dims: Mapping[str, int]) -> tuple[str, ...]:
+    """The file and the options that differ from their defaults, paths as seen from the output. ``dims`` are the sizes
+    of a model's open dimensions, wherever they were given."""
+    given = {**context.params, "dims": [f"{name}={size}" for name, size in dims.items()]}
     out = [relative(given["file"], output)]
     for option in _options(context.command):
         name = option.name or ""
@@ -49,7 +53,9 @@ def arguments(context: click.Context, output: str) -> tuple[str, ...]:
 def parameters(command: click.Command, recorded: tuple[str, ...], output: str) -> dict[str, Any]:
     """What `run` was given. Raises `click.UsageError` if it was no such command line."""
     given = command.make_context("run", list(recorded), resilient_parsing=False).params
-    given["device"] = given["device"] or DEVICE
+    model = is_onnx(given["file"])
+    given["device"] = given["device"] or (ONNX_DEVICE if model else DEVICE)
+    given["rules"] = given["rules"] or ((PACK,) if model else ())
     given["file"] = resolved(given["file"], output)
     given["rules"] = tuple(resolved(r, output) if is_path(r) else r for r in given["rules"])
     return given

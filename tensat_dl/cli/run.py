@@ -254,9 +254,9 @@ def command(
         from tensat_dl.cli.recorded import arguments
         from tensat_dl.why.origin import Origin, digest
 
-        made = Origin(arguments(click.get_current_context(), output), digest(graph, program.ops))
-        comments = [made.comment()] if opened.model is None else []  # `why` begins with a .tsr file
-        write(output, opened.text(result.after.graph, comments))
+        recorded = arguments(click.get_current_context(), output, opened.dims)
+        made = Origin(recorded, digest(graph, program.ops))
+        write(output, opened.text(result.after.graph, [made.comment()]))
     if output is not None and not failed and not wrong and not quiet and output != "-":
         print(f"written to {Path(output)}", file=messages)
     if dot_path is not None and not failed:

@@ -19,6 +19,7 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
     from rich.console import Console
 
     from tensat_dl.cli.common import choose_graph, warn
+    from tensat_dl.cli.models import is_onnx, open_file
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.cli.recorded import parameters
     from tensat_dl.cli.run import command as run
@@ -45,6 +46,9 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
     paths = [] if html_path is None else [html_path]
     check_writable(paths)
     check_outputs(paths, (out,) if source is None else (out, source), "which")
+    if is_onnx(out) and Path(out).is_file():
+        hint = "`tensat-dl run FILE -o OUT.tsr` writes a graph that `why` explains; `--html` of `run` has the steps"
+        raise refuse("an ONNX model does not say what it was made of", hint)
     origin = read_origin(read_source(out).text)
     if origin is None:
         hint = "`tensat-dl run FILE -o OUT` writes graphs with a comment that says what they were made of"
@@ -63,13 +67,12 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
     with native_output_elsewhere(), Progress(quiet) as progress:
         progress.phase("parse")
         optimized = load_program(out)
-        program = load_program(file, given["rules"])
+        dims, name = (given["dims"], None) if is_onnx(file) else ((), given["graph_name"])
+        opened = open_file(file, name, given["rules"], dict(dims))
+        program, before = opened.program, opened.graph
         # Rules know nothing of fused operators, which only the output declares.
         fused = set(optimized.declared) - set(program.declared)
         after = unfused(choose_graph(optimized, None), optimized.ops, fused)
-        for w in program.warnings:
-            warn(w)
-        before = choose_graph(program, given["graph_name"])
         changed = digest(before, program.ops) != origin.digest
         memory = None if given["max_memory"] is None else given["max_memory"] * 1024 * 1024
         limits = Limits(
@@ -86,7 +89,10 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
         if given["no_reassociate"]:
             rules = rounding_alike(rules, program.ops, progress.checking)
         try:
-            found = explain(before, after, rules, model, limits, given["method"], extract_limits, progress)
+            found = explain(
+                *(before, after, rules, model, limits, given["method"], extract_limits, progress),
+                unfit=opened.fixed_sizes,
+            )
         except NoWay as e:
             found = Explanation((), e.message)
     if changed and (found.steps or not found.unfinished):

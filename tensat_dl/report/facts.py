@@ -90,13 +90,13 @@ def provenance(share: float) -> str:
     return f"{percent} measured"
 
 
-def costs_come_from(result: Result) -> str:
-    """Where the costs of a run come from: "estimated for h100", or "87% measured on h100, rest estimated"."""
-    sides = [provenance(measured_share(p)) for p in (result.before, result.after)]
+def costs_come_from(before: PricedGraph, after: PricedGraph, device: str) -> str:
+    """Where the costs of two graphs come from: "estimated for h100", or "87% measured on h100, rest estimated"."""
+    sides = [provenance(measured_share(p)) for p in (before, after)]
     rest = ", rest estimated" if any("%" in side for side in sides) else ""
     if sides[0] != sides[1]:
-        return f"before {sides[0]}, after {sides[1]} on {result.device}{rest}"
-    return f"{sides[0]} {'for' if sides[0] == 'estimated' else 'on'} {result.device}{rest}"
+        return f"before {sides[0]}, after {sides[1]} on {device}{rest}"
+    return f"{sides[0]} {'for' if sides[0] == 'estimated' else 'on'} {device}{rest}"
 
 
 def measured(found: Outcome) -> str:

@@ -9,7 +9,7 @@ from itertools import groupby
 from rich.console import Console
 from rich.text import Text
 
-from tensat_dl.report.facts import milliseconds
+from tensat_dl.report.facts import costs_come_from, milliseconds
 from tensat_dl.report.labels import shape
 from tensat_dl.why.steps import Explained, Explanation
 
@@ -109,6 +109,16 @@ def conclusion(explanation: Explanation) -> str:
     return f"{replayed}: {found}"
 
 
+def whole_cost(explanation: Explanation, device: str) -> str:
+    """What the graph costs before and after all steps, and where that comes from; "" if it is not known."""
+    steps = explanation.steps
+    if not steps or steps[0].whole is None or steps[-1].whole is None:
+        return ""
+    first, last = steps[0].whole[0], steps[-1].whole[1]
+    source = costs_come_from(first, last, device)
+    return f"{milliseconds(first.total)} -> {milliseconds(last.total)}, {source}"
+
+
 def print_steps(
     name: str, explanation: Explanation, device: str, console: Console, verbose: bool = False
 ) -> None:
@@ -146,7 +156,6 @@ def print_steps(
             for line in Text(text, style=style).wrap(console, max(20, console.width - 9)):
                 line.rstrip()
                 console.print(Text.assemble(" " * 9, line))
-    if steps and steps[0].cost is not None and steps[-1].cost is not None:
-        first, last = steps[0].cost[0], steps[-1].cost[1]
-        console.print(f"{milliseconds(first)} -> {milliseconds(last)}, estimated for {device}", style="dim")
+    if costs := whole_cost(explanation, device):
+        console.print(costs, style="dim", soft_wrap=True)
     console.print(conclusion(explanation))

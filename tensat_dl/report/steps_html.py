@@ -12,7 +12,7 @@ from tensat_dl.report.diff import changed_nodes
 from tensat_dl.report.facts import milliseconds
 from tensat_dl.report.labels import FAMILIES
 from tensat_dl.report.picture import picture
-from tensat_dl.report.steps import Alike, alike, conclusion, place, verdict
+from tensat_dl.report.steps import Alike, alike, conclusion, place, verdict, whole_cost
 from tensat_dl.report.template import template
 from tensat_dl.why.steps import Explanation
 
@@ -35,8 +35,7 @@ def steps_to_html(name: str, explanation: Explanation, device: str) -> str:
         conclusion=conclusion(explanation),
         unfinished=explanation.unfinished if steps else "",
         good=not explanation.unfinished and all(e.verdict == "equal" for e in steps),
-        first=milliseconds(steps[0].cost[0]) if steps and steps[0].cost else "",
-        last=milliseconds(steps[-1].cost[1]) if steps and steps[-1].cost else "",
+        cost=whole_cost(explanation, device),
         parts=parts(explanation),
         families={name: colour for name, colour in FAMILIES.items() if name != "leaf"},
     )

@@ -66,7 +66,7 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
             (milliseconds(after.total), "bold"),
             "  ",
             (faster, "bold green" if "faster" in faster else ""),
-            f"  ({costs_come_from(result)})",
+            f"  ({costs_come_from(result.before, result.after, result.device)})",
         ),
     )
     if result.measured is not None:

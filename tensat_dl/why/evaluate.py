@@ -32,13 +32,13 @@ def evaluated(
     on_trust = assumed(rules, model.table)
     verdicts: dict[tuple[Graph, Graph], _Found] = {}
     priced: dict[tuple[Graph, Graph], tuple[PricedGraph, PricedGraph]] = {}
-    costs: dict[int, float] = {}
+    graphs: dict[int, PricedGraph] = {}
     interrupted = False
 
-    def cost(graph: Graph) -> float:
-        if id(graph) not in costs:
-            costs[id(graph)] = model.price_graph(graph).total
-        return costs[id(graph)]
+    def whole(graph: Graph) -> PricedGraph:
+        if id(graph) not in graphs:
+            graphs[id(graph)] = model.price_graph(graph)
+        return graphs[id(graph)]
 
     out = []
     for number, s in enumerate(steps, start=1):
@@ -51,7 +51,7 @@ def evaluated(
             interrupted = True
         if s.sides not in priced:
             priced[s.sides] = model.price_graph(s.sides[0]), model.price_graph(s.sides[1])
-        both = None if s.before is None or s.after is None else (cost(s.before), cost(s.after))
+        both = None if s.before is None or s.after is None else (whole(s.before), whole(s.after))
         out.append(Explained(s, priced[s.sides], both, *verdicts.get(s.sides, found)))
     return tuple(out), interrupted
 

@@ -13,7 +13,7 @@ from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.report.progress import Progress
-from tensat_dl.search import Found, feedback
+from tensat_dl.search import Found, Unfit, feedback
 from tensat_dl.verify.rule_tests import find
 from tensat_dl.why.evaluate import evaluated
 from tensat_dl.why.furthest import furthest
@@ -44,11 +44,13 @@ def explain(
     extract_limits: ExtractLimits,
     progress: Progress,
     seed: int = 0,
+    unfit: Unfit | None = None,
 ) -> Explanation:
     """The steps from ``before`` to ``after``, which a run with these rules, limits and methods found.
 
-    Explores again what the run explored. If that does not lead to the second graph, or Ctrl-C ends it early, there
-    are steps to as much of the graph as was found. Raises `NoWay` if the two cannot be compared at all.
+    Explores again what the run explored; e-nodes that are ``unfit`` are no part of answers. If that does not lead to
+    the second graph, or Ctrl-C ends it early, there are steps to as much of the graph as was found. Raises `NoWay` if
+    the two cannot be compared at all.
     """
     after = _aligned(after, before)
     if not missing(after, before):
@@ -58,7 +60,9 @@ def explain(
         exploration = worker.run()
         interrupted, history = exploration.stop == "interrupted", History()
         try:
-            exploration = _until_found(worker, exploration, after, model, method, extract_limits, progress)
+            exploration = _until_found(
+                worker, exploration, after, model, method, extract_limits, progress, unfit
+            )
             history = worker.history()
         except KeyboardInterrupt:
             interrupted = True
@@ -138,12 +142,16 @@ def _until_found(
     method: str,
     limits: ExtractLimits,
     progress: Progress,
+    unfit: Unfit | None,
 ) -> Exploration:
     """The exploration that has the second graph, or the last one. As in a run, groups are merged that an answer uses;
     extraction is quick where it was quick there."""
     while None in find(after, exploration.egraph):
         progress.phase("extract")
-        egraph = model.price(exploration.egraph)[0]
+        egraph = exploration.egraph
+        if unfit is not None:
+            egraph = egraph.without(unfit(egraph))
+        egraph = model.price(egraph)[0]
         answer = extract(egraph, method, limits, progress.extracting, exploration.early)
         progress.phase("explore")
         refined = worker.refine(feedback(Found(exploration, egraph, answer, model), model.table))

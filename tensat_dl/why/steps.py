@@ -34,16 +34,21 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A step, the sides of its rule with what they cost, what the whole graph costs before and after it in
-    milliseconds, and whether both sides compute the same on the tensors of this step: exactly, or as far as float64
-    tells. Costs are None where the step has no graphs."""
+    """A step, the sides of its rule with what they cost, the whole graph before and after it with what it costs, and
+    whether both sides compute the same on the tensors of this step: exactly, or as far as float64 tells. ``whole`` is
+    None where the step has no graphs."""
 
     step: Step
     sides: tuple[PricedGraph, PricedGraph]
-    cost: tuple[float, float] | None
+    whole: tuple[PricedGraph, PricedGraph] | None
     verdict: Verdict
     message: str
     exactly: bool
+
+    @property
+    def cost(self) -> tuple[float, float] | None:
+        """What the whole graph costs before and after it, in milliseconds."""
+        return None if self.whole is None else (self.whole[0].total, self.whole[1].total)
 
 
 @dataclass(frozen=True, slots=True)
