@@ -19,7 +19,7 @@ from tensat_dl.report.text import STOPS
 from tensat_dl.result import Stop
 
 from .processes import ENDLESS, SHARED, UNLIMITED, alive, children, exploring, linux, wait_for, watched
-from .running import spawn, start
+from .running import invoke, spawn, start
 
 pytestmark = linux
 
@@ -80,8 +80,8 @@ class Place:
         assert found["interrupted"] is interrupted
         assert found["verify"]["status"] == "equivalent"
         assert STOPS[stop] in " ".join(shown.split())
-        assert spawn("check", self.out).code == 0
-        assert spawn("fmt", "--check", self.out).code == 0
+        assert invoke("check", self.out).code == 0
+        assert invoke("fmt", "--check", self.out).code == 0
         self.nothing_left()
         return found
 
