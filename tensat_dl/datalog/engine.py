@@ -1,7 +1,7 @@
 """The egglog engine: runs programs, loads tables, reads rows.
 
 An engine belongs to the thread that made it, and a running command cannot be interrupted; the explorer therefore
-keeps it in a process of its own.
+keeps it in a process of its own. Others don't wait for egglog to be imported, which takes a tenth of a second or two.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-from egglog.bindings import EGraph as Bindings
-from egglog.bindings import RunScheduleOutput
+from typing import TYPE_CHECKING, Any
 
 from tensat_dl.datalog.compiled import CompiledRule, ruleset
+
+if TYPE_CHECKING:
+    from egglog.bindings import EGraph
 
 #: Tabs and line ends inside a string would break a table, and spaces around one are cut off; they travel as these
 #: private-use characters.
@@ -28,7 +28,10 @@ class Engine:
     def __init__(self) -> None:
         # A file without a name: nothing is left behind, however the process ends.
         self._table = tempfile.TemporaryFile("w", encoding="utf-8")  # noqa: SIM115 (it lives as long as this)
-        self._egraph = Bindings()
+        from egglog import bindings
+
+        self._bindings = bindings
+        self._egraph = bindings.EGraph()
 
     def close(self) -> None:
         self._table.close()
@@ -47,7 +50,7 @@ class Engine:
         counts: dict[str, int] = {}
         updated = False
         for output in self.run(f"(run {ruleset} 1)"):
-            if isinstance(output, RunScheduleOutput):
+            if isinstance(output, self._bindings.RunScheduleOutput):
                 updated = updated or output.report.updated
                 for name, n in output.report.num_matches_per_rule.items():
                     counts[name] = counts.get(name, 0) + n
@@ -80,7 +83,7 @@ class Engine:
 class Frozen:
     """The rows of all functions at one moment. Values of sort T are hashable and equal if they are one e-class."""
 
-    def __init__(self, egraph: Bindings) -> None:
+    def __init__(self, egraph: EGraph) -> None:
         self._egraph = egraph
         self._functions = egraph.freeze().functions
         self._decoders = {
