@@ -29,9 +29,11 @@ _WORK_PER_CLASS_OF_LOOP = 0.15
 #: Rounds of cuts at a time.
 _ROUNDS = 5
 
-#: The relaxation is left when this many rounds of cuts close less than this share of the gap.
-_PATIENCE = 80
-_MIN_PROGRESS = 0.01
+#: The relaxation is left when so many rounds of cuts close less than this share of the gap. When a few rounds do,
+#: more cuts are looked for in each.
+_PATIENCE = 40
+_SLOW = 2
+_MIN_PROGRESS = 0.02
 
 #: How far the inner point moves to each solution of the relaxation, and where cuts are looked for between the two, as
 #: weights of the inner point. The search for cuts draws at random: the last ones try again.
@@ -79,11 +81,13 @@ class Cutting:
             if choice is not None:
                 best.offer(expand(self.form.reduced.problem, choice))
             self.history.append(best.bound)
-            if best.proven or self._stalled(best.cost):
+            if best.proven or self._stalled(best.cost, _PATIENCE):
                 return True
             budget.charge(_WORK_PER_ROUND_AND_COLUMN * len(self.form.cost))
             self.inner = found.x if self.inner is None else self.inner + _INNER_STEP * (found.x - self.inner)
-            violated = self._raising(found, best.cost, budget) or self._violated(found.x, self.inner)
+            violated = self._raising(found, best.cost, budget)
+            if not violated or self._stalled(best.cost, _SLOW):
+                violated += self._violated(found.x, self.inner)
             if not violated and found.feasible:
                 return True
             self._add(violated)
@@ -149,12 +153,12 @@ class Cutting:
                 return violated
         return []
 
-    def _stalled(self, cost: float) -> bool:
-        """Whether the last rounds of cuts closed too little of the gap."""
+    def _stalled(self, cost: float, rounds: int) -> bool:
+        """Whether so many last rounds of cuts closed too little of the gap."""
         history = self.history
-        if len(history) <= _PATIENCE:
+        if len(history) <= rounds:
             return False
-        return history[-1] - history[-1 - _PATIENCE] < _MIN_PROGRESS * (cost - history[-1])
+        return history[-1] - history[-1 - rounds] < _MIN_PROGRESS * (cost - history[-1])
 
 
 def _activity(row: Row, x: Vector) -> float:
