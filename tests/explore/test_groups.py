@@ -157,7 +157,8 @@ graph g {
 
 def test_what_members_share_may_be_computed_from_weights_and_from_inputs() -> None:
     """x c is c where c is 0. `not weight` asks for one way that needs an input, of groups as of single patterns."""
-    program = program_of("""rule zero { x * c where value(c) == 0.0, dim(x, 0) == dim(c, 0), dim(x, 1) == dim(c, 1) => c }
+    program = program_of("""
+rule zero { x * c where value(c) == 0.0, dim(x, 0) == dim(c, 0), dim(x, 1) == dim(c, 1) => c }
 rule all {
   each i: y[i] = matmul(x, w[i])
   where not weight(x)
