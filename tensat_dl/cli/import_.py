@@ -28,14 +28,13 @@ def command(file: str, out: str, multi: bool, quiet: bool) -> int:
     from tensat_dl.cli.common import warn
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.files import check_writable, write
-    from tensat_dl.lang.imports import table
     from tensat_dl.lang.load import read_source
-    from tensat_dl.lang.program import load_program
+    from tensat_dl.lang.program import library_operators
     from tensat_dl.sexpr.importer import import_rules
 
     check_writable([out])
     check_outputs([out], [file], "which")
-    found = import_rules(read_source(file), multi, load_program(str(table())).ops)
+    found = import_rules(read_source(file), multi, library_operators())
     write(out, found.text)
     if not quiet:
         for note in found.notes:

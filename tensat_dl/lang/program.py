@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -74,6 +75,14 @@ def load_program(path: str, rules: tuple[str, ...] = (), source: Source | None =
         {name: op for name, op in items.ops.items() if name not in items.library_ops},
         tuple(items.files),
     )
+
+
+@cache
+def library_operators() -> OpTable:
+    """The operators of the library, without those of any file."""
+    items = Items(table())
+    items.add(table())
+    return OpTable(map(declare, items.ops.values()))
 
 
 def _read(path: str, rules: Iterable[str], source: Source | None) -> Items:

@@ -19,8 +19,7 @@ import onnx_ir as ir
 from tensat_dl.ir.egraph import BoolArray, EGraph
 from tensat_dl.ir.graph import Graph, GraphBuilder
 from tensat_dl.ir.types import TensorType
-from tensat_dl.lang.imports import table
-from tensat_dl.lang.program import Program, load_program
+from tensat_dl.lang.program import Program, library_operators, load_program
 from tensat_dl.lang.source import Source
 from tensat_dl.onnx.branches import resolved
 from tensat_dl.onnx.dims import bind
@@ -114,7 +113,7 @@ class _Reader:
         self.nodes = 0
         self._index: dict[str, int] = {}  #: value -> node of the graph
         self._handles: set[str] = set()
-        ops = load_program(str(table())).ops
+        ops = library_operators()
         self._context = Context(
             facts, ops, self.builder, opset(model), self._operand, self._handles.__contains__
         )

@@ -39,15 +39,18 @@ class _Stream(io.TextIOWrapper):
         return self.kept.getvalue().decode()
 
 
-def invoke(*args: object, stdin: str = "") -> Done:
-    """Calls the entry point, as the installed command does. An exception that it lets through fails the test."""
+def invoke(*args: object, stdin: str = "", joined: bool = False) -> Done:
+    """Calls the entry point, as the installed command does. An exception that it lets through fails the test.
+
+    Both outputs are in ``out`` if they are to be ``joined``.
+    """
     out, err = _Stream(), _Stream()
     with (
         patch("sys.argv", ["tensat-dl", *map(str, args)]),
         patch("sys.stdin", _Stream(stdin)),
         patch("signal.signal"),  # the handlers of the test runner stay
         redirect_stdout(out),
-        redirect_stderr(err),
+        redirect_stderr(out if joined else err),
     ):
         try:
             main()

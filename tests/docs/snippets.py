@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
+
+from tests.cli.running import invoke
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(?P<info>\S[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -99,7 +104,11 @@ class Folder:
         (self.path / block.name).write_text(block.text, encoding="utf-8")
 
     def run(self, line: str) -> str:
-        """What a command prints, on both streams."""
+        """What a command prints, on both streams. What needs no shell is called in this process: it starts faster."""
+        program, *words = shlex.split(line)
+        if program == "tensat-dl" and not set(line) & set("|&;<>$*'\""):
+            with chdir(self.path), patch.dict(os.environ, self.environment):
+                return invoke(*words, joined=True).out
         done = subprocess.run(
             line,
             shell=True,

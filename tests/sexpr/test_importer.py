@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensat_dl.lang import ast
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError
-from tensat_dl.lang.imports import table
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.printer import print_file
-from tensat_dl.lang.program import load_program
+from tensat_dl.lang.program import library_operators
 from tensat_dl.lang.rules import resolve_rule
 from tensat_dl.lang.source import Source
-from tensat_dl.ops.table import OpTable
 from tensat_dl.sexpr.importer import Imported, import_rules
 from tensat_dl.sexpr.terms import SIGNATURES
 from tensat_dl.verify.rule_types import check_rule_types
 
 
-@cache
-def ops() -> OpTable:
-    return load_program(str(table())).ops
-
-
 def imported(text: str, multi: bool = False) -> Imported:
-    return import_rules(Source("r.txt", text), multi, ops())
+    return import_rules(Source("r.txt", text), multi, library_operators())
 
 
 def body(text: str, multi: bool = False) -> str:
@@ -195,7 +186,7 @@ def test_docs_show_the_lines() -> None:
     [("a/my rules.txt", "my-rules-1"), ("7.txt", "rule-7-1"), ("<stdin>", "stdin-1"), ("é.txt", "rule-1")],
 )
 def test_names_of_rules(path: str, name: str) -> None:
-    text = import_rules(Source(path, "(relu ?x)=>(tanh ?x)"), False, ops()).text
+    text = import_rules(Source(path, "(relu ?x)=>(tanh ?x)"), False, library_operators()).text
     assert f"\nrule {name} {{" in text
     assert print_file(parse(Source("out.tsr", text))) == text
 
@@ -332,7 +323,7 @@ def test_any_rule(left: str, right: str) -> None:
     assert len(rules) == found.rules
     for rule in rules:
         assert rule.doc == f"{left}=>{right}"
-        resolve_rule(rule, ops())
+        resolve_rule(rule, library_operators())
 
 
 def test_imported_rules_type_check() -> None:
@@ -345,5 +336,5 @@ def test_imported_rules_type_check() -> None:
     )
     for item in parse(Source("out.tsr", found.text)).items:
         assert isinstance(item, ast.Rule)
-        for rule in resolve_rule(item, ops()):
-            assert check_rule_types(rule, ops()) == []
+        for rule in resolve_rule(item, library_operators()):
+            assert check_rule_types(rule, library_operators()) == []

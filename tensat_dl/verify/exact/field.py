@@ -11,7 +11,7 @@ from tensat_dl.ops.semantics.types import Array
 #: The two largest primes below 2^31.
 PRIMES = (2**31 - 1, 2**31 - 19)
 
-#: Sums of more products than this might not be exact.
+#: Sums of more products are not computed: digits would be too narrow (`Field.products`).
 MOST_TERMS = 1 << 18
 
 
@@ -46,20 +46,31 @@ class Field:
     def products(self, function: Callable[[Array, Array], Array], terms: int, x: Array, y: Array) -> Array:
         """A bilinear function of residues whose results are sums of at most ``terms`` products.
 
-        It is computed in float64, where matrix products are fast, and exactly: operands are cut into a high part
-        below 2^15 and a low part below 2^16, so that a product of two sums of parts is below 2^34, and 2^18 of those
-        add up to less than 2^53. Three calls are enough for the four products of parts (Karatsuba and Ofman, 1962).
+        It is computed in float64, where matrix products are fast, and exactly: the smaller operand is cut into
+        digits, so narrow that a sum of products of digits and residues stays within 2^53. The larger operand, the
+        weights of a layer for instance, is read as it is: to pass over it is what takes long where the other is a
+        few rows.
         """
-        assert terms <= MOST_TERMS
-        (x1, x0), (y1, y0) = _parts(x), _parts(y)
-        high, low = function(x1, y1), function(x0, y0)
-        middle = function(x1 + x0, y1 + y0) - high - low
-        out = self._shifted(high, 32) + self._shifted(middle, 16) + self.residues(low.astype(np.int64))
-        return self.residues(out)
+        assert 0 < terms <= MOST_TERMS
+        bits = ((1 << 23) // terms).bit_length() - 1  # digits are from -2^(bits - 1) to 2^(bits - 1)
+        if x.size <= y.size:
+            whole = y.astype(np.float64)
+            results = [function(digit, whole) for digit in _digits(x, bits)]
+        else:
+            whole = x.astype(np.float64)
+            results = [function(whole, digit) for digit in _digits(y, bits)]
+        out = self.residues(results.pop().astype(np.int64))
+        while results:
+            out = self.residues((out << bits) + results.pop().astype(np.int64))
+        return out
 
-    def _shifted(self, x: Array, bits: int) -> Array:
-        return self.multiply(self.residues(x.astype(np.int64)), np.asarray(2**bits % self.p))
 
-
-def _parts(x: Array) -> tuple[Array, Array]:
-    return (x >> 16).astype(np.float64), (x & 0xFFFF).astype(np.float64)
+def _digits(x: Array, bits: int) -> list[Array]:
+    """Numbers from 0 to 2^31 in base 2^bits, as floats; the lowest digits come first. None is above 2^(bits - 1) in
+    magnitude."""
+    digits = []
+    for _ in range(-(-32 // bits) - 1):
+        higher = (x + (1 << bits - 1)) >> bits
+        digits.append((x - (higher << bits)).astype(np.float64))
+        x = higher
+    return [*digits, x.astype(np.float64)]

@@ -73,7 +73,10 @@ class Modular(Arithmetic[Residues]):
         """Independent random residues."""
 
         def residues(field: Field, i: int) -> Array:
-            return np.asarray(generator(self.key, *key, i).integers(0, field.p, shape), np.int64)
+            drawn = generator(self.key, *key, i).integers(
+                0, field.p, shape, np.uint32
+            )  # fast: 32 bits are enough
+            return np.asarray(drawn, np.int64)
 
         return Residues(self._each(residues), VARIABLE, integer)
 
