@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tensat_dl.lang import ast
+from tensat_dl.lang.walk import children
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.kinds import FACTS
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque, Sym
@@ -58,10 +59,27 @@ def words(ops: OpTable) -> dict[str, str]:
     return {choice: choice for decl in ops.values() for a in decl.attrs for choice in a.choices}
 
 
+def negated_weight(expr: Any) -> ast.Call | None:
+    """``weight(x)`` of ``not weight(x)``, which is a fact of its own: an e-class may be both computed from weights
+    alone in one way and from an input in another."""
+    match expr:
+        case ast.Unary("not", ast.Call("weight") as call):
+            return call
+    return None
+
+
+def asks_varying(expr: Any) -> bool:
+    """Whether a condition says ``not weight(x)`` somewhere."""
+    return negated_weight(expr) is not None or any(map(asks_varying, children(expr)))
+
+
 def with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any] | None = None) -> Any:
     """``weight(x)`` and the like replaced by names that stand for what the e-graph knows about x: unknowns,
-    or what ``known(function, x)`` says."""
-    if isinstance(expr, ast.Call) and expr.fn in FACTS and isinstance(expr.args, tuple):
+    or what ``known(function, x)`` says, for ``not weight(x)`` as the function ``varying``."""
+    call = None if known is None else negated_weight(expr)
+    if call is not None:
+        return with_facts(replace(call, fn="varying"), env, known)
+    if isinstance(expr, ast.Call) and expr.fn in (*FACTS, "varying") and isinstance(expr.args, tuple):
         (arg,) = expr.args
         tensor = None
         if isinstance(arg, ast.Name):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence, Set
 from tensat_dl.datalog import render
 from tensat_dl.datalog.compile import built_forms, compile_rule
 from tensat_dl.datalog.compiled import CompiledRule
+from tensat_dl.datalog.conditions import asks_varying
 from tensat_dl.datalog.engine import ESCAPE
 from tensat_dl.datalog.forms import Form, Forms, forms_in
 from tensat_dl.datalog.groups import one_member
@@ -290,7 +291,7 @@ class Program:
         #: Whether some rule asks for numbers of factors.
         self.counts_factors = any(r.bounded for r in self.rules)
         #: Whether some rule asks what depends on inputs.
-        self.tells_varying = any("(varying " in r.text for r in self.rules)
+        self.tells_varying = any(asks_varying(r.rule.conditions) for r in self.rules)
         self._built = {(n.op, len(n.args)) for r in self.rules for n in r.rule.target.nodes}
         self._declared: set[str] = set()
         self._lengths: set[int] = set()

@@ -49,6 +49,8 @@ class Known(Protocol):
     @property
     def weights(self) -> Set[int]: ...
     @property
+    def varying(self) -> Set[int]: ...
+    @property
     def values(self) -> Mapping[int, float]: ...
     @property
     def factors(self) -> Mapping[int, int]: ...
@@ -57,10 +59,13 @@ class Known(Protocol):
 
 
 def fact(known: Known, function: str, tensor: int) -> Any:
-    """What ``weight(x)``, ``value(x)``, ``factors(x)`` or ``start(x)`` says of a tensor."""
+    """What ``weight(x)``, ``value(x)``, ``factors(x)`` or ``start(x)`` says of a tensor; for ``not weight(x)`` it is
+    asked for ``varying``."""
     match function:
         case "weight":
             return tensor in known.weights
+        case "varying":
+            return tensor in known.varying
         case "factors":
             return known.factors.get(tensor, 1)
         case "start":
@@ -70,8 +75,8 @@ def fact(known: Known, function: str, tensor: int) -> Any:
 
 def kind(known: Known, tensor: int) -> tuple[object, ...]:
     """All of a tensor that conditions of rules can ask for."""
-    facts = tensor in known.weights, tensor in known.starts, known.values.get(tensor)
-    return known.types[tensor], *facts, known.factors.get(tensor, 1)
+    facts = tensor in known.weights, tensor in known.varying, tensor in known.starts
+    return known.types[tensor], *facts, known.values.get(tensor), known.factors.get(tensor, 1)
 
 
 class Checks:

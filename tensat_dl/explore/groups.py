@@ -40,6 +40,7 @@ class View:
             if vector[0] >= 0 and row.inputs[0] in handles:
                 self.types[handles[row.inputs[0]]] = TensorType(DTYPES[vector[0]], vector[1:])
         self.weights = {handles[r.inputs[0]] for r in frozen.rows("weights_only") if r.inputs[0] in handles}
+        self.varying = {handles[r.inputs[0]] for r in frozen.rows("varying") if r.inputs[0] in handles}
         self.merged = {handles[r.inputs[0]] for r in frozen.rows("merged") if r.inputs[0] in handles}
         number = frozen.decoder("f64")
         self.values = {

@@ -56,7 +56,9 @@ class Savings:
 
         def fact(function: str, tensor: str) -> Any:
             handle = names[tensor]
-            return handle in view.weights if function == "weight" else view.values.get(handle)
+            if function in ("weight", "varying"):
+                return handle in (view.weights if function == "weight" else view.varying)
+            return view.values.get(handle)
 
         types = {n: view.types[h] for n, h in names.items()}
         variant = concrete(self.compiled.rule, self.infer, types, attributes, fact)

@@ -54,6 +54,7 @@ class Properties:
 
     types: Mapping[int, TensorType]
     weights: Set[int]
+    varying: Set[int]  #: one way to compute them needs an input; in an e-graph some may be both
     values: Mapping[int, float]
     factors: Mapping[int, int]
     starts: Set[int]
@@ -103,6 +104,7 @@ class GraphTerms:
         return Properties(
             {i: n.type for i, n in enumerate(nodes) if len(n.types) == 1},
             weights,
+            {i for i in range(len(nodes)) if i not in weights},
             {i: _value(n.attrs) for i, n in enumerate(nodes) if n.op == "fill"},
             factors,
             first,
@@ -167,10 +169,21 @@ class EGraphTerms:
         return Properties(
             {c: types[0] for c, types in enumerate(e.types) if len(types) == 1},
             {c for c, known in enumerate(e.weights_only.tolist()) if known},
+            self._varying(),
             {self._class[n]: _value(e.attrs[n]) for n in self.with_op("fill")},
             factors,
             first,
         )
+
+    def _varying(self) -> set[int]:
+        """The classes one way to compute which needs an input, or an operator that can't be computed."""
+        new = [self._class[n] for n, op in enumerate(self.op) if op == "input" or op in self.graph.opaque]
+        found = set(new)
+        while new:
+            above = {self._class[n] for c in new for n in self.users_of(c)}
+            new = list(above - found)
+            found |= above
+        return found
 
 
 def _by_op(ops: Sequence[str]) -> dict[str, list[int]]:

@@ -138,6 +138,22 @@ def test_a_false_rule_is_named(tmp_path: Path) -> None:
     assert "DIFFERENT" in done.out
 
 
+def test_a_tensor_that_is_computed_from_weights_and_from_inputs(tmp_path: Path) -> None:
+    """x c is c where c is 0: it needs an input in one way and none in another, as the engine has it."""
+    text = """rule zero { x * c where value(c) == 0.0, dim(x, 0) == dim(c, 0) => c }
+rule once { relu(relu(y)) where not weight(y) => relu(y) }
+graph g {
+  input x : f32[4]
+  weight c : f32[4] = 0.0
+  output relu(relu(x * c)) + x
+}
+"""
+    done = invoke("why", made(tmp_path, text))
+    assert (done.code, done.err) == (0, "")
+    assert "zero   " in done.out
+    assert "once   " in done.out
+
+
 def test_the_way_as_far_as_there_is_one(tmp_path: Path) -> None:
     text = FUSE.replace("output relu(x @ w)", "output relu(x @ w), relu(tanh(x) @ w)")
     out = made(tmp_path, text)

@@ -155,6 +155,31 @@ graph g {
     check_values(graph, e)
 
 
+def test_what_members_share_may_be_computed_from_weights_and_from_inputs() -> None:
+    """x c is c where c is 0. `not weight` asks for one way that needs an input, of groups as of single patterns."""
+    program = program_of("""
+rule zero { x * c where value(c) == 0.0, dim(x, 0) == dim(c, 0), dim(x, 1) == dim(c, 1) => c }
+rule all {
+  each i: y[i] = matmul(x, w[i])
+  where not weight(x)
+  =>
+  m = matmul(x, concat(w[..]; axis = 1))
+  y[..] = split(m; axis = 1, sizes = [dim(w[i], 1) for i in 0..len(w)])
+}
+graph g {
+  input x : f32[4, 5]
+  weight c : f32[4, 5] = 0.0
+  input u : f32[5, 6]
+  input v : f32[5, 7]
+  t = x * c
+  output t @ u, t @ v, c @ u
+}""")
+    graph = graph_in(program)
+    e = steps_of(graph, program.rules, Limits(iterations=4), program.ops)[-1].egraph
+    assert "concat" in e.op
+    check_values(graph, e)
+
+
 @pytest.mark.parametrize(("model", "ways"), [("bert", 4), ("nasrnn", 8)])
 def test_all_siblings_of_a_model_are_merged_in_one_iteration(model: str, ways: int) -> None:
     program = load_program(str(resources.examples() / f"{model}.tsr"))

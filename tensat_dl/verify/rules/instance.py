@@ -112,6 +112,8 @@ class Sides:
 
     def _fact(self, fn: str, tensor: str, given: Assignment) -> Any:
         """What holds of a tensor. Of an intermediate result: it is known ahead of time if its operands are."""
+        if fn == "varying":
+            return not self._fact("weight", tensor, given)
         default = {"weight": False, "start": True, "factors": 1, "value": float("nan")}[fn]
         node = next((n for n in self.rule.source.nodes if n.result == tensor), None)
         if node is not None and fn == "value":
