@@ -66,6 +66,29 @@ def test_a_full_disk() -> None:
     assert shell(f"$T run {SHARED} -q -o /dev/null --json /dev/null").code == 0
 
 
+def test_an_interrupt_of_generated_code(tmp_path: Path) -> None:
+    """CPython remembers an interrupt that came out of an `eval` of text, and a module would end by the signal."""
+    script = """
+from tensat_dl.cli import main as command
+
+def interrupted(**options):
+    raise_signal = __import__("signal").raise_signal
+    eval("raise_signal(2)")
+
+command.cli.main = interrupted
+command.main()
+"""
+    (tmp_path / "stopped.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "-m", "stopped"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_closed_streams() -> None:
     assert shell("$T run - <&-").code == 2
     assert shell(f"$T run {SHARED} -q <&-") == Done(0, "", "")
