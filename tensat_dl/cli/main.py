@@ -77,8 +77,8 @@ def main() -> NoReturn:
         code = 0
     except Exception as e:
         code = _report(e)
-    # After an interrupt within an `eval` or `exec` of text, such as dataclasses are made of, CPython ends a program of
-    # `python -m` by the signal, whoever caught it, and forgets that only in the next one.
+    # After an interrupt within an `eval` or `exec` of text, such as dataclasses are made of, CPython ends by the
+    # signal what was run by `-m`, whoever caught it, and forgets that only in the next one.
     eval("0")
     sys.exit(code)
 
