@@ -46,18 +46,24 @@ class Session:
             raise NotRunnable(_line(e)) from None
 
     def bound(self, feeds: Mapping[str, Array]) -> Run:
-        """Runs the model on these inputs, at each call. It has run once by then, or `NotRunnable` is raised."""
-        binding = self._session.io_binding()
-        run_bound, session = self._session.run_with_iobinding, self._session
+        """Runs the model on these inputs, at each call. It has run by then, or `NotRunnable` is raised."""
+        session, binding = self._session, self._session.io_binding()
+        names = [output.name for output in session.get_outputs()]
         try:
-            for name, array in feeds.items():
-                binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
-            for output in session.get_outputs():
-                binding.bind_output(output.name, "cpu")
-            run_bound(binding)
+            values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in feeds.items()}
+            for name, value in values.items():
+                binding.bind_ortvalue_input(name, value)
+            for name in names:
+                binding.bind_output(name, "cpu")
+            session.run_with_iobinding(binding)
         except Exception as e:
             raise NotRunnable(_line(e)) from None
-        return lambda: run_bound(binding)
+        try:
+            session.run_with_iobinding(binding)
+        except Exception:
+            # The outputs of the last run are written to, but not if the model is wrong about their rank.
+            return lambda: session.run_with_ort_values(names, values)
+        return lambda: session.run_with_iobinding(binding)
 
 
 def _line(e: Exception) -> str:

@@ -109,6 +109,17 @@ def test_a_session_computes() -> None:
     session.bound(feeds)()
 
 
+def test_a_model_that_is_wrong_about_the_rank_of_its_output() -> None:
+    model = ir.from_onnx_text(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        wrong (float[8] x, int64[k] shape) => (float[1, n] y) { y = Reshape(x, shape) }"""
+    )
+    session = Session(ir.to_proto(model).SerializeToString(), 1)
+    run = session.bound({"x": np.zeros(8, np.float32), "shape": np.array([2, 2, 2])})
+    run()
+    run()
+
+
 def test_errors_of_onnx_runtime_are_one_line() -> None:
     with pytest.raises(NotRunnable) as e:
         Session(b"nonsense", 1)
