@@ -13,7 +13,7 @@ from typing import Any
 
 from tensat_dl.datalog.compiled import CompiledRule
 from tensat_dl.datalog.target import concrete
-from tensat_dl.explore.checks import kind
+from tensat_dl.explore.checks import fact, kind
 from tensat_dl.explore.groups import View
 from tensat_dl.explore.targets import target_of
 from tensat_dl.explore.types import Estimate
@@ -53,15 +53,12 @@ class Savings:
     def _target(self, names: dict[str, int], attributes: dict[str, Any]) -> float:
         """Estimated milliseconds of the target's operators."""
         view = self.view
-
-        def fact(function: str, tensor: str) -> Any:
-            handle = names[tensor]
-            if function in ("weight", "varying"):
-                return handle in (view.weights if function == "weight" else view.varying)
-            return view.values.get(handle)
-
         types = {n: view.types[h] for n, h in names.items()}
-        variant = concrete(self.compiled.rule, self.infer, types, attributes, fact)
+
+        def known(function: str, tensor: str) -> Any:
+            return fact(view, function, names[tensor])
+
+        variant = concrete(self.compiled.rule, self.infer, types, attributes, known)
         if variant is None:
             return 0.0
         return target_of(self.compiled.rule, names, variant, view, self.ops).cost(self.estimate)

@@ -109,14 +109,13 @@ def conclusion(explanation: Explanation) -> str:
     return f"{replayed}: {found}"
 
 
-def whole_cost(explanation: Explanation, device: str) -> str:
-    """What the graph costs before and after all steps, and where that comes from; "" if it is not known."""
+def whole_cost(explanation: Explanation, device: str) -> tuple[str, str, str] | None:
+    """What the graph costs before and after all steps, and where that comes from; None if it is not known."""
     steps = explanation.steps
     if not steps or steps[0].whole is None or steps[-1].whole is None:
-        return ""
+        return None
     first, last = steps[0].whole[0], steps[-1].whole[1]
-    source = costs_come_from(first, last, device)
-    return f"{milliseconds(first.total)} -> {milliseconds(last.total)}, {source}"
+    return milliseconds(first.total), milliseconds(last.total), costs_come_from(first, last, device)
 
 
 def print_steps(
@@ -157,5 +156,5 @@ def print_steps(
                 line.rstrip()
                 console.print(Text.assemble(" " * 9, line))
     if costs := whole_cost(explanation, device):
-        console.print(costs, style="dim", soft_wrap=True)
+        console.print("{} -> {}, {}".format(*costs), style="dim", soft_wrap=True)
     console.print(conclusion(explanation))

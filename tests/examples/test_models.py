@@ -438,15 +438,18 @@ def test_grouped_attention_is_that_of_each_head(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, np.hstack(heads) @ wo)
 
 
+#: One token of an attention of two heads with a cache of four.
+STEP = """
+  input x : f32[1, 128]
+  input past_keys : f32[2, 4, 64]
+  input past_values : f32[2, 4, 64]
+  (mixed, keys, values) = attention(x, past_keys, past_values)
+  output mixed, keys, values
+"""
+
+
 def test_a_step_with_a_cache_is_the_last_row_of_causal_attention(tmp_path: Path) -> None:
-    body = """
-      input x : f32[1, 128]
-      input past_keys : f32[2, 4, 64]
-      input past_values : f32[2, 4, 64]
-      (mixed, keys, values) = attention(x, past_keys, past_values)
-      output mixed, keys, values
-    """
-    values, (found, keys, kept) = run_blocks(tmp_path / "small.tsr", "gpt_decode", body)
+    values, (found, keys, kept) = run_blocks(tmp_path / "small.tsr", "gpt_decode", STEP)
     w = [values[f"attention_0_linear_{i}_w"] for i in range(4)]
     b = [values[f"attention_0_linear_{i}_b"] for i in range(4)]
     q, k, v = (values["x"] @ w[i] + b[i] for i in range(3))
@@ -461,14 +464,7 @@ def test_a_step_with_a_cache_is_the_last_row_of_causal_attention(tmp_path: Path)
 
 
 def test_a_step_with_a_cache_projects_its_token_once(tmp_path: Path) -> None:
-    body = """
-      input x : f32[1, 128]
-      input past_keys : f32[2, 4, 64]
-      input past_values : f32[2, 4, 64]
-      (mixed, keys, values) = attention(x, past_keys, past_values)
-      output mixed, keys, values
-    """
-    with_blocks(tmp_path / "small.tsr", "gpt_decode", body)
+    with_blocks(tmp_path / "small.tsr", "gpt_decode", STEP)
     after = tensat_dl.optimize(tensat_dl.load(str(tmp_path / "small.tsr"))).after.graph
     (x,) = (i for i in after.inputs if after.nodes[i].attr("name") == "x")
     assert [n.type.shape for n in after.nodes if n.op == "matmul" and n.inputs[0] == x] == [(1, 3 * 128)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from tensat_dl.cost import CostModel, load_device
 from tensat_dl.explore import selection
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.precount import Table, by_operator, join_size, most_matches, oldest_within
+from tensat_dl.explore.savings import Savings
 from tensat_dl.explore.types import Limits
 from tensat_dl.ir.graph import Graph
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named, steps_of
@@ -102,6 +104,38 @@ def test_matches_that_save_most_come_first(estimated: bool, monkeypatch: pytest.
     merged = {t.shape for (t,) in last.egraph.types} & {(1, 16), (2048, 16)}
     assert merged == {(2048, 16) if estimated else (1, 16)}
     assert "rule pair-matmul-left: 1 matches were not tried" in last.notes
+
+
+@pytest.mark.parametrize("condition", ["factors(u) == 1", "start(x)", "not weight(x)"])
+def test_what_a_target_costs_is_known_whatever_a_rule_asks_for(
+    condition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs: list[float] = []
+    estimated = Savings._target
+
+    def recorded(self: Savings, names: dict[str, int], attributes: dict[str, Any]) -> float:
+        costs.append(estimated(self, names, attributes))
+        return costs[-1]
+
+    monkeypatch.setattr(Savings, "_target", recorded)
+    monkeypatch.setattr(selection, "MULTI_FLOOR", 4)  # one match, so that they are compared
+    monkeypatch.setattr(selection, "MULTI_SHARE", 0.2)
+    model = CostModel(library().ops, load_device("h100"))
+    program = program_of(f"""
+      rule pair {{
+        a = matmul(x, u)
+        b = matmul(x, v)
+        =>
+        m = matmul(x, concat(u, v; axis = 1))
+        (a, b) = split(m; axis = 1, sizes = [dim(u, 1), dim(v, 1)])
+        where {condition}
+      }}""")
+    rules = [r for r in program.rules if r.name == "pair"]
+    limits = Limits(nodes=20, iterations=4, k_multi=1)
+    explorer = Explorer(pairs_of_products(), program.ops, rules, limits, model.estimate)
+    merged = {t.shape for step in explorer.run() for (t,) in step.egraph.types} & {(1, 16), (2048, 16)}
+    assert merged == {(2048, 16)}
+    assert min(costs) > 0
 
 
 def test_what_was_put_off_is_tried_in_the_next_iteration(monkeypatch: pytest.MonkeyPatch) -> None:

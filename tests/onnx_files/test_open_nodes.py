@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx.helper import make_node
 
@@ -16,7 +17,7 @@ from tensat_dl.ir.egraph import EGraph
 from tensat_dl.onnx.importer import Imported, import_model
 from tensat_dl.onnx.open_shapes import REST, SAME, OfInput, OfOperand, asked_shape, keeps_runs, reshaped
 from tensat_dl.pipeline import Options, optimize
-from tests.onnx_files.models import model, random, round_trip, saved, tensor, value
+from tests.onnx_files.models import model, operators, random, rewriting, round_trip, saved, tensor, value
 
 WIDTH, HEADS = 128, 2
 
@@ -59,6 +60,21 @@ def images() -> onnx.ModelProto:
     return model(nodes, [value("x", *shape)], [value("y", *shape)], scales, 17)
 
 
+def patches() -> onnx.ModelProto:
+    """Images [1, 4, height, width], shifted, in patches of two by two, by a shape that the model computes."""
+    nodes = [
+        make_node("Add", ["x", "shift"], ["moved"]),
+        make_node("Shape", ["x"], ["size"], start=2),
+        make_node("Div", ["size", "two"], ["halves"]),
+        make_node("Split", ["halves"], ["rows", "columns"], axis=0, num_outputs=2),
+        make_node("Concat", ["four", "rows", "two", "columns", "two"], ["parts"], axis=0),
+        make_node("Reshape", ["moved", "parts"], ["y"]),
+    ]
+    constants = [tensor("two", [2], np.int64), tensor("four", [4], np.int64), random("shift", 4, 1, 1)]
+    outputs = [value("y", 4, "half the height", 2, "half the width", 2)]
+    return model(nodes, [value("x", 1, 4, "height", "width")], outputs, constants, 18)
+
+
 def drawn(imported: Imported, egraph: EGraph, seed: int, tmp_path: Path) -> str:
     """How an answer by random prices compares with the model."""
     prices = np.random.default_rng(seed).uniform(1, 2, egraph.num_nodes)
@@ -94,6 +110,16 @@ def test_sizes_that_are_halves_are_not_written_down(tmp_path: Path) -> None:
         found = replace(imported, elsewhere=sizes).fixed_sizes(egraph)
         assert ("reshape" in {egraph.op[n] for n in np.flatnonzero(found).tolist()}) == are
     assert {drawn(imported, egraph.without(fixed), seed, tmp_path) for seed in range(6)} == {"agrees"}
+
+
+def test_a_reshape_to_halves_keeps_the_shape_that_the_model_computes(tmp_path: Path) -> None:
+    imported = import_model(saved(tmp_path, patches()), {"height": 8, "width": 12})
+    assert "reshape" in operators(imported.graph)
+    assert rewriting(tmp_path, imported).status == "agrees"
+    for height, width in ((8, 12), (4, 10), (16, 2)):
+        session = onnxruntime.InferenceSession(tmp_path / "out.onnx")
+        (y,) = session.run(None, {"x": np.zeros((1, 4, height, width), np.float32)})
+        assert y.shape == (4, height // 2, 2, width // 2, 2)
 
 
 def test_a_reshape_elsewhere() -> None:
