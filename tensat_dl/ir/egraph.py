@@ -53,12 +53,20 @@ class EGraph:
         return kids
 
     def without(self, dropped: BoolArray) -> EGraph:
-        """The same e-classes, some of them perhaps empty, without these e-nodes [N]. None may be the input
-        program's."""
+        """The same e-classes, some of them perhaps empty, without these e-nodes [N] and those that then have an empty
+        e-class as a child. None may be the input program's."""
+        arities = np.diff(self.offsets)
+        user = np.repeat(np.arange(self.num_nodes), arities)
+        while True:
+            empty = np.bincount(self.node_class[~dropped], minlength=self.num_classes) == 0
+            lost = user[empty[self.children] & ~dropped[user]]
+            if not lost.size:
+                break
+            dropped = dropped.copy()
+            dropped[lost] = True
         kept = np.flatnonzero(~dropped)
         number = np.cumsum(~dropped) - 1
         before = np.concatenate([[0], np.cumsum(~dropped)])
-        arities = np.diff(self.offsets)
         return replace(
             self,
             op=tuple(self.op[n] for n in kept.tolist()),

@@ -28,6 +28,16 @@ def test_round_trip(seed: int) -> None:
         assert dumps(read) == dumps(graph)
 
 
+def test_what_is_left_without_some_e_nodes_is_written() -> None:
+    whole = egraph(
+        [[(0.0, [])], [(1.0, [0])], [(1.0, [1]), (2.0, [0])], [(3.0, [2]), (1.0, [4])], [(1.0, [1, 0])]], [3]
+    )
+    left = whole.without(np.array([op == "op1" for op in whole.op]))
+    assert left.op == ("op0", "op3", "op4")
+    assert [list(left.nodes_of(c)) for c in range(left.num_classes)] == [[0], [], [1], [2], []]
+    assert set(json.loads(dumps(left))["nodes"]) == {"0.0", "2.0", "3.0"}
+
+
 def test_what_is_written() -> None:
     graph = dataclasses.replace(
         egraph([[(0.0, [])], [(1.5, [0, 0])]], [1, 1], weights_only=[0]),
