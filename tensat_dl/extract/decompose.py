@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tensat_dl.extract.problem import Choice, Problem, strong_components
 from tensat_dl.extract.reduce import Reduced
@@ -40,14 +40,6 @@ def pieces(reduced: Reduced) -> tuple[list[Problem], Choice]:
     return sorted(found, key=lambda p: p.num_nodes), settled
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What is known about a piece, by positions: of each class in it, and of an e-node in its class."""
-
-    picks: tuple[tuple[int, int], ...]
-    bound: float
-
-
 def shape(piece: Problem, preferred: frozenset[int]) -> Hashable:
     """Equal for pieces that differ in the numbers of their classes and e-nodes alone: repeated blocks."""
     position = {c: i for i, c in enumerate(piece.nodes)}
@@ -57,12 +49,11 @@ def shape(piece: Problem, preferred: frozenset[int]) -> Hashable:
     )
 
 
-def by_position(piece: Problem, choice: Choice, bound: float) -> Answer:
-    picks = ((i, ns.index(choice[c])) for i, (c, ns) in enumerate(piece.nodes.items()) if c in choice)
-    return Answer(tuple(picks), bound)
-
-
-def by_number(piece: Problem, answer: Answer) -> Choice:
-    """The answer of one piece as a choice for another of the same shape."""
-    classes = list(piece.nodes)
-    return {classes[i]: piece.nodes[classes[i]][k] for i, k in answer.picks}
+def transferred(choice: Choice, piece: Problem, other: Problem) -> Choice:
+    """A choice for one piece as a choice for another of the same shape."""
+    classes = list(other.nodes)
+    return {
+        classes[i]: other.nodes[classes[i]][ns.index(choice[c])]
+        for i, (c, ns) in enumerate(piece.nodes.items())
+        if c in choice
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Hashable
 from math import fsum
 
@@ -9,12 +10,13 @@ from tensat_dl.extract.ascent import Ascent
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.contract import expand
 from tensat_dl.extract.cutting import Cutting
-from tensat_dl.extract.decompose import Answer, by_number, by_position, pieces, shape
+from tensat_dl.extract.decompose import pieces, shape, transferred
 from tensat_dl.extract.formulation import formulate
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.mip import solve_mip
 from tensat_dl.extract.narrow import narrow
+from tensat_dl.extract.orders import follow
 from tensat_dl.extract.problem import Choice, Problem, prune
 from tensat_dl.extract.reduce import Reduced, forced_bound, reduce
 from tensat_dl.extract.search import search
@@ -64,7 +66,8 @@ def improve(
     base = reduce(problem, best.cost, preferred)
     reduced, cutting = base, None
     effort, seed = _FIRST_EFFORT, 1
-    narrowed = float("inf")
+    narrowed = followed = float("inf")  # the gap, and the cost, when there was such a search the last time
+    rng = random.Random(0)
     ahead = 0.0  # work on the relaxation less that on problems near it
     while base is not None and reduced is not None:
         best.prove(reduced.bound)
@@ -116,6 +119,9 @@ def improve(
             share = budget.take(_NARROW_SHARE, most=left if finished else ahead)
             chosen = {n for n, i in form.node_col.items() if relaxed.x[i] > _CHOSEN}
             narrow(reduced.problem, cutting.reduced_cost(relaxed), chosen, gap, best, share, solve)
+            if best.cost < followed:
+                follow(reduced.problem, best, share, solve, rng)
+                followed = best.cost
             budget.give_back(share)
             ahead -= left - budget.work
         if best.cost < known or not finished:
@@ -169,32 +175,33 @@ def _solve_apart(
     best.stage = "pieces"
     problem = reduced.problem
     fixed = fsum(problem.cost[n] for n in settled.values())
-    bounds = [forced_bound(part) for part in parts]
-    union = dict(settled)
-    left = sum(part.num_nodes for part in parts)
-    solved: dict[Hashable, Answer] = {}
-    for i, part in enumerate(parts):
-        left_before, left = left, left - part.num_nodes
-        key = shape(part, preferred)
-        if key in solved:
-            union.update(by_number(part, solved[key]))
-            bounds[i] = solved[key].bound
-            continue
-        answer = Incumbent(part)
-        answer.offer(dag_greedy(part, preferred))
-        share = budget.take(part.num_nodes / left_before)
+    shapes = [shape(part, preferred) for part in parts]
+    answers: dict[Hashable, Incumbent] = {}  # of the first piece of each shape
+
+    def solved(_cost: float, _bound: float) -> None:
+        best.prove(fixed + fsum(answers[s].bound for s in shapes))
+        union = dict(settled)
+        for part, s in zip(parts, shapes, strict=True):
+            union.update(transferred(answers[s].choice, answers[s].problem, part))
+        best.offer(expand(problem, union))
+
+    for part, s in zip(parts, shapes, strict=True):
+        if s not in answers:
+            answers[s] = Incumbent(part)
+            answers[s].offer(dag_greedy(part, preferred))
+            answers[s].prove(forced_bound(part))
+    sizes = {s: shapes.count(s) * answer.problem.num_nodes for s, answer in answers.items()}
+    left = sum(sizes.values())
+    for s, answer in answers.items():
+        share = budget.take(sizes[s] / left)
+        left -= sizes[s]
+        answer.progress = solved
         try:
-            improve(part, answer, preferred, share, searching)
+            improve(answer.problem, answer, preferred, share, searching)
         except KeyboardInterrupt:
             share.interrupted = True
         budget.give_back(share)
-        union.update(answer.choice)
-        bounds[i] = max(bounds[i], answer.bound)
-        if answer.proven:
-            solved[key] = by_position(part, answer.choice, bounds[i])
-        best.prove(fixed + fsum(bounds))
-    best.prove(fixed + fsum(bounds))
-    best.offer(expand(problem, union))
+    solved(best.cost, best.bound)
 
 
 def _fix(

@@ -8,22 +8,22 @@ import pytest
 
 from tensat_dl.extract import exact
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.decompose import by_number, by_position, pieces, shape
+from tensat_dl.extract.decompose import pieces, shape, transferred
 from tensat_dl.extract.problem import from_egraph
 from tensat_dl.extract.reduce import reduce
 from tensat_dl.ir.egraph import EGraph
 from tests.extract.builders import Spec, brute_force, egraph, stacked_egraph
 
 
-def blocks(count: int, cost: float = 5.0) -> EGraph:
-    """A chain of blocks in which greedy extraction errs: two products of x, or one that yields both."""
+def blocks(count: int, *costs: float) -> EGraph:
+    """A chain of blocks in which greedy extraction errs: two products of x or one that yields both, at such costs."""
     classes: list[list[Spec]] = [[(0.0, [])]]
     source = [0]
     nodes = 1
-    for _ in range(count):
+    for i in range(count):
         x = len(classes) - 1
         both, first, second = x + 1, x + 2, x + 3
-        classes.append([(cost, [x])])
+        classes.append([(costs[i % len(costs)] if costs else 5.0, [x])])
         classes.append([(3.0, [x]), (0.0, [both])])
         classes.append([(3.0, [x]), (0.0, [both])])
         classes.append([(1.0, [first, second])])
@@ -97,8 +97,8 @@ def test_answers_carry_over_between_pieces_of_one_shape() -> None:
     preferred = frozenset(n for ns in two.nodes.values() for n in ns[:1])
     assert shape(one, frozenset()) != shape(two, preferred)
     choice = {c: ns[-1] for c, ns in one.nodes.items()}
-    assert by_number(one, by_position(one, choice, 1.0)) == choice
-    assert by_number(two, by_position(one, choice, 1.0)) == {c: ns[-1] for c, ns in two.nodes.items()}
+    assert transferred(choice, one, one) == choice
+    assert transferred(choice, one, two) == {c: ns[-1] for c, ns in two.nodes.items()}
 
 
 def test_pieces_that_differ_in_cost_have_different_shapes() -> None:
@@ -108,3 +108,11 @@ def test_pieces_that_differ_in_cost_have_different_shapes() -> None:
         assert reduced is not None
         shapes |= {shape(part, frozenset()) for part in pieces(reduced)[0]}
     assert len(shapes) == 2
+
+
+def test_progress_tells_of_better_answers_for_single_pieces() -> None:
+    seen: list[tuple[float, float]] = []
+    found = extract(blocks(3, 5.0, 5.25, 5.5), progress=lambda cost, bound: seen.append((cost, bound)))
+    assert (found.status, found.cost) == ("optimal", 5.0 + 5.25 + 5.5 + 3.0)
+    between = {(cost, bound) for cost, bound in seen if found.cost < cost and bound > 0}
+    assert len({cost for cost, _ in between}) >= 2
