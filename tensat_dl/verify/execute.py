@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from tensat_dl.ir.graph import Graph, Node
-from tensat_dl.ops.semantics.types import Array, Semantics
+from tensat_dl.ops.semantics.types import Array, Semantics, narrowed, wrapped
 
 
 class ExecutionError(ValueError):
@@ -35,7 +35,7 @@ def execute(
     computed: dict[int, tuple[Array, ...]] = {}
     for i, node in enumerate(graph.nodes):
         if i in last_use:
-            computed[i] = _checked(i, node, _apply(node, computed, values, semantics))
+            computed[i] = _checked(i, node, _apply(graph, node, computed, values, semantics))
             for value in computed[i]:
                 watch(value)
             for j in dying[i]:
@@ -60,6 +60,7 @@ def last_uses(graph: Graph) -> dict[int, int]:
 
 
 def _apply(
+    graph: Graph,
     node: Node,
     computed: Mapping[int, tuple[Array, ...]],
     values: Mapping[str, Array],
@@ -75,6 +76,8 @@ def _apply(
         assert isinstance(index, int)
         return (computed[node.inputs[0]][index],)
     operands = [_only(computed[j]) for j in node.inputs]
+    if node.op == "cast" and narrowed(graph.nodes[node.inputs[0]].types[0].dtype, node.types[0].dtype):
+        return (wrapped(operands[0], node.types[0].dtype),)
     function = semantics.get(node.op)
     if function is None:
         return surrogate(node, operands)

@@ -132,7 +132,9 @@ def _positive(graph: Graph) -> list[bool]:
         n = graph.nodes[node]
         for position, i in enumerate(n.inputs):
             divisor = (n.op, position) == ("ewdiv", 1) and (constant[i] or _whole(graph.nodes[i]))
-            root = n.op == "power" and n.attr("exponent") not in (1.0, 2.0, 3.0)
+            root = (
+                n.op == "power" and not _exponent(n).is_integer()
+            )  # else it is defined for negative numbers, too
             passed_on = needed[node] and n.op in KEEPS_POSITIVE and not _square(n)
             if (n.op, position) in NEEDS_POSITIVE or divisor or root or passed_on:
                 needed[i] = True
@@ -142,8 +144,14 @@ def _positive(graph: Graph) -> list[bool]:
 def _square(node: Node) -> bool:
     """x * x is not negative, whatever x is."""
     if node.op == "power":
-        return node.attr("exponent") == 2.0
+        return _exponent(node) % 2 == 0
     return node.op == "ewmul" and node.inputs[0] == node.inputs[1]
+
+
+def _exponent(node: Node) -> float:
+    exponent = node.attr("exponent")
+    assert isinstance(exponent, float | int)
+    return float(exponent)
 
 
 def _whole(node: Node) -> bool:

@@ -35,7 +35,6 @@ EXPLAINED = {
     ("scale-row", "rank(w) > 1"): SPARES_ROUNDS,
     ("div-parameter", "rank(w) > 0"): SPARES_TWINS,  # div-scalar
     ("matmul-bias-scalar", "rank(s) == 0"): SPARES_TWINS,  # matmul-bias
-    ("cast-wide", "is_float(dtype(x))"): "f64 does not keep every integer of 64 bits",
     ("conv-after-siblings", "dim(x, 1) > dim(u, 1)"): SPARES_TWINS,  # conv-channels
     ("group-conv-input-grouped", "dim(x, 1) > dim(w[0], 1)"): SPARES_TWINS,  # group-conv-input
     ("sink-slice-channels", "axis = 1"): SPARES_TRIVIAL,

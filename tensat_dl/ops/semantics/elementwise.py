@@ -80,7 +80,8 @@ def select(arrays: Sequence[Array], _: Attributes) -> Array:
 
 
 def cast(arrays: Sequence[Array], attrs: Attributes) -> Array:
-    """To what stands for the element type: narrower floats and integers are the same numbers here."""
+    """To what stands for the element type: narrower floats are the same numbers here, and so are narrower integers;
+    those that wrap around do so where the type of ``x`` is known."""
     (x,) = arrays
     return x.astype(computed_in(text(attrs, "to")))
 

@@ -24,6 +24,35 @@ Attributes: TypeAlias = Mapping[str, AttrValue]
 Semantics: TypeAlias = Callable[[Sequence[Array], Attributes], Array]
 
 
+#: The NumPy types of integer element types.
+INTEGER_TYPES: Mapping[str, type[np.signedinteger[Any] | np.unsignedinteger[Any]]] = {
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "u8": np.uint8,
+}
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """The least and the largest number of an integer type."""
+    info = np.iinfo(INTEGER_TYPES[dtype])
+    return int(info.min), int(info.max)
+
+
+def narrowed(dtype: str, to: str) -> bool:
+    """Whether a cast from one integer type to another loses numbers: those beyond its range wrap around."""
+    if dtype not in INTEGER_TYPES or to not in INTEGER_TYPES:
+        return False
+    (least, most), (first, last) = limits(dtype), limits(to)
+    return least < first or last < most
+
+
+def wrapped(x: Array, to: str) -> Array:
+    """Whole numbers as an integer type has them, in int64."""
+    return x.astype(INTEGER_TYPES[to]).astype(np.int64)
+
+
 def integer(attrs: Attributes, name: str) -> int:
     value = attrs[name]
     if not isinstance(value, int):

@@ -28,6 +28,7 @@ class Arithmetic(ABC, Generic[V]):
 
     ``stand_ins`` collects the names of functions that random ones stood in for, ``rounded`` the constants that are
     not the numbers that are meant. Where there are some, graphs may differ here that are equal nevertheless.
+    ``constants`` collects all constants.
 
     ``keeps_sigmoid`` says whether sigmoid is a function in its own right, or defined by exp.
     """
@@ -36,9 +37,11 @@ class Arithmetic(ABC, Generic[V]):
         self.keeps_sigmoid = keeps_sigmoid
         self.stand_ins: set[str] = set()
         self.rounded: set[str] = set()
+        self.constants: set[Fraction] = set()
 
     def note_constant(self, value: Fraction) -> None:
         """To be called for each constant."""
+        self.constants.add(value)
         if value.denominator > LARGEST_DENOMINATOR:
             self.rounded.add(f"the constant {float(value)!r}")
 

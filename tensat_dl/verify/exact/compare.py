@@ -27,7 +27,16 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import flops
 from tensat_dl.verify.equivalence import interface_difference
 from tensat_dl.verify.exact.arithmetic import OutOfReach
-from tensat_dl.verify.exact.draws import HALVES, RANGES, WHOLE, leaves, real_values, whole_values
+from tensat_dl.verify.exact.draws import (
+    FRACTIONS,
+    LARGE,
+    RANGES,
+    WHOLE,
+    exact_values,
+    leaves,
+    near,
+    real_values,
+)
 from tensat_dl.verify.exact.evaluate import evaluate
 from tensat_dl.verify.exact.field import PRIMES
 from tensat_dl.verify.exact.modular import Modular
@@ -37,6 +46,11 @@ from tensat_dl.verify.execute import execute
 Status = Literal["equal", "different", "unsupported"]
 Level = Literal["modular", "integer", "float"]
 
+#: Sets of numbers that exact values are drawn from; besides, so many times numbers near the graphs' constants are, or
+#: until so many elements were, as there are many such numbers.
+FIXED = (*WHOLE, *FRACTIONS, LARGE)
+NEAR_TURNS = 2
+NEAR_ELEMENTS = 48
 #: How often values are drawn again because a divisor is zero.
 ATTEMPTS = 8
 #: Graphs with more floating-point operations are not evaluated in Python's numbers.
@@ -104,9 +118,11 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
         found, reason = None, f"{reason}; {error}"
     if modular is not None and not modular.stand_ins:
         return modular
-    if found is not None and found.status == "equal":
-        return found
-    return _compare_floats(before, after, ops, seed, reason)
+    equal = found if found is not None and found.status == "equal" else None
+    if equal is not None and all(name in ops and ops[name].opaque for name in equal.stand_ins):
+        return equal
+    floats = _compare_floats(before, after, ops, seed, reason)
+    return equal if equal is not None and floats.status == "unsupported" else floats
 
 
 def compare_modular(
@@ -152,17 +168,21 @@ def _compare_integers(before: Graph, after: Graph, ops: OpTable, seed: int, reas
     types = leaves((before, after))
     compared = False
     stand_ins: set[str] = set()
-    for i, numbers in enumerate(WHOLE):
-        for attempt in range(ATTEMPTS):
+    constants: set[Fraction] = set()
+    elements = sum(t.size for t in types.values())
+    for i in range(len(FIXED) + max(NEAR_TURNS, NEAR_ELEMENTS // max(1, elements))):
+        numbers = FIXED[i] if i < len(FIXED) else near(constants)
+        for attempt in range(ATTEMPTS if numbers else 0):
             key = (seed, i, attempt)
             a = Rational(key)
-            values = whole_values(types, numbers, *key, halves=i == HALVES)
+            values = exact_values(types, numbers, *key)
             try:
                 x, y = evaluate(before, values, a, ops), evaluate(after, values, a, ops)
             except ZeroDivisionError:
                 continue
             compared = True
             stand_ins |= a.stand_ins
+            constants |= a.constants
             if difference := _difference(before, x, y, values):
                 doubtful = (*sorted(stand_ins), *sorted(a.rounded))
                 return Exact("different", "integer", None, difference, reason, doubtful)

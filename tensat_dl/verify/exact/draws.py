@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.types import FLOATS, TensorType
-from tensat_dl.ops.semantics.types import Array
+from tensat_dl.ir.types import TensorType
+from tensat_dl.ops.semantics.types import INTEGER_TYPES, Array, limits
 from tensat_dl.verify.exact.keyed import generator
 from tensat_dl.verify.exact.rational import exact_type
-from tensat_dl.verify.weights import draw_values
+from tensat_dl.verify.weights import Distribution, draw, draw_values
 
-Numbers = tuple[int, ...]
+Numbers = tuple[int | Fraction, ...]
 
 #: Whole numbers that tensors are filled with, one after the other: few of them, so that there are ties and zeros;
 #: both signs; and wide apart. The simplest come first, as a counterexample is shown in them.
@@ -26,10 +26,32 @@ WHOLE: tuple[Numbers, ...] = (
     (-2, -1),
     (1, 2, 3),
     tuple(range(-99, 100)),
-    (-3, -2, -1, 0, 1, 2, 3),
 )
-#: Of the last of these, floats are halves: what rounds tells them from whole numbers.
-HALVES = len(WHOLE) - 1
+#: Halves, and then fractions with other denominators: what rounds tells them from whole numbers.
+FRACTIONS: tuple[Numbers, ...] = (
+    tuple(Fraction(n, 2) for n in range(-3, 4)),
+    tuple(map(Fraction, ("-7/3", "-9/10", "-1/3", "-1/7", "1/1000", "2/7", "7/10", "9/10", "10/3"))),
+)
+#: Numbers that are beyond what bounds of clipping and narrow integer types hold.
+LARGE: Numbers = tuple(s * n for n in (100, 200, 300, 70_000, 1_000_000, 3_000_000_000) for s in (1, -1))
+#: At most so many constants of graphs have numbers near them tried, and this is how near.
+MOST_CONSTANTS = 6
+NEAR = Fraction(1, 7)
+
+
+def near(constants: Collection[Fraction]) -> Numbers:
+    """Numbers that tell graphs with these constants from others: on both sides of each, between two, their
+    differences (one may be a bound for what the other is added to), and what products with them bring to about 1."""
+    chosen = sorted(set(constants) - {Fraction(0)}, key=lambda c: (c.denominator, abs(c), c))[:MOST_CONSTANTS]
+    found: dict[Fraction, None] = {}
+    for c in chosen:
+        for s in (1, -1):
+            found |= dict.fromkeys(
+                (s * c, s * c + NEAR, s * c - NEAR, 2 * s * c, s / c, s * Fraction(3, 2) / c)
+            )
+        for d in chosen:
+            found |= dict.fromkeys(((c + d) / 2, c - d))
+    return tuple(found)
 
 
 def leaves(graphs: Iterable[Graph]) -> dict[str, TensorType]:
@@ -41,28 +63,35 @@ def leaves(graphs: Iterable[Graph]) -> dict[str, TensorType]:
     }
 
 
-def whole_values(
-    types: Mapping[str, TensorType], numbers: Numbers, *key: object, halves: bool = False
-) -> dict[str, Array]:
-    """For each tensor random ones of these numbers; their magnitudes for ``u8``, truth values for ``bool``. Halves of
-    them for floats, if they are to be ``halves``."""
+def exact_values(types: Mapping[str, TensorType], numbers: Numbers, *key: object) -> dict[str, Array]:
+    """For each tensor random ones of these numbers; for integer types what is before the point, of those that the
+    type has, or their magnitudes for ``u8``; truth values for ``bool``."""
     values: dict[str, Array] = {}
     for name, type_ in types.items():
-        drawn = np.asarray(generator(*key, name).choice(numbers, type_.shape))
-        drawn = np.abs(drawn) if type_.dtype == "u8" else drawn
-        values[name] = drawn.astype(exact_type(type_.dtype))
-        if halves and type_.dtype in FLOATS:
-            values[name] = np.asarray(values[name] * Fraction(1, 2), object)
+        drawn = _usable(numbers, type_.dtype)
+        picked = np.asarray(generator(*key, name).integers(0, len(drawn), type_.shape))
+        values[name] = np.asarray(drawn[picked], drawn.dtype).astype(exact_type(type_.dtype))
     return values
+
+
+def _usable(numbers: Numbers, dtype: str) -> Array:
+    """Those numbers that an element type has."""
+    if dtype not in INTEGER_TYPES:
+        return np.array(numbers, object)
+    least, most = limits(dtype)
+    whole = [abs(int(n)) if least == 0 else int(n) for n in numbers]
+    return np.array([n for n in whole if least <= n <= most] or [0], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What becomes of values near 1, and whether values that have to be positive take part."""
+    """What becomes of values near 1, and whether values that have to be positive take part. ``anywhere``: none has to
+    be; where the first graph has no finite result, nothing is asked of the second."""
 
     name: str
     change: Callable[[Array, np.random.Generator], Array]
     keeps_sign: bool = True
+    anywhere: bool = False
 
 
 #: Adversarial changes to normally distributed values.
@@ -73,13 +102,17 @@ RANGES = (
     Range("negative", lambda x, _: -np.abs(x), keeps_sign=False),
     Range("positive", lambda x, _: np.abs(x)),
     Range("mixed", lambda x, g: x * 10 ** g.uniform(-2, 2, x.shape)),
+    Range("any sign", lambda x, _: 2 * x, anywhere=True),
     Range("ties", lambda x, _: np.where(x < 0, -1.0, 1.0) * np.ceil(np.abs(x))),
 )
 
 
 def real_values(before: Graph, after: Graph, spread: Range, seed: int) -> dict[str, Array]:
     """Values in float64 (integers stay as drawn), positive ones where ``before`` needs them."""
-    values = draw_values((before, after), seed, {})
+    if spread.anywhere:
+        values = {name: draw(name, t, Distribution(), seed) for name, t in leaves((before, after)).items()}
+    else:
+        values = draw_values((before, after), seed, {})
     for name, x in values.items():
         if x.dtype != np.float64:
             continue

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from tensat_dl.ir.graph import AttrValue, Graph, Node
 from tensat_dl.ir.types import FLOATS
 from tensat_dl.ops.compose import compose
+from tensat_dl.ops.semantics.types import narrowed
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach, V
 from tensat_dl.verify.exact.constants import meant
@@ -54,6 +55,8 @@ def _apply(
     operands = [computed[j][0] for j in node.inputs]
     if node.op not in ops or ops[node.op].opaque:
         return a.opaque(node, operands)
+    if node.op == "cast" and narrowed(graph.nodes[node.inputs[0]].types[0].dtype, node.types[0].dtype):
+        return (a.function(f"wrapped to {node.types[0].dtype}", operands[0]),)
     integer = bool(node.inputs) and graph.nodes[node.inputs[0]].types[0].dtype not in FLOATS
     return (_operator(node.op, operands, dict(node.attrs), a, ops, integer),)
 

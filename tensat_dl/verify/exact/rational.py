@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from tensat_dl.ir.graph import Node
 from tensat_dl.ops.semantics import elementwise
-from tensat_dl.ops.semantics.types import Array, computed_in
+from tensat_dl.ops.semantics.types import INTEGER_TYPES, Array, computed_in, wrapped
 from tensat_dl.verify.exact.arithmetic import Arithmetic
 from tensat_dl.verify.exact.keyed import digest, generator
 from tensat_dl.verify.exact.modular import KEEP_ZERO
@@ -25,6 +26,7 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "floor": lambda x: _typed(np.floor(x), x),
     "is zero": lambda x: np.asarray(x == 0, np.bool_),
     "is positive": lambda x: np.asarray(x > 0, np.bool_),
+    **{f"wrapped to {to}": partial(wrapped, to=to) for to in INTEGER_TYPES},
 }
 
 

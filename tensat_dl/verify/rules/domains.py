@@ -18,6 +18,8 @@ ATTRIBUTES = (0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, -1)
 FLOATS = (0.5, 0.00001, 2.0, 1.0, 0.25, -1.0, -0.5, 0.0)
 VALUES = (0.0, 1.0, 2.0, -1.0, 0.5)
 DTYPES = ("f32", "f32", "f32", "f32", "f32", "i32", "i32", "f64", "bool")
+#: What casts lead to besides.
+CAST_DTYPES = ("i8", "u8", "i64", "f16")
 FACTORS = (1, 2, 3)
 
 
@@ -78,7 +80,9 @@ class RandomDomain:
             case "string":
                 return self._order(("a", "b"))
             case "dtype":
-                return tuple(dict.fromkeys((self._dtype, *self._order(DTYPES))))
+                # What casts do shows where types differ: half of the time they do not have to be the common one.
+                first = (self._dtype,) if self._rng.random() < 0.5 else ()
+                return tuple(dict.fromkeys((*first, *self._order((*DTYPES, *CAST_DTYPES)))))
         return (*self._order(ATTRIBUTES), *self._near)
 
     def _order(self, values: Iterable[Any]) -> tuple[Any, ...]:

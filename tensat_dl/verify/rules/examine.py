@@ -16,7 +16,7 @@ from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.semantics.types import Semantics
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
-from tensat_dl.verify.exact import Exact, compare_exactly
+from tensat_dl.verify.exact import Difference, Exact, compare_exactly
 from tensat_dl.verify.rule_types import check_rule_types
 from tensat_dl.verify.rules.counterexample import as_found, counterexample, size, smallest
 from tensat_dl.verify.rules.instance import Instance
@@ -38,6 +38,8 @@ MORE = 60
 FLATTEST = 6
 DRAWS = 8
 SHRUNK = 6
+#: How often small instances are compared.
+REPEATS = 3
 #: On how many instances rounding is observed.
 ROUNDED = 12
 #: What a condition may ask for that says where a rule pays, not where it is true.
@@ -159,11 +161,16 @@ class Examiner:
 
     def _differs(self, instance: Instance) -> bool:
         """With few elements one draw of values is not enough."""
-        return any(self._compare(instance, k).status == "different" for k in range(3))
+        return any(self._compare(instance, k).status == "different" for k in range(REPEATS))
+
+    def _difference(self, instance: Instance) -> Difference | None:
+        """What one of these draws showed, other than residues."""
+        found = (self._compare(instance, k).difference for k in range(REPEATS))
+        return next((d for d in found if d is not None and d.modulus is None), None)
 
     def _smallest_failing(self, rule: RewriteRule, first: Draw, exact: Exact) -> Counterexample | None:
-        """A small counterexample, the smallest of several that are found from other instances. If none is found in
-        small whole numbers it is the one that the comparison found."""
+        """A small counterexample, the smallest of several that are found from other instances; in small whole
+        numbers if there is one, else in those that a comparison found."""
         known: dict[tuple[int, str], bool] = {}
 
         def differs(instance: Instance) -> bool:
@@ -189,6 +196,8 @@ class Examiner:
         small = [smallest(*draw, differs, self.seed) for draw in failing[:SHRUNK]]
         for instance in sorted([*small, first[2]], key=size):
             found = counterexample(instance, self.ops, self.semantics, self.seed)
+            if found is None:  # it takes other numbers than whole ones and halves
+                found = as_found(instance, self.ops, self._difference(instance))
             if found is not None:
                 return found
         return as_found(first[2], self.ops, exact.difference)

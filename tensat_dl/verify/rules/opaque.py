@@ -10,7 +10,7 @@ from __future__ import annotations
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.exact.arithmetic import OutOfReach
-from tensat_dl.verify.exact.draws import WHOLE, leaves, whole_values
+from tensat_dl.verify.exact.draws import WHOLE, exact_values, leaves
 from tensat_dl.verify.exact.evaluate import evaluate
 from tensat_dl.verify.exact.rational import RANGE, Rational
 from tensat_dl.verify.rules.instance import Instance
@@ -48,7 +48,7 @@ def _different(
     alike = True
     types = leaves(graphs)
     for k, numbers in enumerate(WHOLE[:DRAWS]):
-        values = whole_values(types, numbers, key, k)
+        values = exact_values(types, numbers, key, k)
         sides = [Rational((key, k), results) for _ in graphs]
         try:
             x, y = (evaluate(g, values, a, ops) for g, a in zip(graphs, sides, strict=True))

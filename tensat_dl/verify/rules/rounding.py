@@ -8,9 +8,10 @@ import numpy as np
 
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.types import FLOATS
-from tensat_dl.ops.semantics.elementwise import ACTIVATIONS
+from tensat_dl.ops.semantics.elementwise import ACTIVATIONS, cast
 from tensat_dl.ops.semantics.products import pad_spatial
 from tensat_dl.ops.semantics.types import Array, Attributes, Semantics, integers, text
+from tensat_dl.verify.exact.draws import leaves
 from tensat_dl.verify.execute import ExecutionError, execute
 from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.weights import draw_values
@@ -24,8 +25,9 @@ def rounds_alike(instance: Instance, semantics: Mapping[str, Semantics], seed: i
     if not any(n.types[0].dtype in FLOATS for n in (*instance.before.nodes, *instance.after.nodes)):
         return None
     single = {name: _single(f) for name, f in ({**semantics, **_IN_ORDER}).items()}
+    types = leaves((instance.before, instance.after))
     values = {
-        name: v.astype(np.float32) if v.dtype == np.float64 else v
+        name: _as(v, types[name].dtype)
         for name, v in draw_values((instance.before, instance.after), seed, {}).items()
     }
     try:
@@ -95,5 +97,23 @@ def _sum(arrays: Sequence[Array], attrs: Attributes) -> Array:
     return total
 
 
-#: Products and sums whose terms are added first to last.
-_IN_ORDER: dict[str, Semantics] = {"matmul": _matmul, "conv2d": _conv2d, "reduce_sum": _sum}
+def _cast(arrays: Sequence[Array], attrs: Attributes) -> Array:
+    return _as(cast(arrays, attrs), text(attrs, "to"))
+
+
+def _as(x: Array, dtype: str) -> Array:
+    """Floats as their type has them, in float32."""
+    if dtype not in FLOATS:
+        return x
+    x = x.astype(np.float32)
+    if dtype == "f16":
+        return x.astype(np.float16).astype(np.float32)
+    if dtype == "bf16":  # the first half of a float32, rounded to even
+        bits = x.view(np.uint32)
+        half = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+        return half.astype(np.uint32).view(np.float32)
+    return x
+
+
+#: Products and sums whose terms are added first to last, and what rounds to other types.
+_IN_ORDER: dict[str, Semantics] = {"matmul": _matmul, "conv2d": _conv2d, "reduce_sum": _sum, "cast": _cast}

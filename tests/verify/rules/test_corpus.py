@@ -72,9 +72,13 @@ def test_false_rule_is_refuted(rule: RewriteRule) -> None:
     assert max((abs(v).max() for v in values.values()), default=0) <= 9
 
 
-@pytest.mark.parametrize("rule", own("false_operators.tsr"), ids=lambda r: r.name)
-def test_false_rule_about_other_operators_is_refuted(rule: RewriteRule) -> None:
-    result = verdict("false_operators.tsr", rule)
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [(name, r) for name in ("false_operators.tsr", "false_values.tsr") for r in own(name)],
+    ids=lambda x: x if isinstance(x, str) else x.name,
+)
+def test_false_rule_about_other_operators_or_some_values_is_refuted(name: str, rule: RewriteRule) -> None:
+    result = verdict(name, rule)
     assert result.status == "refuted"
     found = result.counterexample
     assert found is not None

@@ -57,6 +57,15 @@ def test_a_rule_for_one_function_has_none(tmp_path: Path) -> None:
     assert found.evidence == f"{found.instances} instances"
 
 
+@pytest.mark.parametrize("narrow", ["f16", "bf16"])
+def test_narrower_floats_round(narrow: str, tmp_path: Path) -> None:
+    """A cast there and back is the same number but for rounding; one to the type that is there rounds nothing."""
+    back = f"rule r {{ cast(cast(x; to = {narrow}); to = f32) where dtype(x) == f32 => x }}"
+    assert verdict(back, tmp_path).rounding == "reassociating"
+    same = f"rule r {{ cast(x; to = {narrow}) where dtype(x) == {narrow} => x }}"
+    assert verdict(same, tmp_path).rounding == "exact"
+
+
 def test_some_instances_have_a_bound(tmp_path: Path) -> None:
     """Means of integers are rounded, so nothing can be said of those instances."""
     text = "rule r { relu(poolavg(x; kernel = k)) => poolavg(x; kernel = k, act = relu) }"
