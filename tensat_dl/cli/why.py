@@ -93,6 +93,7 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
             found = explain(
                 *(before, after, rules, model, limits, given["method"], extract_limits, progress),
                 unfit=opened.fixed_sizes,
+                fusing=given["fuse"],
             )
         except NoWay as e:
             found = Explanation((), e.message)
