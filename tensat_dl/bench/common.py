@@ -124,6 +124,23 @@ max_nodes_option = click.option(
     "--max-nodes", default=50_000, show_default=True, type=click.IntRange(1), metavar="N"
 )
 json_option = click.option("--json", "json_path", metavar="FILE", help="Write the results as JSON.")
+
+
+def check_json(json_path: str | None, models: Sequence[str] = ()) -> None:
+    """Raises OSError or `click.UsageError` before the work for results that can't be written after it, or that would
+    overwrite the file of a model, or what that imports, or an e-graph (.json)."""
+    from tensat_dl.cli.outputs import check_outputs
+    from tensat_dl.files import check_writable
+    from tensat_dl.lang.imports import files_of
+
+    if json_path is None:
+        return
+    check_writable([json_path])
+    for model in models:
+        read = (model,) if model.endswith(".json") else tuple(map(str, files_of(str(path_of(model)))))
+        check_outputs([json_path], read, "which")
+
+
 device_option = click.option(
     "--device",
     default="h100",

@@ -8,6 +8,7 @@ from tensat_dl.bench.common import (
     ABLATION,
     Report,
     Row,
+    check_json,
     cost,
     cost_kind,
     device_option,
@@ -58,6 +59,7 @@ def command(
     """The paper's vanilla and efficient cycle filters, the incremental one, and none: time, size and cost."""
     from rich.table import Table
 
+    check_json(json_path, models or ABLATION)
     table = Table(title=f"Cycle filtering, rules {pack}; {device}", show_lines=True)
     for heading in ("model", "k_multi", *WAYS):
         table.add_column(heading, justify="left" if heading == "model" else "right")

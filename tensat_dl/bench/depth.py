@@ -13,7 +13,17 @@ from pathlib import Path
 import click
 
 from tensat_dl import resources
-from tensat_dl.bench.common import Report, Row, cost, cost_kind, device_option, finish, json_option, machine
+from tensat_dl.bench.common import (
+    Report,
+    Row,
+    check_json,
+    cost,
+    cost_kind,
+    device_option,
+    finish,
+    json_option,
+    machine,
+)
 
 KINDS = ("encoder", "resnext", "bert")
 PHASES = ("parse", "explore", "cost", "extract", "verify")
@@ -68,6 +78,7 @@ def command(
     """
     from rich.table import Table
 
+    check_json(json_path)
     table = Table(title=f"width {width}, {tokens} tokens, {device}; times in seconds, costs in ms")
     for heading in ("model", "layers", "nodes", "e-nodes", "classes", "iters", "stop", *PHASES, "wall"):
         table.add_column(heading, justify="left" if heading in ("model", "stop") else "right")

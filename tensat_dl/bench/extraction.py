@@ -14,6 +14,7 @@ from tensat_dl.bench.common import (
     ModelName,
     Report,
     Row,
+    check_json,
     cost_kind,
     device_option,
     finish,
@@ -112,6 +113,7 @@ def command(
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    check_json(json_path, names)
     title = f"Extraction, rules {pack}, at most {time_limit:g} s; {device}"
     table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in HEADINGS:

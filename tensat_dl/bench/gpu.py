@@ -15,6 +15,7 @@ from tensat_dl.bench.common import (
     MODELS,
     Report,
     Row,
+    check_json,
     device_option,
     finish,
     json_option,
@@ -102,18 +103,19 @@ def command(
     compared = [m for m in modes.split(",") if m]
     if unknown := set(compared) - set(MODES):
         raise click.UsageError(f"--torch takes some of {', '.join(MODES)}, not {min(unknown)}")
+    chosen = models or tuple(m for m in (*MODELS, *MORE) if batch == 1 or m not in SEQUENCES)
+    kept = graphs or prepare
+    check_json(json_path, (*chosen, *(str(file_of(kept, m, g)) for m in chosen for g in GRAPHS if kept)))
     if prepare is None:
         from tensat_dl.gpu.environment import this_gpu
 
         this_gpu()
     options = {"dtype": dtype, "batch": batch, "device": device, "torch": compared}
-    chosen = models or tuple(m for m in (*MODELS, *MORE) if batch == 1 or m not in SEQUENCES)
     rows = _done(json_path, options) if resume and json_path is not None else {}
     rows = {model: rows.get(model, {"model": model}) for model in chosen}
     for row in rows.values():
         row.pop("error", None)
     report = Report("gpu", options, machine(), list(rows.values()))
-    kept = graphs or prepare
     interrupted = False
     with nullcontext(kept) if kept else tempfile.TemporaryDirectory() as folder:
         assert folder is not None

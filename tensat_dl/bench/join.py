@@ -8,6 +8,7 @@ from tensat_dl.bench.common import (
     ABLATION,
     Report,
     Row,
+    check_json,
     finish,
     json_option,
     machine,
@@ -65,6 +66,7 @@ def command(
     """
     from rich.table import Table
 
+    check_json(json_path, models or ABLATION)
     table = Table(title=f"Multi-pattern matching, rules {pack}; seconds, median of {runs}")
     headings = ("model", "k_multi", "e-nodes", "combinations", "matches")
     for heading in (

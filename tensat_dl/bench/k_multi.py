@@ -8,6 +8,7 @@ from tensat_dl.bench.common import (
     MODELS,
     Report,
     Row,
+    check_json,
     cost,
     cost_kind,
     device_option,
@@ -56,6 +57,7 @@ def command(
     without any."""
     from rich.table import Table
 
+    check_json(json_path, models or MODELS)
     table = Table(title=f"Rules {pack} by k_multi, and groups; {device}", show_lines=True)
     for heading in (
         "model",

@@ -15,6 +15,7 @@ from tensat_dl.bench.common import (
     MODELS,
     Report,
     Row,
+    check_json,
     device_option,
     finish,
     json_option,
@@ -35,6 +36,7 @@ def command(models: tuple[str, ...], k_multi: int, device: str, json_path: str |
     """Every model through the whole pipeline: sizes, seconds per phase, cost before and after."""
     from rich.table import Table
 
+    check_json(json_path, models or MODELS)
     table = Table(title=f"k_multi {k_multi}, {device}; costs in ms, times in seconds")
     for heading in ("model", "nodes", "e-nodes", "classes", "iters", "stop", *PHASES, "wall"):
         table.add_column(heading, justify="left" if heading in ("model", "stop") else "right")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tensat_dl.bench.common import Report, Row, finish, json_option, machine, say
+from tensat_dl.bench.common import Report, Row, check_json, finish, json_option, machine, say
 from tensat_dl.bench.onnx_models import INSTALL, ONNX_MODELS
 
 PEERS_INSTALL = "pip install onnxslim onnxsim"
@@ -28,6 +28,7 @@ def command(models: tuple[str, ...], threads: int, resume: bool, json_path: str 
 
     if resume and (json_path is None or json_path == "-"):
         raise click.UsageError("--resume goes on with the results in a file: --json FILE")
+    check_json(json_path)
     need_onnx("bench onnx")
     from tensat_dl.apart import Failed
     from tensat_dl.bench.onnx_cell import PEERS, installed, measure

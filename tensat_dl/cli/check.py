@@ -45,14 +45,14 @@ def command(files: tuple[str, ...], json_path: str | None, quiet: bool) -> int:
     """
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.files import check_writable, write
+    from tensat_dl.lang.imports import files_of
 
     outputs = [] if json_path is None else [json_path]
     check_writable(outputs)
     check_outputs(outputs, files, "which")
+    for path in files if outputs else ():
+        check_outputs(outputs, tuple(map(str, files_of(_file_of(path)))), "which")
     found = [_read(path) for path in files]
-    for file in found:
-        if file.program is not None:
-            check_outputs(outputs, tuple(map(str, file.program.files)), "which")
     with _progress(quiet) as progress:
         _verify(found, progress)
     for file in found:
@@ -65,18 +65,24 @@ def command(files: tuple[str, ...], json_path: str | None, quiet: bool) -> int:
     return 1 if any(f.failures for f in found) else 0
 
 
+def _file_of(name: str) -> str:
+    """The path of a file, or of the pack of this name."""
+    from tensat_dl.lang.imports import library, packs
+
+    is_pack = name in packs() and not Path(name).exists()
+    return str(library() / f"{name}.tsr") if is_pack else name
+
+
 def _read(path: str) -> _File:
     """A file, with what is wrong with its graphs and the types of its rules."""
     from tensat_dl.cli.common import warn
     from tensat_dl.lang.diagnostics import TsrError
     from tensat_dl.lang.elaborate import elaborate
-    from tensat_dl.lang.imports import library, packs
     from tensat_dl.lang.program import load_program
 
     file = _File(path)
-    is_pack = path in packs() and not Path(path).exists()
     try:
-        program = load_program(str(library() / f"{path}.tsr") if is_pack else path)
+        program = load_program(_file_of(path))
     except TsrError as e:
         file.problems += e.diagnostics
         return file

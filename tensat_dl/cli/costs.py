@@ -19,6 +19,7 @@ def command(profile: str, json_path: str | None) -> int:
     from rich.console import Console
     from rich.table import Table
 
+    from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.cost import load_device, read_profile
     from tensat_dl.cost.calibrate import LEAST, by_operator, calibrate
     from tensat_dl.files import check_writable, write
@@ -27,6 +28,7 @@ def command(profile: str, json_path: str | None) -> int:
 
     if json_path is not None:
         check_writable([json_path])
+        check_outputs([json_path], [profile], "which")
     found = read_profile(Path(profile))
     device, ops = load_device(found.device), load_program(str(rules() / "ops.tsr")).ops
     calibration = calibrate(ops, device, found)

@@ -37,11 +37,13 @@ def command(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, q
     from dataclasses import replace
     from itertools import zip_longest
 
+    from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.cost.signature_file import Job, loads
     from tensat_dl.files import check_writable
     from tensat_dl.gpu.environment import this_gpu
 
     check_writable([output])
+    check_outputs([output], files, "which")
     read = [loads(Path(name).read_text(encoding="utf-8"), name) for name in files]
     gpu = this_gpu(tf32)
     from tensat_dl.gpu.profiling import Report, number_of_checkers, profile

@@ -155,7 +155,7 @@ def command(
     from rich.console import Console
 
     from tensat_dl.cli.models import checked_dims, is_onnx, open_file
-    from tensat_dl.cli.outputs import check_outputs
+    from tensat_dl.cli.outputs import check_outputs, check_weights
     from tensat_dl.files import check_writable, native_output_elsewhere, write
     from tensat_dl.onnx.installed import PACK, need_onnx
     from tensat_dl.report.progress import Progress
@@ -179,11 +179,14 @@ def command(
             load_device(device)  # which knows what is no device at all
         device = at_hand(device).device
     lost = "which" if is_onnx(file) else "whose rules and comments"
-    check_outputs(paths, (file, *rules, *([input_path] if input_path else [])), lost)
+    inputs = (file, *rules, *([input_path] if input_path else []))
+    check_outputs(paths, inputs, lost)
     with native_output_elsewhere(), Progress(quiet) as progress:
         progress.phase("parse")
         if (measure and device == "cpu") or (output is not None and is_onnx(output)):
             need_onnx(output or file)
+        if output is not None and is_onnx(output):
+            check_weights(output, (*paths, *inputs))
         opened = open_file(file, graph_name, rules, sizes, input_path)
         program, graph = opened.program, opened.graph
         check_outputs(paths, opened.files, lost)

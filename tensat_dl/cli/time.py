@@ -57,16 +57,20 @@ def command(
     the device's profile finds fastest; on the CPU ONNX Runtime runs them. See docs/gpu.md.
     """
     from tensat_dl.cli.models import checked_dims, is_onnx, open_file
+    from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.files import check_writable, write
 
-    if json_path is not None:
-        check_writable([json_path])
+    outputs = [] if json_path is None else [json_path]
+    check_writable(outputs)
+    check_outputs(outputs, files, "which")
     sizes = checked_dims(dims)
     of_models = any(map(is_onnx, files))
     opened = [
         open_file(f, None if is_onnx(f) else graph_name, (), sizes if is_onnx(f) or not of_models else {})
         for f in files
     ]
+    for o in opened:
+        check_outputs(outputs, o.files, "which")
     if device != "cpu":
         from tensat_dl.cost import load_device
         from tensat_dl.gpu.environment import HERE, at_hand

@@ -70,6 +70,7 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
         dims, name = (given["dims"], None) if is_onnx(file) else ((), given["graph_name"])
         opened = open_file(file, name, given["rules"], dict(dims))
         program, before = opened.program, opened.graph
+        check_outputs(paths, (file, *opened.files, *map(str, optimized.files)), "which")
         # Rules know nothing of fused operators, which only the output declares.
         fused = set(optimized.declared) - set(program.declared)
         after = unfused(choose_graph(optimized, None), optimized.ops, fused)
@@ -92,6 +93,7 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
             found = explain(
                 *(before, after, rules, model, limits, given["method"], extract_limits, progress),
                 unfit=opened.fixed_sizes,
+                fusing=given["fuse"],
             )
         except NoWay as e:
             found = Explanation((), e.message)

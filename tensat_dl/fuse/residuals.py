@@ -27,18 +27,19 @@ def residuals(egraph: EGraph, device: Device) -> dict[int, list[Term]]:
 
 
 def _sums(egraph: EGraph, device: Device, c: int) -> list[Term]:
-    """The sums of a product and an e-class that compute an e-class, the product first."""
-    found = []
+    """The sums of a product and an e-class that compute an e-class, with their operands as an e-node has them: taken
+    apart, they are found in the e-graph again. Of a sum and the same turned round there is one."""
+    found: dict[tuple[Term, int], Term] = {}
     for n in single_nodes(egraph, c, {"ewadd"}):
         left, right = egraph.children_of(n)
-        for d, other in ((left, right), (right, left)):
+        for d, other, turned in ((left, right, False), (right, left, True)):
             if egraph.types[d] != egraph.types[c] or egraph.types[other] != egraph.types[c]:
                 continue
             for m in single_nodes(egraph, d, PRODUCTS):
                 if dict(egraph.attrs[m])["act"] == "none":
-                    term = term_of(
-                        egraph, device, n, (term_of(egraph, device, m, egraph.children_of(m)), other)
-                    )
+                    product = term_of(egraph, device, m, egraph.children_of(m))
+                    operands = (other, product) if turned else (product, other)
+                    term = term_of(egraph, device, n, operands)
                     if c not in term.leaves:
-                        found.append(term)
-    return found
+                        found.setdefault((product, other), term)
+    return list(found.values())

@@ -106,6 +106,15 @@ def _noted(d: Diagnostic, note: str) -> Diagnostic:
     return d if any(n.startswith("imported at") for n in d.notes) else replace(d, notes=(*d.notes, note))
 
 
+def files_of(path: str) -> tuple[Path, ...]:
+    """A file and everything that it imports, as far as they can be read. Standard input is not read."""
+    if path == "-":
+        return ()
+    items = Items(Path(path).resolve())
+    items.add(items.own)
+    return tuple(items.files)
+
+
 def library() -> Path:
     """The folder of the operator table and the rule packs."""
     return resources.rules().resolve()

@@ -10,6 +10,7 @@ from tensat_dl.explore.explore import Exploring, exploring
 from tensat_dl.explore.types import Applied, Exploration, History, Limits
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.types import Limits as ExtractLimits
+from tensat_dl.fuse.fuse import fuse
 from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.report.progress import Progress
@@ -45,10 +46,12 @@ def explain(
     progress: Progress,
     seed: int = 0,
     unfit: Unfit | None = None,
+    fusing: bool = False,
 ) -> Explanation:
     """The steps from ``before`` to ``after``, which a run with these rules, limits and methods found.
 
-    Explores again what the run explored; e-nodes that are ``unfit`` are no part of answers. If that does not lead to
+    Explores again what the run explored; e-nodes that are ``unfit`` are no part of answers, and fused ones are if it
+    was ``fusing``. If that does not lead to
     the second graph, or Ctrl-C ends it early, there are steps to as much of the graph as was found. Raises `NoWay` if
     the two cannot be compared at all.
     """
@@ -61,7 +64,7 @@ def explain(
         interrupted, history = exploration.stop == "interrupted", History()
         try:
             exploration = _until_found(
-                worker, exploration, after, model, method, extract_limits, progress, unfit
+                worker, exploration, after, model, method, extract_limits, progress, unfit, fusing
             )
             history = worker.history()
         except KeyboardInterrupt:
@@ -143,6 +146,7 @@ def _until_found(
     limits: ExtractLimits,
     progress: Progress,
     unfit: Unfit | None,
+    fusing: bool,
 ) -> Exploration:
     """The exploration that has the second graph, or the last one. As in a run, groups are merged that an answer uses;
     extraction is quick where it was quick there."""
@@ -151,10 +155,14 @@ def _until_found(
         egraph = exploration.egraph
         if unfit is not None:
             egraph = egraph.without(unfit(egraph))
-        egraph = model.price(egraph)[0]
+        costs = model
+        if fusing:
+            fused = fuse(egraph, model.table, model.device)
+            egraph, costs = fused.egraph, replace(model, table=fused.ops)
+        egraph = costs.price(egraph)[0]
         answer = extract(egraph, method, limits, progress.extracting, exploration.early)
         progress.phase("explore")
-        refined = worker.refine(feedback(Found(exploration, egraph, answer, model), model.table))
+        refined = worker.refine(feedback(Found(exploration, egraph, answer, costs), costs.table))
         if refined is None:
             break
         exploration = refined

@@ -145,6 +145,22 @@ def test_unknown_model() -> None:
     assert invoke("bench", "models", "nothing.tsr").code == 2
 
 
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_results_that_cannot_be_written(name: str, tmp_path: Path) -> None:
+    """Known before anything is measured."""
+    done = invoke("bench", name, "--json", tmp_path / "none" / "out.json")
+    assert (done.code, done.out) == (2, "")
+    assert "no such folder" in done.err
+
+
+def test_an_egraph_is_not_overwritten_by_results(tmp_path: Path) -> None:
+    file = tmp_path / "cyclic.json"
+    file.write_text(json.dumps(CYCLIC), encoding="utf-8")
+    done = invoke("bench", "extraction", file, "--json", file)
+    assert (done.code, "is an input" in done.err) == (2, True)
+    assert json.loads(file.read_text(encoding="utf-8")) == CYCLIC
+
+
 def test_every_benchmark_is_tried() -> None:
     """Those that need other packages have files of their own."""
     assert set(ROWS) | {"onnx", "gpu"} == set(BENCHMARKS)

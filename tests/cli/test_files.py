@@ -103,6 +103,82 @@ def test_outputs_that_would_overwrite_something(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.tsr", "link.tsr", "main.tsr", "rules.tsr"]
 
 
+@pytest.fixture
+def originals(tmp_path: Path) -> dict[Path, str]:
+    """A graph, the rules that it imports, and others; with what is in them."""
+    texts = {
+        "rules.tsr": "rule r { relu(relu(x)) => relu(x) }\n",
+        "more.tsr": "rule s { tanh(x) => tanh(x) }\n",
+        "g.tsr": 'import "./rules.tsr"\ngraph g {\n  input x : f32[2]\n  output relu(relu(x))\n}\n',
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    return {tmp_path / name: text for name, text in texts.items()}
+
+
+def is_refused(originals: dict[Path, str], *args: object) -> None:
+    """The command ends at once, and every file is what it was."""
+    done = invoke(*args)
+    assert (done.code, done.out) == (2, "")
+    assert "is an input, which would be lost" in done.err
+    assert {path: path.read_text() for path in originals} == originals
+
+
+@pytest.mark.parametrize("name", ["g.tsr", "rules.tsr"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(("time", "--device", "cpu"), ("check",), ("bench", "models"), ("bench", "join")),
+        *(("bench", "k-multi"), ("bench", "cycles"), ("bench", "extraction"), ("bench", "gpu")),
+    ],
+    ids=" ".join,
+)
+def test_results_that_would_overwrite_what_is_read(
+    command: tuple[str, ...], name: str, tmp_path: Path, originals: dict[Path, str]
+) -> None:
+    """The file itself, or one that it imports."""
+    is_refused(originals, *command, tmp_path / "g.tsr", "--json", tmp_path / name)
+
+
+def test_checking_a_file_with_errors(tmp_path: Path, originals: dict[Path, str]) -> None:
+    """What it imports is not overwritten either."""
+    bad = tmp_path / "bad.tsr"
+    originals[bad] = 'import "./rules.tsr"\nrule s { none(x) => x }\n'
+    bad.write_text(originals[bad])
+    is_refused(originals, "check", bad, "--json", tmp_path / "rules.tsr")
+
+
+@pytest.mark.parametrize("name", ["g.tsr", "rules.tsr", "more.tsr", "out.tsr"])
+def test_steps_that_would_overwrite_the_original(
+    name: str, tmp_path: Path, originals: dict[Path, str]
+) -> None:
+    """The comment in an optimized graph says what it was made of."""
+    out, html = tmp_path / "out.tsr", tmp_path / name
+    assert invoke("run", tmp_path / "g.tsr", "--rules", tmp_path / "more.tsr", "-q", "-o", out).code == 0
+    originals[out] = out.read_text()
+    is_refused(originals, "why", out, "--html", html)
+
+
+def test_costs_and_profiles(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text("{}")
+    is_refused({path: "{}"}, "costs", path, "--json", path)
+    is_refused({path: "{}"}, "profile", path, "-o", path)
+    is_refused({path: "{}"}, "extract", path, "--json", path)
+
+
+@pytest.mark.parametrize("option", ["--json", "--html", "--dot", "--signatures", "--save-egraph"])
+def test_the_file_of_a_models_weights(option: str, tmp_path: Path) -> None:
+    """A model may get it, whether or not this one does."""
+    pytest.importorskip("onnx_ir")
+    pytest.importorskip("onnxruntime")
+    model = tmp_path / "out.onnx"
+    done = invoke("run", SHARED, "-o", model, option, f"{model}.data")
+    assert (done.code, done.out) == (2, "")
+    assert "the weights of" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("phase", [("tensat_dl.extract.api", "improve"), ("tensat_dl.pipeline", "compare")])
 def test_interrupted_after_exploring(
     phase: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -130,6 +130,17 @@ def test_a_graph_that_was_not_made_cheaper(tmp_path: Path) -> None:
     assert "The graph is the original" in invoke("why", out).out
 
 
+@pytest.mark.parametrize("model", ["gpt_block", "llama_block"])
+def test_a_graph_with_fused_operators(model: str, tmp_path: Path) -> None:
+    """What is explored again goes on from answers with such operators, as the run did."""
+    out = tmp_path / "out.tsr"
+    assert invoke("run", EXAMPLES / f"{model}.tsr", "--fuse", "--no-verify", "-q", "-o", out).code == 0
+    assert "fused_" in out.read_text()
+    done = invoke("why", out)
+    assert (done.code, done.err) == (0, "")
+    assert "each replayed and evaluated: equal" in done.out
+
+
 def test_a_false_rule_is_named(tmp_path: Path) -> None:
     text = FUSE.replace("graph", "rule drop { relu(x) => x }\ngraph", 1)
     done = invoke("why", made(tmp_path, text, "--no-verify"))

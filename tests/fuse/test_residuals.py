@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tensat_dl.fuse.unfuse import unfused
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.verify.execute import execute
 from tensat_dl.verify.weights import draw_values
+from tensat_dl.why.explain import missing
 from tests.fuse.fused import fused_graph
 
 HEAD = "graph g {{\n  input x : f32[8, 8]\n  input z : f32[8, 8]\n  weight w : f32[8, 8]\n  {}\n}}"
@@ -40,3 +42,10 @@ def test_one_kernel_computes_the_sum_of_a_product(text: str, ops: list[str], tmp
     )
     for x, y in zip(before, after, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sum", ["x @ w + z", "z + x @ w", "tanh(x @ w + z)", "tanh(z + x @ w)"])
+def test_taken_apart_it_is_the_graph_again(sum: str, tmp_path: Path) -> None:
+    """With its operands in their order: whoever looks for it in an e-graph finds it there."""
+    graph, _, fused, ops = fused_graph(HEAD.format(f"output {sum}"), tmp_path)
+    assert not missing(unfused(fused, ops, {n.op for n in fused.nodes if n.op.startswith("fused")}), graph)
