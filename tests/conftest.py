@@ -16,8 +16,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Tests neither read nor write the user's cache."""
-    folder = tmp_path_factory.mktemp("cache")
-    with patch.dict(os.environ, {"XDG_CACHE_HOME": str(folder)}):
-        yield folder
+def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests neither read nor write the user's cache and profiles."""
+    folder = tmp_path_factory.mktemp("user")
+    own = {"XDG_CACHE_HOME": str(folder / "cache"), "TENSAT_DL_PROFILES": str(folder / "profiles")}
+    with patch.dict(os.environ, own):
+        yield
