@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -29,18 +31,37 @@ COMMANDS = {
 }
 
 
+#: What shells say of a program that ended because nobody reads its output any more: 128 and the number of SIGPIPE.
+READER_GONE = 141
+
+
 class ReaderGone(Exception):
-    """Whoever read our output has gone, as in ``| head -1``. Click would exit with 1 for the OSError that it is."""
+    """Whoever read our output has gone, as in ``| head -1``. Click and rich would exit with 1 for the OSError that it
+    is, which for `check` means that a rule is false."""
+
+
+@contextmanager
+def _noticing() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGone from None
+    except SystemExit as e:
+        if isinstance(e.__context__, BrokenPipeError):
+            raise ReaderGone from None
+        raise
 
 
 class Program(LazyGroup):
-    """All commands. A reader that has gone is not an error of any of them."""
+    """All commands. A reader that has gone is noticed in any of them, and in their help."""
+
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        with _noticing():
+            return super().make_context(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with _noticing():
             return super().invoke(ctx)
-        except BrokenPipeError:
-            raise ReaderGone from None
 
 
 @click.group(cls=Program, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
@@ -54,33 +75,46 @@ def cli() -> None:
 
 
 def main() -> NoReturn:
-    """The entry point. Exit codes: 0 done, 1 a check failed, 2 bad input, 3 no answer, 130 interrupted."""
+    """The entry point. Exit codes: 0 done, 1 a check failed, 2 bad input, 3 no answer, 130 interrupted, 141 nobody
+    reads the output any more."""
     _standard_streams()
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        result = cli.main(standalone_mode=False)
-        sys.stdout.flush()
-        code = result if isinstance(result, int) else 0
-    except click.exceptions.Exit as e:
-        code = e.exit_code
-    except click.Abort:
-        print("interrupted", file=sys.stderr)
-        code = 130
-    except click.ClickException as e:
-        e.show()
-        code = 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        code = 130
+        code = _run()
     except (BrokenPipeError, ReaderGone):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    except Exception as e:
-        code = _report(e)
+        code = _reader_gone()
     # After an interrupt within an `eval` or `exec` of text, such as dataclasses are made of, CPython ends by the
     # signal what was run by `-m`, whoever caught it, and forgets that only in the next one.
     eval("0")
     sys.exit(code)
+
+
+def _run() -> int:
+    """What the command line says is done; its exit code."""
+    try:
+        result = cli.main(standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as e:
+        return e.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        return 130
+    except click.ClickException as e:
+        e.show()
+        return 2
+    except (BrokenPipeError, ReaderGone):
+        raise
+    except Exception as e:
+        return _report(e)
+
+
+def _reader_gone() -> int:
+    """What is left to be written goes nowhere, or the interpreter would complain at its end; the exit code."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    return READER_GONE
 
 
 def _terminate(*_: object) -> None:

@@ -29,16 +29,43 @@ def test_progress_is_for_terminals(tmp_path: Path) -> None:
     assert spawn("run", SHARED, "-q", "-o", "-") == Done(0, out, "")
 
 
-@pytest.mark.parametrize("args", [["show", SHARED, "--ops"], ["run", SHARED, "-q", "--html", "-"]])
-def test_a_reader_that_leaves(args: list[object]) -> None:
-    """As in ``| head -1``: no message, no error."""
-    with start(*args) as process:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves(unbuffered: str) -> None:
+    """As in ``| head -1``: no message, and the exit code that shells give to a program that ends by SIGPIPE."""
+    unread = start("show", EXAMPLES / "bert.tsr", "--egglog", env={"PYTHONUNBUFFERED": unbuffered})
+    with unread as process:  # which writes more than a pipe holds
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == ""
-    assert process.returncode == 0
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        *(["--help"], ["run", "--help"], ["run", SHARED], ["show", SHARED], ["check", SHARED]),
+        ["run", SHARED, "-q", "--html", "-"],
+        ["prove", EXAMPLES / "tiny_own_rule.tsr", "--from", "activation", "--json", "-", "-q"],
+        ["bench", "models", SHARED, "--json", "-"],
+    ],
+)
+def test_output_that_nobody_reads(args: list[object]) -> None:
+    """Whatever prints it, and whenever: 1 would say that a check failed."""
+    with start(*args) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, "error" in said, "Traceback" in said) == (141, False, False)
+
+
+def test_messages_that_nobody_reads() -> None:
+    with start("show", "none.tsr") as process:
+        assert process.stderr is not None
+        process.stderr.close()
+    assert process.returncode == 141
 
 
 def shell(script: str) -> Done:
