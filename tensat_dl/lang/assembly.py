@@ -48,6 +48,7 @@ class Assembly:
         self.warnings: list[Diagnostic] = []
         self.bindings: dict[Span, list[tuple[str, int]]] = {}  #: nodes by the statement that binds them
         self._taken: set[str] = set()
+        self._suffix: dict[str, int] = {}  #: by name, the number that it was last tried with
         self._notes: list[str] = []
         self._steps = 0
 
@@ -196,10 +197,11 @@ class Assembly:
 
     def unique(self, name: str) -> str:
         """The name, with a number behind it if another node has it."""
-        candidate, i = name, 0
+        candidate, i = name, self._suffix.get(name, 0)  # what was taken once stays so
         while candidate in self._taken:
             i += 1
             candidate = f"{name}_{i}"
+        self._suffix[name] = i
         self._taken.add(candidate)
         return candidate
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tensat_dl.ir.graph import Graph
+from tensat_dl.lang.assembly import Assembly
 from tensat_dl.lang.elaborate import elaborate
-from tensat_dl.lang.program import load_program
+from tensat_dl.lang.program import library_operators, load_program
 
 
 def graph(text: str, folder: Path) -> Graph:
@@ -60,3 +61,28 @@ def test_a_block_is_what_it_says(tmp_path: Path) -> None:
     called = graph(block + body("output twice(x), twice(x; times = 3)"), tmp_path)
     written = graph(body("y = tanh(tanh(x))\noutput y, tanh(y)"), tmp_path)
     assert called.nodes == written.nodes
+
+
+def test_names_that_are_given_again_and_again(tmp_path: Path) -> None:
+    """They get the next number that is free."""
+    text = body(
+        "x_2 = tanh(x)\nfor i in 0..4 { x = relu(x) }\nfor i in 0..2 { x_2 = relu(x_2) }\noutput x, x_2"
+    )
+    names = [n.name for n in graph(text, tmp_path).nodes]
+    assert names == ["x", "x_2", "x_1", "x_3", "x_4", "x_5", "x_2_1", "x_2_2"]
+
+
+def test_names_in_long_loops() -> None:
+    """No name is tried again that is known to be taken."""
+
+    class Counting(set[str]):
+        asked = 0
+
+        def __contains__(self, name: object) -> bool:
+            self.asked += 1
+            return super().__contains__(name)
+
+    assembly = Assembly(library_operators(), "g")
+    assembly._taken = taken = Counting()
+    assert [assembly.unique("x") for _ in range(1000)] == ["x", *(f"x_{i}" for i in range(1, 1000))]
+    assert taken.asked <= 2000
