@@ -16,7 +16,9 @@ def write(path: str, text: str) -> None:
     if path == "-":
         with _named("standard output"):
             sys.stdout.flush()  # what was printed comes first
-            sys.stdout.buffer.write(text.encode("utf-8"))  # whatever the terminal's encoding is
+            data = memoryview(text.encode("utf-8"))  # whatever the terminal's encoding is
+            while data:  # without a buffer (PYTHONUNBUFFERED) it may be written in part: the reader leaves
+                data = data[sys.stdout.buffer.write(data) or 0 :]
             sys.stdout.buffer.flush()
         return
     with _named(path):

@@ -82,7 +82,7 @@ def command(
     started = time.perf_counter()
     outputs = [] if json_path is None else [json_path]
     check_writable(outputs)
-    program = load_program(file, packs)
+    program = load_program(file, packs, option="--from")
     check_outputs(outputs, (file, *map(str, program.files)), "which")
     for w in program.warnings:
         warn(w)

@@ -10,6 +10,7 @@ from typing import Any
 from tensat_dl.ir.graph import Attrs, GraphBuilder
 from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
+from tensat_dl.lang.constants import as_float, check_range
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError, error
 from tensat_dl.lang.scope import Scope, Tensor
 from tensat_dl.lang.source import Span
@@ -48,6 +49,7 @@ class Assembly:
         self.warnings: list[Diagnostic] = []
         self.bindings: dict[Span, list[tuple[str, int]]] = {}  #: nodes by the statement that binds them
         self._taken: set[str] = set()
+        self._suffix: dict[str, int] = {}  #: by name, the number that it was last tried with
         self._notes: list[str] = []
         self._steps = 0
 
@@ -140,6 +142,10 @@ class Assembly:
             check_size(t, span)
         if len(self.builder.nodes) > MAX_NODES:
             raise error(span, f"the graph has more than {MAX_NODES:,} nodes")
+        if decl.name in ("fill", "pad"):
+            value = dict(final)["value"]
+            assert isinstance(value, float)
+            check_range(value, results[0].dtype, str(results[0]), span)
         if decl.name in ("input", "weight"):
             self._refuse_other(decl.name, final, span)
         if len(results) == 1:
@@ -184,6 +190,7 @@ class Assembly:
             whole = "0 and 1" if type.dtype == "bool" else "whole numbers"
             hint = f"elements of type {type.dtype} are {whole}"
             raise error(span, f"{value} can't be an element of {type}", hint) from None
+        check_range(value, type.dtype, str(type), span)
         return self.add("fill", (), attrs, type, name)
 
     # ---- names -------------------------------------------------------------------------------------------
@@ -196,10 +203,11 @@ class Assembly:
 
     def unique(self, name: str) -> str:
         """The name, with a number behind it if another node has it."""
-        candidate, i = name, 0
+        candidate, i = name, self._suffix.get(name, 0)  # what was taken once stays so
         while candidate in self._taken:
             i += 1
             candidate = f"{name}_{i}"
+        self._suffix[name] = i
         self._taken.add(candidate)
         return candidate
 
@@ -208,11 +216,3 @@ def check_size(type: TensorType, at: Span) -> None:
     """Raises `TsrError` for a tensor that is too large to be meant."""
     if type.size > MAX_ELEMENTS:
         raise error(at, f"a tensor of type {type} is too large", "at most 2^48 elements are allowed")
-
-
-def as_float(value: float, at: Span) -> float:
-    """A number as a float. Raises `TsrError` if no float is as large."""
-    try:
-        return float(value)
-    except OverflowError:
-        raise error(at, "the number is too large for a float") from None

@@ -40,13 +40,15 @@ class Program:
     warnings: tuple[Diagnostic, ...] = ()
 
 
-def load_program(path: str, rules: tuple[str, ...] = (), source: Source | None = None) -> Program:
+def load_program(
+    path: str, rules: tuple[str, ...] = (), source: Source | None = None, option: str = "--rules"
+) -> Program:
     """Reads and checks a file ("-": standard input), with further rule packs as if it imported them. ``source`` is
-    read in the file's place if it is given.
+    read in the file's place if it is given. ``option`` is what the packs were given by.
 
     Raises `TsrError` with every problem of operators, rules and names; graphs are checked when elaborated.
     """
-    items = _read(path, rules, source)
+    items = _read(path, rules, source, option)
     problems = items.problems
     ops = OpTable(_each(items.ops.values(), declare, problems))
     problems += _names(items)
@@ -85,7 +87,7 @@ def library_operators() -> OpTable:
     return OpTable(map(declare, items.ops.values()))
 
 
-def _read(path: str, rules: Iterable[str], source: Source | None) -> Items:
+def _read(path: str, rules: Iterable[str], source: Source | None, option: str) -> Items:
     """All items. Raises `TsrError` for a file or pack that is not there."""
     source = source or read_source(path)
     items = Items(Path(path).resolve())
@@ -97,7 +99,7 @@ def _read(path: str, rules: Iterable[str], source: Source | None) -> Items:
             if pack.endswith(".tsr") or "/" in pack:
                 read_source(pack)  # says what is wrong with the path
             near = did_you_mean(pack, packs()) or f"rule packs are {', '.join(packs())}"
-            raise TsrError([Diagnostic(f"no rule pack `{pack}`", None, near, path="--rules")])
+            raise TsrError([Diagnostic(f"no rule pack `{pack}`", None, near, path=option)])
         items.add(found, shown=pack)
     items.add(items.own, source)
     return items

@@ -139,6 +139,9 @@ def _number(tokens: list[Tok], i: int) -> _Problem:
         hint = f"integers have at most {MAX_DIGITS} digits; a float is written {approximately}"
         return "the integer is too large", hint if len(text) < 300 else "", token.start, token.end
     if _FLOAT.fullmatch(text):
+        if float(text) == 0 and re.search("[1-9]", re.split("[eE]", text)[0]):
+            hint = "the smallest is about 4.9e-324; zero is written 0.0"
+            return "the number is too small for a float", hint, token.start, token.end
         if float(text) != float("inf"):
             return None
         return (

@@ -137,12 +137,14 @@ def speedup(result: Result) -> float | None:
 
 
 def times_faster(result: Result) -> str:
-    """The speed-up in words."""
-    factor = speedup(result)
+    """The speed-up in words. Another graph is a change, however little it gains."""
+    before, after, factor = result.before, result.after, speedup(result)
+    if before.total == after.total:
+        return "unchanged" if before.graph == after.graph else "1.00x as fast"
     if factor is None:
-        return "unchanged" if result.before.total == result.after.total else "free"
+        return "free"
     text = f"{factor:.3g}" if factor >= 10 else f"{factor:.2f}"
-    return "unchanged" if text == "1.00" else f"{text}x {'faster' if factor > 1 else 'slower'}"
+    return f"{text}x {'faster' if factor > 1 else 'slower'}"
 
 
 def milliseconds(cost: float) -> str:

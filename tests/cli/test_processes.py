@@ -29,9 +29,11 @@ def test_progress_is_for_terminals(tmp_path: Path) -> None:
     assert spawn("run", SHARED, "-q", "-o", "-") == Done(0, out, "")
 
 
-def test_a_reader_that_leaves() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves(unbuffered: str) -> None:
     """As in ``| head -1``: no message, and the exit code that shells give to a program that ends by SIGPIPE."""
-    with start("show", EXAMPLES / "bert.tsr", "--egglog") as process:  # more than a pipe holds
+    unread = start("show", EXAMPLES / "bert.tsr", "--egglog", env={"PYTHONUNBUFFERED": unbuffered})
+    with unread as process:  # which writes more than a pipe holds
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline()

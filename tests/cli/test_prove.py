@@ -105,6 +105,7 @@ def test_interrupted(rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("args", "message"),
     [
         (("rules.tsr",), "Missing option '--from'"),
+        (("rules.tsr", "--from", "activatoin"), "--from: error: no rule pack `activatoin`"),
         (("rules.tsr", "--from", "activatoin"), "did you mean `activation`?"),
         (("rules.tsr", "--from", "./nothing.tsr"), "no such file"),
         (("nothing.tsr", "--from", "taso"), "nothing.tsr: error: no such file"),

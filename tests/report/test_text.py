@@ -26,7 +26,7 @@ def test_summary(tmp_path: Path) -> None:
     before, after = (read_text(t, tmp_path)[0] for t in (BEFORE, AFTER))
     assert printed(result(before, after, measured="tanh")) == (
         """shared
-cost          0.3200 ms -> 0.3200 ms  unchanged  (40% measured on h100, rest
+cost          0.3200 ms -> 0.3200 ms  1.00x as fast  (40% measured on h100, rest
               estimated)
 operators     3 -> 4: slice 0 -> 2, matmul 2 -> 1
 weights       1.5 KiB resident
@@ -41,6 +41,20 @@ time          3.9 s: parse 50 ms, explore 2.0 s, cost 0.1 s, extract 1.5 s,
 notes         a note
 """
     )
+
+
+@pytest.mark.parametrize(
+    ("other", "scale", "said"),
+    [
+        *((AFTER, 0.999, "1.00x faster"), (AFTER, 1.001, "1.00x slower"), (AFTER, 1.0, "1.00x as fast")),
+        *((AFTER, 0.01, "100x faster"), (BEFORE, 1.0, "unchanged")),
+    ],
+)
+def test_a_change_is_one_however_little_it_gains(other: str, scale: float, said: str, tmp_path: Path) -> None:
+    before, after = (read_text(t, tmp_path)[0] for t in (BEFORE, other))
+    run = result(before, after)
+    run = replace(run, after=replace(run.after, cost=tuple(scale * c for c in run.after.cost)))
+    assert f" ms  {said}  (" in printed(run, 200)
 
 
 def test_fits_a_screen(tmp_path: Path) -> None:
