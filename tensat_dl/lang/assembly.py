@@ -19,7 +19,7 @@ from tensat_dl.ops.evaluate import Unresolved, evaluate
 from tensat_dl.ops.mismatch import explain_ill_typed
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
-from tensat_dl.ops.typing import IllTyped, attributes, infer
+from tensat_dl.ops.typing import IllTyped, attributes, infer, is_number, number
 from tensat_dl.ops.values import Absent, Failed, Unknown, describe
 
 #: More nodes than this, or more statements run, are taken for a mistake.
@@ -126,6 +126,10 @@ class Assembly:
         check_arity(decl, len(tensors), span)
         nodes = [t.node for t in tensors]
         types = [self.builder.nodes[n].type for n in nodes]
+        for a in attrs:
+            declared = decl.attr(a.name)
+            if is_number(a.value) and declared is not None and declared.type == "float":
+                as_float(number(a.value), a.value.span)
         with self.located(scope, span):
             final = checked_attrs(decl, attributes(decl, attrs, scope.names, types), attrs)
         try:

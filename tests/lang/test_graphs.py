@@ -127,6 +127,13 @@ def test_a_call_that_gives_a_constant(call: str, tmp_path: Path) -> None:
     assert "from 0 to 255" in problem.render()
 
 
+def test_an_attribute_that_a_float_would_change(tmp_path: Path) -> None:
+    problem = refused(
+        "input z : i64[2]\noutput fill(; value = 9007199254740993, dtype = i64, shape = [2])", tmp_path
+    )
+    assert "the nearest one is 9007199254740992" in problem.render()
+
+
 def refused(statements: str, folder: Path) -> Diagnostic:
     """The only problem of a graph."""
     with pytest.raises(TsrError) as raised:
