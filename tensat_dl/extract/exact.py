@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Hashable
 from math import fsum
 
@@ -41,6 +42,10 @@ _CHOSEN = 1e-6
 _LARGE = 300
 _FIRST_EFFORT = 0.15
 _LAST_EFFORT = 0.5
+
+#: Pieces of a shape that has more than this share of the e-nodes tell how they get on: putting all together for each
+#: of many small ones would take longer than to solve them.
+_TOLD = 0.05
 
 #: Where more than this share of the e-nodes is left, reducing again takes more time than it saves.
 _KEPT = 0.95
@@ -175,27 +180,27 @@ def _solve_apart(
     best.stage = "pieces"
     problem = reduced.problem
     fixed = fsum(problem.cost[n] for n in settled.values())
-    shapes = [shape(part, preferred) for part in parts]
-    answers: dict[Hashable, Incumbent] = {}  # of the first piece of each shape
+    first: dict[Hashable, int] = {}  # of each shape the first piece
+    alike = [first.setdefault(shape(part, preferred), i) for i, part in enumerate(parts)]
+    answers = {i: Incumbent(parts[i]) for i in first.values()}
+    for answer in answers.values():
+        answer.offer(dag_greedy(answer.problem, preferred))
+        answer.prove(forced_bound(answer.problem))
 
     def solved(_cost: float, _bound: float) -> None:
-        best.prove(fixed + fsum(answers[s].bound for s in shapes))
+        best.prove(fixed + fsum(answers[i].bound for i in alike))
         union = dict(settled)
-        for part, s in zip(parts, shapes, strict=True):
-            union.update(transferred(answers[s].choice, answers[s].problem, part))
+        for part, i in zip(parts, alike, strict=True):
+            union.update(transferred(answers[i].choice, parts[i], part))
         best.offer(expand(problem, union))
 
-    for part, s in zip(parts, shapes, strict=True):
-        if s not in answers:
-            answers[s] = Incumbent(part)
-            answers[s].offer(dag_greedy(part, preferred))
-            answers[s].prove(forced_bound(part))
-    sizes = {s: shapes.count(s) * answer.problem.num_nodes for s, answer in answers.items()}
-    left = sum(sizes.values())
-    for s, answer in answers.items():
-        share = budget.take(sizes[s] / left)
-        left -= sizes[s]
-        answer.progress = solved
+    sizes = {i: count * parts[i].num_nodes for i, count in Counter(alike).items()}
+    total = left = sum(sizes.values())
+    for i, answer in answers.items():
+        share = budget.take(sizes[i] / left)
+        left -= sizes[i]
+        if sizes[i] > _TOLD * total:
+            answer.progress = solved
         try:
             improve(answer.problem, answer, preferred, share, searching)
         except KeyboardInterrupt:

@@ -23,6 +23,16 @@ ITEMSIZE = {
 }
 
 
+#: The least and the greatest element of integer types.
+INTEGERS = {
+    "i8": (-(2**7), 2**7 - 1),
+    "i16": (-(2**15), 2**15 - 1),
+    "i32": (-(2**31), 2**31 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+    "u8": (0, 2**8 - 1),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """The type of one tensor, such as ``f32[64, 1024]``."""

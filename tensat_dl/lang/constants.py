@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from math import isinf
 
+from tensat_dl.ir.types import INTEGERS
 from tensat_dl.lang.diagnostics import error
 from tensat_dl.lang.source import Span
 
-#: The least and the greatest element of integer types.
-INTEGERS = {
-    "i8": (-(2**7), 2**7 - 1),
-    "i16": (-(2**15), 2**15 - 1),
-    "i32": (-(2**31), 2**31 - 1),
-    "i64": (-(2**63), 2**63 - 1),
-    "u8": (0, 2**8 - 1),
-}
 #: What is rounded to infinity in floating-point types, from there on, and the greatest element as messages have it.
 TOO_LARGE = {
     "f16": ((2 - 2**-11) * 2.0**15, "65504"),

@@ -59,6 +59,11 @@ def last_uses(graph: Graph) -> dict[int, int]:
     return last
 
 
+def narrowing(graph: Graph, node: Node) -> bool:
+    """Whether a node is a cast that wraps integers around."""
+    return node.op == "cast" and narrowed(graph.nodes[node.inputs[0]].types[0].dtype, node.types[0].dtype)
+
+
 def _apply(
     graph: Graph,
     node: Node,
@@ -76,7 +81,7 @@ def _apply(
         assert isinstance(index, int)
         return (computed[node.inputs[0]][index],)
     operands = [_only(computed[j]) for j in node.inputs]
-    if node.op == "cast" and narrowed(graph.nodes[node.inputs[0]].types[0].dtype, node.types[0].dtype):
+    if narrowing(graph, node):
         return (wrapped(operands[0], node.types[0].dtype),)
     function = semantics.get(node.op)
     if function is None:

@@ -132,9 +132,8 @@ def _positive(graph: Graph) -> list[bool]:
         n = graph.nodes[node]
         for position, i in enumerate(n.inputs):
             divisor = (n.op, position) == ("ewdiv", 1) and (constant[i] or _whole(graph.nodes[i]))
-            root = (
-                n.op == "power" and not _exponent(n).is_integer()
-            )  # else it is defined for negative numbers, too
+            # Whole powers are defined for negative numbers, too.
+            root = n.op == "power" and not _exponent(n).is_integer()
             passed_on = needed[node] and n.op in KEEPS_POSITIVE and not _square(n)
             if (n.op, position) in NEEDS_POSITIVE or divisor or root or passed_on:
                 needed[i] = True

@@ -51,9 +51,8 @@ def explain(
     """The steps from ``before`` to ``after``, which a run with these rules, limits and methods found.
 
     Explores again what the run explored; e-nodes that are ``unfit`` are no part of answers, and fused ones are if it
-    was ``fusing``. If that does not lead to
-    the second graph, or Ctrl-C ends it early, there are steps to as much of the graph as was found. Raises `NoWay` if
-    the two cannot be compared at all.
+    was ``fusing``. If that does not lead to the second graph, or Ctrl-C ends it early, there are steps to as much of
+    the graph as was found. Raises `NoWay` if the two cannot be compared at all.
     """
     after = _aligned(after, before)
     if not missing(after, before):

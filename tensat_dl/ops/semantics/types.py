@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensat_dl.ir.graph import AttrValue
-from tensat_dl.ir.types import ITEMSIZE
+from tensat_dl.ir.types import INTEGERS, ITEMSIZE
 
 #: An array of any element type. The element type says which numbers are meant: floats round, integer types
 #: are machine integers, and ``object`` arrays hold exact numbers:
@@ -24,33 +24,18 @@ Attributes: TypeAlias = Mapping[str, AttrValue]
 Semantics: TypeAlias = Callable[[Sequence[Array], Attributes], Array]
 
 
-#: The NumPy types of integer element types.
-INTEGER_TYPES: Mapping[str, type[np.signedinteger[Any] | np.unsignedinteger[Any]]] = {
-    "i8": np.int8,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i64": np.int64,
-    "u8": np.uint8,
-}
-
-
-def limits(dtype: str) -> tuple[int, int]:
-    """The least and the largest number of an integer type."""
-    info = np.iinfo(INTEGER_TYPES[dtype])
-    return int(info.min), int(info.max)
-
-
 def narrowed(dtype: str, to: str) -> bool:
     """Whether a cast from one integer type to another loses numbers: those beyond its range wrap around."""
-    if dtype not in INTEGER_TYPES or to not in INTEGER_TYPES:
+    if dtype not in INTEGERS or to not in INTEGERS:
         return False
-    (least, most), (first, last) = limits(dtype), limits(to)
+    (least, most), (first, last) = INTEGERS[dtype], INTEGERS[to]
     return least < first or last < most
 
 
 def wrapped(x: Array, to: str) -> Array:
-    """Whole numbers as an integer type has them, in int64."""
-    return x.astype(INTEGER_TYPES[to]).astype(np.int64)
+    """Whole numbers as a narrower integer type than i64 has them."""
+    least, most = INTEGERS[to]
+    return np.asarray((x - least) % (most - least + 1) + least)
 
 
 def integer(attrs: Attributes, name: str) -> int:

@@ -172,7 +172,9 @@ def _compare_integers(before: Graph, after: Graph, ops: OpTable, seed: int, reas
     elements = sum(t.size for t in types.values())
     for i in range(len(FIXED) + max(NEAR_TURNS, NEAR_ELEMENTS // max(1, elements))):
         numbers = FIXED[i] if i < len(FIXED) else near(constants)
-        for attempt in range(ATTEMPTS if numbers else 0):
+        if not numbers:  # the graphs have no constants
+            break
+        for attempt in range(ATTEMPTS):
             key = (seed, i, attempt)
             a = Rational(key)
             values = exact_values(types, numbers, *key)

@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.types import TensorType
-from tensat_dl.ops.semantics.types import INTEGER_TYPES, Array, limits
+from tensat_dl.ir.types import INTEGERS, TensorType
+from tensat_dl.ops.semantics.types import Array
 from tensat_dl.verify.exact.keyed import generator
 from tensat_dl.verify.exact.rational import exact_type
 from tensat_dl.verify.weights import Distribution, draw, draw_values
@@ -76,9 +76,9 @@ def exact_values(types: Mapping[str, TensorType], numbers: Numbers, *key: object
 
 def _usable(numbers: Numbers, dtype: str) -> Array:
     """Those numbers that an element type has."""
-    if dtype not in INTEGER_TYPES:
+    if dtype not in INTEGERS:
         return np.array(numbers, object)
-    least, most = limits(dtype)
+    least, most = INTEGERS[dtype]
     whole = [abs(int(n)) if least == 0 else int(n) for n in numbers]
     return np.array([n for n in whole if least <= n <= most] or [0], np.int64)
 

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from tensat_dl.ir.graph import AttrValue, Graph, Node
 from tensat_dl.ir.types import FLOATS
 from tensat_dl.ops.compose import compose
-from tensat_dl.ops.semantics.types import narrowed
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach, V
 from tensat_dl.verify.exact.constants import meant
 from tensat_dl.verify.exact.operators import exact_semantics
-from tensat_dl.verify.execute import ExecutionError, last_uses
+from tensat_dl.verify.execute import ExecutionError, last_uses, narrowing
 
 
 def evaluate(graph: Graph, values: Mapping[str, V], a: Arithmetic[V], ops: OpTable) -> list[V]:
@@ -55,7 +54,7 @@ def _apply(
     operands = [computed[j][0] for j in node.inputs]
     if node.op not in ops or ops[node.op].opaque:
         return a.opaque(node, operands)
-    if node.op == "cast" and narrowed(graph.nodes[node.inputs[0]].types[0].dtype, node.types[0].dtype):
+    if narrowing(graph, node):
         return (a.function(f"wrapped to {node.types[0].dtype}", operands[0]),)
     integer = bool(node.inputs) and graph.nodes[node.inputs[0]].types[0].dtype not in FLOATS
     return (_operator(node.op, operands, dict(node.attrs), a, ops, integer),)
