@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensat_dl.ir.types import DTYPES
-from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, add
+from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, add, elements
 
 
 def type_variable(tensor: str) -> str:
@@ -61,7 +61,7 @@ def atom(a: Atom) -> str:
             return variable(name)
         case ("attr", name, i):
             return f"{variable(name)}.{i}"
-        case ("elem", name, i):
+        case ("elem", name, i, _):
             return f"(vec-get {variable(name)} {i})"
         case ("div", p, q):
             if _natural(p) and _natural(q):
@@ -109,25 +109,28 @@ def _natural_atom(a: Atom) -> bool:
 
 def _select(items: tuple[Int, ...], index: Int) -> str:
     """``items[index]`` ; a whole list variable or a whole shape is indexed directly."""
-    atoms = [next(iter(i.atoms())) if isinstance(i, Sym) and len(i.terms) == 1 else None for i in items]
-    first = atoms[0] if atoms else None
-    if first is not None and all(a == (*first[:2], i) for i, a in enumerate(atoms)):
-        if first[0] == "elem":
-            return f"(vec-get {variable(first[1])} {integer(index)})"
-        if first[0] == "dim":
-            return f"(vec-get {type_variable(first[1])} {integer(add(index, 1))})"
+    match _lone(items[0]) if items else None:
+        case ("elem", name, 0, length) if items == elements(name, length):
+            return f"(vec-get {variable(name)} {integer(index)})"
+        case ("dim", tensor, 0) if all(_lone(p) == ("dim", tensor, i) for i, p in enumerate(items)):
+            return f"(vec-get {type_variable(tensor)} {integer(add(index, 1))})"
     return f"(vec-get (vec-of {' '.join(map(integer, items))}) {integer(index)})"
+
+
+def _lone(p: Int) -> Atom | None:
+    """The atom that an integer is."""
+    if isinstance(p, Sym) and len(p.terms) == 1 and len(p.terms[0][0]) == 1 and p.terms[0][1] == 1:
+        return p.terms[0][0][0]
+    return None
 
 
 def ints(items: tuple[Int, ...]) -> str:
     """A list as a value of the sort Ints."""
     if not items:
         return "(vec-empty)"
-    names = {a[1] for i in items if isinstance(i, Sym) for a in i.atoms() if a[0] == "elem"}
-    if len(names) == 1 and (name := names.pop()) is not None:
-        whole = tuple(Sym((((("elem", name, i),), 1),)) for i in range(len(items)))
-        if items == whole:
-            return variable(name)  # the list itself; its length was matched
+    match _lone(items[0]):
+        case ("elem", name, 0, length) if items == elements(name, length):
+            return variable(name)  # the list itself, not only the beginning of it
     return f"(vec-of {' '.join(map(integer, items))})"
 
 

@@ -90,7 +90,7 @@ class Prefix:
             elif kind == "axis":
                 attempt.env[name] = value
             else:
-                attempt.env[name] = tuple(sym.atom("elem", name, k) for k in range(value))
+                attempt.env[name] = sym.elements(name, value)
         try:
             attrs, equalities = _pattern_attrs(node, self.infer.table, attempt)
             typing = self.infer(node.op, [attempt.types[a] for a in node.args], attrs)
@@ -199,7 +199,7 @@ def _pattern_attrs(
         unknown: Any
         if a.type == "ints":  # the length is matched like a list variable's, the elements are compared
             variant.chosen[name] = len(value)
-            variant.env[name] = unknown = tuple(sym.atom("elem", name, k) for k in range(len(value)))
+            variant.env[name] = unknown = sym.elements(name, len(value))
         else:
             unknown = _unknown_attr(a, name)
         equalities += conjuncts(sym.equal(unknown, value))

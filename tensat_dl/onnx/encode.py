@@ -10,9 +10,10 @@ import onnx_ir as ir
 from tensat_dl.ir.graph import Graph, Node
 from tensat_dl.ir.splits import splits
 from tensat_dl.ir.types import TensorType
-from tensat_dl.onnx.operator import Tensor, Writer
+from tensat_dl.onnx.operator import Tensor, Writer, numpy_dtype
 from tensat_dl.onnx.operators import WRITE
 from tensat_dl.ops.compose import compose
+from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.ops.table import OpTable
 
 
@@ -45,8 +46,10 @@ class Encoder:
         if write is not None:
             found = write(self.writer, xs, attrs, type)
             return found if isinstance(found, Tensor) else Tensor(found, type)
-        decl = self.ops[op]
-        if decl.composition is None:
+        if not xs and op in SEMANTICS:  # of a composition's
+            array = SEMANTICS[op]((), attrs).astype(numpy_dtype(type.dtype))
+            return Tensor(self.writer.constant(array, op), type)
+        if self.ops[op].composition is None:
             raise Unwritable(op)
         return self._composition(op, xs, attrs, type)
 
@@ -65,7 +68,8 @@ class Encoder:
             (result,) = infer(self.ops, inner, [x.type for x in operands], values).concrete()
             return self._apply(inner, operands, values, result)
 
-        return compose(self.ops[op], self.ops, xs, attrs, lambda x: x.type.shape, scalar, apply)
+        of = (lambda x: x.type.shape), scalar, apply, (lambda x: x.type.dtype)
+        return compose(self.ops[op], self.ops, xs, attrs, *of)
 
     def _split(self, parts: Sequence[int]) -> None:
         """Slices that cover a tensor, as one node."""

@@ -17,7 +17,7 @@ import onnx
 import onnx_ir as ir
 
 from tensat_dl.ir.egraph import BoolArray, EGraph
-from tensat_dl.ir.graph import Graph, GraphBuilder
+from tensat_dl.ir.graph import Attrs, Graph, GraphBuilder
 from tensat_dl.ir.types import TensorType
 from tensat_dl.lang.program import Program, library_operators, load_program
 from tensat_dl.lang.source import Source
@@ -210,26 +210,11 @@ class _Reader:
         tensor = self.facts.constants.get(name)
         if tensor is None:
             return None
-        found = self._fill(name, tensor)
-        if found is None:
-            found = self._leaf("weight", name, self._type(name))
-        self._index[name] = found
-        return found
-
-    def _fill(self, name: str, tensor: ir.TensorProtocol) -> int | None:
-        """A constant with one element is a number, if a float is one that is stored as this element."""
-        dtype = DTYPES.get(tensor.dtype)
-        if tensor.size != 1 or dtype is None:
-            return None
-        element = tensor.numpy().reshape(-1)[0]
-        value = meant(element)
-        if not isfinite(value) or np.array(value).astype(element.dtype) != element:
-            return None
-        if value == 0 and copysign(1, value) < 0:
-            return None
-        shape = shape_of(tensor)
-        attrs = (("value", value), ("dtype", dtype), ("shape", shape))
-        found = self.builder.add("fill", (), attrs, (TensorType(dtype, shape),))
+        known = _number(tensor) or _places(tensor)
+        if known is None:
+            return self._leaf("weight", name, self._type(name))
+        op, attrs, type = known
+        found = self._index[name] = self.builder.add(op, (), attrs, (type,))
         if not self.builder.nodes[found].name:
             self.builder.nodes[found] = replace(self.builder.nodes[found], name=name)
         return found
@@ -240,3 +225,29 @@ class _Reader:
         attrs = (("name", name), ("dtype", type.dtype), ("shape", type.shape))
         self._index[name] = self.builder.add(op, (), attrs, (type,), name)
         return self._index[name]
+
+
+def _number(tensor: ir.TensorProtocol) -> tuple[str, Attrs, TensorType] | None:
+    """A constant with one element is a number, if a float is one that is stored as this element."""
+    dtype = DTYPES.get(tensor.dtype)
+    if tensor.size != 1 or dtype is None:
+        return None
+    element = tensor.numpy().reshape(-1)[0]
+    value = meant(element)
+    if not isfinite(value) or np.array(value).astype(element.dtype) != element:
+        return None
+    if value == 0 and copysign(1, value) < 0:
+        return None
+    type = TensorType(dtype, shape_of(tensor))
+    return "fill", (("value", value), ("dtype", dtype), ("shape", type.shape)), type
+
+
+def _places(tensor: ir.TensorProtocol) -> tuple[str, Attrs, TensorType] | None:
+    """The integers 0, 1, .., n - 1 along one dimension are places."""
+    dtype, shape = DTYPES.get(tensor.dtype), shape_of(tensor)
+    if dtype not in ("i32", "i64") or sum(d != 1 for d in shape) != 1:
+        return None
+    if not np.array_equal(tensor.numpy().reshape(-1), np.arange(tensor.size)):
+        return None
+    axis = next(i for i, d in enumerate(shape) if d != 1)
+    return "iota", (("shape", shape), ("axis", axis), ("dtype", dtype)), TensorType(dtype, shape)

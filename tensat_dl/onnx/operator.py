@@ -114,7 +114,7 @@ class Reading:
 
     def is_constant(self, node: int) -> bool:
         """Whether the graph's node is a constant."""
-        return self._context.builder.nodes[node].op in ("weight", "fill")
+        return self._context.builder.nodes[node].op in ("weight", "fill", "iota")
 
     def scalars(self, *xs: int) -> list[int]:
         """``xs``, where constants of one element have rank 0 if that leaves what they broadcast to as it is."""

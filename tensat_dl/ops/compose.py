@@ -40,6 +40,7 @@ def _composed(decl: OpDecl, ops: OpTable, known: Mapping[str, Semantics]) -> Sem
             lambda a: a.shape,
             lambda x: np.asarray(x, dtype),
             lambda op, operands, values: known[op](operands, values),
+            lambda x: "f64" if x.dtype.kind == "f" else "i64",
         )
 
     return apply
@@ -53,7 +54,7 @@ def compose(
     shape: Callable[[T], tuple[int, ...]],
     scalar: Callable[[float], T],
     apply: Callable[[str, Sequence[T], Mapping[str, AttrValue]], T],
-    dtype: Callable[[T], str] = lambda _: "f64",
+    dtype: Callable[[T], str],
 ) -> T:
     """The value of a composition, by way of the operators that its definition applies to each other.
 

@@ -196,5 +196,5 @@ def _unknown(a: AttrDecl) -> Any:
     if a.length is not None:
         return tuple(sym.atom("attr", a.name, i) for i in range(a.length))
     if a.type == "ints":
-        return tuple(sym.atom("elem", a.name, i) for i in range(2))
+        return sym.elements(a.name, 2)
     return sym.atom("attr", a.name) if a.type == "int" else Opaque(("attr", a.name))

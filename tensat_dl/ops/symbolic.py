@@ -7,7 +7,7 @@ tuples whose first element tells their kind:
 
     ("dim", x, i)        dimension i of tensor variable x
     ("attr", a)          integer attribute variable a
-    ("elem", a, i)       element i of list variable a
+    ("elem", a, i, n)    element i of list variable a, which has n
     ("div", p, q)        p / q, rounded down            ("mod", p, q)    the remainder
     ("max", p, q)  ("min", p, q)                        ("select", ps, p)  element p of the list ps
 """
@@ -90,6 +90,11 @@ class EvaluationError(Exception):
 
 def atom(*parts: Any) -> Sym:
     return Sym((((tuple(parts),), 1),))
+
+
+def elements(name: str, length: int) -> tuple[Sym, ...]:
+    """A list variable of a known length."""
+    return tuple(atom("elem", name, i, length) for i in range(length))
 
 
 def _terms(x: Int) -> dict[Monomial, int]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tensat_dl.measure.agreement import Agreement
 
 #: Nodes that are no work at run time.
-LEAVES = frozenset({"input", "weight", "fill", "eye", "conv_identity", "conv_average", "proj"})
+LEAVES = frozenset({"input", "weight", "fill", "iota", "eye", "conv_identity", "conv_average", "proj"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,12 @@ _FAMILY = {
         "product": "matmul conv2d",
         "elementwise": "ewadd ewsub ewmul ewdiv ewmax ewmin smul relu tanh sigmoid exp sqrt rsqrt erf gelu silu "
         "log floor power neg abs clip leakyrelu prelu elu hardsigmoid hardswish softplus mish gelu_tanh equal "
-        "greater select cast dropout",
+        "greater select one_hot cast dropout",
         "normalisation": "batchnorm layernorm instancenorm rmsnorm softmax",
         "pooling": "poolmax poolavg reduce_sum reduce_mean reduce_max",
         "movement": "transpose reshape concat slice expand pad gather resize upsample depth_to_space pixel_shuffle "
         "space_to_depth enlarge merge proj",
-        "leaf": "input weight fill eye conv_identity conv_average",
+        "leaf": "input weight fill iota eye conv_identity conv_average",
     }.items()
     for op in ops.split()
 }

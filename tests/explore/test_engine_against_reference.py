@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pytest
 
+from tensat_dl.datalog.source import MAX_RANK
 from tensat_dl.explore.cycles import ClassGraph, Output, Reached
 from tensat_dl.explore.filtered import CHECKERS
 from tensat_dl.explore.types import Limits
@@ -48,7 +49,9 @@ def drawn_graph(rule: RewriteRule) -> Graph:
 
 
 def drawn(rule: RewriteRule, count: int) -> list[Instance]:
-    found = [i for _, _, i in instances(rule, Inference(library().ops), count, 300)]
+    """Instances whose source has tensors that rules match: of not more dimensions than the language reference says."""
+    every = [i for _, _, i in instances(rule, Inference(library().ops), 2 * count, 300)]
+    found = [i for i in every if all(n.type.rank <= MAX_RANK for n in i.before.nodes)][:count]
     if rule.name not in FLOATS_ALONE:
         return found
     return [i for i in found if all(t.dtype in FLOATS for t in i.assignment.types.values())]

@@ -45,6 +45,26 @@ graph g {
   input x : f32[8, 8]
   output tanh(x), relu(x)
 }""",
+    # The beginning of a list is not the list.
+    "a part of a list": """
+rule r { reshape(gather(w, i; axis = 0); shape = s) => gather(w, reshape(i; shape = s[..-1]); axis = 0) }
+graph g {
+  input w : f32[9, 4]
+  input i : i64[6]
+  output reshape(gather(w, i; axis = 0); shape = [2, 3, 4])
+}""",
+    "an element of multiples of a list": """
+rule r {
+  reshape(slice(x; axis = 0, start = a, stop = b); shape = s) where len(s) == 2, [3 * s[0], 3 * s[1]][a] == dim(x, 0)
+  => relu(reshape(slice(x; axis = 0, start = a, stop = b); shape = s))
+}
+graph g {
+  input x : f32[9, 2]
+  output reshape(slice(x; axis = 0, start = 0, stop = 6); shape = [3, 4]),
+         reshape(slice(x; axis = 0, start = 1, stop = 7); shape = [3, 4]),
+         reshape(slice(x; axis = 0, start = 1, stop = 7); shape = [4, 3]),
+         reshape(slice(x; axis = 0, start = 0, stop = 9); shape = [9, 2])
+}""",
     "a preset that depends on variables": """
 rule r { conv2d(x, w; stride = s, pads = same) => relu(conv2d(x, w; stride = s, pads = same)) }
 graph g {

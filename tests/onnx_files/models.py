@@ -18,6 +18,9 @@ from tensat_dl.onnx.agreement import Reference
 from tensat_dl.onnx.exporter import export
 from tensat_dl.onnx.importer import Imported, import_model
 
+#: What a graph does not compute.
+LEAVES = ("input", "weight", "fill", "iota")
+
 #: The IR version that came with an opset, as exporters write it.
 IR_VERSIONS = {11: 6, 12: 7, 13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10}
 
@@ -75,7 +78,7 @@ def round_trip(tmp_path: Path, imported: Imported, graph: Graph | None = None) -
 def rewritten(imported: Imported) -> Imported:
     """The same, but as if no node of the graph were in the model: all of them are written anew."""
     graph = imported.graph
-    leaves = [n for n in graph.nodes if n.op in ("input", "weight", "fill")]
+    leaves = [n for n in graph.nodes if n.op in LEAVES]
     types = [graph.nodes[i].type for _, i in graph.outputs]
     others = [Node("input", (), (("name", f"none {k}"),), (t,)) for k, t in enumerate(types)]
     outputs = [(name, len(leaves) + k) for k, (name, _) in enumerate(graph.outputs)]
@@ -89,4 +92,4 @@ def rewriting(tmp_path: Path, imported: Imported) -> Agreement:
 
 def operators(graph: Graph) -> list[str]:
     """What a graph computes with."""
-    return [n.op for n in graph.nodes if n.op not in ("input", "weight", "fill", "proj")]
+    return [n.op for n in graph.nodes if n.op not in LEAVES and n.op != "proj"]

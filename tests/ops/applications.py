@@ -44,7 +44,7 @@ def application(op: str, rng: Rng, spoil: float = 0.0) -> Application:
 
 def element_types(op: str, dtype: str, count: int) -> list[str]:
     """Of ``count`` operands, where those that are numbers have ``dtype``."""
-    own = {"select": ["bool", dtype, dtype], "gather": [dtype, "i64"]}
+    own = {"select": ["bool", dtype, dtype], "gather": [dtype, "i64"], "one_hot": ["i32"]}
     return own.get(op, [dtype] * count)
 
 
@@ -271,6 +271,7 @@ _WELL_TYPED: dict[str, _Draw] = {
     "input": lambda rng: ([], {"name": "x", "dtype": rng.choice(DTYPES), "shape": _shape(rng)}),
     "weight": lambda rng: ([], {"name": "w", "dtype": rng.choice(DTYPES), "shape": _shape(rng)}),
     "fill": lambda rng: ([], {"value": rng.choice((2.0, 2.7)), "dtype": "f32", "shape": _shape(rng)}),
+    "iota": lambda rng: ([], {"shape": (2, 3, 1), "axis": rng.randint(0, 2), "dtype": "i32"}),
     "eye": lambda rng: ([], {"n": rng.randint(1, 4), "dtype": "f32"}),
     "conv_identity": _conv_identity,
     "conv_average": lambda rng: (
@@ -289,6 +290,7 @@ _WELL_TYPED: dict[str, _Draw] = {
     "clip": lambda rng: ([_shape(rng)], {"low": -1.0, "high": rng.choice((1.0, 6.0, -2.0))}),
     "power": _power,
     "select": _select,
+    "one_hot": lambda rng: ([_shape(rng)], {"n": rng.randint(1, 4), "to": rng.choice(("f32", "i64"))}),
     "cast": lambda rng: ([_shape(rng)], {"to": rng.choice(("f64", "i64", "bool"))}),
     "instancenorm": _norm,
     "expand": _expand,

@@ -24,8 +24,8 @@ REAL_COMPOSITIONS = ("elu", "hardsigmoid", "hardswish", "softplus", "mish", "gel
 COMPOSITIONS = ("neg", "abs", "leakyrelu")
 BINARY = ("ewadd", "ewsub", "ewmul", "ewdiv", "ewmax", "ewmin", "equal", "greater")
 #: Element types of operands, of operators whose operands have several; of results, where not the first operand's.
-OPERANDS = {"select": "bool f32 f32", "gather": "f32 i64"}
-RESULTS = {"select": "f32", "equal": "bool", "greater": "bool", "cast": "i32"}
+OPERANDS = {"select": "bool f32 f32", "gather": "f32 i64", "one_hot": "i32"}
+RESULTS = {"one_hot": "f32", "select": "f32", "equal": "bool", "greater": "bool", "cast": "i32"}
 POOL = {"kernel": (3, 3)}
 
 #: Operator, operands, attributes, and the shape of the result as worked out by hand.
@@ -33,6 +33,7 @@ WORKED: list[tuple[str, Shapes, dict[str, Any], tuple[int, ...]]] = [
     ("input", (), {"name": "x", "dtype": "f32", "shape": (2, 3)}, (2, 3)),
     ("weight", (), {"name": "w", "dtype": "i8", "shape": ()}, ()),
     ("fill", (), {"value": 2.5, "dtype": "f32", "shape": (4,)}, (4,)),
+    ("iota", (), {"shape": (2, 3), "axis": 1, "dtype": "i64"}, (2, 3)),
     ("eye", (), {"n": 3, "dtype": "f32"}, (3, 3)),
     ("conv_identity", (), {"channels": 6, "groups": 2, "kernel": (3, 5), "dtype": "f32"}, (6, 3, 3, 5)),
     ("conv_average", (), {"channels": 6, "kernel": (3, 5), "dtype": "f32"}, (6, 1, 3, 5)),
@@ -46,6 +47,7 @@ WORKED: list[tuple[str, Shapes, dict[str, Any], tuple[int, ...]]] = [
     ("clip", ((2, 3),), {"low": 0.0, "high": 6.0}, (2, 3)),
     ("prelu", ((2, 3, 4), (3, 1)), {}, (2, 3, 4)),
     ("power", ((2, 3),), {"exponent": 2.0}, (2, 3)),
+    ("one_hot", ((2, 3),), {"n": 5, "to": "f32"}, (2, 3, 5)),
     ("cast", ((2, 3),), {"to": "i32"}, (2, 3)),
     *(
         (op, ((2, 3),), {}, (2, 3))
@@ -102,6 +104,10 @@ REFUSED: list[tuple[str, Shapes, dict[str, Any], str, str]] = [
     ("fill", (), {"value": 2.7, "dtype": "i32", "shape": ()}, "", "the element type can hold the value"),
     ("fill", (), {"value": 2.0, "dtype": "bool", "shape": ()}, "", "the element type can hold the value"),
     ("fill", (), {"value": np.inf, "dtype": "i8", "shape": ()}, "", "the element type can hold the value"),
+    ("iota", (), {"shape": (2, 0), "axis": 0, "dtype": "i32"}, "", POSITIVE),
+    ("iota", (), {"shape": (2, 3), "axis": 2, "dtype": "i32"}, "", "axis is a dimension"),
+    ("iota", (), {"shape": (300,), "axis": 0, "dtype": "i8"}, "", "places are i32 or i64"),
+    ("one_hot", ((2, 3),), {"n": 5, "to": "f32"}, "f32", "places are i32 or i64"),
     ("eye", (), {"n": 0, "dtype": "f32"}, "", "the size is positive"),
     ("conv_identity", (), {"channels": 4, "groups": 0, "dtype": "f32"}, "", "sizes are positive"),
     (
@@ -307,7 +313,7 @@ def test_results_have_the_declared_kind_of_element(case: int, dtype: str) -> Non
     try:
         (t,) = infer(TABLE, op, types, complete).concrete()
     except IllTyped:
-        assert dtype not in FLOATS
+        assert dtype not in FLOATS or op == "iota"
         return
     result = SEMANTICS[op]([np.ones(x.shape, computed_in(x.dtype)) for x in types], complete)
     assert result.dtype == computed_in(t.dtype)

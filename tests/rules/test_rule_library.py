@@ -25,6 +25,7 @@ SPARES_TRIVIAL = "types leave nothing to slice elsewhere"
 SPARES_TWINS = "another rule does the same, and better"
 SPARES_ROUNDS = "the rule would apply to its own result"
 SPARES_ROW = "a single row waits for its weights wherever they stand"
+SPARES_FORMS = "with any tensor in place of the scalar there would be two forms of each sum"
 SPARES_SMALL = "small weights are in a near cache, where it does not matter on which side they stand"
 #: Their instances are large, so there are fewer.
 OF_LARGE_WEIGHTS = ("mirror-matmul", "mirror-matmul-bias", "matmul-as-conv", "matmul-bias-as-conv")
@@ -53,6 +54,8 @@ EXPLAINED = {
     ("reshape-add-right", "s == shape(x)"): SPARES_RANKS,
     **{(name, "dim(x, 0) > 1"): SPARES_ROW for name in OF_LARGE_WEIGHTS},
     **{(name, f"dim(w, {i}) >= 128"): SPARES_SMALL for name in OF_LARGE_WEIGHTS for i in (0, 1)},
+    ("shift-left", "rank(s) == 0"): SPARES_FORMS,
+    ("lookup-matmul", "dim(w, 0) <= dim(i, 0)"): "the table would be larger than what is looked up in it",
     ("group-add-shared", "rank(w[0]) <= rank(x)"): "a weight of higher rank is not a bias: no graph profits",
     ("group-mul-shared", "rank(w[0]) <= rank(x)"): "a weight of higher rank is not a scale: no graph profits",
 }

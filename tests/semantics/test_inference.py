@@ -59,6 +59,14 @@ def test_one_operand(
     np.testing.assert_allclose(value(op, x, **attrs), expected, rtol=2e-6, atol=1e-6)
 
 
+def test_one_hot() -> None:
+    x = np.array([[2, 0, 1], [-1, 3, -4]])
+    found = value("one_hot", x, n=3, to="f32")
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found[0], np.eye(3)[x[0]])
+    assert not found[1].any()
+
+
 def test_logarithms() -> None:
     x = np.random.default_rng(0).uniform(1e-9, 1e9, (5, 7))
     np.testing.assert_allclose(apply("log", x), reference("Log", x), rtol=1e-14)

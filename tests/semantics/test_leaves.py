@@ -16,6 +16,14 @@ def test_fill(shape: tuple[int, ...]) -> None:
     assert apply("fill", value=1.0, dtype="bool", shape=shape).dtype == np.bool_
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_iota(axis: int) -> None:
+    shape = (2, 1, 4)
+    result = apply("iota", shape=shape, axis=axis, dtype="i32")
+    assert result.dtype == np.int64
+    np.testing.assert_array_equal(result, np.indices(shape)[axis])
+
+
 def test_eye() -> None:
     x = np.random.default_rng(0).standard_normal((4, 4))
     np.testing.assert_array_equal(apply("matmul", x, apply("eye", n=4, dtype="f64")), x)

@@ -154,6 +154,19 @@ def _write_gather(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: 
     return w.op("Gather", *(x.value for x in xs), axis=attrs["axis"])
 
 
+def _read_one_hot(r: Reading) -> int:
+    """Ones among zeros, in the last dimension. Numbers from -n to -1 count from the end."""
+    x = r.x()
+    kind, n = r.type(x), int(r.number_of(1))
+    if kind.dtype not in ("i32", "i64") or r.constant(2).tolist() != [0, 1]:
+        raise Unmapped("its numbers are not i32 or i64, or what it fills in is not 0 and 1")
+    if r.attr("axis", -1) not in (-1, kind.rank):
+        raise Unmapped("its axis is not the last")
+    negative = r.op("greater", r.number(0, kind.dtype), x)
+    place = r.op("select", negative, r.op("ewadd", x, r.number(n, kind.dtype)), x)
+    return r.op("one_hot", place, n=n, to=r.result().dtype)
+
+
 def _read_expand(r: Reading) -> int:
     """To the shape that inference has worked out."""
     x, shape = r.x(), r.result().shape
@@ -181,5 +194,6 @@ ROWS = (
     Row("Slice", _read_slice, "slice", _write_slice),
     Row("Split", _read_split),
     Row("Gather", _read_gather, "gather", _write_gather),
+    Row("OneHot", _read_one_hot),
     Row("Expand", _read_expand, "expand", _write_expand),
 )

@@ -23,6 +23,14 @@ def fill(_: Sequence[Array], attrs: Attributes) -> Array:
     return np.full(integers(attrs, "shape"), number(attrs, "value")).astype(computed_in(text(attrs, "dtype")))
 
 
+def iota(_: Sequence[Array], attrs: Attributes) -> Array:
+    """``shape``, every element its place along ``axis``."""
+    shape, axis = integers(attrs, "shape"), integer(attrs, "axis")
+    places = np.arange(shape[axis], dtype=computed_in(text(attrs, "dtype")))
+    along = [n if i == axis else 1 for i, n in enumerate(shape)]
+    return np.broadcast_to(places.reshape(along), shape).copy()
+
+
 def eye(_: Sequence[Array], attrs: Attributes) -> Array:
     """[n, n]: the identity matrix."""
     return np.eye(integer(attrs, "n"), dtype=computed_in(text(attrs, "dtype")))
@@ -52,6 +60,7 @@ def conv_average(_: Sequence[Array], attrs: Attributes) -> Array:
 
 SEMANTICS: dict[str, Semantics] = {
     "fill": fill,
+    "iota": iota,
     "eye": eye,
     "conv_identity": conv_identity,
     "conv_average": conv_average,

@@ -77,6 +77,7 @@ def _operator(
             a.shape,
             lambda value: a.constant(meant(value), (), integer),
             lambda inner, xs, values: _operator(inner, xs, values, a, ops, integer),
+            lambda _: "i64" if integer else "f64",
         )
     function = exact_semantics(a).get(op)
     if function is None:

@@ -106,6 +106,10 @@ def fill(a: Arithmetic[V], _: Sequence[V], attrs: Attributes) -> V:
     return a.constant(meant(number(attrs, "value")), integers(attrs, "shape"), whole)
 
 
+def iota(a: Arithmetic[V], _: Sequence[V], attrs: Attributes) -> V:
+    return _typed(a, leaves.iota((), {**attrs, "dtype": "i64"}), attrs)
+
+
 def eye(a: Arithmetic[V], _: Sequence[V], attrs: Attributes) -> V:
     # the reference gives floats where the type says so
     return _typed(a, leaves.eye((), {**attrs, "dtype": "i64"}), attrs)
@@ -276,6 +280,7 @@ def exact_semantics(_: Arithmetic[V]) -> Mapping[str, ExactSemantics[V]]:
     """For an arithmetic, by operator. What an operator table has beyond these is a leaf, a composition or opaque."""
     return {
         "fill": fill,
+        "iota": iota,
         "eye": eye,
         "conv_identity": conv_identity,
         "conv_average": conv_average,

@@ -27,7 +27,7 @@ FUNCTIONS = {"tanh", "sigmoid", "exp", "sqrt", "rsqrt", "erf", "gelu", "log"}
 #: What asks which of two numbers is larger, or how large one is.
 ORDERED = {"relu", "poolmax", "reduce_max", "ewmax", "ewmin", "floor", "equal", "greater", "cast", "gather"}
 #: What gives elements of another type than its operands have.
-TYPED = {"equal", "greater", "cast"}
+TYPED = {"equal", "greater", "cast", "iota"}
 #: What takes no integers.
 REAL = {"floor", "power", "cast"}
 NORMALISATIONS = {"batchnorm", "layernorm", "rmsnorm", "softmax"}
