@@ -155,7 +155,7 @@ def command(
     from rich.console import Console
 
     from tensat_dl.cli.models import checked_dims, is_onnx, open_file
-    from tensat_dl.cli.outputs import check_outputs, check_weights
+    from tensat_dl.cli.outputs import Said, check_outputs, check_weights
     from tensat_dl.files import check_writable, native_output_elsewhere, write
     from tensat_dl.onnx.installed import PACK, need_onnx
     from tensat_dl.report.progress import Progress
@@ -223,20 +223,22 @@ def command(
     opened = opened.with_operators(result.declared)
     program = opened.program
     messages = sys.stderr if "-" in paths else sys.stdout
+    said = Said()
     if not quiet:
         from tensat_dl.report.text import print_row, print_summary
 
         console = Console(file=messages)
-        if verbose:
-            from tensat_dl.report.iterations import print_iterations
+        with said.unless_gone():
+            if verbose:
+                from tensat_dl.report.iterations import print_iterations
 
-            print_iterations(result.iterations, console)
-            console.print()
-        print_summary(result, console)
-        if opened.model is not None:
-            from tensat_dl.onnx.summary import opaque_line
+                print_iterations(result.iterations, console)
+                console.print()
+            print_summary(result, console)
+            if opened.model is not None:
+                from tensat_dl.onnx.summary import opaque_line
 
-            print_row("model", opaque_line(opened.model), console)
+                print_row("model", opaque_line(opened.model), console)
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
     found = result.equivalence
     unverified = found is None and not no_verify  # interrupted
@@ -251,8 +253,9 @@ def command(
         written = write_onnx(opened, result.after.graph, output, seed)
         wrong = written.error
         if not quiet:
-            for label, text in written.rows:
-                print_row(label, text, console)
+            with said.unless_gone():
+                for label, text in written.rows:
+                    print_row(label, text, console)
     elif output is not None and not failed:
         from tensat_dl.cli.recorded import arguments
         from tensat_dl.why.origin import Origin, digest
@@ -261,7 +264,8 @@ def command(
         made = Origin(recorded, digest(graph, program.ops))
         write(output, opened.text(result.after.graph, [made.comment()]))
     if output is not None and not failed and not wrong and not quiet and output != "-":
-        print(f"written to {Path(output)}", file=messages)
+        with said.unless_gone():
+            print(f"written to {Path(output)}", file=messages)
     if dot_path is not None and not failed:
         from tensat_dl.report.diff import changed_nodes
         from tensat_dl.report.dot import graph_to_dot
@@ -313,7 +317,10 @@ def command(
         print(f"{output} is not written: the result is not verified", file=sys.stderr)
     if quiet and found is not None and found.status == "inconclusive":
         print(f"warning: not verified: {found.message}", file=sys.stderr)
-    return 130 if result.interrupted else 0
+    if result.interrupted:
+        return 130
+    said.end()
+    return 0
 
 
 def _suspects(result: Result, own_rules: tuple[str, ...]) -> str:

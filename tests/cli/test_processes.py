@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -59,6 +60,20 @@ def test_output_that_nobody_reads(args: list[object]) -> None:
         process.stdout.close()
         said = process.stderr.read()
     assert (process.returncode, "error" in said, "Traceback" in said) == (141, False, False)
+
+
+def test_files_are_written_though_nobody_reads_what_is_said(tmp_path: Path) -> None:
+    """As in ``run .. -o out.tsr | head -1``."""
+    files = [tmp_path / name for name in ("out.tsr", "report.json", "report.html")]
+    with start("run", SHARED, "-o", files[0], "--json", files[1], "--html", files[2]) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.wait()
+    assert process.returncode == 141
+    assert spawn("run", SHARED, "-q", "-o", tmp_path / "again.tsr").code == 0
+    assert files[0].read_bytes() == (tmp_path / "again.tsr").read_bytes()
+    assert json.loads(files[1].read_text(encoding="utf-8"))["output"] == str(files[0])
+    assert "</html>" in files[2].read_text(encoding="utf-8")
 
 
 def test_messages_that_nobody_reads() -> None:

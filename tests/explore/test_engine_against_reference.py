@@ -49,7 +49,7 @@ def drawn_graph(rule: RewriteRule) -> Graph:
 
 
 def drawn(rule: RewriteRule, count: int) -> list[Instance]:
-    """Instances whose source has tensors that rules match: of not more dimensions than the language reference says."""
+    """Instances whose source has no tensor of more dimensions than rules match (6: the language reference)."""
     every = [i for _, _, i in instances(rule, Inference(library().ops), 2 * count, 300)]
     found = [i for i in every if all(n.type.rank <= MAX_RANK for n in i.before.nodes)][:count]
     if rule.name not in FLOATS_ALONE:
