@@ -108,13 +108,11 @@ def _natural_atom(a: Atom) -> bool:
 
 
 def _select(items: tuple[Int, ...], index: Int) -> str:
-    """``items[index]`` ; a whole list variable or a whole shape is indexed directly."""
-    match _lone(items[0]) if items else None:
-        case ("elem", name, 0, length) if items == elements(name, length):
-            return f"(vec-get {variable(name)} {integer(index)})"
-        case ("dim", tensor, 0) if all(_lone(p) == ("dim", tensor, i) for i, p in enumerate(items)):
-            return f"(vec-get {type_variable(tensor)} {integer(add(index, 1))})"
-    return f"(vec-get (vec-of {' '.join(map(integer, items))}) {integer(index)})"
+    """``items[index]``; an index that may be negative counts from the end: in the list twice, from its middle."""
+    whole = ints(items)
+    if _natural(index):
+        return f"(vec-get {whole} {integer(index)})"
+    return f"(vec-get (vec-append {whole} {whole}) {integer(add(index, len(items)))})"
 
 
 def _lone(p: Int) -> Atom | None:

@@ -135,7 +135,7 @@ class Reference:
         """Every match of a rule that may be applied."""
         weights, varying = self.weights(), self.varying()
         values, starts, factors = self.values(), self.starts(), self.factors()
-        for tensors, variables in self._search(tuple(reversed(rule.source.nodes)), {}, {}):
+        for tensors, variables in self.sources(rule):
             env = {**words(self.ops), **{n: self.types[c] for n, c in tensors.items()}, **variables}
 
             for name, c in tensors.items():
@@ -162,6 +162,10 @@ class Reference:
                 map(holds, rule.conditions)
             ):
                 yield tensors, variables
+
+    def sources(self, rule: RewriteRule) -> Iterator[Match]:
+        """Every match of a rule's source, whatever its conditions say."""
+        return self._search(tuple(reversed(rule.source.nodes)), {}, {})
 
     def _search(
         self, pattern: Sequence[PatternNode], tensors: dict[str, int], variables: dict[str, Any]
