@@ -65,6 +65,18 @@ graph g {
          reshape(slice(x; axis = 0, start = 1, stop = 7); shape = [4, 3]),
          reshape(slice(x; axis = 0, start = 0, stop = 9); shape = [9, 2])
 }""",
+    "a computed place that counts from the end": """
+rule r {
+  reshape(slice(x; axis = 0, start = a, stop = b); shape = s) where s[a - 1] == 4
+  => relu(reshape(slice(x; axis = 0, start = a, stop = b); shape = s))
+}
+graph g {
+  input x : f32[9, 4]
+  output reshape(slice(x; axis = 0, start = 0, stop = 6); shape = [6, 4]),
+         reshape(slice(x; axis = 0, start = 0, stop = 6); shape = [4, 6]),
+         reshape(slice(x; axis = 0, start = 1, stop = 7); shape = [4, 6]),
+         reshape(slice(x; axis = 0, start = 3, stop = 9); shape = [6, 4])
+}""",
     "a preset that depends on variables": """
 rule r { conv2d(x, w; stride = s, pads = same) => relu(conv2d(x, w; stride = s, pads = same)) }
 graph g {
