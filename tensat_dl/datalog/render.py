@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensat_dl.ir.types import DTYPES
-from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, add, elements
+from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, add, elements, only_atom
 
 
 def type_variable(tensor: str) -> str:
@@ -115,18 +115,11 @@ def _select(items: tuple[Int, ...], index: Int) -> str:
     return f"(vec-get (vec-append {whole} {whole}) {integer(add(index, len(items)))})"
 
 
-def _lone(p: Int) -> Atom | None:
-    """The atom that an integer is."""
-    if isinstance(p, Sym) and len(p.terms) == 1 and len(p.terms[0][0]) == 1 and p.terms[0][1] == 1:
-        return p.terms[0][0][0]
-    return None
-
-
 def ints(items: tuple[Int, ...]) -> str:
     """A list as a value of the sort Ints."""
     if not items:
         return "(vec-empty)"
-    match _lone(items[0]):
+    match only_atom(items[0]):
         case ("elem", name, 0, length) if items == elements(name, length):
             return variable(name)  # the list itself, not only the beginning of it
     return f"(vec-of {' '.join(map(integer, items))})"

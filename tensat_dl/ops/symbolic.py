@@ -220,7 +220,7 @@ def select(items: tuple[Int, ...], index: Int) -> Int:
         if not -len(items) <= index < len(items):
             raise EvaluationError(f"index {index} is outside a list of {len(items)}")
         return items[index]
-    inner = [_only_atom(i) for i in items]
+    inner = [only_atom(i) for i in items]
     first = inner[0] if inner else None
     if first is not None and all(a is not None and a[:2] == first[:2] and a[0] == "select" for a in inner):
         # A list that picks from one other list: pick the position first, so that compositions have one form.
@@ -236,7 +236,8 @@ def select(items: tuple[Int, ...], index: Int) -> Int:
     return atom("select", items, index)
 
 
-def _only_atom(x: Int) -> Atom | None:
+def only_atom(x: Int) -> Atom | None:
+    """The atom that an integer is."""
     if isinstance(x, Sym) and len(x.terms) == 1 and x.terms[0][1] == 1 and len(x.terms[0][0]) == 1:
         return x.terms[0][0][0]
     return None

@@ -27,6 +27,19 @@ SPARES_ROUNDS = "the rule would apply to its own result"
 SPARES_ROW = "a single row waits for its weights wherever they stand"
 SPARES_FORMS = "with any tensor in place of the scalar there would be two forms of each sum"
 SPARES_SMALL = "small weights are in a near cache, where it does not matter on which side they stand"
+SPARES_TABLES = "a new table would be larger than what is looked up in it"
+OF_TABLES = (
+    *(
+        "lookup-relu",
+        "lookup-tanh",
+        "lookup-sigmoid",
+        "lookup-exp",
+        "lookup-log",
+        "lookup-sqrt",
+        "lookup-rsqrt",
+    ),
+    *("lookup-erf", "lookup-gelu", "lookup-gelu-tanh", "lookup-silu", "lookup-smul", "lookup-shift"),
+)
 #: Their instances are large, so there are fewer.
 OF_LARGE_WEIGHTS = ("mirror-matmul", "mirror-matmul-bias", "matmul-as-conv", "matmul-bias-as-conv")
 EXPLAINED = {
@@ -55,7 +68,11 @@ EXPLAINED = {
     **{(name, "dim(x, 0) > 1"): SPARES_ROW for name in OF_LARGE_WEIGHTS},
     **{(name, f"dim(w, {i}) >= 128"): SPARES_SMALL for name in OF_LARGE_WEIGHTS for i in (0, 1)},
     ("shift-left", "rank(s) == 0"): SPARES_FORMS,
-    ("lookup-matmul", "dim(w, 0) <= dim(i, 0)"): "the table would be larger than what is looked up in it",
+    **{(name, "dim(w, k) <= prod(shape(i))"): SPARES_TABLES for name in OF_TABLES},
+    **{
+        (f"lookup-{name}", "dim(w, 0) <= prod(shape(i))"): SPARES_TABLES
+        for name in ("shift-row", "scale-row", "matmul")
+    },
     ("group-add-shared", "rank(w[0]) <= rank(x)"): "a weight of higher rank is not a bias: no graph profits",
     ("group-mul-shared", "rank(w[0]) <= rank(x)"): "a weight of higher rank is not a scale: no graph profits",
 }
