@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import tables
@@ -136,6 +137,7 @@ def main() -> int:
             "extraction": tables.extraction,
             "depth": tables.depth,
             "onnx": tables.onnx,
+            "onnx-second": partial(tables.onnx, "onnx-second"),
         },
     }
     outdated = False

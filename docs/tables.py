@@ -119,8 +119,8 @@ def depth() -> Iterator[str]:
         yield f"| {r['model']} | {sizes} | {times} | {megabytes:.0f} | {costs} | {gap} |"
 
 
-def onnx() -> Iterator[str]:
-    report = results("onnx")
+def onnx(name: str = "onnx") -> Iterator[str]:
+    report = results(name)
     m, peers = report["machine"], report["options"]["peers"]
     rows = [r for r in report["rows"] if "error" not in r]
     tools = ", ".join(f"{p} {m[p]}" for p in peers)
