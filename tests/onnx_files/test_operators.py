@@ -443,8 +443,7 @@ def test_casts_comparisons_and_choices(tmp_path: Path) -> None:
 
 
 ONE_HOT = {
-    "OneHot": [make_node("OneHot", ["i", "n", "values"], ["h"])],
-    "OneHot of the rank": [make_node("OneHot", ["i", "n", "values"], ["h"], axis=2)],
+    "OneHot": [make_node("OneHot", ["i", "n", "values"], ["h"], axis=2)],
     "Equal": [
         make_node("Unsqueeze", ["i", "last"], ["column"]),
         make_node("Equal", ["places", "column"], ["e"]),
