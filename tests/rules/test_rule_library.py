@@ -29,16 +29,8 @@ SPARES_FORMS = "with any tensor in place of the scalar there would be two forms 
 SPARES_SMALL = "small weights are in a near cache, where it does not matter on which side they stand"
 SPARES_TABLES = "a new table would be larger than what is looked up in it"
 OF_TABLES = (
-    *(
-        "lookup-relu",
-        "lookup-tanh",
-        "lookup-sigmoid",
-        "lookup-exp",
-        "lookup-log",
-        "lookup-sqrt",
-        "lookup-rsqrt",
-    ),
-    *("lookup-erf", "lookup-gelu", "lookup-gelu-tanh", "lookup-silu", "lookup-smul", "lookup-shift"),
+    *("lookup-relu", "lookup-tanh", "lookup-sigmoid", "lookup-gelu", "lookup-gelu-tanh", "lookup-silu"),
+    *("lookup-smul", "lookup-shift"),
 )
 #: Their instances are large, so there are fewer.
 OF_LARGE_WEIGHTS = ("mirror-matmul", "mirror-matmul-bias", "matmul-as-conv", "matmul-bias-as-conv")
