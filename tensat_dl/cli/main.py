@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
 
 from tensat_dl.cli.lazy import LazyGroup
+from tensat_dl.cli.readers import ReaderGone, noticing
 
 #: command -> the module that defines it, and what it does
 COMMANDS = {
@@ -35,32 +34,15 @@ COMMANDS = {
 READER_GONE = 141
 
 
-class ReaderGone(Exception):
-    """Whoever read our output has gone, as in ``| head -1``. Click and rich would exit with 1 for the OSError that it
-    is, which for `check` means that a rule is false."""
-
-
-@contextmanager
-def _noticing() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise ReaderGone from None
-    except SystemExit as e:
-        if isinstance(e.__context__, BrokenPipeError):
-            raise ReaderGone from None
-        raise
-
-
 class Program(LazyGroup):
     """All commands. A reader that has gone is noticed in any of them, and in their help."""
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:
-        with _noticing():
+        with noticing():
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _noticing():
+        with noticing():
             return super().invoke(ctx)
 
 

@@ -1,9 +1,8 @@
-"""Where a command may write, and what it says meanwhile."""
+"""Where a command may write."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -35,27 +34,3 @@ def check_weights(model: str, others: Sequence[str]) -> None:
     for path in others:
         if path != "-" and same_file(path, data):
             raise click.UsageError(f"the weights of {model} may go to {path}: choose another name")
-
-
-class Said:
-    """What a command says before all its files are written. They are written whether or not anybody reads it."""
-
-    def __init__(self) -> None:
-        self._gone: BrokenPipeError | None = None
-
-    @contextmanager
-    def unless_gone(self) -> Iterator[None]:
-        """Says something, if anybody is there."""
-        try:
-            yield
-        except BrokenPipeError as e:
-            self._gone = e
-        except SystemExit as e:  # how rich ends a program whose reader has gone
-            if not isinstance(e.__context__, BrokenPipeError):
-                raise
-            self._gone = e.__context__
-
-    def end(self) -> None:
-        """The files are written. Raises `BrokenPipeError` if nobody was there."""
-        if self._gone is not None:
-            raise self._gone

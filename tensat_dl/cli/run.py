@@ -155,7 +155,8 @@ def command(
     from rich.console import Console
 
     from tensat_dl.cli.models import checked_dims, is_onnx, open_file
-    from tensat_dl.cli.outputs import Said, check_outputs, check_weights
+    from tensat_dl.cli.outputs import check_outputs, check_weights
+    from tensat_dl.cli.readers import Said
     from tensat_dl.files import check_writable, native_output_elsewhere, write
     from tensat_dl.onnx.installed import PACK, need_onnx
     from tensat_dl.report.progress import Progress

@@ -15,10 +15,7 @@ pytest.importorskip("onnx_ir")
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx.helper import make_node
-
-from tests.cli.running import invoke
 
 from .models import model, operators, random, read, rewriting, round_trip, tensor, value
 
@@ -440,49 +437,6 @@ def test_casts_comparisons_and_choices(tmp_path: Path) -> None:
     imported = read(tmp_path, model(nodes, [value("x", 2, 8)], ["y", value("z", 2, 8, dtype=9)], weights))
     assert operators(imported.graph) == ["greater", "select", "cast", "cast", "equal", "select", "greater"]
     assert rewriting(tmp_path, imported).status == "agrees"
-
-
-ONE_HOT = {
-    "OneHot": [make_node("OneHot", ["i", "n", "values"], ["h"], axis=2)],
-    "Equal": [
-        make_node("Unsqueeze", ["i", "last"], ["column"]),
-        make_node("Equal", ["places", "column"], ["e"]),
-        make_node("Cast", ["e"], ["h"], to=1),
-    ],
-}
-
-
-@pytest.mark.parametrize("form", ONE_HOT)
-def test_products_by_one_hot_rows_become_look_ups(form: str, tmp_path: Path) -> None:
-    """Also at numbers that stand for no row, or that count from the end, and with what is computed of each row."""
-    dtype = np.int64 if form != "Equal" else np.int32
-    rows, columns, many = 600, 256, (32, 256)
-    nodes = [
-        *ONE_HOT[form],
-        make_node("MatMul", ["h", "w"], ["m"]),
-        make_node("Add", ["m", "b"], ["a"]),
-        make_node("Sigmoid", ["a"], ["y"]),
-    ]
-    weights = [
-        *(tensor("n", rows, dtype), tensor("values", [0, 1]), ints("last", -1)),
-        tensor("places", np.arange(rows).reshape(1, 1, rows), dtype),
-        *(random("w", rows, columns), random("b", columns)),
-    ]
-    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    proto = model(nodes, [value("i", *many, dtype=kind)], [value("y", *many, columns)], weights)
-    imported = read(tmp_path, proto)
-    assert dict(imported.unmapped) == {}
-    assert rewriting(tmp_path, imported).status == "agrees"
-    before, after = tmp_path / "model.onnx", tmp_path / "faster.onnx"
-    done = invoke("run", before, "-o", after, "--device", "h100")
-    assert (done.code, done.err) == (0, "")
-    made = {n.op_type for n in onnx.load(after).graph.node}
-    assert "Gather" in made
-    assert made.isdisjoint({"MatMul", "Gemm", "OneHot", "Cast", "Sigmoid"})
-    x = np.random.default_rng(0).integers(-2 * rows, 2 * rows, many, dtype)
-    assert np.unique(np.floor_divide(x, rows)).tolist() == [-2, -1, 0, 1]
-    first, second = (onnxruntime.InferenceSession(str(p)).run(None, {"i": x})[0] for p in (before, after))
-    np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-6)
 
 
 def test_constants_are_the_numbers_that_were_meant(tmp_path: Path) -> None:
