@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from tensat_dl.extract.budget import Budget
+from tensat_dl.extract.loops import Loop
 from tensat_dl.extract.problem import Problem, strong_components
 
 #: The scale of prices: heights are whole numbers, so that what is zero is zero. The answer so far costs this much.
@@ -42,7 +43,7 @@ class Ascended:
     """What one ascent found."""
 
     bound: float
-    loops: list[tuple[int, list[int]]]  #: for each cut the forced class and the set that it is in
+    loops: list[Loop]  #: for each cut the forced class and the set that it is in
     left: dict[int, float]  #: reduced costs of e-nodes, where they are not zero
 
     def reduced_cost(self, n: int) -> float:
@@ -93,7 +94,7 @@ class Ascent:
         highest = [(-height[g], g) for g in self._goals if height[g]]
         heapify(highest)
         total = 0
-        loops: list[tuple[int, list[int]]] = []
+        loops: list[Loop] = []
         while highest and not budget.exhausted:
             negative, goal = highest[0]
             if height[goal] != -negative:  # it has come down since

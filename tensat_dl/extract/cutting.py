@@ -6,7 +6,7 @@ rounds to where they begin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.contract import expand
 from tensat_dl.extract.formulation import Formulation, Row, Vector
 from tensat_dl.extract.incumbent import Incumbent
-from tensat_dl.extract.loops import MIN_VIOLATION, LoopSeparator
+from tensat_dl.extract.loops import MIN_VIOLATION, Loop, LoopCut, LoopSeparator
 from tensat_dl.extract.mip import guided_greedy
 from tensat_dl.extract.relaxation import Relaxation, Relaxed
 
@@ -60,7 +60,7 @@ class Cutting:
     form: Formulation
     ascent: Ascent
     relaxed: Relaxed | None = None  #: its last solution
-    cuts: list[Row] = field(default_factory=list)
+    cuts: list[LoopCut] = field(default_factory=list)
     inner: Vector | None = None  #: an average of its solutions
     history: list[float] = field(default_factory=list)  #: bounds, by round
 
@@ -93,18 +93,18 @@ class Cutting:
             self._add(violated)
         return False
 
-    def add(self, loops: Iterable[tuple[int, Collection[int]]], budget: Budget) -> None:
+    def add(self, loops: Iterable[Loop], budget: Budget) -> None:
         """Adds the cuts of e-classes in sets, as far as the budget goes."""
         self._add(list(self._cuts(loops, budget)))
 
-    def _cuts(self, loops: Iterable[tuple[int, Collection[int]]], budget: Budget) -> Iterator[Row]:
+    def _cuts(self, loops: Iterable[Loop], budget: Budget) -> Iterator[LoopCut]:
         for c, loop in loops:
             if budget.exhausted:
                 return
             budget.charge(_WORK_PER_CLASS_OF_LOOP * len(loop))
             yield self.separator.cut(c, loop)
 
-    def _add(self, cuts: list[Row]) -> None:
+    def _add(self, cuts: list[LoopCut]) -> None:
         self.cuts.extend(cuts)
         self._relaxation.add(cuts)
 
@@ -120,7 +120,7 @@ class Cutting:
 
         return of
 
-    def _raising(self, found: Relaxed, cost: float, budget: Budget) -> list[Row]:
+    def _raising(self, found: Relaxed, cost: float, budget: Budget) -> list[LoopCut]:
         """Cuts of an ascent at the relaxation's reduced costs, all violated by its solution."""
         rising, least = self.reduced_cost(found), _NOTHING * cost
 
@@ -133,14 +133,14 @@ class Cutting:
         return [cut for cut in cuts if _activity(cut, found.x) > cut.upper + MIN_VIOLATION]
 
     @property
-    def tight(self) -> list[Row]:
+    def tight(self) -> list[LoopCut]:
         """The cuts that hold the last solution where it is."""
         if self.relaxed is None:
             return []
         x = self.relaxed.x
         return [cut for cut in self.cuts if _activity(cut, x) > cut.upper - _TIGHT]
 
-    def _violated(self, x: Vector, inner: Vector) -> list[Row]:
+    def _violated(self, x: Vector, inner: Vector) -> list[LoopCut]:
         """Loop cuts that a solution of the relaxation violates, looked for on the way to it from further inside.
 
         A vertex is cut off by many weak cuts; one that is violated in the direction of the ``inner`` point goes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from math import fsum
 
 from tensat_dl.extract.ascent import Ascent
@@ -12,9 +12,11 @@ from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.contract import expand
 from tensat_dl.extract.cutting import Cutting
 from tensat_dl.extract.decompose import pieces, shape, transferred
+from tensat_dl.extract.detours import detours
 from tensat_dl.extract.formulation import formulate
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
+from tensat_dl.extract.loops import Loop, remaining
 from tensat_dl.extract.mip import solve_mip
 from tensat_dl.extract.narrow import narrow
 from tensat_dl.extract.orders import follow
@@ -32,9 +34,10 @@ _WIDE = 0.1
 _RELAXATION_SHARE = 0.9
 
 #: Work on problems of the e-nodes near a solution of the relaxation, how much of the gap must be left of what it was
-#: the last time, and what is in a solution.
+#: the last time, if that helped and if it did not, and what is in a solution.
 _NARROW_SHARE = 0.5
 _NARROWER = 0.9
+_MUCH_NARROWER = 0.7
 _CHOSEN = 1e-6
 
 #: For problems of more e-nodes the integer program and the search for a better choice take turns with these shares of
@@ -55,12 +58,18 @@ _SHRINK = 0.8
 
 
 def improve(
-    problem: Problem, best: Incumbent, preferred: frozenset[int], budget: Budget, searching: bool = True
+    problem: Problem,
+    best: Incumbent,
+    preferred: frozenset[int],
+    budget: Budget,
+    searching: bool = True,
+    loops: Sequence[Loop] = (),
 ) -> None:
     """Makes the incumbent as cheap, and its bound as high, as the budget allows.
 
     With ``searching`` a large problem that the relaxation leaves open is searched by neighbourhoods in turn with the
-    integer program, each neighbourhood a small problem for this same function.
+    integer program, each neighbourhood a small problem for this same function. ``loops`` are those whose cuts counted
+    in a larger problem.
     """
 
     def solve(part: Problem, answer: Incumbent, share: Budget) -> bool:
@@ -71,7 +80,7 @@ def improve(
     base = reduce(problem, best.cost, preferred)
     reduced, cutting = base, None
     effort, seed = _FIRST_EFFORT, 1
-    narrowed = followed = float("inf")  # the gap, and the cost, when there was such a search the last time
+    narrowed = followed = float("inf")  # the gap, and the cost, that are worth such a search again
     rng = random.Random(0)
     ahead = 0.0  # work on the relaxation less that on problems near it
     while base is not None and reduced is not None:
@@ -81,24 +90,27 @@ def improve(
         if cutting is None:
             parts, settled = pieces(reduced)
             if len(parts) > 1:
-                _solve_apart(reduced, parts, settled, best, preferred, budget, searching)
+                _solve_apart(reduced, parts, settled, best, preferred, budget, searching, loops)
                 return
             best.stage = "relaxation"
             ascent = Ascent(reduced.problem, reduced.forced)
-            share = budget.take(_RELAXATION_SHARE)
-            ascended = ascent.run(reduced.problem.cost.__getitem__, best.cost, share)
-            budget.give_back(share)
-            best.prove(ascended.bound)
-            smaller = _fix(reduced, ascended.reduced_cost, ascended.bound, best, preferred)
-            if smaller is None:
-                break
-            if smaller.problem.num_nodes < _SHRINK * reduced.problem.num_nodes:
-                reduced = smaller
-                continue
-            if budget.exhausted:
-                return
+            loops = remaining(loops, reduced)
+            if not loops:
+                share = budget.take(_RELAXATION_SHARE)
+                ascended = ascent.run(reduced.problem.cost.__getitem__, best.cost, share)
+                budget.give_back(share)
+                best.prove(ascended.bound)
+                smaller = _fix(reduced, ascended.reduced_cost, ascended.bound, best, preferred)
+                if smaller is None:
+                    break
+                if smaller.problem.num_nodes < _SHRINK * reduced.problem.num_nodes:
+                    reduced = smaller
+                    continue
+                if budget.exhausted:
+                    return
+                loops = ascended.loops
             cutting = Cutting(formulate(reduced), ascent)
-            cutting.add(ascended.loops, budget)
+            cutting.add(loops, budget)
         best.stage = "relaxation"
         left = budget.work
         share = budget.take(_RELAXATION_SHARE)
@@ -112,14 +124,14 @@ def improve(
         if smaller is None:
             break
         if smaller.problem.num_nodes < _SHRINK * reduced.problem.num_nodes:
+            loops = [cut.loop for cut in cutting.tight]
             reduced, cutting = smaller, None
             continue
         known = best.cost
         gap = best.cost - best.bound
         large = searching and smaller.problem.num_nodes > _LARGE
-        if large and relaxed is not None and (finished or (gap < _NARROWER * narrowed and ahead > 0)):
+        if large and relaxed is not None and (finished or (gap < narrowed and ahead > 0)):
             best.stage = "search"
-            narrowed = gap
             left = budget.work
             share = budget.take(_NARROW_SHARE, most=left if finished else ahead)
             chosen = {n for n, i in form.node_col.items() if relaxed.x[i] > _CHOSEN}
@@ -129,6 +141,7 @@ def improve(
                 followed = best.cost
             budget.give_back(share)
             ahead -= left - budget.work
+            narrowed = gap * (_NARROWER if best.cost < known else _MUCH_NARROWER)
         if best.cost < known or not finished:
             continue
         if cutting.separator.acyclic:  # plain integer programs are what SCIP is best at
@@ -172,6 +185,7 @@ def _solve_apart(
     preferred: frozenset[int],
     budget: Budget,
     searching: bool,
+    loops: Sequence[Loop],
 ) -> None:
     """Solves the pieces one by one and offers their union.
 
@@ -202,7 +216,7 @@ def _solve_apart(
         if sizes[i] > _TOLD * total:
             answer.progress = solved
         try:
-            improve(answer.problem, answer, preferred, share, searching)
+            improve(answer.problem, answer, preferred, share, searching, loops)
         except KeyboardInterrupt:
             share.interrupted = True
         budget.give_back(share)
@@ -221,7 +235,8 @@ def _fix(
     slack = best.cost * (1 - TOLERANCE) - bound
     if slack <= 0:
         return None
-    nodes = {c: [n for n in ns if rising(n) < slack] for c, ns in reduced.problem.nodes.items()}
+    added = detours(reduced.problem, reduced.forced, rising)
+    nodes = {c: [n for n in ns if added.get(n, slack) < slack] for c, ns in reduced.problem.nodes.items()}
     smaller = prune(reduced.problem, nodes)
     if smaller is None:
         return None

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
@@ -26,6 +27,7 @@ import numpy.typing as npt
 from tensat_dl.extract.flows import Branch, violated_sets
 from tensat_dl.extract.formulation import INFINITY, Formulation, Row, Vector
 from tensat_dl.extract.problem import strong_components
+from tensat_dl.extract.reduce import Reduced
 from tensat_dl.extract.widths import underived_sets
 
 Indices = npt.NDArray[np.int64]
@@ -41,6 +43,32 @@ _LEAST = 1e-3
 
 #: Classes with less than this are not chosen at all.
 _NOTHING = 1e-6
+
+
+#: An e-class and a set that it is in.
+Loop = tuple[int, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCut(Row):
+    """The inequality of an e-class and a set that it is in."""
+
+    loop: Loop
+
+
+def remaining(loops: Iterable[Loop], reduced: Reduced) -> list[Loop]:
+    """What loops of a larger problem say of a part of it.
+
+    Where a loop's e-class has been settled, another one of the set that every answer has stands in for it.
+    """
+    nodes, forced = reduced.problem.nodes, reduced.forced
+    found: list[Loop] = []
+    for c, members in loops:
+        left = [d for d in members if d in nodes]
+        goal = c if c in nodes else next((d for d in left if d in forced), None)
+        if goal is not None:
+            found.append((goal, left))
+    return found
 
 
 class LoopSeparator:
@@ -69,7 +97,7 @@ class LoopSeparator:
     def acyclic(self) -> bool:
         return not self._cyclic
 
-    def separate(self, x: Vector, limit: int) -> list[Row]:
+    def separate(self, x: Vector, limit: int) -> list[LoopCut]:
         """About ``limit`` violated cuts at most: from widths, and where these are few in a strong component, from
         short cycles and from flows."""
         self._round += 1
@@ -120,7 +148,7 @@ class LoopSeparator:
             for c in sorted(live)
         }
 
-    def _rows(self, loops: Iterable[Iterable[int]], value: list[float]) -> list[Row]:
+    def _rows(self, loops: Iterable[Iterable[int]], value: list[float]) -> list[LoopCut]:
         rows = []
         for loop in loops:
             members = sorted(loop)
@@ -129,7 +157,7 @@ class LoopSeparator:
                 rows.append(row)
         return rows
 
-    def cut(self, c: int, loop: Iterable[int]) -> Row:
+    def cut(self, c: int, loop: Sequence[int]) -> LoopCut:
         """The loop cut of a class of the loop."""
         form = self.form
         marks = form.reduced.marks
@@ -142,7 +170,7 @@ class LoopSeparator:
             if not form.below[n] & mask:
                 column = form.node_col[n]
                 weights[column] = weights.get(column, 0.0) - 1.0
-        return Row([(i, a) for i, a in weights.items() if a], -INFINITY, 0.0)
+        return LoopCut([(i, a) for i, a in weights.items() if a], -INFINITY, 0.0, (c, loop))
 
     def _outward(self, inside: npt.NDArray[np.bool_]) -> list[int]:
         """The e-nodes of classes of a set that have no child in it: most have one, and children are landmarks."""

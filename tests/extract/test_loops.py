@@ -13,8 +13,8 @@ from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.cutting import Cutting
 from tensat_dl.extract.formulation import Formulation, Vector, formulate
 from tensat_dl.extract.incumbent import Incumbent
-from tensat_dl.extract.loops import LoopSeparator
-from tensat_dl.extract.problem import Choice, from_egraph, needed, topological
+from tensat_dl.extract.loops import LoopSeparator, remaining
+from tensat_dl.extract.problem import Choice, from_egraph, needed, prune, topological
 from tensat_dl.extract.reduce import reduce
 from tensat_dl.extract.relaxation import Relaxation
 from tensat_dl.extract.types import Limits
@@ -69,6 +69,34 @@ def test_cuts_hold_for_every_answer(back: float) -> None:
             cuts += 1
             assert all(sum(a * x[i] for i, a in cut.entries) <= cut.upper for x in points)
     assert cuts > 20
+
+
+def test_loops_of_a_problem_hold_for_what_is_left_of_it() -> None:
+    """Of a problem without some of its e-nodes, reduced anew."""
+    cuts = shorter = other = 0
+    for seed in range(300):
+        rng = random.Random(seed)
+        problem = from_egraph(random_egraph(rng, 9, 3, 0.5, choices=(1, 1.25, 1.5, 2.75)))
+        reduced = reduce(problem, float("inf"))
+        part = prune(problem, {c: [n for n in ns if rng.random() < 0.8] for c, ns in problem.nodes.items()})
+        smaller = part and reduce(part, float("inf"))
+        if reduced is None or smaller is None:
+            continue
+        loops = [
+            cut.loop
+            for cut in LoopSeparator(formulate(reduced)).separate(some_point(formulate(reduced), rng), 100)
+        ]
+        form = formulate(smaller)
+        separator = LoopSeparator(form)
+        for goal, members in remaining(loops, smaller):
+            cuts += 1
+            shorter += all(len(members) < len(loop) for _, loop in loops)
+            other += all(goal != c for c, _ in loops)
+            cut = separator.cut(goal, members)
+            assert all(sum(a * x[i] for i, a in cut.entries) <= cut.upper for x in answers(form))
+    assert cuts > 50
+    assert shorter > 10
+    assert other > 5
 
 
 def test_two_halves_of_an_e_node_are_no_whole_one() -> None:

@@ -209,6 +209,7 @@ def test_every_stage_ran(monkeypatch: pytest.MonkeyPatch) -> None:
         *(monkeypatch, exact, "prune"),
         lambda args, _: {"fewer": size(args[1].values()) < size(args[0].nodes.values())},
     )
+    carried = watch(monkeypatch, exact, "remaining", lambda args, found: {"loops": bool(args[0] and found)})
     tried = watch(monkeypatch, exact, "solve_mip", lambda *_: {"mip": True})
     checked = watch(
         *(monkeypatch, mip._LoopHandler, "conscheck"),
@@ -220,11 +221,14 @@ def test_every_stage_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     agree(tangled(range(400)))
     agree(stacked_egraph(random.Random(seed), 2, 5) for seed in range(50))
+    for seed in range(60):
+        solve(layered_egraph(seed, 45, back=0.3))
     for counts, what, least in [
         (ascended, "cuts", 100),
         (separated, "cuts", 50),
         (solved, "apart", 10),
         (fixed, "fewer", 10),
+        (carried, "loops", 10),
         (tried, "mip", 10),
         (checked, "cyclic", 1),
         (cut, "cuts", 1),
