@@ -135,6 +135,7 @@ def main() -> int:
             "cycles": tables.cycles,
             "k-multi": tables.k_multi,
             "extraction": tables.extraction,
+            "extraction-long": partial(tables.extraction, "extraction-long"),
             "depth": tables.depth,
             "onnx": tables.onnx,
             "onnx-second": partial(tables.onnx, "onnx-second"),

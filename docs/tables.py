@@ -93,8 +93,8 @@ def cycles() -> Iterator[str]:
             yield f"| {name} | {what} | {' | '.join(shown)} |"
 
 
-def extraction() -> Iterator[str]:
-    report = results("extraction")
+def extraction(name: str = "extraction") -> Iterator[str]:
+    report = results(name)
     yield where(report)
     yield ""
     yield f"| {' | '.join(' '.join(h.split()) for h in HEADINGS)} |"
