@@ -182,7 +182,7 @@ def test_search_finds_what_a_bad_start_lacks() -> None:
         return answer.proven
 
     best_found = 0
-    for seed in range(20):
+    for seed in range(10):
         graph = layered_egraph(seed, 60, back=0.1)
         problem = from_egraph(graph)
         best = Incumbent(problem)
@@ -193,7 +193,7 @@ def test_search_finds_what_a_bad_start_lacks() -> None:
         assert topological(problem, best.choice) is not None
         assert best.cost == pytest.approx(problem.total(best.choice))
         best_found += best.cost == pytest.approx(solve(graph).cost)
-    assert best_found >= 15
+    assert best_found >= 8
 
 
 def test_every_stage_ran(monkeypatch: pytest.MonkeyPatch) -> None:
