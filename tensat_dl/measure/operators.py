@@ -1,6 +1,7 @@
 """Times single operators in ONNX Runtime.
 
-A model of one operator is run by itself; what it takes beyond a call that does nothing is the cost. Operands that
+A model of one operator is run by itself; what it takes beyond a call that does nothing is the cost, and at least what
+a node of one number takes: where the call is measured too long, small operators would cost nothing. Operands that
 are weights are initialisers, which ONNX Runtime packs ahead of time. A composition or an activation is fused if it is
 fused in a real model. A convolution or pool runs in the channel-blocked layout where ONNX Runtime likes that; to get
 there and back is left out, since in a chain of them it happens at the two ends only.
@@ -44,7 +45,9 @@ COLD_ROWS, COLD_COPIES, COLD_BYTES = 8, 32, 64 * 2**20
 MOST_BYTES = 2**29
 
 #: The lengths of two chains of small nodes. What the longer one takes more is the price of nodes, the rest of a call.
-SHORT, LONG = 1, 65
+#: Each is timed so often, and its best time counts: what a call takes is subtracted from every operator's time, so
+#: that a moment when the machine was busy would make all of them look cheap.
+SHORT, LONG, ROUNDS = 1, 65, 3
 
 
 class OperatorTimer:
@@ -55,11 +58,13 @@ class OperatorTimer:
         self.threads = threads
         x = np.ones(1, np.float32)
         self.clock = clock_of(threads)
-        short, long = (
-            _median(Session(_chain(n), threads).bound({"x0": x}), self.clock) for n in (SHORT, LONG)
-        )
+        runs = [Session(_chain(n), threads).bound({"x0": x}) for n in (SHORT, LONG)]
+        rounds = [[_median(run, self.clock) for run in runs] for _ in range(ROUNDS)]
+        short, long = (min(times) for times in zip(*rounds, strict=True))
+        #: Seconds of a node of one number, which no operator takes less than.
+        self.node = max(0.0, (long - short) / (LONG - SHORT))
         #: Seconds of a call that does nothing.
-        self.call = max(0.0, short - SHORT * (long - short) / (LONG - SHORT))
+        self.call = max(0.0, short - SHORT * self.node)
 
     def __call__(self, signature: Signature) -> Measurement:
         """Milliseconds of one application beyond the call. Raises `Unmeasurable`."""
@@ -75,7 +80,7 @@ class OperatorTimer:
             runs[turn]()
 
         found = summary(
-            [max(0.0, s - self.call) for s in _samples(runs[0] if len(runs) == 1 else run, self.clock)]
+            [max(self.node, s - self.call) for s in _samples(runs[0] if len(runs) == 1 else run, self.clock)]
         )
         return Measurement(found.median_ms, found.spread_ms, found.samples)
 
