@@ -58,12 +58,15 @@ def load(
     inputs: str | None = None,
 ) -> Model:
     """The graph of a .tsr file (``graph`` names it if there are several) with the rules that it imports, and
-    those of further packs or files ``rules``. Raises `tensat_dl.lang.diagnostics.TsrError`.
+    those of further packs or files ``rules``. Raises `tensat_dl.lang.diagnostics.TsrError`, and ValueError for an
+    argument that such a file has no use for.
 
     An .onnx file comes with the rules of the pack `inference`, or of those that are named. ``dims`` are sizes of its
     open dimensions, and ``inputs`` is an .npz file of arrays that it is compared and timed on.
     """
     if path.lower().endswith(".onnx"):
+        if graph is not None:
+            raise ValueError("graph chooses among the graphs of a .tsr file; an ONNX model has one")
         from tensat_dl.onnx.installed import PACK, need_onnx
 
         need_onnx(path)
@@ -71,6 +74,10 @@ def load(
 
         model = import_model(path, dims or {}, tuple(rules) or (PACK,), inputs)
         return Model(model.graph, model.program.ops, model.program.rules, model)
+    if dims or inputs is not None:
+        raise ValueError(
+            "dims and inputs are for ONNX models: in .tsr files all sizes are known, and no weights"
+        )
     from tensat_dl.lang.diagnostics import Diagnostic, TsrError
     from tensat_dl.lang.elaborate import elaborate
     from tensat_dl.lang.program import load_program
@@ -98,6 +105,8 @@ def optimize(
     time_limit: float | None = None,
     max_memory: int | None = None,
     cycles: Cycles = "none",
+    reassociate: bool = True,
+    fuse: bool = False,
     extract: str = "exact",
     extract_time_limit: float | None = None,
     verify: bool = True,
@@ -107,10 +116,12 @@ def optimize(
 
     ``rules`` replace those that the model came with. The other options are those of ``tensat-dl run``, with the same
     defaults: limits in seconds and MiB. Compare ``result.equivalence.status`` with "equivalent" before you use the
-    graph. What was measured, if anything was, is ``result.measured``; `save` writes the graph.
+    graph. What was measured, if anything was, is ``result.measured``; `save` writes the graph. Raises ValueError for
+    an option that makes no sense, `TsrError`, and where graphs are measured `GpuError` and `ProfileError`.
     """
-    from tensat_dl.explore.types import CYCLES, Limits
+    from tensat_dl.explore.types import Limits
     from tensat_dl.extract.types import Limits as ExtractLimits
+    from tensat_dl.measure.here import aimed_at, machine_of
     from tensat_dl.pipeline import Options
     from tensat_dl.pipeline import optimize as run
 
@@ -120,24 +131,12 @@ def optimize(
         raise TypeError(
             "rules are RewriteRules; packs are named when a graph is loaded: load(path, rules=[..])"
         )
-    names = [r.name for r in (graph.rules if rules is None else rules)]
+    chosen = tuple(graph.rules if rules is None else rules)
+    names = [r.name for r in chosen]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"two rules have one name: {', '.join(twice)}")
-    if cycles not in CYCLES:
-        raise ValueError(f"unknown cycle filtering {cycles!r}: use one of {', '.join(CYCLES)}")
     memory = None if max_memory is None else max_memory * 1024 * 1024
-    device = device or ("h100" if graph.onnx is None else "cpu")
-    if measure is None:
-        measure = graph.onnx is not None and device == "cpu"
-    machine = None
-    if measure:
-        if device != "cpu":
-            raise ValueError(f"this machine is the device cpu, so that is what can be measured, not {device}")
-        from tensat_dl.measure.cpu import this_cpu
-        from tensat_dl.onnx.installed import need_onnx
-
-        need_onnx("optimize")
-        machine = this_cpu(graph.graph, graph.ops, graph.onnx, threads, seed)
+    device, measure = aimed_at(device, measure, graph.onnx is not None)
     options = Options(
         device,
         Limits(max_nodes, max_iters, k_multi, time_limit, memory, cycles),
@@ -146,8 +145,19 @@ def optimize(
         verify,
         seed,
         threads,
+        fuse=fuse,
     )
-    chosen = graph.rules if rules is None else rules
+    machine = None
+    if measure:
+        if device == "cpu":
+            from tensat_dl.onnx.installed import need_onnx
+
+            need_onnx()
+        machine = machine_of(device, graph.graph, graph.ops, graph.onnx, threads, seed)
+    if not reassociate:
+        from tensat_dl.verify.rules import rounding_alike
+
+        chosen = rounding_alike(chosen, graph.ops)
     unfit = None if graph.onnx is None or not graph.onnx.dims else graph.onnx.fixed_sizes
     return run(graph.graph, graph.ops, chosen, options, machine=machine, unfit=unfit)[0]
 
@@ -158,14 +168,16 @@ def save(model: Model, result: Result, path: str, *, seed: int = 0) -> None:
     One that came from a file is compared with it in ONNX Runtime first; `Mismatch` is raised if they differ. A graph
     of a .tsr file gets random weights. Raises `tensat_dl.lang.diagnostics.TsrError`, OSError.
     """
-    graph = result.after.graph
     from tensat_dl.onnx.installed import need_onnx
 
     need_onnx(path)
+    from tensat_dl.fuse.unfuse import extended, unfused
     from tensat_dl.onnx.write import write_back, write_fresh
 
+    ops = extended(model.ops, result.declared)
+    graph = unfused(result.after.graph, ops, result.declared)
     if model.onnx is None:
-        write_fresh(graph, model.ops, path, seed)
+        write_fresh(graph, ops, path, seed)
         return
     wrong = result.measured.mismatch if result.measured is not None else ""
     found = wrong or write_back(model.onnx, graph, path, seed).wrong

@@ -9,6 +9,7 @@ from tensat_dl.cost import CostModel, PricedGraph
 from tensat_dl.explore.types import Limits
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.extract.types import Limits as ExtractLimits
+from tensat_dl.extract.types import check_method
 from tensat_dl.fuse.unfuse import unfused
 from tensat_dl.ir.egraph import EGraph
 from tensat_dl.ir.graph import Graph
@@ -31,7 +32,8 @@ from tensat_dl.why.steps import Explanation
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to optimize. Defaults are the command line's."""
+    """How to optimize. Defaults are the command line's. Raises ValueError for an unknown method (`ExtractionError`)
+    and for fusion on the CPU, where ONNX Runtime runs graphs with kernels of its own."""
 
     device: str = "h100"
     limits: Limits = field(default_factory=Limits)
@@ -42,6 +44,13 @@ class Options:
     threads: int = 1  #: of a device that this machine measures
     steps: bool = False  #: whether the result says which steps led to it
     fuse: bool = False  #: whether chains of elementwise operators may become single ones
+
+    def __post_init__(self) -> None:
+        check_method(self.method)
+        if self.fuse and self.device == "cpu":
+            raise ValueError(
+                "fusion is for GPUs: on the CPU ONNX Runtime runs graphs, with kernels of its own"
+            )
 
 
 def optimize(

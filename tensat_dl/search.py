@@ -84,7 +84,7 @@ def search(
             egraph = egraph.without(unfit(egraph))
         if fusing:
             progress.phase("cost")
-            fused = fuse(egraph, table, model.device)
+            fused = fuse(egraph, table, model.estimating)
             egraph, declared = fused.egraph, fused.declared
             model = replace(model, table=fused.ops)
         if machine is not None and measuring:

@@ -9,6 +9,9 @@ from unittest.mock import patch
 
 import pytest
 
+# Hundreds of processes are started here: where no bytecode is kept, each of them compiles all modules anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Ctrl-C is tested, and whoever starts the tests in the background may have told them to ignore it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tensat_dl.bench.common import Row, size
-from tensat_dl.cli.options import METHODS
+from tensat_dl.extract.types import METHODS
 
 #: The methods in the order of the table; what explores for them is told by `WAYS`.
 COLUMNS = ("greedy", "greedy-dag", "ilp-real", "ilp-int", "ilp-none", "exact")

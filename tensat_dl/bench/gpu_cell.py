@@ -146,12 +146,12 @@ class Turns:
 
     def attempt(self, name: str, make: Callable[[], Any]) -> bool:
         """Whether a way of running a graph works. Whatever goes wrong is its cell."""
-        from tensat_dl.gpu.machine import largest_error, said
+        from tensat_dl.gpu.machine import relative_errors, said
         from tensat_dl.gpu.torch_device import running
 
         try:
             contender = make()
-            error = largest_error(running(self.machine.target, contender.run).outputs, self._want)
+            error = max(relative_errors(running(self.machine.target, contender.run).outputs, self._want))
         except Exception as e:  # compilers raise all kinds
             self.cells[name] = {"error": said(e) or type(e).__name__}
             return False

@@ -10,16 +10,14 @@ import click
 
 from tensat_dl.cli.common import choose_graph, warn
 from tensat_dl.cli.declarations import header
+from tensat_dl.fuse.unfuse import extended
 from tensat_dl.ir.graph import Graph
 from tensat_dl.lang import ast
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx.installed import need_onnx
-from tensat_dl.ops.table import OpTable, declare
 from tensat_dl.report.tsr import graph_to_tsr
 
 if TYPE_CHECKING:
-    from tensat_dl.measure.cpu import Cpu
-    from tensat_dl.measure.machine import Machine
     from tensat_dl.onnx.importer import Imported
     from tensat_dl.search import Unfit
 
@@ -38,9 +36,7 @@ class Opened:
 
     def with_operators(self, declared: Mapping[str, ast.Op]) -> Opened:
         """The same with further operators."""
-        if not declared:
-            return self
-        ops = OpTable([*self.program.ops.values(), *map(declare, declared.values())])
+        ops = extended(self.program.ops, declared)
         known = {**self.program.declared, **declared}
         return replace(self, program=replace(self.program, ops=ops, declared=known))
 
@@ -75,25 +71,6 @@ class Opened:
     def fixed_sizes(self) -> Unfit | None:
         """Tells e-nodes that hold for one size of the model's open dimensions; None if it has none."""
         return self.model.fixed_sizes if self.model is not None and self.dims else None
-
-    def machine(self, device: str, threads: int, seed: int) -> Machine:
-        """What measures on a device: this machine's CPU with so many threads, or its GPU."""
-        return self.cpu(threads, seed) if device == "cpu" else self.gpu(seed)
-
-    def gpu(self, seed: int) -> Machine:
-        """This machine's GPU, on which graphs run with the weights of the model, or with random ones, on random
-        inputs. Raises `GpuError`, `ProfileError`."""
-        from tensat_dl.gpu.machine import this_machine
-        from tensat_dl.verify.weights import draw_values
-
-        known = {} if self.model is None else {k: v.numpy() for k, v in self.model.constants.items()}
-        return this_machine(self.program.ops, draw_values([self.graph], seed, known))
-
-    def cpu(self, threads: int, seed: int) -> Cpu:
-        """This machine, on which graphs run with the weights of the model, or with random ones."""
-        from tensat_dl.measure.cpu import this_cpu
-
-        return this_cpu(self.graph, self.program.ops, self.model, threads, seed)
 
 
 def open_file(

@@ -7,9 +7,7 @@ from typing import Any
 
 import click
 
-#: What .tsr graphs and ONNX models are optimized for unless --device says something else.
-DEVICE, ONNX_DEVICE = "h100", "cpu"
-METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
+from tensat_dl.extract.types import METHODS
 
 
 class Seconds(click.FloatRange):

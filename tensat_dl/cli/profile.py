@@ -44,7 +44,7 @@ def command(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, q
 
     check_writable([output])
     check_outputs([output], files, "which")
-    read = [loads(Path(name).read_text(encoding="utf-8"), name) for name in files]
+    read = [loads(Path(name).read_text(encoding="utf-8", errors="replace"), name) for name in files]
     gpu = this_gpu(tf32)
     from tensat_dl.gpu.profiling import Report, number_of_checkers, profile
     from tensat_dl.gpu.workers import Worker

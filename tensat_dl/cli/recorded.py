@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from tensat_dl.cli.models import is_onnx
-from tensat_dl.cli.options import DEVICE, ONNX_DEVICE, Count
+from tensat_dl.cli.options import Count
+from tensat_dl.measure.here import DEVICE, ONNX_DEVICE
 from tensat_dl.onnx.installed import PACK
 from tensat_dl.why.origin import relative, resolved
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensat_dl.cli.options import DEVICE, DIM_HELP, ONNX_DEVICE, Count, Dim, Seconds, extract_method
+from tensat_dl.cli.options import DIM_HELP, Count, Dim, Seconds, extract_method
+from tensat_dl.measure.here import DEVICE, ONNX_DEVICE, aimed_at, machine_of
 
 if TYPE_CHECKING:
     from tensat_dl.explore.types import Cycles
@@ -168,17 +169,11 @@ def command(
     sizes = checked_dims(dims)
     if is_onnx(file):
         rules = rules or (PACK,)
-    if device is None:
-        device = ONNX_DEVICE if is_onnx(file) else DEVICE
-    if measure is None:
-        measure = is_onnx(file) and device == "cpu"
-    if device == "cuda" or (measure and device != "cpu"):
-        from tensat_dl.cost import load_device
-        from tensat_dl.gpu.environment import at_hand
-
-        if device != "cuda":
-            load_device(device)  # which knows what is no device at all
-        device = at_hand(device).device
+    device, measure = aimed_at(device, measure, is_onnx(file))
+    if fuse and device == "cpu":
+        raise click.UsageError(
+            "--fuse is for GPUs: on the CPU ONNX Runtime runs graphs, with kernels of its own"
+        )
     lost = "which" if is_onnx(file) else "whose rules and comments"
     inputs = (file, *rules, *([input_path] if input_path else []))
     check_outputs(paths, inputs, lost)
@@ -210,7 +205,9 @@ def command(
             html_path is not None,
             fuse,
         )
-        machine = opened.machine(device, threads, seed) if measure else None
+        machine = None
+        if measure:
+            machine = machine_of(device, graph, program.ops, opened.model, threads, seed)
         parsed = time.perf_counter() - started
         chosen = program.rules
         if no_reassociate:
@@ -250,8 +247,11 @@ def command(
         pass
     elif output is not None and not failed and is_onnx(output):
         from tensat_dl.cli.write_onnx import write_onnx
+        from tensat_dl.fuse.unfuse import unfused
 
-        written = write_onnx(opened, result.after.graph, output, seed)
+        # Whatever runs the model fuses as it likes.
+        plain = unfused(result.after.graph, program.ops, result.declared)
+        written = write_onnx(opened, plain, output, seed)
         wrong = written.error
         if not quiet:
             with said.unless_gone():

@@ -52,9 +52,10 @@ def command(
 ) -> int:
     """Time graphs as a whole, in turn: those of .tsr files, or models (.onnx).
 
-    The first one is what the others are compared with. They run with the same random inputs, and graphs of .tsr files
-    with the same random weights, which are told by their names. On a GPU each is one CUDA graph, of the kernels that
-    the device's profile finds fastest; on the CPU ONNX Runtime runs them. See docs/gpu.md.
+    The first one is what the others are compared with. They run with the same random inputs; models with their own
+    weights, and graphs of .tsr files with the same random ones, which are told by their names. On a GPU each is one
+    CUDA graph, of the kernels that the device's profile finds fastest; on the CPU ONNX Runtime runs them. See
+    docs/gpu.md.
     """
     from tensat_dl.cli.models import checked_dims, is_onnx, open_file
     from tensat_dl.cli.outputs import check_outputs
@@ -122,6 +123,8 @@ def _on_the_cpu(
 
 
 def _on_a_gpu(opened: list[Opened], seed: int, progress: Progress) -> list[Row]:
-    from tensat_dl.gpu.comparison import compare
+    from tensat_dl.gpu.comparison import Entry, compare
+    from tensat_dl.measure.here import weights_of
 
-    return compare([(o.graph, o.program.ops) for o in opened], seed, progress.measuring)
+    entries = [Entry(o.graph, o.program.ops, weights_of(o.model)) for o in opened]
+    return compare(entries, seed, progress.measuring)

@@ -52,15 +52,11 @@ class CostModel:
 
     @classmethod
     def of(cls, table: OpTable, device: str, threads: int = 1) -> CostModel:
-        """Costs on the device of this name, with its profile, on which estimates are calibrated if it is a GPU's; on
-        a device that this machine measures, with so many threads. Raises `UnknownDeviceError`, `ProfileError`."""
+        """Costs on the device of this name, with its profile, on which estimates are calibrated; on a device that
+        this machine measures, with so many threads. Raises `UnknownDeviceError`, `ProfileError`."""
         sheet, profile = load_device(device), find_profile(device, this_machine(device, threads))
-        if profile is None:
-            return cls(table, sheet)
-        if sheet.packs_weights:
-            return cls(table, sheet).measured_by(profile)
-        calibration = calibrate(table, sheet, profile)
-        return cls(table, sheet if calibration is None else calibration.device, profile)
+        model = cls(table, sheet)
+        return model if profile is None else model.measured_by(profile)
 
     def cost(self, signature: Signature) -> Cost:
         """The cost of an application that runs as a kernel; of a view, the cost of its copy."""
@@ -68,7 +64,12 @@ class CostModel:
             found = self.profile.lookup(signature)
             if found is not None:
                 return Cost(found.median_ms, True)
-        return Cost(roofline(self.table, self.calibrated or self.device, signature), False)
+        return Cost(roofline(self.table, self.estimating, signature), False)
+
+    @property
+    def estimating(self) -> Device:
+        """The device by whose roofline costs are estimated."""
+        return self.calibrated or self.device
 
     def measured_by(self, profile: Profile) -> CostModel:
         """The same costs with another profile, on which the estimates of the rest are calibrated."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,8 @@ from typing import Any
 
 from tensat_dl.cost.device import DEVICES, PROFILE_SUFFIX
 from tensat_dl.cost.environment import Environment
-from tensat_dl.cost.signature import Signature
+from tensat_dl.cost.signature import Signature, SignatureError, parse
+from tensat_dl.files import write
 
 #: The layout of profile files.
 FORMAT = 1
@@ -98,7 +98,11 @@ def read_profile(path: Path, device: str | None = None) -> Profile:
         )
     entries = {}
     for key, entry in _field(path, data, "entries", dict).items():
-        if not key.endswith(f" @ {device}"):
+        try:
+            of = parse(key).device
+        except SignatureError as e:
+            raise _damaged(path, str(e)) from None
+        if of != device:
             raise _damaged(path, f"the signature `{key}` is not of device `{device}`")
         measured = Measurement(
             _number(path, entry, "median_ms", key),
@@ -131,7 +135,7 @@ def record(path: Path, profile: Profile) -> Profile:
                         "record into another file, or delete this one"
                     )
             profile = replace(profile, entries={**old.entries, **profile.entries}, fallback=None)
-        _write_atomically(path, _dumps(profile))
+        write(str(path), _dumps(profile))
     return profile
 
 
@@ -183,20 +187,6 @@ def _locked(path: Path) -> Iterator[None]:
     with path.with_name(path.name + ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also by a crash
         yield
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        os.chmod(name, 0o644)  # mkstemp's files are private
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 # ---- reading what may be damaged ---------------------------------------------------------------------------

@@ -313,9 +313,9 @@ class Explorer:
         """Applies a group rule; to how many groups."""
         done = 0
         for key, group in self._groups(rule, frozen, view, feedback):
-            self.selection.applied.add(key)
             target = plan(rule, group, view, self.ops)
             if target is not None:
+                self.selection.applied.add(key)
                 facts.add(target, self.store)
                 done += 1
         return done

@@ -30,7 +30,7 @@ CYCLES: tuple[Cycles, ...] = get_args(Cycles)
 class Limits:
     """When to stop, and what may grow. ``k_multi`` is the number of iterations in which multi-pattern rules are
     applied (paper, section 4), None for all of them. Seconds count wall-clock time of the exploration; bytes the
-    worker's resident memory."""
+    worker's resident memory. Raises ValueError for what limits nothing that there is."""
 
     nodes: int = 50_000
     iterations: int = 15
@@ -38,6 +38,14 @@ class Limits:
     seconds: float | None = None
     memory: int | None = None
     cycles: Cycles = "none"
+
+    def __post_init__(self) -> None:
+        for name, least in (("nodes", 1), ("iterations", 0), ("k_multi", 0), ("seconds", 0), ("memory", 1)):
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise ValueError(f"a limit of {value} {name}: at least {least} is needed")
+        if self.cycles not in CYCLES:
+            raise ValueError(f"unknown cycle filtering {self.cycles!r}: use one of {', '.join(CYCLES)}")
 
 
 @dataclass(frozen=True, slots=True)

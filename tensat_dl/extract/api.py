@@ -14,10 +14,9 @@ from tensat_dl.extract.incumbent import Incumbent, first_incumbent, source_nodes
 from tensat_dl.extract.problem import Choice, Problem, from_egraph, prune
 from tensat_dl.extract.reduce import forced_bound
 from tensat_dl.extract.runners_up import kernels, runners_up
-from tensat_dl.extract.types import TOLERANCE, Extraction, ExtractionError, Limits, Progress
+from tensat_dl.extract.types import TOLERANCE, Extraction, ExtractionError, Limits, Progress, check_method
 from tensat_dl.ir.egraph import EGraph
 
-METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
 _ILP: dict[str, Cycles] = {"ilp-real": "real", "ilp-int": "int", "ilp-none": "none"}
 
 
@@ -50,8 +49,7 @@ def extract(
     derivations, ``n_best`` - 1 if there are as many. They get about as much work again as the best answer took,
     out of the same seconds. Their bound is that of the best: no derivation costs less. Raises `ExtractionError`.
     """
-    if method not in METHODS:
-        raise ExtractionError(f"unknown extraction method {method!r}: use one of {', '.join(METHODS)}")
+    check_method(method)
     if n_best < 1:
         raise ExtractionError(f"n_best is {n_best}: it must be at least 1")
     if n_best > 1 and method != "exact":

@@ -8,6 +8,8 @@ from typing import Literal
 
 Status = Literal["optimal", "feasible"]
 
+METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
+
 #: What the exact method is at: a first choice, reductions, the relaxation with its cuts, pieces that are solved
 #: apart, the search of neighbourhoods, the integer program.
 Stage = Literal["start", "reduction", "relaxation", "pieces", "search", "program"]
@@ -42,7 +44,7 @@ class CyclicEGraphError(ExtractionError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to stop before optimality is proven.
+    """When to stop before optimality is proven. Raises ValueError for what is no limit.
 
     ``work`` is deterministic: equal inputs stop at the same point on every machine. One unit is about a
     microsecond of simplex iterations (see `tensat_dl.extract.budget`); the default is about ten seconds.
@@ -51,6 +53,18 @@ class Limits:
 
     seconds: float | None = None
     work: float = 10_000_000.0
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "work"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise ValueError(f"a limit of {value} {name}: at least 0 is needed")
+
+
+def check_method(method: str) -> None:
+    """Raises `ExtractionError` for what is none of `METHODS`."""
+    if method not in METHODS:
+        raise ExtractionError(f"unknown extraction method {method!r}: use one of {', '.join(METHODS)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,22 @@ from collections.abc import Container, Mapping, Sequence
 
 from tensat_dl.ir.graph import AttrValue, Graph, GraphBuilder
 from tensat_dl.ir.types import TensorType
+from tensat_dl.lang import ast
 from tensat_dl.ops.compose import compose
-from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.table import OpTable, declare
 from tensat_dl.ops.typing import infer
 
 
+def extended(ops: OpTable, declared: Mapping[str, ast.Op]) -> OpTable:
+    """The operators, with those that fusion declared."""
+    return OpTable([*ops.values(), *map(declare, declared.values())]) if declared else ops
+
+
 def unfused(graph: Graph, ops: OpTable, fused: Container[str]) -> Graph:
-    """The graph with the operators that each of the ``fused`` ones, which are compositions, is made of."""
+    """The graph with the operators that each of the ``fused`` ones, which are compositions, is made of; itself if it
+    has none."""
+    if not any(node.op in fused for node in graph.nodes):
+        return graph
     builder = GraphBuilder(graph.name, graph.opaque)
 
     def type_of(i: int) -> TensorType:

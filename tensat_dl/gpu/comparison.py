@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
 from tensat_dl.gpu.environment import GpuError
-from tensat_dl.gpu.machine import FAILURES, Contender, GpuMachine, said, this_machine
+from tensat_dl.gpu.machine import FAILURES, Contender, said, this_machine
 from tensat_dl.ir.graph import Graph
 from tensat_dl.measure.side_by_side import STARTS, Row
 from tensat_dl.measure.statistics import latency, ratio_to_first
+from tensat_dl.ops.semantics.types import Array
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.weights import draw_values
 
 
-def compare(
-    graphs: Sequence[tuple[Graph, OpTable]], seed: int, progress: Callable[[int, int], None]
-) -> list[Row]:
-    """Times graphs, which tell their inputs and weights by name. Raises `GpuError`, `ProfileError`."""
-    try:
-        values = draw_values([g for g, _ in graphs], seed, {})
-    except ValueError as e:
-        raise GpuError(f"the graphs can't run with the same values: {e}") from None
-    machines = [this_machine(ops, values) for _, ops in graphs]
-    return compare_on(machines, [g for g, _ in graphs], progress)
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A graph, its operators, and by name the weights that are known: those of an ONNX model."""
+
+    graph: Graph
+    ops: OpTable
+    weights: Mapping[str, Array]
 
 
-def compare_on(
-    machines: Sequence[GpuMachine], graphs: Sequence[Graph], progress: Callable[[int, int], None]
-) -> list[Row]:
-    """`compare`, each graph on a machine that knows its operators."""
+def compare(entries: Sequence[Entry], seed: int, progress: Callable[[int, int], None]) -> list[Row]:
+    """Times graphs, which tell by name their inputs and what weights are drawn. Raises `GpuError`, `ProfileError`."""
+    machines = [this_machine(e.ops, _values(entries[0], e, seed)) for e in entries]
     rows: list[Row] = []
     ready: dict[int, Contender] = {}
     want: list[torch.Tensor] | None = None
-    for i, (machine, graph) in enumerate(zip(machines, graphs, strict=True)):
+    for i, (machine, entry) in enumerate(zip(machines, entries, strict=True)):
+        graph = entry.graph
         predicted = machine.model.price_graph(graph).total
         try:
             want = machine.reference(graph) if want is None else want
             contender = machine.contender(graph)
-            error = contender.error(want)
+            error = max(contender.errors(want))
             peak = peak_bytes(contender)
         except (*FAILURES, ValueError) as e:
             rows.append(Row(predicted, reason=said(e)))
@@ -55,6 +53,14 @@ def compare_on(
         ratio = ratio_to_first(samples, k) if k and 0 in ready else None
         rows[i] = replace(rows[i], latency=latency(samples, k), ratio=ratio)
     return rows
+
+
+def _values(first: Entry, entry: Entry, seed: int) -> dict[str, Array]:
+    """What a graph runs with: its own weights, and what is drawn for the first one. Raises `GpuError`."""
+    try:
+        return draw_values([first.graph, entry.graph], seed, {**first.weights, **entry.weights})
+    except ValueError as e:
+        raise GpuError(f"the graphs can't run with the same values: {e}") from None
 
 
 def peak_bytes(contender: Contender) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Protocol
 
 import torch
@@ -31,7 +32,7 @@ from tensat_dl.ops.table import OpTable
 
 Count = Callable[[int, int], None]
 
-#: How far an output may be from that in f64, in units of the largest one; or four times as far as the original's.
+#: How far an output may be from that in f64, in units of its largest element; or four times as far as the original's.
 TOLERANCE = {"f32": 1e-4, "f16": 1e-2, "bf16": 5e-2, "f64": 1e-9}
 TF32_TOLERANCE = 1e-2
 SLACK = 4.0
@@ -48,6 +49,7 @@ class GpuMachine:
     values: Mapping[str, Array]
     target: torch.device
     tf32: bool = False
+    inputs: str = "random inputs"  #: what the inputs among ``values`` are
 
     #: An unchanged graph runs by the same kernels, so it need not be timed against itself.
     rewrites = False
@@ -77,15 +79,18 @@ class GpuMachine:
         try:
             first = self.contender(original.graph)
             want = self.reference(original.graph)
-            error = first.error(want)
+            errors = first.errors(want)
         except FAILURES as e:
             return replace(outcome, reason=f"the original can't be run: {said(e)}")
+        if not all(map(isfinite, errors)):
+            reason = "the original's own outputs are not finite numbers, where they are in f64"
+            return replace(outcome, reason=reason)
         contenders: dict[int, Contender] = {}
         found: dict[Contender, Agreement] = {}
         for i, candidate in enumerate(candidates):
             try:
                 contender = self.contender(candidate.graph)
-                agreement = self.compare(contender, want, error)
+                agreement = self.compare(contender, want, errors)
             except FAILURES as e:
                 entrants[i] = replace(entrants[i], reason=said(e))
                 continue
@@ -94,14 +99,13 @@ class GpuMachine:
             else:
                 entrants[i] = replace(entrants[i], reason=agreement.message, differs=True)
         del want
-        total = heats.HEAT * (len(contenders) > 1) + heats.LOOKS[0]
         done = 0
 
         def timer(running: Sequence[Contender], starts: int, /) -> Samples:
             nonlocal done
             samples = []
             for _ in range(starts):
-                progress(done, max(total, done + 1))
+                progress(done, heats.expected(len(contenders), done))
                 samples.append(self.times(running))
                 done += 1
             return samples
@@ -121,17 +125,21 @@ class GpuMachine:
         with once():
             return in_double(graph, self.model.table, self.values, self.target)
 
-    def compare(self, contender: Contender, want: Sequence[torch.Tensor], allowed: float) -> Agreement:
-        """Whether a graph computes what it should, where the original is off by ``allowed``."""
-        types = {contender.executor.graph.nodes[i].type.dtype for _, i in contender.executor.graph.outputs}
-        tolerance = max(
-            [TOLERANCE.get(t, 0.0) for t in types] + [TF32_TOLERANCE * self.tf32, SLACK * allowed]
-        )
-        error = contender.error(want)
-        message = (
-            "" if error <= tolerance else f"its outputs are off by {error:.1e} (tolerance {tolerance:.0e})"
-        )
-        return Agreement("differs" if message else "agrees", error, message, "random inputs", tolerance)
+    def compare(
+        self, contender: Contender, want: Sequence[torch.Tensor], original: Sequence[float]
+    ) -> Agreement:
+        """Whether a graph computes what it should, where the original's outputs are off by ``original``."""
+        graph = contender.executor.graph
+        errors = contender.errors(want)
+        limits = [
+            max(TOLERANCE.get(graph.nodes[i].type.dtype, 0.0), TF32_TOLERANCE * self.tf32, SLACK * off)
+            for (_, i), off in zip(graph.outputs, original, strict=True)
+        ]
+        for (name, _), error, limit in zip(graph.outputs, errors, limits, strict=True):
+            if not error <= limit:
+                message = f"output {name} is off by {error:.1e} (tolerance {limit:.0e})"
+                return Agreement("differs", error, message, self.inputs, limit)
+        return Agreement("agrees", max(errors), "", self.inputs, max(limits))
 
     def times(self, contenders: Sequence[Runs]) -> list[list[float]]:
         """By round, the seconds of each, recorded afresh."""
@@ -157,14 +165,13 @@ class Contender:
     def run(self) -> list[torch.Tensor]:
         return self.executor(self.inputs)
 
-    def error(self, want: Sequence[torch.Tensor]) -> float:
-        """How far the outputs are off, in units of the largest element of each; infinite for what is no number."""
-        return largest_error(running(self.executor.device, self.run).outputs, want)
+    def errors(self, want: Sequence[torch.Tensor]) -> list[float]:
+        """How far each output is off, in units of its largest element; infinite for what is no number."""
+        return relative_errors(running(self.executor.device, self.run).outputs, want)
 
 
-def largest_error(outputs: Sequence[torch.Tensor], want: Sequence[torch.Tensor]) -> float:
-    """The largest of the outputs' relative errors."""
-    return max(relative_error(got, wanted) for got, wanted in zip(outputs, want, strict=True))
+def relative_errors(outputs: Sequence[torch.Tensor], want: Sequence[torch.Tensor]) -> list[float]:
+    return [relative_error(got, wanted) for got, wanted in zip(outputs, want, strict=True)]
 
 
 def said(e: Exception) -> str:
@@ -175,12 +182,13 @@ def said(e: Exception) -> str:
 FAILURES = (NotExecutable, RuntimeError)
 
 
-def this_machine(ops: OpTable, values: Mapping[str, Array]) -> GpuMachine:
-    """The GPU at hand. Products of f32 are rounded to TF32 if its profile says that they may be. Raises `GpuError`,
-    `ProfileError`."""
+def this_machine(ops: OpTable, values: Mapping[str, Array], inputs: str = "random inputs") -> GpuMachine:
+    """The GPU at hand, with weights and inputs ``values``; ``inputs`` says what the latter are. Products of f32 are
+    rounded to TF32 if its profile says that they may be. Raises `GpuError`, `ProfileError`."""
     gpu = this_gpu()
     model = CostModel.of(ops, gpu.device)
     tf32 = model.profile is not None and model.profile.hardware.get("f32") == TF32_ALLOWED
     target = torch.device("cuda")
     prepare(target)
-    return GpuMachine(model, this_gpu(tf32).environment if tf32 else gpu.environment, values, target, tf32)
+    environment = this_gpu(tf32).environment if tf32 else gpu.environment
+    return GpuMachine(model, environment, values, target, tf32, inputs)

@@ -32,7 +32,8 @@ class Diagnostic:
     def render(self) -> str:
         """``file:line:col: error: message``, the source line, a caret line, and the hint."""
         if self.span is None:
-            lines = [f"{self.path}: {self.severity}: {_clipped(self.message)}"]
+            where = f"{self.path}: " if self.path else ""
+            lines = [f"{where}{self.severity}: {_clipped(self.message)}"]
         else:
             source = self.span.source
             number, column = source.position(self.span.start)

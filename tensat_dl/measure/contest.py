@@ -76,7 +76,7 @@ def contest(
             nonlocal done
             samples = []
             for _ in range(processes):
-                progress(done, max(done + processes, heats.HEAT * (len(paths) > 1) + heats.LOOKS[-2:][0]))
+                progress(done, heats.expected(len(paths), done))
                 samples.append(
                     time_in_fresh_process(models, folder / "feeds.npz", threads, backwards=done % 2 == 1)
                 )

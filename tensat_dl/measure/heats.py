@@ -29,6 +29,12 @@ class Timer(Protocol[_Timed]):
     def __call__(self, entrants: Sequence[_Timed], starts: int, /) -> Samples: ...
 
 
+def expected(entrants: int, done: int) -> int:
+    """How many starts there will be, as far as is known when so many are done: the second heat may take more."""
+    heat = HEAT * (entrants > 1)
+    return heat + next((look for look in LOOKS if heat + look > done), LOOKS[-1])
+
+
 def decide(
     outcome: Outcome,
     entrants: list[Candidate],

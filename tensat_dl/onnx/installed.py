@@ -8,8 +8,8 @@ from tensat_dl.lang.diagnostics import Diagnostic, TsrError
 PACK = "inference"
 
 
-def need_onnx(path: str) -> None:
-    """Raises `TsrError` if what reading and writing ONNX takes is not installed."""
+def need_onnx(path: str = "") -> None:
+    """Raises `TsrError`, for the file at hand if there is one, if what ONNX models take is not installed."""
     try:
         import onnx
         import onnx_ir

@@ -188,24 +188,29 @@ def gap(result: Result) -> str:
 
 
 def exactly(result: Result) -> str:
-    """What the comparison modulo primes showed, in one line."""
+    """What the exact comparison showed, in one line."""
     return "skipped" if result.exact is None else described(result.exact)
 
 
 def rules_checked(result: Result) -> str:
-    """The verdicts on rules that were applied: how many of each kind, and which ones have no bound."""
+    """The verdicts on rules that were applied: how many of each kind, and which ones have no bound, or one on some
+    instances alone."""
     kinds: dict[str, list[str]] = defaultdict(list)
     for v in result.verdicts:
-        bounded = v.status == "tested" and v.log2_error is not None
-        kinds["bounded" if bounded else v.status].append(v.rule)
+        kind: str = v.status
+        if v.status == "tested" and v.log2_error is not None:
+            kind = "bounded" if v.bounded == v.instances else "partly"
+        kinds[kind].append(v.rule)
     bounds = [v.log2_error for v in result.verdicts if v.log2_error is not None]
+    bound = f"p < 2^{ceil(max(bounds, default=0.0))}"
     said = {
-        "bounded": f"tested, p < 2^{ceil(max(bounds, default=0.0))}",
+        "bounded": f"tested, {bound}",
         "derived": "derived",
+        "partly": f"tested, {bound} on some instances alone",
         "tested": "tested without a bound",
     }
     parts = []
-    for kind in ("refuted", "vacuous", "bounded", "derived", "tested", "assumed"):
+    for kind in ("refuted", "vacuous", "bounded", "derived", "partly", "tested", "assumed"):
         names = kinds[kind]
         if names:
             listed = ", ".join(names[:3]) + (", .." if names[3:] else "")

@@ -77,13 +77,14 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
 
 
 def _exact(exact: Exact | None) -> dict[str, Any]:
-    """The comparison modulo primes. ``log2_error`` is null where no bound is known."""
+    """The exact comparison. ``moduli`` is empty where it was in exact numbers, ``log2_error`` null where no bound is
+    known."""
     if exact is None:
         return {"status": "skipped", "moduli": [], "log2_error": None, "functions": [], "reason": ""}
     compared = exact.status != "unsupported"
     return {
         "status": exact.status if compared else "not compared",
-        "moduli": list(PRIMES) if compared else [],
+        "moduli": list(PRIMES) if compared and exact.level == "modular" else [],
         "log2_error": number(exact.log2_error),
         "functions": list(exact.stand_ins),
         "reason": exact.reason,

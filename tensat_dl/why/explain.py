@@ -156,7 +156,7 @@ def _until_found(
             egraph = egraph.without(unfit(egraph))
         costs = model
         if fusing:
-            fused = fuse(egraph, model.table, model.device)
+            fused = fuse(egraph, model.table, model.estimating)
             egraph, costs = fused.egraph, replace(model, table=fused.ops)
         egraph = costs.price(egraph)[0]
         answer = extract(egraph, method, limits, progress.extracting, exploration.early)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -18,6 +20,10 @@ from tensat_dl.lang.diagnostics import TsrError
 ROOT = Path(__file__).parents[2]
 SHARED = str(ROOT / "examples" / "tiny_share_input.tsr")
 GRAPH = "graph g {\n  input x : f32[4]\n  output relu(relu(x))\n}\n"
+
+
+class Stopped(Exception):
+    """A run came so far."""
 
 
 def write(folder: Path, text: str) -> str:
@@ -100,6 +106,58 @@ def test_misuse_is_named() -> None:
         tensat_dl.optimize(model, (replace(model.rules[0], name="matmul-relu"),) * 2)
     with pytest.raises(TypeError, match="packs are named when a graph is loaded"):
         tensat_dl.optimize(model, rules=["standard"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("options", "say"),
+    [
+        ({"max_nodes": 0}, "a limit of 0 nodes: at least 1"),
+        ({"max_iters": -1}, "a limit of -1 iterations: at least 0"),
+        ({"k_multi": -1}, "a limit of -1 k_multi"),
+        ({"time_limit": float("nan")}, "a limit of nan seconds"),
+        ({"extract_time_limit": -1.0}, "a limit of -1.0 seconds"),
+        ({"max_memory": 0}, "a limit of 0 memory"),
+        ({"cycles": "some"}, "unknown cycle filtering 'some'"),
+        ({"extract": "some"}, "unknown extraction method 'some'"),
+        ({"device": "cpu", "fuse": True}, "fusion is for GPUs"),
+    ],
+)
+def test_senseless_options_are_refused_before_anything_runs(options: Any, say: str) -> None:
+    with (
+        patch("tensat_dl.pipeline.search", side_effect=AssertionError),
+        pytest.raises(ValueError, match=re.escape(say)),
+    ):
+        tensat_dl.optimize(tensat_dl.load(SHARED), **options)
+
+
+def test_arguments_that_a_file_has_no_use_for() -> None:
+    for arguments in ({"dims": {"n": 3}}, {"inputs": "data.npz"}):
+        with pytest.raises(ValueError, match="dims and inputs are for ONNX models"):
+            tensat_dl.load(SHARED, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="an ONNX model has one"):
+        tensat_dl.load("model.onnx", graph="g")
+
+
+def test_fused_operators(tmp_path: Path) -> None:
+    """They are in the answer."""
+    text = "graph g {\n  input x : f32[64, 64]\n  output tanh(relu(x) * x)\n}"
+    result = tensat_dl.optimize(tensat_dl.load(write(tmp_path, text)), fuse=True)
+    assert (
+        set(result.declared) >= {n.op for n in result.after.graph.nodes if n.op.startswith("fused")} != set()
+    )
+    assert result.equivalence is not None
+    assert result.equivalence.status == "equivalent"
+
+
+def test_rules_that_change_rounding_can_be_left_out(tmp_path: Path) -> None:
+    text = "rule turn { (x * y) * y => x * (y * y) }\nrule flip { relu(relu(x)) => relu(x) }\n" + GRAPH
+    model = tensat_dl.load(write(tmp_path, text))
+    for reassociate in (True, False):
+        with patch("tensat_dl.pipeline.search", side_effect=Stopped) as search, pytest.raises(Stopped):
+            tensat_dl.optimize(model, reassociate=reassociate)
+        names = {r.name for r in search.call_args.args[1]}
+        assert "flip" in names
+        assert ("turn" in names) == reassociate
 
 
 def test_importing_is_light() -> None:

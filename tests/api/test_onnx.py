@@ -14,6 +14,7 @@ import onnx
 from onnx.helper import make_node
 
 import tensat_dl
+from tensat_dl.gpu.environment import GpuError
 from tensat_dl.report.html import result_to_html
 from tests.measure.quick import quick
 from tests.onnx_files.models import model, random, saved, value
@@ -70,7 +71,21 @@ def test_what_differs_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not (tmp_path / "faster.onnx").exists()
 
 
+def test_fused_operators_are_written_as_what_they_are_made_of(tmp_path: Path) -> None:
+    nodes = [
+        make_node("Relu", ["x"], ["r"]),
+        make_node("Mul", ["r", "x"], ["m"]),
+        make_node("Tanh", ["m"], ["y"]),
+    ]
+    path, out = saved(tmp_path, model(nodes, [value("x", 64, 64)], [value("y", 64, 64)])), tmp_path / "f.onnx"
+    loaded = tensat_dl.load(path)
+    result = tensat_dl.optimize(loaded, device="h100", fuse=True)
+    assert any(n.op in result.declared for n in result.after.graph.nodes)
+    tensat_dl.save(loaded, result, str(out))
+    assert [n.op_type for n in onnx.load(out).graph.node] == ["Relu", "Mul", "Tanh"]
+
+
 def test_only_this_machine_can_be_measured(tmp_path: Path) -> None:
     loaded = tensat_dl.load(saved(tmp_path, products()), dims={"n": 16})
-    with pytest.raises(ValueError, match="not h100"):
+    with pytest.raises(GpuError, match="GPU"):
         tensat_dl.optimize(loaded, device="h100", measure=True)

@@ -400,6 +400,10 @@ def test_verbose_and_quiet(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_fusion_is_for_gpus() -> None:
+    refused(invoke("run", SHARED, "--device", "cpu", "--fuse"), "Usage: ", "--fuse is for GPUs")
+
+
 def test_what_made_the_e_graph_grow(tmp_path: Path) -> None:
     """The rule that brought most of what reached the limit is named, and what to do about it."""
     sums = " + ".join(f"x{i}" for i in range(8))

@@ -77,3 +77,4 @@ def test_estimates_are_calibrated_on_the_profile(tmp_path: Path, monkeypatch: py
     assert not after.measured
     assert after.ms == pytest.approx(roofline(OPS, REAL, unseen), rel=0.1)
     assert before.ms < after.ms
+    assert CostModel.of(OPS, "h100").estimated().cost(unseen) == before

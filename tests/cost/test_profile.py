@@ -94,6 +94,17 @@ def test_a_damaged_entry_is_refused(tmp_path: Path, entry: Any) -> None:
         read_profile(path, "h100")
 
 
+@pytest.mark.parametrize("key", ["foo @ h100", "relu(f32[4]) -> f32[4]", ""])
+def test_a_damaged_signature_is_refused(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "p.json"
+    record(path, profile())
+    changed(path, entries={key: {"median_ms": 1.0, "spread_ms": 0.0, "samples": 1}})
+    with pytest.raises(
+        ProfileError, match=r"p\.json: not a usable profile: expected .*; delete it or record"
+    ):
+        read_profile(path, "h100")
+
+
 def test_a_foreign_device_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     record(path, profile(1, device="a100"))

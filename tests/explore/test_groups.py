@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensat_dl import resources
+from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Limits
 from tensat_dl.ir.graph import Graph
 from tensat_dl.lang.program import load_program
@@ -191,3 +192,15 @@ def test_all_siblings_of_a_model_are_merged_in_one_iteration(model: str, ways: i
     assert widths == [ways] * (8 if model == "bert" else 9)
     members = sum(before.op[n] == "matmul" for n in range(before.num_nodes))
     assert after.num_nodes - before.num_nodes <= 3 * members
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_what_has_no_target_was_not_applied(fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither to the statistics nor to whoever asks how a graph came about."""
+    if not fits:
+        monkeypatch.setattr("tensat_dl.explore.loop.plan", lambda *_: None)
+    explorer = Explorer(
+        siblings("group-matmul-left", 2), library().ops, rules_named("group-matmul-left"), Limits()
+    )
+    counted = sum(s.applied for step in explorer.run() for s in step.iteration.rules)
+    assert len(explorer.history().applied) == counted == int(fits)

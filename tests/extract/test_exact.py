@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensat_dl.extract.api import METHODS, extract
-from tensat_dl.extract.types import ExtractionError, Limits
+from tensat_dl.extract.api import extract
+from tensat_dl.extract.types import METHODS, ExtractionError, Limits
 from tensat_dl.ir.egraph import EGraph
 
 from .builders import brute_force, egraph, layered_egraph, random_egraph

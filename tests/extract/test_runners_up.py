@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tensat_dl.extract import api, runners_up
-from tensat_dl.extract.api import METHODS, extract
+from tensat_dl.extract.api import extract
 from tensat_dl.extract.runners_up import kernels
-from tensat_dl.extract.types import Extraction, ExtractionError, Limits
+from tensat_dl.extract.types import METHODS, Extraction, ExtractionError, Limits
 from tensat_dl.ir.egraph import EGraph
 
 from .builders import derivations, egraph, layered_egraph, price, random_egraph

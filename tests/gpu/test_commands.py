@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -57,6 +59,14 @@ def test_bad_signatures_are_refused(tmp_path: Path) -> None:
     done = bare(set(), "profile", str(sigs), "-o", str(tmp_path / "p.json"))
     assert done.returncode == 2
     assert f"error: {sigs}: expected" in done.stderr
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+    sigs = tmp_path / "s.json"
+    sigs.write_bytes(b"\x7fELF\xff\xfe")
+    done = bare(set(), "profile", str(sigs), "-o", str(tmp_path / "p.json"))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {sigs}: ")
 
 
 @pytest.mark.parametrize("content", ["{", '{"format": 1}', '{"format": 1, "device": "h100", "protocol": 99}'])
@@ -111,38 +121,90 @@ def test_measuring_on_no_device(tmp_path: Path) -> None:
     assert "unknown device `h10`" in done.stderr
 
 
-def test_two_graphs_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the CPU, with few samples; the second graph is wrong, which shows."""
+@pytest.fixture
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """`time` takes the CPU for a GPU, with few samples. Has the machines that it made."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("triton")
     from tensat_dl.cost import CostModel, load_device
     from tensat_dl.cost.environment import Environment
     from tensat_dl.gpu import comparison, machine
-    from tests.gpu.test_executor import APART, WRONG
 
     monkeypatch.setattr(machine, "SAMPLE_SECONDS", 0.0)
     monkeypatch.setattr(machine, "ROUNDS", 1)
     monkeypatch.setattr("tensat_dl.gpu.environment.at_hand", lambda device: None)
+    made: list[Any] = []
 
-    def here(ops: object, values: object) -> machine.GpuMachine:
-        model = CostModel(ops, load_device("h100"))  # type: ignore[arg-type]
-        return machine.GpuMachine(model, Environment({}, {}), values, torch.device("cpu"))  # type: ignore[arg-type]
+    def here(ops: Any, values: Any, inputs: str = "random inputs") -> machine.GpuMachine:
+        model = CostModel(ops, load_device("h100"))
+        cpu = torch.device("cpu")
+        made.append(machine.GpuMachine(model, Environment({}, {}), values, cpu, inputs=inputs))
+        return made[-1]
 
-    monkeypatch.setattr(comparison, "this_machine", here)
+    for module in (comparison, machine):
+        monkeypatch.setattr(module, "this_machine", here)
+    return made
+
+
+def timed(*files: Path) -> tuple[int, list[Any]]:
+    out = files[0].parent / "t.json"
+    done = CliRunner().invoke(cli, ["time", *map(str, files), "--json", str(out)], standalone_mode=False)
+    return done.return_value, json.loads(out.read_text())
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+def test_two_graphs_are_compared(tmp_path: Path) -> None:
+    """The second graph is wrong, which shows."""
+    from tests.gpu.test_executor import APART, WRONG
+
     files = [tmp_path / "a.tsr", tmp_path / "b.tsr", tmp_path / "c.tsr"]
     opaque = "opaque op f(x: tensor) { shape shape(x) }\ngraph g { input x : f32[4, 16]\n output f(x) }"
     for file, text in zip(files, (APART, WRONG, opaque), strict=True):
         file.write_text(text)
-    out = tmp_path / "t.json"
-    done = CliRunner().invoke(cli, ["time", *map(str, files), "--json", str(out)], standalone_mode=False)
-    assert done.return_value == 1, done.output
-    first, second, third = json.loads(out.read_text())
+    code, (first, second, third) = timed(*files)
+    assert code == 1
     assert first["median_ms"] > 0
     assert first["ratio"] is None
     assert first["max_rel_error"] < 1e-5
     assert second["ratio"]["low"] <= second["ratio"]["median"] <= second["ratio"]["high"]
     assert second["max_rel_error"] > 0.1
     assert third["reason"] == "no kernel computes f, of which only types are known"
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+def test_models_are_compared_with_their_own_weights(tmp_path: Path) -> None:
+    """The optimized one has other weights, computed of the original's."""
+    make_node = pytest.importorskip("onnx.helper").make_node
+    from tests.onnx_files.models import model, random, saved, value
+
+    nodes = [make_node("MatMul", ["x", "w"], ["m"]), make_node("MatMul", ["m", "v"], ["y"])]
+    weights = [random("w", 8, 16), random("v", 16, 4)]
+    before = saved(tmp_path, model(nodes, [value("x", 4, 8)], [value("y", 4, 4)], weights), "before.onnx")
+    after, rule = tmp_path / "after.onnx", tmp_path / "fold.tsr"
+    rule.write_text("rule fold { (x @ w) @ v => x @ (w @ v) where weight(w), weight(v) }\n")
+    options = ("--no-measure", "--rules", str(rule), "-q", "-o", str(after))
+    assert CliRunner().invoke(cli, ["run", before, *options], standalone_mode=False).return_value == 0
+    code, (first, second) = timed(Path(before), after)
+    assert code == 0
+    assert first["max_rel_error"] < 1e-5
+    assert second["max_rel_error"] < 1e-5
+
+
+def test_given_inputs_are_what_graphs_run_on(tmp_path: Path, on_the_cpu: list[Any]) -> None:
+    make_node = pytest.importorskip("onnx.helper").make_node
+    from tensat_dl.cli.models import open_file
+    from tests.onnx_files.models import model, random, saved, value
+
+    x, nodes = np.arange(8, dtype=np.float32).reshape(2, 4), [make_node("Mul", ["x", "w"], ["y"])]
+    path = saved(tmp_path, model(nodes, [value("x", 2, 4)], [value("y", 2, 4)], [random("w", 4)]))
+    np.savez(tmp_path / "data.npz", x=x)
+    open_file(path, None, ("inference",), {}, str(tmp_path / "data.npz")).machine("h100", 1, 0)
+    open_file(path, None, ("inference",), {}).machine("h100", 1, 0)
+    given, drawn = on_the_cpu
+    assert (given.inputs, drawn.inputs) == ("the given inputs", "random inputs")
+    assert np.array_equal(given.values["x"], x)
+    assert not np.array_equal(drawn.values["x"], x)
+    assert np.array_equal(given.values["w"], drawn.values["w"])
 
 
 @pytest.mark.parametrize("step", ["check", "profile", "bench"])

@@ -21,6 +21,7 @@ from tensat_dl.ir.graph import Graph
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.measure import heats
+from tensat_dl.measure.outcome import Outcome
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.verify.execute import execute
 from tensat_dl.verify.weights import draw_values
@@ -148,11 +149,12 @@ graph siblings {
 WRONG = APART.replace("tanh(x @ b)", "tanh(x @ a)")
 
 
-def test_only_graphs_that_compute_the_same_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def contest(texts: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:
+    """The first graph against the others, which are all faster."""
     monkeypatch.setattr(heats, "HEAT", 1)
     monkeypatch.setattr(heats, "LOOKS", (8,))
     graphs = []
-    for text in (APART, WRONG, MERGED):
+    for text in texts:
         program, graph = loaded(text, tmp_path)
         graphs.append(graph)
     values = draw_values(graphs[:1], 0, {})
@@ -160,12 +162,41 @@ def test_only_graphs_that_compute_the_same_are_timed(tmp_path: Path, monkeypatch
     machine = GpuMachine(model, Environment({"gpu": "none"}, {}), values, CPU)
     monkeypatch.setattr(machine, "times", lambda all: [[1.0] + [0.8] * (len(all) - 1)] * 3)
     original, *candidates = map(model.price_graph, graphs)
-    outcome = machine.contest(original, candidates, lambda done, total: None)
+    return machine.contest(original, candidates, lambda done, total: None)
+
+
+def test_only_graphs_that_compute_the_same_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = contest((APART, WRONG, MERGED), tmp_path, monkeypatch)
     assert outcome.winner == 1
     assert outcome.candidates[0].differs
     assert "off by" in outcome.mismatch
     assert outcome.agreement is not None
     assert outcome.agreement.max_rel < 1e-5
+
+
+TWO_TYPES = """
+graph g {
+  input x : f32[4, 16]
+  input y : bf16[4, 16]
+  output x * 2.0, y * 2.0
+}
+"""
+
+
+def test_each_output_has_its_own_tolerance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is rounding of bf16 is none of f32."""
+    off = [TWO_TYPES.replace(f"{name} * 2.0", f"{name} * 2.03125") for name in ("x", "y")]
+    outcome = contest((TWO_TYPES, *off), tmp_path, monkeypatch)
+    assert [c.differs for c in outcome.candidates] == [True, False]
+    assert "is off by 1.6e-02 (tolerance 1e-04)" in outcome.candidates[0].reason
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_an_original_that_overflows_excuses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "graph g {\n  input x : f16[4, 16]\n  output (x * 60000.0) * 60000.0\n}"
+    outcome = contest((text, text.replace("x *", "relu(x) *")), tmp_path, monkeypatch)
+    assert outcome.winner is None
+    assert "the original's own outputs are not finite" in outcome.reason
 
 
 def test_graphs_are_timed_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ pytest.importorskip("onnx_ir")
 
 from tensat_dl.cost.environment import Environment
 from tensat_dl.measure.agreement import Agreement
-from tensat_dl.measure.heats import HEAT, LOOKS, decide
+from tensat_dl.measure.heats import HEAT, LOOKS, decide, expected
 from tensat_dl.measure.outcome import Candidate, Outcome
 from tensat_dl.measure.statistics import Samples
 
@@ -52,6 +52,12 @@ def outcome(machine: Machine, positions: Sequence[int], narrow: Sequence[int] = 
         return Agreement("narrow" if i in narrow else "agrees", i / 1000, "for n = 1 only")
 
     return decide(start, entrants, ORIGINAL, paths, check, machine)
+
+
+def test_how_many_starts_there_will_be() -> None:
+    """Each look of the second heat may be the last one."""
+    assert [expected(1, done) for done in (0, 3, 4, 7, 8, 15)] == [4, 4, 8, 8, 16, 16]
+    assert [expected(3, done) - HEAT for done in (0, HEAT + 3, HEAT + 4, HEAT + 8)] == [4, 4, 8, 16]
 
 
 def test_the_fastest_wins() -> None:

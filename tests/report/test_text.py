@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tensat_dl.report.facts import rules_checked
 from tensat_dl.report.progress import Progress
 from tensat_dl.report.text import print_summary
 from tensat_dl.result import Result
+from tensat_dl.verify.rules.verdict import Verdict
 
 from .results import AFTER, BEFORE, read_text, result
 
@@ -55,6 +57,20 @@ def test_a_change_is_one_however_little_it_gains(other: str, scale: float, said:
     run = result(before, after)
     run = replace(run, after=replace(run.after, cost=tuple(scale * c for c in run.after.cost)))
     assert f" ms  {said}  (" in printed(run, 200)
+
+
+def test_evidence_on_rules(tmp_path: Path) -> None:
+    """A bound on some instances is none on all of them."""
+    before, after = (read_text(t, tmp_path)[0] for t in (BEFORE, AFTER))
+    verdicts = (
+        Verdict("whole", "tested", 8, 8, -60.0),
+        Verdict("part", "tested", 8, 3, -40.0),
+        Verdict("none", "tested", 8),
+    )
+    assert rules_checked(replace(result(before, after), verdicts=verdicts)) == (
+        "1 tested, p < 2^-40; 1 tested, p < 2^-40 on some instances alone (part); "
+        "1 tested without a bound (none)"
+    )
 
 
 def test_fits_a_screen(tmp_path: Path) -> None:

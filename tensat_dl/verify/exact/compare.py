@@ -51,7 +51,7 @@ Level = Literal["modular", "integer", "float"]
 FIXED = (*WHOLE, *FRACTIONS, LARGE)
 NEAR_TURNS = 2
 NEAR_ELEMENTS = 48
-#: How often values are drawn again because a divisor is zero.
+#: How often values are drawn again because a divisor is zero, or an integer has no place in its type.
 ATTEMPTS = 8
 #: Graphs with more floating-point operations are not evaluated in Python's numbers.
 MOST_RATIONAL_OPERATIONS = 3_000_000
@@ -111,7 +111,7 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
     except (OutOfReach, ValueError) as error:  # NumPy has arrays of up to 64 dimensions
         modular, reason = None, str(error)
     try:
-        found = _compare_integers(before, after, ops, seed, reason)
+        found = compare_integers(before, after, ops, seed, reason)
         if found.status == "different" and not found.stand_ins:
             return found  # in small numbers, so rather than the same in residues
     except (OutOfReach, ValueError) as error:  # NumPy has arrays of up to 64 dimensions
@@ -162,8 +162,17 @@ def _compare_residues(
     raise OutOfReach("a divisor is always zero")
 
 
-def _compare_integers(before: Graph, after: Graph, ops: OpTable, seed: int, reason: str) -> Exact:
-    if _operations(before, ops) + _operations(after, ops) > MOST_RATIONAL_OPERATIONS:
+def compare_integers(
+    before: Graph,
+    after: Graph,
+    ops: OpTable,
+    seed: int,
+    reason: str,
+    operations: int = MOST_RATIONAL_OPERATIONS,
+) -> Exact:
+    """On sets of small integers and fractions; ``reason`` says why there is no bound. Raises `OutOfReach`, also for
+    graphs of more operations than ``operations``."""
+    if _operations(before, ops) + _operations(after, ops) > operations:
         raise OutOfReach("the graphs are too large for exact numbers")
     types = leaves((before, after))
     compared = False
@@ -180,7 +189,7 @@ def _compare_integers(before: Graph, after: Graph, ops: OpTable, seed: int, reas
             values = exact_values(types, numbers, *key)
             try:
                 x, y = evaluate(before, values, a, ops), evaluate(after, values, a, ops)
-            except ZeroDivisionError:
+            except ArithmeticError:  # a divisor is zero, or a number is not one of i64
                 continue
             compared = True
             stand_ins |= a.stand_ins
@@ -190,7 +199,7 @@ def _compare_integers(before: Graph, after: Graph, ops: OpTable, seed: int, reas
                 return Exact("different", "integer", None, difference, reason, doubtful)
             break
     if not compared:
-        raise OutOfReach("a divisor is always zero")
+        raise OutOfReach("a divisor is always zero, or a number beyond i64")
     return Exact("equal", "integer", reason=reason, stand_ins=tuple(sorted(stand_ins)))
 
 
@@ -212,7 +221,10 @@ def _compare_floats(before: Graph, after: Graph, ops: OpTable, seed: int, reason
                 y = execute(after, values, semantics, noted)
         except ValueError as error:
             return Exact("unsupported", "float", reason=f"{reason}; {error}")
-        for (name, _), p, q in zip(before.outputs, x, y, strict=True):
+        for (name, _), *found in zip(before.outputs, x, y, strict=True):
+            p, q = (
+                np.asarray(array, np.float64) for array in found
+            )  # of truth values there is no difference
             finite = np.isfinite(p) & np.isfinite(q)
             size = np.maximum(np.abs(p), np.abs(q))[finite].max(initial=0.0)
             allowed = TOLERANCE * size + TOLERANCE_WITHIN * largest[0]
@@ -221,8 +233,8 @@ def _compare_floats(before: Graph, after: Graph, ops: OpTable, seed: int, reason
                 far = np.where(finite, np.abs(p - q) > allowed, np.isfinite(p))
             if far.any():
                 index = _first(far)
-                found = Difference(name, index, float(p[index]), float(q[index]), values)
-                return Exact("different", "float", None, found, reason)
+                difference = Difference(name, index, float(p[index]), float(q[index]), values)
+                return Exact("different", "float", None, difference, reason)
             compared = compared or bool(finite.any())
     if not compared:
         return Exact("unsupported", "float", reason=f"{reason}; no output is a finite number")

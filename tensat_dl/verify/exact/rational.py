@@ -88,6 +88,7 @@ class Rational(Arithmetic[Array]):
         return function(x, places)
 
     def typed(self, x: Array, to: type[np.generic]) -> Array:
+        """Raises OverflowError where a number is not one of i64."""
         if to is np.float64:
             return x.astype(np.int64).astype(object) if x.dtype == np.bool_ else x.astype(object)
         if to is np.bool_:

@@ -1,4 +1,4 @@
-"""The exact comparison of every run: modulo two primes, of graphs that are small enough for that."""
+"""The exact comparison of every run, of graphs that are small enough: modulo two primes, or in exact numbers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from tensat_dl.ir.graph import Graph
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import Equivalence, interface_difference
 from tensat_dl.verify.exact.arithmetic import OutOfReach
-from tensat_dl.verify.exact.compare import Exact, compare_modular
+from tensat_dl.verify.exact.compare import Exact, compare_integers, compare_modular
 from tensat_dl.verify.exact.field import PRIMES
 from tensat_dl.verify.exact.work import seconds
 
 #: Graphs for which a comparison would take more seconds of a processor than about this are not compared.
 PATIENCE = 4.0
+#: Graphs of more operations are not compared in exact numbers: ten sets of values take two seconds for so many.
+MOST_OPERATIONS = 200_000
 
 
 def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int) -> Exact:
     """The two graphs compared modulo primes; "unsupported" with the reason where that shows nothing.
 
-    Graphs that are equal only for what relu, say, really is, show nothing: random functions take their places.
+    Graphs that are equal only for what relu, say, really is, show nothing: random functions take their places. In
+    exact numbers relu is what it is, so these graphs are compared there, if they are small enough.
     """
     if interface_difference(before, after, {}):  # the comparison in float64 says which
         return Exact("unsupported", "modular", reason="inputs or outputs are not the same")
@@ -33,9 +36,20 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int) -> Ex
     except (OutOfReach, ValueError, MemoryError) as error:
         return Exact("unsupported", "modular", reason=str(error) or "out of memory")
     if found.status == "different" and found.stand_ins:
-        return Exact(
-            "unsupported", "modular", reason=f"they rely on what is true of {', '.join(found.stand_ins)}"
-        )
+        return _in_exact_numbers(before, after, ops, seed, found.stand_ins)
+    return found
+
+
+def _in_exact_numbers(
+    before: Graph, after: Graph, ops: OpTable, seed: int, functions: tuple[str, ...]
+) -> Exact:
+    reason = f"they rely on what is true of {', '.join(functions)}"
+    try:
+        found = compare_integers(before, after, ops, seed, reason, MOST_OPERATIONS)
+    except (OutOfReach, ValueError, MemoryError):
+        return Exact("unsupported", "modular", reason=reason)
+    if found.status == "different" and found.stand_ins:
+        return Exact("unsupported", "integer", reason=reason)
     return found
 
 
@@ -50,11 +64,13 @@ def described(exact: Exact) -> str:
     """In a line, for reports."""
     if exact.status == "unsupported":
         return f"not compared: {exact.reason}"
-    modulo = "modulo " + " and ".join(f"2^31 - {2**31 - p}" for p in PRIMES)
+    modulo = "in exact numbers"
+    if exact.level == "modular":
+        modulo = "modulo " + " and ".join(f"2^31 - {2**31 - p}" for p in PRIMES)
     if exact.status == "different":
         return f"different {modulo}"
     whatever = f" for any {' and '.join(exact.stand_ins)}" if exact.stand_ins else ""
-    bound = (
-        exact.reason if exact.log2_error is None else f"error probability < 2^{math.ceil(exact.log2_error)}"
-    )
+    bound = f"no bound on the error: {exact.reason}"
+    if exact.log2_error is not None:
+        bound = f"error probability < 2^{math.ceil(exact.log2_error)}"
     return f"equal {modulo}{whatever} ({bound})"

@@ -106,6 +106,13 @@ def test_equations_with_a_bound(before: str, after: str) -> None:
         ("0.7071067811865476 * (x * 0.7071067811865476)", "0.5 * x", "float", "the constant 0.707"),
         ("sqrt(x) * sqrt(x)", "x", "float", "rsqrt"),
         ("poolmax(tanh(i); kernel = 2)", "tanh(poolmax(i; kernel = 2))", "float", "max, tanh"),
+        ("greater(exp(x), exp(y))", "greater(x, y)", "float", "exp"),
+        (
+            "cast(relu(relu(x)) * x * x * x; to = i64)",
+            "cast(relu(x) * x * x * x; to = i64)",
+            "integer",
+            "whole part",
+        ),
     ],
 )
 def test_equations_without_a_bound(before: str, after: str, level: str, reason: str) -> None:
@@ -141,6 +148,8 @@ def test_equations_without_a_bound(before: str, after: str, level: str, reason: 
         ("tanh(relu(x))", "relu(tanh(x)) * 1.00001", "float"),
         ("rmsnorm(x, c; eps = 0.001)", "rmsnorm(x, c)", "float"),
         ("mystery(x) + mystery(y)", "mystery(x + y)", "float"),
+        ("greater(exp(x), exp(y))", "greater(y, x)", "float"),
+        ("cast(relu(x) * x * x * x; to = i64)", "cast(x * x * x * x; to = i64)", "integer"),
     ],
 )
 def test_falsehoods(before: str, after: str, level: str) -> None:

@@ -46,8 +46,27 @@ def test_functions_are_named() -> None:
     assert "for any relu and tanh (error probability < 2^-5" in described(exact)
 
 
-def test_what_functions_are_is_not_compared() -> None:
-    exact = found("relu(relu(x))", "relu(x)")
+def test_what_relu_is_is_compared_in_exact_numbers() -> None:
+    bound = "(no bound on the error: they rely on what is true of relu)"
+    assert described(found("relu(relu(x))", "relu(x)")) == f"equal in exact numbers {bound}"
+    assert described(found("relu(relu(x))", "x")) == "different in exact numbers"
+
+
+def test_what_other_functions_are_is_not_compared() -> None:
+    bound = "(no bound on the error: they rely on what is true of exp, relu)"
+    assert (
+        described(found("relu(relu(exp(x)))", "relu(exp(x))"))
+        == f"equal in exact numbers for any exp {bound}"
+    )
+    other = found("relu(relu(exp(x) * exp(y)))", "relu(exp(x + y))")
+    assert described(other) == "not compared: they rely on what is true of exp, relu"
+
+
+def test_larger_graphs_are_not_compared_in_exact_numbers() -> None:
+    before, after = (
+        graph_of(f"input x : f32[100, 100]\noutput z = {body} @ x") for body in ("relu(relu(x))", "relu(x)")
+    )
+    exact = compare_if_small(before, after, OPS, 0)
     assert described(exact) == "not compared: they rely on what is true of relu"
 
 
@@ -57,15 +76,20 @@ def test_large_graphs_are_not_compared() -> None:
     assert described(exact).startswith("not compared: too large (it would take about ")
 
 
-def test_a_difference_that_float64_does_not_show() -> None:
-    before = graph_of(f"{LEAVES}output z = concat(x * 1000000.0 * 1000000.0, x - y; axis = 0)")
-    after = graph_of(f"{LEAVES}output z = concat(x * 1000000.0 * 1000000.0, x + y; axis = 0)")
+@pytest.mark.parametrize(
+    ("small", "other", "level"), [("x - y", "x + y", "modular"), ("x", "relu(x)", "integer")]
+)
+def test_a_difference_that_float64_does_not_show(small: str, other: str, level: str) -> None:
+    before, after = (
+        graph_of(f"{LEAVES}output z = concat(x * 1000000.0 * 1000000.0, {part}; axis = 0)")
+        for part in (small, other)
+    )
     floats = compare(before, after, semantics_of(OPS))
     assert floats.status == "equivalent"
     both = refuted_by(floats, compare_if_small(before, after, OPS, 0))
     assert both.status == "different"
     assert "of output z is" in both.message
-    assert "modulo 2147483647" in both.message
+    assert ("modulo 2147483647" in both.message) == (level == "modular")
     assert both.max_rel_error == floats.max_rel_error
 
 
@@ -84,27 +108,29 @@ def test_a_run_refuses_what_float64_does_not_show(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "functions"),
+    ("body", "rule", "status", "functions", "moduli"),
     [
-        ("relu(x @ w)", "equal", ["relu"]),
-        ("(x @ w) @ w", "equal", []),
-        ("relu(relu(x))", "not compared", []),
+        ("relu(x @ w)", "x @ w => x @ w", "equal", ["relu"], [2**31 - 1, 2**31 - 19]),
+        ("(x @ w) @ w", "x @ w => x @ w", "equal", [], [2**31 - 1, 2**31 - 19]),
+        ("relu(relu(x))", "relu(relu(x)) => relu(x)", "equal", [], []),
+        ("exp(x) * exp(x + x)", "exp(x) * exp(y) => exp(x + y)", "not compared", [], []),
     ],
 )
-def test_reports(body: str, status: str, functions: list[str], tmp_path: Path) -> None:
+def test_reports(
+    body: str, rule: str, status: str, functions: list[str], moduli: list[int], tmp_path: Path
+) -> None:
     path, report, page = (tmp_path / name for name in ("g.tsr", "r.json", "r.html"))
     path.write_text(
-        'import "standard"\nrule once { relu(relu(x)) => relu(x) }\n'
-        f"graph g {{\ninput x : f32[4, 4]\nweight w : f32[4, 4]\noutput y = {body}\n}}"
+        f"rule own {{ {rule} }}\ngraph g {{\ninput x : f32[4, 4]\nweight w : f32[4, 4]\noutput y = {body}\n}}"
     )
     done = invoke("run", path, "--json", report, "--html", page)
     assert done.code == 0
     exact = json.loads(report.read_text())["verify"]["exact"]
-    assert (exact["status"], exact["functions"]) == (status, functions)
-    assert (exact["log2_error"] is not None) == (status == "equal")
-    assert exact["moduli"] == ([2**31 - 1, 2**31 - 19] if status == "equal" else [])
-    assert ("equal modulo 2^31 - 1" in " ".join(done.out.split())) == (status == "equal")
-    assert ("Exactly: equal modulo" in page.read_text()) == (status == "equal")
+    assert (exact["status"], exact["functions"], exact["moduli"]) == (status, functions, moduli)
+    assert (exact["log2_error"] is not None) == bool(moduli)
+    said = "equal modulo 2^31 - 1" if moduli else "equal in exact numbers"
+    assert (said in " ".join(done.out.split())) == (status == "equal")
+    assert (f"Exactly: {said}" in page.read_text()) == (status == "equal")
 
 
 def test_it_is_part_of_verification(tmp_path: Path) -> None:
