@@ -170,8 +170,8 @@ def _finite(x: float) -> float | None:
     return x if np.isfinite(x) else None
 
 
-def installed(peers: tuple[str, ...] = PEERS) -> tuple[str, ...]:
+def installed() -> tuple[str, ...]:
     """Those of the peers that are."""
     import importlib.util
 
-    return tuple(p for p in peers if importlib.util.find_spec(p) is not None)
+    return tuple(p for p in PEERS if importlib.util.find_spec(p) is not None)

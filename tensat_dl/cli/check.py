@@ -130,13 +130,13 @@ def _run_tests(file: _File) -> None:
         return
     for test in file.program.tests:
         try:
-            result = run_test(test, file.program)
+            failure = run_test(test, file.program)
         except TsrError as e:
             file.problems += e.diagnostics
             continue
-        if result.failure:
+        if failure:
             file.failed_tests += 1
-            message = f"test of rule `{test.rule}` failed: {result.failure}"
+            message = f"test of rule `{test.rule}` failed: {failure}"
             file.failures.append(Diagnostic(message, test.name_span))
 
 

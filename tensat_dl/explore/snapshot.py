@@ -54,7 +54,7 @@ def snapshot(
     class_start = np.searchsorted(node_class, np.arange(len(classes) + 1)).astype(np.int64)
     weights = {row.inputs[0] for row in frozen.rows("weights_only")}
     by_handle = {handles[c]: i for c, i in number.items()}
-    canonical = _canonical(store, frozen, number)
+    canonical = _canonical(frozen, number)
     position = {(k[0], k[1], k[2], k[3]): i for i, k in enumerate(keyed)}
     source = []
     for i, node in enumerate(graph.nodes):
@@ -118,7 +118,7 @@ def _newest(handles: dict[Any, int], limit: int, rows: list[Row]) -> int:
     return ages[limit]
 
 
-def _canonical(store: Store, frozen: Frozen, number: dict[Any, int]) -> dict[int, int]:
+def _canonical(frozen: Frozen, number: dict[Any, int]) -> dict[int, int]:
     """The e-class number of every handle, also of handles whose e-classes have been merged."""
     decode = frozen.decoder("i64")
     return {decode(row.inputs[0]): number[row.output] for row in frozen.rows("by_id") if row.output in number}

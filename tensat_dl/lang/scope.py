@@ -11,7 +11,7 @@ from tensat_dl.lang.diagnostics import TsrError, did_you_mean, error
 from tensat_dl.lang.source import Span
 from tensat_dl.lang.walk import bound_in
 from tensat_dl.ops.functions import FUNCTIONS
-from tensat_dl.ops.values import Env, Unknown
+from tensat_dl.ops.values import Env
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,6 @@ class Tensor(TensorType):
     """A node's output. It is its type too, so that expressions can ask for its shape."""
 
     node: int
-
-
-#: ``heads[i]`` for every i that was bound.
-TensorList = dict[int, Tensor | Unknown]
 
 
 @dataclass

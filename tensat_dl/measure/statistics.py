@@ -39,9 +39,9 @@ class Latency:
     samples: int
 
 
-def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+def median_interval(values: Sequence[float]) -> Interval:
     """The narrowest interval between two of the values that has the median of what they are drawn from with at least
-    this confidence; of too few values from the least to the largest, with less confidence.
+    `CONFIDENCE`; of too few values from the least to the largest, with less confidence.
 
     k - 1 or fewer of n values lie below the median with probability sum(C(n, i), i < k) / 2^n, whatever the
     distribution (if it is continuous); so between the k-th from below and the k-th from above lies the median but for
@@ -53,7 +53,7 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     missed = 0.0
     for k in range(1, (n + 1) // 2 + 1):
         missed += 2 * comb(n, k - 1) / 2**n
-        if 1 - missed < confidence:
+        if 1 - missed < CONFIDENCE:
             break
         best, outside = k, missed
     if not best:  # too few: all that they can tell
@@ -61,9 +61,9 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     return Interval(ordered[best - 1], median(ordered), ordered[n - best], 1 - outside)
 
 
-def ratio_to_first(samples: Samples, contender: int, confidence: float = CONFIDENCE) -> Interval:
+def ratio_to_first(samples: Samples, contender: int) -> Interval:
     """The latency of a contender in units of the first one's. Below 1 is faster."""
-    return median_interval(ratios(samples, contender), confidence)
+    return median_interval(ratios(samples, contender))
 
 
 def ratios(samples: Samples, contender: int) -> list[float]:
@@ -83,10 +83,10 @@ def settled(samples: Samples, contender: int, most: int) -> bool:
     return slower > exceptions(most) or (slower == 0 and 1 - 2 / 2 ** len(samples) >= CONFIDENCE)
 
 
-def exceptions(count: int, confidence: float = CONFIDENCE) -> int:
+def exceptions(count: int) -> int:
     """How many of so many values may lie above 1 if the interval of the others is to lie below."""
     outside, allowed = 2 / 2**count, -1
-    while outside <= 1 - confidence:
+    while outside <= 1 - CONFIDENCE:
         allowed += 1
         outside += 2 * comb(count, allowed + 1) / 2**count
     return allowed

@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from tensat_dl.ir.graph import Graph, Node
+from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.splits import splits
 from tensat_dl.ir.types import TensorType
 from tensat_dl.onnx.operator import Tensor, Writer, numpy_dtype
@@ -97,8 +97,3 @@ def split(w: Writer, x: ir.Value, axis: int, sizes: Sequence[int]) -> Sequence[i
     if w.opset >= 13:
         return w.several("Split", len(sizes), x, w.ints(sizes), axis=axis)
     return w.several("Split", len(sizes), x, axis=axis, split=list(sizes))
-
-
-def leaf_name(node: Node) -> str:
-    """The name of an input or weight."""
-    return str(node.attr("name"))

@@ -53,10 +53,6 @@ class OpDecl:
     span: Span
 
     @property
-    def num_outputs(self) -> int:
-        return max(1, len(self.outputs))
-
-    @property
     def min_inputs(self) -> int:
         return sum(p.kind != "optional" for p in self.inputs)
 

@@ -95,12 +95,12 @@ def node_names(graph: Graph, ops: OpTable) -> list[str]:
     constant = graph.weights_only()
     for i, node in enumerate(graph.nodes):
         if not chosen[i]:
-            derived = _derived(node, [chosen[j] for j in node.inputs], constant[i], ops)
+            derived = _derived(node, [chosen[j] for j in node.inputs], constant[i])
             chosen[i] = names.unique(derived or node.op, numbered=not derived)
     return chosen
 
 
-def _derived(node: Node, inputs: list[str], constant: bool, ops: OpTable) -> str:
+def _derived(node: Node, inputs: list[str], constant: bool) -> str:
     """A telling name, or "" if the operator's name with a number is all there is to say."""
     name = ""
     if node.op == "proj":

@@ -65,24 +65,19 @@ def compare(
     semantics: Mapping[str, Semantics],
     seed: int = 0,
     tolerance: float = 1e-9,
-    known: Mapping[str, Array] | None = None,
 ) -> Equivalence:
-    """Compares the outputs of two graphs, matched by position and name, on one set of values.
-
-    ``known`` holds by name the weights whose values are known, on which rewrites may have relied; other
-    values are drawn (see ``draw_values``). ``semantics`` includes the compositions: what it lacks gets a
-    surrogate.
+    """Compares the outputs of two graphs, matched by position and name, on one set of values, which is drawn (see
+    ``draw_values``). ``semantics`` includes the compositions: what it lacks gets a surrogate.
     """
     start = time.perf_counter()
-    known = known or {}
-    status, outputs, message = _compare(before, after, semantics, seed, tolerance, known)
+    status, outputs, message = _compare(before, after, semantics, seed, tolerance)
     return Equivalence(
         status,
         max((output.max_abs for output in outputs), default=None),
         max((output.max_rel for output in outputs), default=None),
         tuple(outputs),
         time.perf_counter() - start,
-        f"seed {seed}, float64" + (f", {len(known)} known values" if known else ""),
+        f"seed {seed}, float64",
         tuple(sorted({*surrogates(before, semantics), *surrogates(after, semantics)})),
         message,
     )
@@ -94,9 +89,8 @@ def _compare(
     semantics: Mapping[str, Semantics],
     seed: int,
     tolerance: float,
-    known: Mapping[str, Array],
 ) -> tuple[Status, Sequence[OutputError], str]:
-    difference = interface_difference(before, after, known)
+    difference = interface_difference(before, after)
     if difference:
         return "different", (), difference
     need, free = max(needed(before), needed(after)), available()
@@ -109,7 +103,7 @@ def _compare(
     # What is not finite is found when outputs are compared; warnings on the way would tell less.
     with np.errstate(all="ignore"):
         try:
-            values = draw_values((before, after), seed, known)
+            values = draw_values((before, after), seed, {})
             expected = execute(before, values, semantics)
         except (ValueError, MemoryError) as error:
             return "inconclusive", (), f"the first graph cannot be run: {error or 'out of memory'}"
@@ -127,8 +121,8 @@ def _compare(
     return status, outputs, "; ".join(output.message for output in outputs if output.message)
 
 
-def interface_difference(before: Graph, after: Graph, known: Mapping[str, Array]) -> str:
-    """Why no values could make the graphs agree, or "". ``known`` are the weights whose values are given."""
+def interface_difference(before: Graph, after: Graph) -> str:
+    """Why no values could make the graphs agree, or ""."""
     names, new_names = [[name for name, _ in graph.outputs] for graph in (before, after)]
     if names != new_names:
         return f"the outputs are {', '.join(names)} before and {', '.join(new_names)} after"
@@ -144,7 +138,7 @@ def interface_difference(before: Graph, after: Graph, known: Mapping[str, Array]
             former = given[name]
             if (former.op, former.types) != (node.op, node.types):
                 return f"{name} is {former.op} {former.type} before and {node.op} {node.type} after"
-        elif name not in known:
+        else:
             return f"{node.op} {name} is new and its value is not known"
     return ""
 

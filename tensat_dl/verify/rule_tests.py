@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Limits
@@ -18,16 +18,9 @@ from tensat_dl.verify.equivalence import compare
 LIMITS = Limits(nodes=2_000, iterations=10, k_multi=3)
 
 
-@dataclass(frozen=True, slots=True)
-class TestResult:
-    """``failure`` is empty if the test passed, else what was expected and what was found."""
-
-    test: ast.Test
-    failure: str
-
-
-def run_test(test: ast.Test, program: Program) -> TestResult:
-    """Applies the named rule, and nothing else, to the test's first graph.
+def run_test(test: ast.Test, program: Program) -> str:
+    """What was expected and what was found, or "" if the test passes: the named rule, and nothing else, is applied to
+    the test's first graph.
 
     ``unchanged`` asks that nothing is added; a second graph asks that each of its outputs is found equal to the
     output of the first at its place, and that both compute the same. Raises `TsrError` if a graph is wrong.
@@ -38,21 +31,19 @@ def run_test(test: ast.Test, program: Program) -> TestResult:
     if test.after is not None:
         after = elaborate_body(test, test.after, program.ops, program.blocks, f"{test.rule}_after")
         if len(after.outputs) != len(before.outputs):
-            return TestResult(
-                test, f"{len(before.outputs)} outputs before the arrow, {len(after.outputs)} after it"
-            )
+            return f"{len(before.outputs)} outputs before the arrow, {len(after.outputs)} after it"
         if failure := _other_types(before, after):
-            return TestResult(test, failure)
+            return failure
     failure = ""
     for number, step in enumerate(Explorer(before, program.ops, rules, LIMITS).run()):
         failure = _changed(before, step.egraph) if after is None else _missing(after, step.egraph)
         if number == 0 and not failure and after is not None:
-            return TestResult(test, "both graphs are the same, so that the rule has nothing to do")
+            return "both graphs are the same, so that the rule has nothing to do"
         if bool(failure) == (after is None):  # no later step can change the verdict
             break
     if not failure and after is not None:
         failure = _different(before, after, program)
-    return TestResult(test, failure)
+    return failure
 
 
 def _other_types(before: Graph, after: Graph) -> str:

@@ -25,7 +25,7 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int) -> Ex
     Graphs that are equal only for what relu, say, really is, show nothing: random functions take their places. In
     exact numbers relu is what it is, so these graphs are compared there, if they are small enough.
     """
-    if interface_difference(before, after, {}):  # the comparison in float64 says which
+    if interface_difference(before, after):  # the comparison in float64 says which
         return Exact("unsupported", "modular", reason="inputs or outputs are not the same")
     takes = seconds((before, after), ops)
     if takes > PATIENCE:

@@ -16,14 +16,14 @@ DRAWS = 24
 PATIENCE = 60
 
 
-def goal(rule: RewriteRule, infer: Inference, assignments: int, seed: int = 0) -> Goal:
+def goal(rule: RewriteRule, infer: Inference, assignments: int) -> Goal:
     """A rule at up to so many assignments.
 
     Of groups all sizes are chosen, and otherwise what brings most of what the chosen ones do not show yet: a case
     that the rule is false for, or the axioms do not cover (grouped convolutions, batches), comes up if it was drawn.
     """
     draws = DRAWS * (len(MEMBERS) if rule.index is not None else 1)
-    drawn = instances(rule, infer, max(draws, assignments), PATIENCE, seed)
+    drawn = instances(rule, infer, max(draws, assignments), PATIENCE, 0)
     pairs = [(instance.before, instance.after) for _, _, instance in drawn]
     left = {i: (_size(pair), _main_features(pair), _features(pair)) for i, pair in enumerate(pairs)}
     chosen: list[int] = []
