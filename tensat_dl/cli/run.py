@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,10 @@ from tensat_dl.cli.options import DIM_HELP, Count, Dim, Seconds, extract_method
 from tensat_dl.measure.here import DEVICE, ONNX_DEVICE, aimed_at, machine_of
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tensat_dl.cli.models import Opened
+    from tensat_dl.cli.refusal import Refusal
     from tensat_dl.explore.types import Cycles
     from tensat_dl.result import Result
 
@@ -158,13 +162,14 @@ def command(
     from tensat_dl.cli.models import checked_dims, is_onnx, open_file
     from tensat_dl.cli.outputs import check_outputs, check_weights
     from tensat_dl.cli.readers import Said
-    from tensat_dl.files import check_writable, native_output_elsewhere, write
+    from tensat_dl.cli.refusal import refusal
+    from tensat_dl.cli.reports import Reports
+    from tensat_dl.files import check_writable, native_output_elsewhere
     from tensat_dl.onnx.installed import PACK, need_onnx
     from tensat_dl.report.progress import Progress
 
-    paths = [
-        p for p in (output, json_path, html_path, dot_path, signatures_path, egraph_path) if p is not None
-    ]
+    reports = Reports(json_path, html_path, dot_path, signatures_path, egraph_path)
+    paths = [*([] if output is None else [output]), *reports.paths()]
     check_writable(paths)
     sizes = checked_dims(dims)
     if is_onnx(file):
@@ -223,99 +228,27 @@ def command(
     messages = sys.stderr if "-" in paths else sys.stdout
     said = Said()
     if not quiet:
-        from tensat_dl.report.text import print_row, print_summary
+        from tensat_dl.report.text import print_row
 
         console = Console(file=messages)
         with said.unless_gone():
-            if verbose:
-                from tensat_dl.report.iterations import print_iterations
-
-                print_iterations(result.iterations, console)
-                console.print()
-            print_summary(result, console)
-            if opened.model is not None:
-                from tensat_dl.onnx.summary import opaque_line
-
-                print_row("model", opaque_line(opened.model), console)
+            _summarize(result, opened, verbose, console)
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
-    found = result.equivalence
-    unverified = found is None and not no_verify  # interrupted
-    refused = {v.rule: v for v in result.verdicts if v.failed}
-    failed = unverified or bool(refused) or (found is not None and found.status == "different")
-    wrong = "" if result.measured is None else result.measured.mismatch
-    if wrong:
-        pass
-    elif output is not None and not failed and is_onnx(output):
-        from tensat_dl.cli.write_onnx import write_onnx
-        from tensat_dl.fuse.unfuse import unfused
-
-        # Whatever runs the model fuses as it likes.
-        plain = unfused(result.after.graph, program.ops, result.declared)
-        written = write_onnx(opened, plain, output, seed)
-        wrong = written.error
+    refused = refusal(result, program, output, not no_verify)
+    if output is not None and refused is None:
+        refused, rows = _write_answer(output, opened, result, seed)
         if not quiet:
             with said.unless_gone():
-                for label, text in written.rows:
+                for label, text in rows:
                     print_row(label, text, console)
-    elif output is not None and not failed:
-        from tensat_dl.cli.recorded import arguments
-        from tensat_dl.why.origin import Origin, digest
-
-        recorded = arguments(click.get_current_context(), output, opened.dims)
-        made = Origin(recorded, digest(graph, program.ops))
-        write(output, opened.text(result.after.graph, [made.comment()]))
-    if output is not None and not failed and not wrong and not quiet and output != "-":
-        with said.unless_gone():
-            print(f"written to {Path(output)}", file=messages)
-    if dot_path is not None and not failed:
-        from tensat_dl.report.diff import changed_nodes
-        from tensat_dl.report.dot import graph_to_dot
-
-        write(dot_path, graph_to_dot(result.after.graph, changed_nodes(graph, result.after.graph)[1]))
-    model = None
-    if opened.model is not None:
-        from tensat_dl.onnx.summary import model_to_json
-
-        model = model_to_json(opened.model)
-    if json_path is not None:
-        from tensat_dl.report.json import result_to_json
-
-        report = result_to_json(result, None if failed or wrong else output)
-        if model is not None:
-            report["model"] = model
-        write(json_path, json.dumps(report, indent=2, allow_nan=False) + "\n")
-    if html_path is not None:
-        from tensat_dl.report.html import result_to_html
-
-        write(html_path, result_to_html(result, model))
-    if signatures_path is not None:
-        from tensat_dl.cost import CostModel, load_device
-        from tensat_dl.cost.signature_file import dumps as signature_text
-        from tensat_dl.cost.signature_file import job
-
-        # In the order in which they matter, as measuring may be cut short.
-        signatures = CostModel(program.ops, load_device(device)).unknown(egraph, [result.after.graph])
-        write(signatures_path, signature_text(job(program.ops, s) for s in signatures))
-    if egraph_path is not None:
-        from tensat_dl.ir.egraph_json import dumps
-
-        write(egraph_path, dumps(egraph))
-    if refused:
-        from tensat_dl.report.verdicts import diagnostic
-
-        messages_of = (diagnostic(refused[r.name], r) for r in program.rules if r.name in refused)
-        print("\n\n".join(d.render() for d in messages_of if d is not None), file=sys.stderr)
-        return 1
-    if found is not None and failed:
-        print(f"error: the optimized graph computes something else: {found.message}", file=sys.stderr)
-        print(f"  = hint: {_suspects(result, program.own_rules)}", file=sys.stderr)
-        return 1
-    if wrong:
-        what = "the optimized model computes something else" if output is None else f"{output} is not written"
-        print(f"error: {what}: {wrong}", file=sys.stderr)
-        return 1
-    if unverified and output is not None:
-        print(f"{output} is not written: the result is not verified", file=sys.stderr)
+                if refused is None and output != "-":
+                    print(f"written to {Path(output)}", file=messages)
+    reports.write(opened, result, egraph, output if refused is None else None, refused is None)
+    if refused is not None:
+        if refused.message:
+            print(refused.message, file=sys.stderr)
+        return refused.code
+    found = result.equivalence
     if quiet and found is not None and found.status == "inconclusive":
         print(f"warning: not verified: {found.message}", file=sys.stderr)
     if result.interrupted:
@@ -324,10 +257,42 @@ def command(
     return 0
 
 
-def _suspects(result: Result, own_rules: tuple[str, ...]) -> str:
-    """Which rules may be at fault: those of the file itself, if any was applied, else all."""
-    applied = dict.fromkeys(s.rule for step in result.iterations for s in step.rules if s.applied)
-    own = [name for name in applied if name.removesuffix("-back") in own_rules]
-    names = own or list(applied)
-    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    return f"a rule must be false; {'of this file ' if own else ''}these were applied: {shown}"
+def _summarize(result: Result, opened: Opened, verbose: bool, console: Console) -> None:
+    from tensat_dl.report.text import print_row, print_summary
+
+    if verbose:
+        from tensat_dl.report.iterations import print_iterations
+
+        print_iterations(result.iterations, console)
+        console.print()
+    print_summary(result, console)
+    if opened.model is not None:
+        from tensat_dl.onnx.summary import opaque_line
+
+        print_row("model", opaque_line(opened.model), console)
+
+
+def _write_answer(
+    output: str, opened: Opened, result: Result, seed: int
+) -> tuple[Refusal | None, Sequence[tuple[str, str]]]:
+    """Writes the graph, if ONNX Runtime does not find that it computes something else; with lines on what was
+    written. Raises `TsrError`, OSError."""
+    from tensat_dl.cli.models import is_onnx
+
+    graph, program = result.after.graph, opened.program
+    if is_onnx(output):
+        from tensat_dl.cli.refusal import not_the_same
+        from tensat_dl.cli.write_onnx import write_onnx
+        from tensat_dl.fuse.unfuse import unfused
+
+        # Whatever runs the model fuses as it likes.
+        written = write_onnx(opened, unfused(graph, program.ops, result.declared), output, seed)
+        return (not_the_same(output, written.error) if written.error else None), written.rows
+    from tensat_dl.cli.recorded import arguments
+    from tensat_dl.files import write
+    from tensat_dl.why.origin import Origin, digest
+
+    recorded = arguments(click.get_current_context(), output, opened.dims)
+    made = Origin(recorded, digest(opened.graph, program.ops))
+    write(output, opened.text(graph, [made.comment()]))
+    return None, ()

@@ -97,7 +97,7 @@ def test_what_the_original_cannot_do_is_not_asked_for(tmp_path: Path) -> None:
 def test_a_model_that_differs_is_not_written(
     options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exit code 1, and nothing is written, measured or not."""
+    """Exit code 1, and nothing is written or drawn, measured or not."""
 
     def wrong(_: Any, __: Any) -> ir.Model:
         return ir.from_proto(scaled(3.0))
@@ -107,7 +107,7 @@ def test_a_model_that_differs_is_not_written(
     monkeypatch.setattr("tensat_dl.measure.runnable.export", wrong)
     nodes = [make_node("Relu", ["x"], ["r"]), make_node("Relu", ["r"], ["y"])]
     path = saved(tmp_path, model(nodes, [value("x", 3, 4)], [value("y", 3, 4)]))
-    done = invoke("run", path, "-o", tmp_path / "out.onnx", "-q", *options)
+    done = invoke("run", path, "-o", tmp_path / "out.onnx", "--dot", tmp_path / "out.dot", "-q", *options)
     assert done.code == 1
     assert f"{tmp_path / 'out.onnx'} is not written: output y differs" in done.err
     assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
