@@ -129,7 +129,7 @@ def _depthwise_kernel(signature: Signature, block: int) -> Kernel:
     shape = signature.outputs[0].shape
 
     def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
-        x, w, *bias = operands
+        (x, w, *bias), _ = added(operands, False)
         images, outputs, oh, ow = shape
         out = torch.empty(shape, dtype=x.dtype, device=x.device)
         swo, _, swh, sww = w.stride()

@@ -143,8 +143,10 @@ def _few_rows(
 
 @dataclass(frozen=True)
 class _Product:
-    """Operands as the kernels take them: sizes, and strides with the batch in at most two dimensions."""
+    """Operands as the kernels take them, their sizes, and strides with the batch in at most two dimensions."""
 
+    x: torch.Tensor
+    y: torch.Tensor
     batch: tuple[int, int]
     numbers: tuple[int, ...]  #: M, N, K, B2 and the strides
     out: torch.Tensor
@@ -161,12 +163,15 @@ def _product(x: torch.Tensor, y: torch.Tensor) -> _Product:
         sizes, xs, ys = (1, *sizes), (0, *xs), (0, *ys)
     strides = (*xs, *x.stride()[-2:], *ys, *y.stride()[-2:])
     out = torch.empty((*lead, m, n), dtype=x.dtype, device=x.device)
-    return _Product((sizes[0], sizes[1]), (m, n, k, sizes[1], *strides), out)
+    return _Product(x, y, (sizes[0], sizes[1]), (m, n, k, sizes[1], *strides), out)
 
 
 def added(operands: Sequence[torch.Tensor], more: bool) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Operands, and the last one apart if it is added to the product; else any tensor in its place."""
-    return (list(operands[:-1]), operands[-1].contiguous()) if more else (list(operands), operands[0])
+    """Operands, and the last one apart if it is added to the product; else any tensor in its place. Biases and what is
+    added are contiguous: the kernels take no strides of theirs."""
+    x, y, *others = operands
+    dense = [t.contiguous() for t in others]
+    return ([x, y, *dense[:-1]], dense[-1]) if more else ([x, y, *dense], x)
 
 
 def _tiled_kernel(tiles: Tiles, act: str, precision: str, more: bool) -> Kernel:
@@ -175,7 +180,7 @@ def _tiled_kernel(tiles: Tiles, act: str, precision: str, more: bool) -> Kernel:
         p = _product(x, y)
         grid = (ceil_div(x.shape[-2], tiles.m) * ceil_div(y.shape[-1], tiles.n), prod(p.batch))
         _tiled[grid](
-            x, y, bias[0] if bias else x, last, p.out, *p.numbers,
+            p.x, p.y, bias[0] if bias else x, last, p.out, *p.numbers,
             BM=tiles.m, BN=tiles.n, BK=tiles.k, BIAS=bool(bias), MORE=more, ACT=act, PRECISION=precision,
             num_warps=tiles.warps, num_stages=tiles.stages,
         )  # fmt: skip
@@ -192,7 +197,7 @@ def _strip_kernel(strip: tuple[int, int], act: str, more: bool) -> Kernel:
         p = _product(x, y)
         grid = (ceil_div(y.shape[-1], bn), x.shape[-2], prod(p.batch))
         _few_rows[grid](
-            x, y, bias[0] if bias else x, last, p.out, *p.numbers,
+            p.x, p.y, bias[0] if bias else x, last, p.out, *p.numbers,
             BN=bn, BK=bk, BIAS=bool(bias), MORE=more, ACT=act,
         )  # fmt: skip
         return p.out

@@ -244,7 +244,7 @@ def gather(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.
     x, indices = operands
     axis = attrs["axis"]
     taken = x.index_select(axis, torch.remainder(indices.reshape(-1), x.shape[axis]))
-    return taken.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    return taken.reshape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
 
 
 def enlarge(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.Tensor:

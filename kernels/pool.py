@@ -13,7 +13,7 @@ from torch.nn import functional
 from tensat_dl.cost.signature import Signature
 
 from .activation import activate, in_place
-from .implementation import Family, Implementation, Kernel, Unsupported, computable, no_offers
+from .implementation import Family, Implementation, Kernel, computable, no_offers
 from .launch import ceil_div
 
 #: How many pixels of one channel a program computes.
@@ -92,8 +92,6 @@ def _even(attrs: Mapping[str, Any]) -> bool:
 def poolmax(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.Tensor:
     """[n, c, h, w] -> [n, c, oh, ow]."""
     (x,) = operands
-    if not x.is_floating_point():
-        raise Unsupported("pools of integers")
     top, left, bottom, right = attrs["pads"]
     padding = (top, left)
     if not _even(attrs):
@@ -104,8 +102,6 @@ def poolmax(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch
 def poolavg(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.Tensor:
     """[n, c, h, w] -> [n, c, oh, ow]."""
     (x,) = operands
-    if not x.is_floating_point():
-        raise Unsupported("pools of integers")
     top, left, bottom, right = attrs["pads"]
     kernel, stride, counted = attrs["kernel"], attrs["stride"], attrs["include_pad"]
     if _even(attrs):

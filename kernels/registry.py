@@ -8,12 +8,15 @@ import torch
 
 from tensat_dl.cost.signature import Signature
 from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.types import FLOATS
 
 from . import conv, elementwise, matmul, movement, pool, residual, rows, rowwise
 from .implementation import Family, Implementation, Kernel, Meaning, Unsupported
 from .launch import interpreted
 
 FAMILIES: tuple[Family, ...] = tuple(f.FAMILY for f in (elementwise, matmul, conv, pool, rows, movement))
+#: What torch computes of floats alone.
+OF_FLOATS = frozenset({"reduce_mean", "poolmax", "poolavg"})
 MEANING: dict[str, Meaning] = {op: meaning for family in FAMILIES for op, meaning in family.meaning.items()}
 
 
@@ -22,6 +25,7 @@ def implementations(signature: Signature, definition: Graph | None = None) -> li
 
     Raises `Unsupported` if there is none.
     """
+    _refuse(signature, definition)
     if definition is not None:
         found = list(_by_torch(definition))
         if elementwise.fusible(definition):
@@ -30,11 +34,23 @@ def implementations(signature: Signature, definition: Graph | None = None) -> li
             found += residual.offers(signature, sum_of_product)
         elif (rows_of := rowwise.rowwise(definition)) is not None:
             found += rowwise.fused(definition, rows_of)
-    elif signature.op in MEANING:
-        found = list(_found(signature))
     else:
-        raise Unsupported(f"{signature.op}, of which only types are known")
+        found = list(_found(signature))
     return found
+
+
+def _refuse(signature: Signature, definition: Graph | None) -> None:
+    """Raises `Unsupported` for what nothing computes."""
+    if definition is None:
+        applied = [(signature.op, signature.inputs[0].dtype if signature.inputs else "")]
+    else:
+        nodes = [n for n in definition.nodes if n.inputs]
+        applied = [(n.op, definition.nodes[n.inputs[0]].type.dtype) for n in nodes]
+    for op, dtype in applied:
+        if op not in MEANING:
+            raise Unsupported(f"{op}, of which only types are known")
+        if op in OF_FLOATS and dtype not in FLOATS:
+            raise Unsupported(f"{op} of {dtype}")
 
 
 def runnable(implementation: Implementation) -> bool:
@@ -94,11 +110,11 @@ def _composed(definition: Graph) -> Kernel:
 
 
 def reference(signature: Signature, definition: Graph | None = None) -> Kernel:
-    """What the application means, computed in the element type of the operands: in f64 if they are."""
+    """What the application means, computed in the element type of the operands: in f64 if they are. Raises
+    `Unsupported`."""
+    _refuse(signature, definition)
     if definition is not None:
         return matmul.in_precision(_composed(definition), tf32=False)
-    if signature.op not in MEANING:
-        raise Unsupported(f"{signature.op}, of which only types are known")
     meaning, attrs = MEANING[signature.op], dict(signature.attrs)
 
     def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from tensat_dl.cost.signature import Signature
 
-from .implementation import Family, Implementation, Kernel, Meaning, Unsupported, computable, no_offers
+from .implementation import Family, Implementation, Kernel, Meaning, computable, no_offers
 from .launch import ceil_div, from_source, power_of_two
 from .layout import collapse, coordinates, offset
 
@@ -136,8 +136,6 @@ def _sum(x: torch.Tensor, dim: int, keepdim: bool) -> torch.Tensor:
 
 
 def _mean(x: torch.Tensor, dim: int, keepdim: bool) -> torch.Tensor:
-    if not x.is_floating_point():
-        raise Unsupported("means of integers")
     return torch.mean(x, dim=dim, keepdim=keepdim)
 
 

@@ -193,13 +193,15 @@ def test_models_are_compared_with_their_own_weights(tmp_path: Path) -> None:
 def test_given_inputs_are_what_graphs_run_on(tmp_path: Path, on_the_cpu: list[Any]) -> None:
     make_node = pytest.importorskip("onnx.helper").make_node
     from tensat_dl.cli.models import open_file
+    from tensat_dl.measure.here import machine_of
     from tests.onnx_files.models import model, random, saved, value
 
     x, nodes = np.arange(8, dtype=np.float32).reshape(2, 4), [make_node("Mul", ["x", "w"], ["y"])]
     path = saved(tmp_path, model(nodes, [value("x", 2, 4)], [value("y", 2, 4)], [random("w", 4)]))
     np.savez(tmp_path / "data.npz", x=x)
-    open_file(path, None, ("inference",), {}, str(tmp_path / "data.npz")).machine("h100", 1, 0)
-    open_file(path, None, ("inference",), {}).machine("h100", 1, 0)
+    for inputs in (str(tmp_path / "data.npz"), None):
+        opened = open_file(path, None, ("inference",), {}, inputs)
+        machine_of("h100", opened.graph, opened.program.ops, opened.model, 1, 0)
     given, drawn = on_the_cpu
     assert (given.inputs, drawn.inputs) == ("the given inputs", "random inputs")
     assert np.array_equal(given.values["x"], x)

@@ -210,3 +210,15 @@ def test_graphs_are_timed_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     samples = machine.times([contender, contender])
     assert [len(round_) for round_ in samples] == [2, 2]
     assert all(s > 0 for round_ in samples for s in round_)
+
+
+@pytest.mark.parametrize("body", ["reduce_mean(x; axis = 0)", "reduce_mean(x + x; axis = 0)"])
+def test_what_torch_computes_of_floats_alone_is_named(body: str, tmp_path: Path) -> None:
+    program, graph = loaded(f"graph g {{ input x : i32[16, 4]\n output {body} }}", tmp_path)
+    model, values = CostModel(program.ops, load_device("h100")), draw_values([graph], 0, {})
+    for run in (
+        lambda: Executor(graph, model, values, CPU),
+        lambda: in_double(graph, program.ops, values, CPU),
+    ):
+        with pytest.raises(NotExecutable, match="no kernel computes reduce_mean of i32"):
+            run()

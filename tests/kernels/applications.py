@@ -23,6 +23,8 @@ APPLICATIONS = [
     "matmul(f32[33, 70], f32[70, 40], f32[40]; act=relu) -> f32[33, 40]",
     "matmul(f32[1, 70], f32[70, 40], f32[40]; act=tanh) -> f32[1, 40]",
     "matmul(f32[2, 3, 17, 20], f32[2, 3, 20, 18]; act=sigmoid) -> f32[2, 3, 17, 18]",
+    "matmul(f32[2, 2, 3, 17, 20], f32[2, 2, 3, 20, 18]; act=none) -> f32[2, 2, 3, 17, 18]",
+    "matmul(f32[2, 2, 3, 2, 20], f32[2, 2, 3, 20, 18]; act=none) -> f32[2, 2, 3, 2, 18]",
     "matmul(f16[3, 17, 20], f16[3, 20, 18], f16[18]; act=gelu) -> f16[3, 17, 18]",
     "matmul(bf16[40, 33], bf16[33, 20]; act=none) -> bf16[40, 20]",
     f"conv2d(f32[2, 3, 8, 7], f32[5, 3, 3, 3]; {CONV}) -> f32[2, 5, 6, 5]",
@@ -54,6 +56,7 @@ APPLICATIONS = [
     "pad(f32[3, 5]; after=[2, 0], before=[1, 4], mode=reflect, value=0.0) -> f32[6, 9]",
     "pad(f32[3, 5]; after=[2, 0], before=[1, 9], mode=edge, value=0.0) -> f32[6, 14]",
     "gather(f32[3, 5, 2], i64[2, 2]; axis=1) -> f32[3, 2, 2, 2]",
+    "gather(f32[5], i64[]; axis=0) -> f32[]",
     "enlarge(f32[2, 3, 1, 3]; kernel=[4, 3]) -> f32[2, 3, 4, 3]",
     "merge(f32[8, 2, 1, 1]; count=2, groups=4) -> f32[8, 4, 1, 1]",
     "resize(f32[1, 2, 4, 5]; coordinates=half_pixel, mode=linear, rounding=half_down, size=[6, 3])"
