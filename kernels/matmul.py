@@ -167,8 +167,8 @@ def _product(x: torch.Tensor, y: torch.Tensor) -> _Product:
 
 
 def added(operands: Sequence[torch.Tensor], more: bool) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Operands, and the last one apart if it is added to the product; else any tensor in its place. Biases and what is
-    added are contiguous: the kernels take no strides of theirs."""
+    """Operands, and the last one apart if it is added to the product; else any tensor in its place. Biases and what
+    is added are contiguous: the kernels take no strides of theirs."""
     x, y, *others = operands
     dense = [t.contiguous() for t in others]
     return ([x, y, *dense[:-1]], dense[-1]) if more else ([x, y, *dense], x)

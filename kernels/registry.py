@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from tensat_dl.cost.signature import Signature
-from tensat_dl.ir.graph import Graph
+from tensat_dl.ir.graph import Graph, Node
 from tensat_dl.ir.types import FLOATS
 
 from . import conv, elementwise, matmul, movement, pool, residual, rows, rowwise
@@ -82,16 +82,17 @@ def _contiguous(kernel: Kernel) -> Kernel:
 
 
 def _composed(definition: Graph) -> Kernel:
-    """Operator by operator. Constants are in the type that the operands have, which for a reference is wider than
-    declared, and are made once: while calls are recorded, nothing can be copied to the GPU."""
-    made: dict[tuple[torch.dtype, torch.device], dict[int, torch.Tensor]] = {}
+    """Operator by operator. Constants that are floats are in the type that operands of floats have, which for a
+    reference is wider than declared. They are made once: while calls are recorded, nothing can be copied there."""
+    made: dict[tuple[torch.dtype | None, torch.device], dict[int, torch.Tensor]] = {}
 
     def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
-        like = operands[0]
-        constants = made.get((like.dtype, like.device))
+        device = operands[0].device
+        floats = next((x.dtype for x in operands if x.is_floating_point()), None)
+        constants = made.get((floats, device))
         if constants is None:
-            constants = made[like.dtype, like.device] = {
-                i: MEANING[node.op]((), dict(node.attrs)).to(like)
+            constants = made[floats, device] = {
+                i: _constant(node, floats).to(device)
                 for i, node in enumerate(definition.nodes)
                 if not node.inputs and node.op != "input"
             }
@@ -107,6 +108,11 @@ def _composed(definition: Graph) -> Kernel:
         return values[definition.outputs[0][1]]
 
     return run
+
+
+def _constant(node: Node, floats: torch.dtype | None) -> torch.Tensor:
+    made = MEANING[node.op]((), dict(node.attrs))
+    return made.to(floats) if made.is_floating_point() and floats is not None else made
 
 
 def reference(signature: Signature, definition: Graph | None = None) -> Kernel:

@@ -118,8 +118,10 @@ class Explorer:
     def refine(self, feedback: Feedback) -> Step | None:
         """Merges those members of each group that an answer computes, and of these the ones that need no copy.
 
-        What is new goes through the single-pattern rules. None if nothing is.
+        What is new goes through the single-pattern rules. None if nothing is, or no rule may be applied at all.
         """
+        if self.limits.iterations == 0:
+            return None
         started = time.perf_counter()
         self.selection.limit = self.limits.nodes
         for rule in self.by_kind["group"]:

@@ -34,9 +34,8 @@ def unfused(graph: Graph, ops: OpTable, fused: Container[str]) -> Graph:
         return builder.add(op, operands, tuple((a.name, attrs[a.name]) for a in ops[op].attrs), types)
 
     def taken_apart(op: str, operands: Sequence[int], attrs: Mapping[str, AttrValue]) -> int:
-        dtype = type_of(operands[0]).dtype
-
-        def scalar(value: float) -> int:
+        def scalar(value: float, like: int) -> int:
+            dtype = type_of(like).dtype
             number = (("value", value), ("dtype", dtype), ("shape", ()))
             return builder.add("fill", (), number, (TensorType(dtype, ()),))
 

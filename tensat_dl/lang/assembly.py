@@ -19,7 +19,7 @@ from tensat_dl.ops.evaluate import Unresolved, evaluate
 from tensat_dl.ops.mismatch import explain_ill_typed
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
-from tensat_dl.ops.typing import IllTyped, attributes, infer, is_number, number
+from tensat_dl.ops.typing import IllTyped, attributes, infer, is_number, neighbour, number
 from tensat_dl.ops.values import Absent, Failed, Unknown, describe
 
 #: More nodes than this, or more statements run, are taken for a mistake.
@@ -122,7 +122,7 @@ class Assembly:
     ) -> list[Tensor]:
         """Adds one application; its results."""
         check_attrs(decl, attrs, span)
-        tensors = self.tensors(operands)
+        tensors = self.tensors(operands, decl)
         check_arity(decl, len(tensors), span)
         nodes = [t.node for t in tensors]
         types = [self.builder.nodes[n].type for n in nodes]
@@ -168,9 +168,11 @@ class Assembly:
             ):
                 raise error(span, f"the graph has another {node.op} called `{name}`, {node.type}")
 
-    def tensors(self, operands: Sequence[Operand]) -> list[Tensor]:
-        """Operands as tensors; numbers become scalars of the first tensor's element type."""
-        dtype = next((v.dtype for _, v in operands if isinstance(v, Tensor)), "f32")
+    def tensors(self, operands: Sequence[Operand], decl: OpDecl | None = None) -> list[Tensor]:
+        """Operands as tensors; numbers become scalars of the element type of their `neighbour`."""
+        types = {i: v.dtype for i, (_, v) in enumerate(operands) if isinstance(v, Tensor)}
+        like = neighbour(decl, types)
+        dtype = "f32" if like is None else types[like]
         return [self._tensor(expr, value, dtype) for expr, value in operands]
 
     def _tensor(self, expr: ast.Expr, value: Any, dtype: str) -> Tensor:

@@ -15,7 +15,7 @@ from tensat_dl.ops.calls import check_arity, check_attr_kinds, check_attrs, word
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.kinds import article, attribute_kind, fits, kind_of, want
 from tensat_dl.ops.table import INFIX, AttrDecl, OpDecl, OpTable
-from tensat_dl.ops.typing import is_number
+from tensat_dl.ops.typing import is_number, neighbour
 
 LIST = "list of tensors"
 
@@ -247,10 +247,10 @@ class Pattern:
         names = self._arguments(args, each)
         if decl.max_inputs is not None or not any(n.endswith("[..]") for n in names):
             check_arity(decl, len(names), expr.span)
+        like = neighbour(decl, (i for i, n in enumerate(names) if n and not n.endswith("[..]")))
         for position, number in enumerate(args):
             if names[position] == "":
-                like = next((n for n in names if n and not n.endswith("[..]")), None)
-                names[position] = self._number(number, like, each)
+                names[position] = self._number(number, None if like is None else names[like], each)
         self._attributes(decl, attrs)
         if result is None:
             result = f"{fn}.{'l' if self.is_source else 'r'}{self.fresh}"
@@ -371,7 +371,9 @@ class Pattern:
             ast.KeywordArg("dtype", dtype, span=span),
             ast.KeywordArg("shape", ast.ListExpr((), span=span), span=span),
         )
-        self._add(PatternNode(result, "fill", (), attrs, None, span))
+        # Each member has an element type of its own.
+        own = each if like in self.members and not self.is_source else None
+        self._add(PatternNode(result, "fill", (), attrs, own, span))
         return result
 
     def _attributes(self, decl: OpDecl, attrs: Sequence[ast.KeywordArg]) -> None:

@@ -59,9 +59,8 @@ class Encoder:
         """A composition is written as what it is made of."""
         from tensat_dl.ops.typing import infer
 
-        dtype = type.dtype
-
-        def scalar(number: float) -> Tensor:
+        def scalar(number: float, like: Tensor) -> Tensor:
+            dtype = like.type.dtype
             return Tensor(self.writer.number(number, dtype), TensorType(dtype, ()))
 
         def apply(inner: str, operands: Sequence[Tensor], values: Mapping[str, Any]) -> Tensor:

@@ -12,7 +12,7 @@ from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.ops.semantics import SEMANTICS, Array, Semantics
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable
-from tensat_dl.ops.typing import attributes, environment, scalar_value
+from tensat_dl.ops.typing import attributes, environment, neighbour, scalar_value
 
 T = TypeVar("T")
 
@@ -31,16 +31,15 @@ def semantics_of(ops: OpTable) -> dict[str, Semantics]:
 
 def _composed(decl: OpDecl, ops: OpTable, known: Mapping[str, Semantics]) -> Semantics:
     def apply(arrays: Sequence[Array], attrs: Mapping[str, AttrValue]) -> Array:
-        dtype = arrays[0].dtype
         return compose(
             decl,
             ops,
             arrays,
             attrs,
             lambda a: a.shape,
-            lambda x: np.asarray(x, dtype),
+            lambda x, like: np.asarray(x, like.dtype),
             lambda op, operands, values: known[op](operands, values),
-            lambda x: "f64" if x.dtype.kind == "f" else "i64",
+            lambda x: {"f": "f64", "b": "bool"}.get(x.dtype.kind, "i64"),
         )
 
     return apply
@@ -52,14 +51,15 @@ def compose(
     operands: Sequence[T],
     attrs: Mapping[str, AttrValue],
     shape: Callable[[T], tuple[int, ...]],
-    scalar: Callable[[float], T],
+    scalar: Callable[[float, T], T],
     apply: Callable[[str, Sequence[T], Mapping[str, AttrValue]], T],
     dtype: Callable[[T], str],
 ) -> T:
     """The value of a composition, by way of the operators that its definition applies to each other.
 
-    Values may be anything that has a ``shape``: ``scalar`` gives the value of a number in the definition, ``apply``
-    that of an operator, which may be a composition again. ``dtype`` is what a definition finds element types to be.
+    Values may be anything that has a ``shape``: ``scalar`` gives the value of a number in the definition, given what
+    it takes its element type from, ``apply`` that of an operator, which may be a composition again. ``dtype`` is what
+    a definition finds element types to be.
     """
     names = {p.name: a for p, a in zip(decl.inputs, operands, strict=False)}
 
@@ -79,12 +79,15 @@ def compose(
                 return operator(fn, args, given)
         raise AssertionError(expr)
 
-    def operand(expr: ast.Expr) -> T:
-        given = scalar_value(expr, env)
-        return value(expr) if given is None else scalar(float(given))  # type: ignore[arg-type]
-
     def operator(fn: str, args: Sequence[ast.Expr], given: Sequence[ast.KeywordArg]) -> T:
-        values = [operand(a) for a in args]
+        numbers = [scalar_value(a, env) for a in args]
+        tensors = {i: value(a) for i, (a, n) in enumerate(zip(args, numbers, strict=True)) if n is None}
+        like = neighbour(ops[fn], tensors)
+        beside = operands[0] if like is None else tensors[like]
+        values = [
+            tensors[i] if n is None else scalar(float(n), beside)  # type: ignore[arg-type]
+            for i, n in enumerate(numbers)
+        ]
         return apply(fn, values, attributes(ops[fn], given, env, [type_of(x) for x in values]))
 
     assert decl.composition is not None

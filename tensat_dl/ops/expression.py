@@ -28,12 +28,12 @@ def definition(ops: OpTable, signature: Signature) -> Graph | None:
         return None
     builder = GraphBuilder("composition")
     inputs = [_input(builder, i, type) for i, type in enumerate(signature.inputs)]
-    dtype = signature.inputs[0].dtype
 
     def type_of(i: int) -> TensorType:
         return builder.nodes[i].type
 
-    def scalar(value: float) -> int:
+    def scalar(value: float, like: int) -> int:
+        dtype = type_of(like).dtype
         attrs = (("dtype", dtype), ("shape", ()), ("value", value))
         return builder.add("fill", (), attrs, (TensorType(dtype, ()),))
 

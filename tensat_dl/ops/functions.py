@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tensat_dl.ir.types import FLOATS, TensorType
+from tensat_dl.ir.types import FLOATS, INTEGERS, TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.diagnostics import error
 from tensat_dl.lang.source import Span
@@ -175,12 +175,15 @@ def _is_number(dtype: str | Opaque) -> sym.Bool:
 
 
 def _holds(dtype: str | Opaque, value: float | Opaque) -> sym.Bool:
-    """Floats hold every value, though rounded; integers whole ones that are not huge; truth values 0 and 1."""
+    """Floats hold every value, though rounded; integers whole ones in their range; truth values 0 and 1."""
     if isinstance(value, Opaque):
         return sym.any_of((_is_float(dtype), Condition("holds", (dtype, value))))
     if value in (0, 1):
         return True
-    return _is_number(dtype) if value.is_integer() and abs(value) <= MAX_INTEGER else _is_float(dtype)
+    types = [t for t, (least, most) in INTEGERS.items() if value.is_integer() and least <= value <= most]
+    if len(types) == len(INTEGERS):
+        return _is_number(dtype)
+    return sym.any_of((_is_float(dtype), *(sym.equal(dtype, t) for t in types)))
 
 
 _INTS, _CONDITIONS = "list of integers", "list of conditions"

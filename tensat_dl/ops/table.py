@@ -57,6 +57,16 @@ class OpDecl:
         return sum(p.kind != "optional" for p in self.inputs)
 
     @property
+    def truth_values(self) -> frozenset[int]:
+        """The positions of operands that are required to be truth values."""
+        names = set()
+        for stmt in self.requires:
+            match stmt.value:
+                case ast.Binary("==", ast.Call("dtype", (ast.Name(name),)), ast.Name("bool")):
+                    names.add(name)
+        return frozenset(i for i, p in enumerate(self.inputs) if p.name in names)
+
+    @property
     def max_inputs(self) -> int | None:
         """None if there is no limit."""
         return None if any(p.kind == "many" for p in self.inputs) else len(self.inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,10 +190,10 @@ def _infer_expr(table: OpTable, expr: ast.Expr, env: Env, conditions: list[Condi
             t = env[id]
             return SymType(t.dtype, t.shape)
         case ast.Binary(op, left, right) if op in INFIX:
-            operands = scalar_like(table, [left, right], env, conditions)
+            operands = scalar_like(table, INFIX[op], [left, right], env, conditions)
             typing = infer(table, INFIX[op], operands, defaults(table[INFIX[op]]))
         case ast.Call(fn, args, attrs) if fn in table and isinstance(args, tuple):
-            operands = scalar_like(table, args, env, conditions)
+            operands = scalar_like(table, fn, args, env, conditions)
             values = attributes(table[fn], attrs, env, operands)
             typing = infer(table, fn, operands, values)
         case _:
@@ -202,16 +202,26 @@ def _infer_expr(table: OpTable, expr: ast.Expr, env: Env, conditions: list[Condi
     return typing.types[0]
 
 
+def neighbour(decl: OpDecl | None, tensors: Iterable[int]) -> int | None:
+    """Which operand of an operator numbers among the others take their element type from: the first tensor, given the
+    positions of all, that need not be truth values. In ``select(c, x, 0.5)`` that is x."""
+    found = sorted(tensors)
+    apart = frozenset[int]() if decl is None else decl.truth_values
+    return next((i for i in found if i not in apart), found[0] if found else None)
+
+
 def scalar_like(
-    table: OpTable, exprs: Sequence[ast.Expr], env: Env, conditions: list[Condition]
+    table: OpTable, fn: str, exprs: Sequence[ast.Expr], env: Env, conditions: list[Condition]
 ) -> list[AnyType]:
-    """Types of operands, where a number is a scalar of the first tensor's element type."""
+    """Types of an operator's operands, where a number is a scalar of the element type of its `neighbour`."""
     numbers = [scalar_value(e, env) for e in exprs]
     types = [
         None if value is not None else _infer_expr(table, e, env, conditions)
         for e, value in zip(exprs, numbers, strict=True)
     ]
-    dtype = next((t.dtype for t in types if t is not None), "f32")
+    like = neighbour(table[fn], (i for i, t in enumerate(types) if t is not None))
+    beside = None if like is None else types[like]
+    dtype = "f32" if beside is None else beside.dtype
     out: list[AnyType] = []
     for value, t in zip(numbers, types, strict=True):
         if t is None:
@@ -331,7 +341,7 @@ def _composition_flops(
         below = sum(visit(a) for a in args)
         operands = [
             TensorType(str(t.dtype), tuple(int(d) for d in t.shape))  # type: ignore[arg-type]
-            for t in scalar_like(table, args, env, [])
+            for t in scalar_like(table, fn, args, env, [])
         ]
         values = attributes(table[fn], kwargs, env, operands)
         return below + flops(table, fn, operands, values)

@@ -9,6 +9,7 @@ from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Limits
 from tensat_dl.ir.graph import Graph
 from tensat_dl.lang.program import load_program
+from tensat_dl.pipeline import Options, optimize
 from tests.explore.graphs import graph_in, graph_of, library, program_of, rules_named, steps_of
 from tests.explore.values import check_values
 
@@ -204,3 +205,13 @@ def test_what_has_no_target_was_not_applied(fits: bool, monkeypatch: pytest.Monk
     )
     counted = sum(s.applied for step in explorer.run() for s in step.iteration.rules)
     assert len(explorer.history().applied) == counted == int(fits)
+
+
+def test_no_iterations_are_none() -> None:
+    """Neither are those in which groups are merged that an answer uses."""
+    text = "input x : f32[8, 8]; weight a : f32[8, 8]; weight b : f32[8, 8]; output tanh(x @ a), tanh(x @ b)"
+    graph = graph_of(text.replace("; ", "\n"))
+    rules = rules_named("group-matmul-left")
+    for iterations, merged in ((0, False), (4, True)):
+        result, _ = optimize(graph, library().ops, rules, Options(limits=Limits(iterations=iterations)))
+        assert ("concat" in {n.op for n in result.after.graph.nodes}) == merged

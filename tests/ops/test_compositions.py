@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
+import numpy as np
 import pytest
 
+from tensat_dl.fuse.unfuse import unfused
 from tensat_dl.lang.diagnostics import TsrError
+from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.declared import check_declaration
+from tensat_dl.verify.exact.draws import WHOLE, exact_values, leaves
+from tensat_dl.verify.exact.evaluate import evaluate
+from tensat_dl.verify.exact.rational import Rational
+from tensat_dl.verify.execute import execute
+from tensat_dl.verify.rules import verify_rules
 from tensat_dl.verify.rules.examine import Examiner
+from tensat_dl.verify.weights import draw_values
 from tests.explore.graphs import explored, graph_in, program_of
 
 from .applications import TABLE
@@ -80,3 +91,53 @@ def test_numbers_inside_a_list_of_any_length_are_not_matched() -> None:
 def test_the_librarys_compositions_leave_graphs_of_views_alone() -> None:
     nodes = found("output transpose(reshape(x; shape = [2, 2, 3]); perm = [1, 0, 2])", "")
     assert [op for op, _ in nodes] == ["input", "reshape", "transpose"]
+
+
+MIXED = """
+op next_rows(table: tensor, ids: tensor) = gather(table, ids + 1; axis = 0)
+op rows_plus(ids: tensor, table: tensor) = gather(table, ids; axis = 0) + 0.5
+op chosen(x: tensor, y: tensor) = select(greater(x, y), 0.25, x)
+graph g {
+  input t : f32[8, 4]
+  input u : f32[8, 4]
+  input ids : i64[3]
+  output next_rows(t, ids), rows_plus(ids, t), chosen(t, u), select(greater(t, u), t, 0.75)
+}
+rule plus-zero { select(c, x, 0.5) => select(c, x, 0.5) + 0.0 }
+"""
+
+
+def test_a_number_takes_its_element_type_from_what_is_beside_it() -> None:
+    """Not from the composition's first operand, nor from truth values; by every way of computing a graph."""
+    program = program_of(MIXED)
+    graph = graph_in(program)
+    values = draw_values([graph], 0, {})
+    t, u, ids = values["t"], values["u"], values["ids"]
+    want = (
+        t[(ids + 1) % 8],
+        t[ids % 8] + 0.5,
+        np.where(t > u, 0.25, t),
+        np.where(t > u, t, 0.75),
+    )
+    for found, wanted in zip(execute(graph, values, semantics_of(program.ops)), want, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    exact = evaluate(graph, exact_values(leaves([graph]), WHOLE[0], 0), Rational(0), program.ops)
+    assert all((4 * x == (4 * x).astype(np.int64)).all() for x in exact)
+    assert {Fraction(x) % 1 for x in exact[1].ravel()} == {Fraction(1, 2)}
+    assert unfused(graph, program.ops, ("next_rows", "rows_plus", "chosen")).outputs
+    for verdict in verify_rules(program.rules, program.ops):
+        assert verdict.status in ("tested", "derived"), verdict
+
+
+def test_a_number_that_an_element_type_does_not_have() -> None:
+    """300 is none of u8: neither a composition nor a rule makes it one."""
+    declared = "op far(x: tensor) = x + 300.0\nrule shift { relu(relu(x)) => (relu(x) + 300.0) - 300.0 }\n"
+    for dtype, fits in (("u8", False), ("i8", False), ("i16", True), ("f16", True)):
+        text = f"{declared}graph g {{\n  input x : {dtype}[4]\n  output far(x), relu(relu(x))\n}}"
+        if not fits:
+            with pytest.raises(TsrError):
+                graph_in(program_of(text))
+            text = text.replace("far(x), ", "")
+        program = program_of(text)
+        made = explored(graph_in(program), program.rules, ops=program.ops).op
+        assert ("ewsub" in made) == fits

@@ -49,6 +49,10 @@ class Arithmetic(ABC, Generic[V]):
     def shape(self, x: V) -> tuple[int, ...]: ...
 
     @abstractmethod
+    def dtype(self, x: V) -> str:
+        """``f64``, ``i64`` or ``bool``: which of these stands for the tensor's element type."""
+
+    @abstractmethod
     def whole(self, array: Array, like: V | None = None) -> V:
         """Given whole numbers, for operations with tensors like this one."""
 

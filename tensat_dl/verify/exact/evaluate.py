@@ -56,8 +56,7 @@ def _apply(
         return a.opaque(node, operands)
     if narrowing(graph, node):
         return (a.function(f"wrapped to {node.types[0].dtype}", operands[0]),)
-    integer = bool(node.inputs) and graph.nodes[node.inputs[0]].types[0].dtype not in FLOATS
-    return (_operator(node.op, operands, dict(node.attrs), a, ops, integer),)
+    return (_operator(node.op, operands, dict(node.attrs), a, ops),)
 
 
 def _operator(
@@ -66,7 +65,6 @@ def _operator(
     attrs: Mapping[str, AttrValue],
     a: Arithmetic[V],
     ops: OpTable,
-    integer: bool,
 ) -> V:
     if ops[op].composition is not None:
         return compose(
@@ -75,9 +73,9 @@ def _operator(
             operands,
             attrs,
             a.shape,
-            lambda value: a.constant(meant(value), (), integer),
-            lambda inner, xs, values: _operator(inner, xs, values, a, ops, integer),
-            lambda _: "i64" if integer else "f64",
+            lambda value, like: a.constant(meant(value), (), a.dtype(like) not in FLOATS),
+            lambda inner, xs, values: _operator(inner, xs, values, a, ops),
+            a.dtype,
         )
     function = exact_semantics(a).get(op)
     if function is None:

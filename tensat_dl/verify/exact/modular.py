@@ -53,6 +53,9 @@ class Modular(Arithmetic[Residues]):
     def shape(self, x: Residues) -> tuple[int, ...]:
         return x.shape
 
+    def dtype(self, x: Residues) -> str:
+        return "i64" if x.integer else "f64"
+
     def whole(self, array: Array, like: Residues | None = None) -> Residues:
         return Residues(
             self._each(lambda f, i: f.residues(array)), CONSTANT, like is not None and like.integer

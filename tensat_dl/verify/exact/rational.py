@@ -47,6 +47,9 @@ class Rational(Arithmetic[Array]):
     def shape(self, x: Array) -> tuple[int, ...]:
         return x.shape
 
+    def dtype(self, x: Array) -> str:
+        return {"O": "f64", "b": "bool"}.get(x.dtype.kind, "i64")
+
     def whole(self, array: Array, like: Array | None = None) -> Array:
         return array.astype(object if like is None else like.dtype)
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from tensat_dl.datalog.facts import Facts
-from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Opaque, Sym
+from tensat_dl.ops.symbolic import Atom, Bool, Condition, EvaluationError, Int, Opaque, Sym
 from tensat_dl.verify.rules.expressions import INTEGERS, Values, Writer, holds
 
 #: The values to try for an unknown, the first first.
@@ -50,10 +51,12 @@ class Problem:
     ) -> None:
         flat = [part for c in conditions for part in _conjuncts(c)]
         facts = Facts()
-        facts.add(c for c in flat if isinstance(c, Condition))
+        left: dict[Bool, None] = {False: None}
+        with suppress(EvaluationError):  # with one, a condition has no value, and nothing is a solution
+            facts.add(c for c in flat if isinstance(c, Condition))
+            left = dict.fromkeys(facts.simplify(c) for c in flat)
         self._writer = Writer(facts)
         self._functions: dict[Sym | Opaque, Callable[[Values], Any]] = {}
-        left = dict.fromkeys(facts.simplify(c) for c in flat)
         checks = [self._check(c) for c in left if isinstance(c, Condition)]
         for a, x in facts.known.items():
             if a[0] not in INTEGERS:  # a quotient or the like that must have a value
