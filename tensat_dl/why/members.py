@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any
@@ -64,15 +65,13 @@ def look_for_members(pattern: Pattern, terms: Terms, known: Known, graph: Graph)
     instances = Instances(pattern.ops, known)
     above = _Above(graph)
     for group in groups.values():
-        for a, b in islice(combinations(group, 2), MAX_PAIRS):
-            wrong = _failure(pattern, instances, known, a, b)
+        for bucket in _buckets(pattern, instances, known, group, found):
+            apart = _independent(pattern, above, bucket, found)
+            wrong = _failure(pattern, instances, known, apart) if len(apart) > 1 else None
             if wrong is not None:
-                found.failed = found.failed or (a, b, wrong)
-            elif pair := above.needs(pattern, a, b):
-                found.dependent = found.dependent or pair
-            else:
-                found.groups.append(group)
-                break
+                found.failed = found.failed or (apart[0], apart[1], wrong)
+            elif len(apart) > 1:
+                found.groups.append(apart)
     if not found.groups and not found.failed and not found.dependent:
         pairs = islice(combinations(members, 2), MAX_PAIRS)
         found.apart = min((_apart(pattern, a, b) for a, b in pairs), key=lambda p: len(p.differences))
@@ -99,18 +98,49 @@ def _text(value: Any) -> str:
     return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value).lower()
 
 
-def _failure(pattern: Pattern, instances: Instances, known: Known, a: Match, b: Match) -> Failure | None:
-    """Why two members cannot be merged."""
+def _buckets(
+    pattern: Pattern, instances: Instances, known: Known, group: list[Match], found: FoundMembers
+) -> list[list[Match]]:
+    """Members that fit the first one of theirs, as exploration collects them; notes what does not."""
+    buckets: list[list[Match]] = []
+    for m in group:
+        for bucket in buckets:
+            wrong = _failure(pattern, instances, known, [bucket[0], m])
+            if wrong is None:
+                bucket.append(m)
+                break
+            found.failed = found.failed or (bucket[0], m, wrong)
+        else:
+            buckets.append([m])
+    return buckets
+
+
+def _independent(pattern: Pattern, above: _Above, bucket: list[Match], found: FoundMembers) -> list[Match]:
+    """Those of the members that need none before them; notes a pair of which one needs the other."""
+    kept: list[Match] = []
+    for m in bucket:
+        pair = next((p for k in kept if (p := above.needs(pattern, k, m))), None)
+        if pair is None:
+            kept.append(m)
+        found.dependent = found.dependent or pair
+    return kept
+
+
+def _failure(
+    pattern: Pattern, instances: Instances, known: Known, members: Sequence[Match]
+) -> Failure | None:
+    """Why members cannot be merged."""
     names = {
         (member(n, k) if n in pattern.rule.members else n): c
-        for k, m in enumerate((a, b))
+        for k, m in enumerate(members)
         for n, c in m.tensors.items()
     }
-    rule = instances.rule(pattern.rule, 2)
-    if instances.variant(rule, names, a.attrs, 2) is not None:
+    attrs = members[0].attrs
+    rule = instances.rule(pattern.rule, len(members))
+    if instances.variant(rule, names, attrs, len(members)) is not None:
         return None
     types = {n: known.types[c] for n, c in names.items()}
-    return failure(rule, pattern.ops, types, a.attrs, lambda fn, name: fact(known, fn, names[name]))
+    return failure(rule, pattern.ops, types, attrs, lambda fn, name: fact(known, fn, names[name]))
 
 
 class _Above:

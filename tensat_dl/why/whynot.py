@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensat_dl.cost import CostModel
+from tensat_dl.datalog.program import Program
 from tensat_dl.explore.explore import exploring
 from tensat_dl.explore.types import Limits
 from tensat_dl.ir.graph import Graph
@@ -65,7 +66,11 @@ def why_not(
     limits: Limits,
     progress: Progress,
 ) -> Answer:
-    """Looks for a rule in a graph and, with the other rules, in its e-graph. ``names`` are those of the nodes."""
+    """Looks for a rule in a graph and, with the other rules, in its e-graph. ``names`` are those of the nodes. Raises
+    `TsrError`."""
+    Program(
+        model.table, (rule,), graph
+    )  # raises `TsrError` for a rule that can't be compiled, and so never fires
     terms = GraphTerms(graph, model.table)
     pattern = Pattern(rule, model.table)
     found: Found | FoundMembers

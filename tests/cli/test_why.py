@@ -312,6 +312,48 @@ def test_members_that_need_one_another(tmp_path: Path) -> None:
     assert "is computed from" in asked(tmp_path, "all", body)
 
 
+GROUPS = """
+rule two {
+  each i: y[i] = relu(x[i])
+  where len(x) == 2
+  =>
+  m = relu(concat(x[..]; axis = 0))
+  y[..] = split(m; axis = 0, sizes = [dim(x[i], 0) for i in 0..len(x)])
+}
+rule long {
+  each i: y[i] = relu(x[i])
+  where dim(x[i], 0) > 6
+  =>
+  m = relu(concat(x[..]; axis = 0))
+  y[..] = split(m; axis = 0, sizes = [dim(x[i], 0) for i in 0..len(x)])
+}
+graph g {
+  input p : f32[8]
+  input q : f32[7]
+  input r : f32[6]
+  output relu(p), relu(q), relu(r)
+}
+"""
+
+
+def test_a_group_fires_as_a_whole(tmp_path: Path) -> None:
+    """Conditions are on all members, and those that do not fit are none of it."""
+    path = tmp_path / "g.tsr"
+    path.write_text(GROUPS)
+    said = invoke("why-not", "two", path).out
+    assert "does not fire on graph g" in said
+    assert "fails `len(x) == 2`: 3 != 2" in said
+    said = invoke("why-not", "long", path).out
+    assert "fires on the graph itself, at 1 group:\n  out0, out1\n" in said
+
+
+def test_a_rule_that_cannot_be_compiled(tmp_path: Path) -> None:
+    """It never fires, wherever its pattern is found."""
+    text = "rule r { relu(x) => relu(x) where dtype(x) == f32 or not weight(x) }\n"
+    (tmp_path / "g.tsr").write_text(text + "graph g { input x : f32[4]\n output relu(x) }\n")
+    refused(invoke("why-not", "r", tmp_path / "g.tsr"), "rule `r` can't be compiled")
+
+
 def test_a_rule_that_fires_after_others(tmp_path: Path) -> None:
     said = asked(tmp_path, "once", "weight w : f32[8, 2]\n output relu(relu(x @ w) * 6.0 + 0.0)")
     assert "does not fire on graph g" in said
