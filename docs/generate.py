@@ -44,7 +44,7 @@ MEANING = {
     "broadcast": "the shape that two shapes are stretched to, aligned at their last dimension, as in NumPy",
     "is_float": "whether an element type is one of floating-point numbers",
     "is_number": "whether an element type is not `bool`",
-    "holds": "whether an element type has a value: integer types have the whole numbers of their range, `bool` has 0 and 1",
+    "holds": "whether an element type has a value: integer types those of their range that are whole, `bool` 0 and 1",
     "distinct": "whether no two elements are equal",
 }
 
