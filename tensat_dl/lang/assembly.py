@@ -132,6 +132,11 @@ class Assembly:
                 as_float(number(a.value), a.value.span)
         with self.located(scope, span):
             final = checked_attrs(decl, attributes(decl, attrs, scope.names, types), attrs)
+        if decl.name in ("fill", "pad"):
+            filled = dict(final)
+            value, dtype = filled["value"], str(filled.get("dtype", types[0].dtype if types else ""))
+            assert isinstance(value, float)
+            check_range(value, dtype, dtype, span)
         try:
             typing = infer(self.ops, decl.name, types, dict(final))
         except IllTyped as e:
@@ -146,10 +151,6 @@ class Assembly:
             check_size(t, span)
         if len(self.builder.nodes) > MAX_NODES:
             raise error(span, f"the graph has more than {MAX_NODES:,} nodes")
-        if decl.name in ("fill", "pad"):
-            value = dict(final)["value"]
-            assert isinstance(value, float)
-            check_range(value, results[0].dtype, str(results[0]), span)
         if decl.name in ("input", "weight"):
             self._refuse_other(decl.name, final, span)
         if len(results) == 1:
@@ -190,13 +191,13 @@ class Assembly:
     def fill(self, value: float, type: TensorType, span: Span, name: str = "") -> Tensor:
         """A tensor whose elements are all one number, which is written at ``span``."""
         attrs: Attrs = (("value", as_float(value, span)), ("dtype", type.dtype), ("shape", type.shape))
+        check_range(value, type.dtype, str(type), span)
         try:
             infer(self.ops, "fill", (), dict(attrs))
         except IllTyped:
             whole = "0 and 1" if type.dtype == "bool" else "whole numbers"
             hint = f"elements of type {type.dtype} are {whole}"
             raise error(span, f"{value} can't be an element of {type}", hint) from None
-        check_range(value, type.dtype, str(type), span)
         return self.add("fill", (), attrs, type, name)
 
     # ---- names -------------------------------------------------------------------------------------------
