@@ -103,8 +103,12 @@ def _buckets(
 ) -> list[list[Match]]:
     """Members that fit the first one of theirs, as exploration collects them; notes what does not."""
     buckets: list[list[Match]] = []
+    compared = 0
     for m in group:
         for bucket in buckets:
+            compared += 1
+            if compared > MAX_PAIRS:
+                return buckets
             wrong = _failure(pattern, instances, known, [bucket[0], m])
             if wrong is None:
                 bucket.append(m)

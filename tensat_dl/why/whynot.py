@@ -68,9 +68,6 @@ def why_not(
 ) -> Answer:
     """Looks for a rule in a graph and, with the other rules, in its e-graph. ``names`` are those of the nodes. Raises
     `TsrError`."""
-    Program(
-        model.table, (rule,), graph
-    )  # raises `TsrError` for a rule that can't be compiled, and so never fires
     terms = GraphTerms(graph, model.table)
     pattern = Pattern(rule, model.table)
     found: Found | FoundMembers
@@ -80,6 +77,7 @@ def why_not(
         found = look_for_members(pattern, terms, terms.known, graph)
     answer = Answer(rule, found, None)
     if answer.fires:
+        Program(model.table, (rule,), graph)  # raises if the rule can't be compiled, and so never fires
         return answer
     return Answer(rule, found, _explored(pattern, graph, names, rules, model, limits, progress))
 

@@ -222,9 +222,8 @@ def _compare_floats(before: Graph, after: Graph, ops: OpTable, seed: int, reason
         except ValueError as error:
             return Exact("unsupported", "float", reason=f"{reason}; {error}")
         for (name, _), *found in zip(before.outputs, x, y, strict=True):
-            p, q = (
-                np.asarray(array, np.float64) for array in found
-            )  # of truth values there is no difference
+            # Truth values have no difference; their numbers have.
+            p, q = (np.asarray(array, np.float64) for array in found)
             finite = np.isfinite(p) & np.isfinite(q)
             size = np.maximum(np.abs(p), np.abs(q))[finite].max(initial=0.0)
             allowed = TOLERANCE * size + TOLERANCE_WITHIN * largest[0]
