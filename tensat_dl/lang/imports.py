@@ -32,6 +32,7 @@ class Items:
     tests: list[ast.Test] = field(default_factory=list)
     own_rules: list[str] = field(default_factory=list)
     library_ops: set[str] = field(default_factory=set)  #: names that the operator table declares
+    library_rules: set[str] = field(default_factory=set)  #: names that the library's packs declare
     files: dict[Path, None] = field(default_factory=dict)  #: in the order in which they were met
     _open: list[Path] = field(default_factory=list)
 
@@ -64,8 +65,12 @@ class Items:
                 if self._named(item, self.ops, "operator") and path == table():
                     self.library_ops.add(item.name)
             case ast.Rule():
-                if self._named(item, self.rules, "rule") and path == self.own:
+                if not self._named(item, self.rules, "rule"):
+                    return
+                if path == self.own:
                     self.own_rules.append(item.name)
+                elif path.parent == library():
+                    self.library_rules.add(item.name)
             case ast.Block():
                 self._named(item, self.blocks, "block")
             case ast.GraphItem():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +12,7 @@ from tensat_dl.lang import ast
 from tensat_dl.lang.blocks import check_blocks, signature
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
 from tensat_dl.lang.imports import Items, find, packs, table
+from tensat_dl.lang.library import library_compositions, library_operators, library_rule
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.rules import compositions, resolve_rule
 from tensat_dl.lang.source import Source
@@ -50,11 +50,12 @@ def load_program(
     """
     items = _read(path, rules, source, option)
     problems = items.problems
-    ops = OpTable(_each(items.ops.values(), declare, problems))
+    library = OpTable(()) if items.own == table() else library_operators()
+    own = _each((op for name, op in items.ops.items() if name not in library), declare, problems)
+    ops = OpTable((*library.values(), *own))
     problems += _names(items)
-    problems += compositions_cycle(ops)
+    problems += compositions_cycle(own)
     if not problems:
-        own = [decl for decl in ops.values() if decl.name not in items.library_ops]
         problems += [d for decl in own for d in check_declaration(decl, ops)]
     _each(items.blocks.values(), signature, problems)
     problems += check_blocks(items.blocks)
@@ -63,13 +64,21 @@ def load_program(
             near = did_you_mean(test.rule, items.rules) or "a test names the rule that it is about"
             problems.append(Diagnostic(f"no rule `{test.rule}` to test", test.name_span, near))
     if len(ops) == len(items.ops):  # else rules would be blamed for operators that are wrong
-        resolved = _each(items.rules.values(), lambda r: resolve_rule(r, ops), problems)
+        resolved = _each(
+            items.rules.values(),
+            lambda r: library_rule(r) if r.name in items.library_rules else resolve_rule(r, ops),
+            problems,
+        )
     if problems:
         raise TsrError(_in_order(problems))
     return Program(
         path,
         ops,
-        (*(r for directions in resolved for r in directions), *compositions(ops)),
+        (
+            *(r for directions in resolved for r in directions),
+            *(library_compositions() if library else ()),
+            *compositions(own, ops),
+        ),
         items.blocks,
         items.graphs,
         tuple(items.tests),
@@ -77,14 +86,6 @@ def load_program(
         {name: op for name, op in items.ops.items() if name not in items.library_ops},
         tuple(items.files),
     )
-
-
-@cache
-def library_operators() -> OpTable:
-    """The operators of the library, without those of any file."""
-    items = Items(table())
-    items.add(table())
-    return OpTable(map(declare, items.ops.values()))
 
 
 def _read(path: str, rules: Iterable[str], source: Source | None, option: str) -> Items:

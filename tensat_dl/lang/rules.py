@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tensat_dl.ir.rule import RewriteRule, Side
@@ -32,10 +32,10 @@ def resolve_rule(rule: ast.Rule, ops: OpTable) -> list[RewriteRule]:
     return [forward, backward]
 
 
-def compositions(ops: OpTable) -> list[RewriteRule]:
-    """For each operator that is defined as a composition the rules ``fuse-f`` and ``unfuse-f``."""
+def compositions(declared: Iterable[OpDecl], ops: OpTable) -> list[RewriteRule]:
+    """For each of these operators that is defined as a composition the rules ``fuse-f`` and ``unfuse-f``."""
     rules = []
-    for decl in ops.values():
+    for decl in declared:
         if decl.composition is None:
             continue
         span = decl.composition.span

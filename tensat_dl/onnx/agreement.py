@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -121,14 +121,33 @@ class Reference:
         return self._elsewhere
 
     def _random(self, dims: Mapping[str, int], what: str) -> _Case:
-        """Raises `Incomparable` if the original accepts nothing that is drawn for it."""
+        """Inputs that the original accepts; if there are any, such that its outputs have the shapes that it declares,
+        as other inputs (sizes, perhaps) are none that it is made for. Raises `Incomparable` if there are none."""
         reason = ""
+        accepted: _Case | None = None
         for values in drawn(self._inputs, dims, self._seed):
             try:
-                return _Case(what, values, self._session.run(None, values))
+                case = _Case(what, values, self._session.run(None, values))
             except Exception as e:  # whatever it does not like about these inputs
                 reason = _line(e)
-        raise Incomparable(f"it does not run: {reason}")
+                continue
+            if self._as_declared(case.expected):
+                return case
+            accepted = accepted or case
+        if accepted is None:
+            raise Incomparable(f"it does not run: {reason}")
+        return accepted
+
+    def _as_declared(self, results: Sequence[Any]) -> bool:
+        for declared, result in zip(self._session.get_outputs(), results, strict=True):
+            shape = getattr(result, "shape", None)  # sequences and maps have none
+            if not declared.shape or shape is None:  # of an unknown rank it says what it says of scalars
+                continue
+            if len(shape) != len(declared.shape):
+                return False
+            if any(isinstance(d, int) and d != n for d, n in zip(declared.shape, shape, strict=True)):
+                return False
+        return True
 
     def _compare(self, session: Any, path: str, case: _Case) -> Agreement:
         try:

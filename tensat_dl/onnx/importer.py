@@ -19,13 +19,15 @@ import onnx_ir as ir
 from tensat_dl.ir.egraph import BoolArray, EGraph
 from tensat_dl.ir.graph import Attrs, Graph, GraphBuilder
 from tensat_dl.ir.types import TensorType
-from tensat_dl.lang.program import Program, library_operators, load_program
+from tensat_dl.lang.library import library_operators
+from tensat_dl.lang.program import Program, load_program
 from tensat_dl.lang.source import Source
 from tensat_dl.onnx.branches import resolved
 from tensat_dl.onnx.dims import bind
 from tensat_dl.onnx.facts import Facts
 from tensat_dl.onnx.inputs import read_inputs, sizes
 from tensat_dl.onnx.numbers import meant
+from tensat_dl.onnx.older import converted, is_older
 from tensat_dl.onnx.opaque import Originals, operands
 from tensat_dl.onnx.open_nodes import fixed_sizes
 from tensat_dl.onnx.operator import Context, Reading, Unmapped
@@ -57,6 +59,7 @@ class Imported:
     originals: Mapping[str, ir.Node]
     unmapped: Mapping[tuple[str, str], int]
     nodes: int  #: of the model, constants aside
+    older: int = 0  #: the operator set of the file, if the model was converted from that
     given: Mapping[str, Array] | None = None  #: inputs of the user's
 
     @property
@@ -74,7 +77,9 @@ def import_model(
 ) -> Imported:
     """Reads a model. ``dims`` are sizes of its open dimensions, which an .npz file of ``inputs`` gives, too. Raises
     `TsrError`."""
-    model = read_model(path)
+    model, older = read_model(path), 0
+    if is_older(model):
+        model, older = converted(model, path), opset(model)
     given = None if inputs is None else read_inputs(inputs, model)
     if inputs is not None and given is not None:
         dims = sizes(inputs, model, given, dims)
@@ -97,6 +102,7 @@ def import_model(
         reader.originals.nodes,
         reader.unmapped,
         reader.nodes,
+        older,
         given,
     )
 

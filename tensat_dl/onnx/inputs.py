@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,9 +59,18 @@ def inputs_of(model: ir.Model) -> list[Input]:
 # ---- random ones -----------------------------------------------------------------------------------------
 
 Style = Callable[[np.random.Generator, tuple[int, ...]], Array]
+
+
+def _below_100(g: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """As indices and counts are. A few in a row may be a shape, or how often something is repeated along each axis:
+    of these that would be more than fits in memory."""
+    few = len(shape) <= 1 and math.prod(shape) <= 8
+    return np.asarray(g.integers(0, 8 if few else 100, shape))
+
+
 #: How whole numbers are drawn: in turn, until the model accepts them (they may be indices).
 _STYLES: tuple[Style, ...] = (
-    lambda g, shape: np.asarray(g.integers(0, 100, shape)),
+    _below_100,
     lambda g, shape: np.asarray(g.integers(0, 2, shape)),
     lambda g, shape: np.ones(shape, np.int64),
     lambda g, shape: np.zeros(shape, np.int64),

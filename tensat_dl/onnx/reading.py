@@ -13,8 +13,9 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError
 from tensat_dl.lang.load import readable
 
-#: Operator sets whose operators are read. Operators that later ones changed are opaque.
-OLDEST, NEWEST = 11, 22
+#: Operator sets whose operators are read. Models of older ones are converted to the first of these; operators that
+#: later ones changed are opaque.
+OLDEST, NEWEST = 11, 28
 
 
 def read_model(path: str) -> ir.Model:
@@ -76,12 +77,8 @@ def _supported(path: str, model: ir.Model) -> None:
             f"the model has IR version {model.ir_version}, and the installed onnx knows those up to {newest}"
         )
         raise failed(path, message, "install a newer onnx")
-    version = opset(model)
-    if version and version < OLDEST:
-        hint = f"convert it: onnx.version_converter.convert_version(model, {OLDEST})"
-        raise failed(path, f"the model has opset {version}, and opsets from {OLDEST} on can be read", hint)
-    if version > onnx.defs.onnx_opset_version():
-        known = onnx.defs.onnx_opset_version()
+    version, known = opset(model), onnx.defs.onnx_opset_version()
+    if version > known:
         message = f"the model has opset {version}, and the installed onnx knows those up to {known}"
         raise failed(path, message, "install a newer onnx")
 

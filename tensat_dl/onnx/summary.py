@@ -6,16 +6,20 @@ from collections import Counter
 from typing import Any
 
 from tensat_dl.onnx.importer import Imported
+from tensat_dl.onnx.reading import opset
 
 #: How many operators are listed.
 SHOWN = 6
 
 
 def opaque_line(imported: Imported) -> str:
-    """As in ``12 nodes, 1 of them opaque (8%): Resize``, with the reason where the operator as such is known."""
+    """As in ``12 nodes, 1 of them opaque (8%): Resize``, with the reason where the operator as such is known, and the
+    operator set of the file where that was too old."""
     if not imported.nodes:
         return "no nodes"
     text = f"{imported.nodes} nodes"
+    if imported.older:
+        text += f", converted from opset {imported.older} to {opset(imported.model)}"
     if not imported.opaque:
         return f"{text}, none of them opaque"
     named: Counter[str] = Counter()
@@ -33,6 +37,8 @@ def model_to_json(imported: Imported) -> dict[str, Any]:
         "nodes": imported.nodes,
         "opaque": imported.opaque,
         "dims": dict(imported.dims),
+        "opset": opset(imported.model),
+        "converted_from": imported.older or None,
         "reasons": [
             {"operator": op, "reason": reason, "count": count}
             for (op, reason), count in imported.unmapped.items()

@@ -35,13 +35,9 @@ def check_declaration(decl: OpDecl, ops: OpTable) -> list[Diagnostic]:
     return problems or list(_never_typed(decl, ops))
 
 
-def compositions_cycle(ops: OpTable) -> list[Diagnostic]:
-    """A message for each composition that is defined by itself."""
-    uses = {
-        d.name: [c for c in calls_of(d.composition) if c.fn in ops]
-        for d in ops.values()
-        if d.composition is not None
-    }
+def compositions_cycle(declared: Sequence[OpDecl]) -> list[Diagnostic]:
+    """A message for each of these compositions that is defined by itself."""
+    uses = {d.name: list(calls_of(d.composition)) for d in declared if d.composition is not None}
     found: list[Diagnostic] = []
     reported: set[str] = set()
     for name in uses:

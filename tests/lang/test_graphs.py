@@ -10,7 +10,8 @@ from tensat_dl.ir.graph import Graph
 from tensat_dl.lang.assembly import Assembly
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError
 from tensat_dl.lang.elaborate import elaborate
-from tensat_dl.lang.program import library_operators, load_program
+from tensat_dl.lang.library import library_operators
+from tensat_dl.lang.program import load_program
 
 
 def graph(text: str, folder: Path) -> Graph:

@@ -17,10 +17,14 @@ import numpy as np
 import onnx
 from onnx.helper import make_node
 
+from tensat_dl.onnx.reading import NEWEST
+
 from .models import model, operators, random, read, rewriting, round_trip, tensor, value
 
 X = (2, 6, 9, 8)
 I64 = np.int64
+#: The newest operator set to try: of what is read, as far as it is installed.
+LATEST = min(NEWEST, onnx.defs.onnx_opset_version())
 
 
 def ints(name: str, *values: int) -> Any:
@@ -47,7 +51,7 @@ def case(
     *weights: Any,
     x: tuple[int, ...] = X,
     since: int = 11,
-    until: int = 22,
+    until: int = LATEST,
     **attrs: Any,
 ) -> Case:
     changes = {v for v in range(since + 1, until + 1) if onnx.defs.get_schema(op, v).since_version == v}
@@ -243,6 +247,11 @@ CASES = [
         axis=3,
     ),
     case("LayerNormalization without bias", "LayerNormalization", "layernorm", random("s", 8), since=17),
+    *(
+        (case("RMSNormalization", "RMSNormalization", "rmsnorm", random("s", 8), since=23),)
+        if LATEST >= 23
+        else ()
+    ),
     case(
         "InstanceNormalization",
         "InstanceNormalization",

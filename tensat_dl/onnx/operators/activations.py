@@ -82,6 +82,15 @@ def _read_prelu(r: Reading) -> int:
     return r.op("prelu", r.x(0), r.x(1))
 
 
+def _read_swish(r: Reading) -> int:
+    """x sigmoid(alpha x)"""
+    x, alpha = r.x(), r.number_attr("alpha", 1.0)
+    if alpha == 1:
+        return r.op("ewmul", x, r.op("sigmoid", x))
+    factor = r.op("fill", value=alpha, dtype=r.type(x).dtype, shape=())
+    return r.op("ewmul", x, r.op("sigmoid", r.op("smul", x, factor)))
+
+
 def _write_mish(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], __: TensorType) -> ir.Value:
     """ONNX has had Mish since opset 18."""
     x = xs[0].value
@@ -110,5 +119,6 @@ ROWS = (
     _scaled("Elu", "elu", 1.0),
     Row("PRelu", _read_prelu, "prelu", lambda w, xs, attrs, type: w.op("PRelu", *(x.value for x in xs))),
     same("Softplus", "softplus"),
+    Row("Swish", _read_swish),
     Row("Mish", lambda r: r.op("mish", r.x()), "mish", _write_mish),
 )

@@ -126,6 +126,8 @@ def _read_depth_to_space(r: Reading) -> int:
 
 
 def _read_space_to_depth(r: Reading) -> int:
+    if r.attr("mode", "DCR") != "DCR":  # it has a mode from opset 28 on
+        raise Unmapped("its mode is not DCR")
     return r.op("space_to_depth", r.x(), block=r.attr("blocksize"))
 
 

@@ -26,14 +26,23 @@ def _write_batchnorm(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], 
 
 
 def _read_layernorm(r: Reading) -> int:
+    x, scale = _of_rows(r)
+    kind = r.type(x)
+    bias = r.x(2) if r.has(2) else r.op("fill", value=0.0, dtype=kind.dtype, shape=(kind.shape[-1],))
+    return r.op("layernorm", x, scale, bias, eps=r.number_attr("epsilon", EPS))
+
+
+def _read_rmsnorm(r: Reading) -> int:
+    return r.op("rmsnorm", *_of_rows(r), eps=r.number_attr("epsilon", EPS))
+
+
+def _of_rows(r: Reading) -> tuple[int, int]:
+    """What is normalised, and its scale. Raises `Unmapped` unless that is over the last dimension."""
     x = r.x()
     r.only_result()
     if r.axis(r.attr("axis", -1), x) != r.type(x).rank - 1:
         raise Unmapped("it is over more than one dimension")
-    scale = r.x(1)
-    kind = r.type(x)
-    bias = r.x(2) if r.has(2) else r.op("fill", value=0.0, dtype=kind.dtype, shape=(kind.shape[-1],))
-    return r.op("layernorm", x, scale, bias, eps=r.number_attr("epsilon", EPS))
+    return x, r.x(1)
 
 
 def _write_layernorm(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
@@ -120,7 +129,7 @@ ROWS = (
     Row("BatchNormalization", _read_batchnorm, "batchnorm", _write_batchnorm),
     Row("LayerNormalization", _read_layernorm, "layernorm", _write_layernorm),
     Row("InstanceNormalization", _read_instancenorm, "instancenorm", _write_instancenorm),
-    Row(op="rmsnorm", write=_write_rmsnorm),
+    Row("RMSNormalization", _read_rmsnorm, "rmsnorm", _write_rmsnorm),
     Row("Softmax", _read_softmax, "softmax", _write_softmax),
     _reduction("ReduceSum", "reduce_sum"),
     _reduction("ReduceMean", "reduce_mean"),
