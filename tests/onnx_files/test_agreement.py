@@ -130,3 +130,21 @@ def test_inputs_that_are_indices(tmp_path: Path) -> None:
         [table],
     )
     assert compared(tmp_path, proto, proto) == ("agrees", "")
+
+
+def test_inputs_that_are_sizes_are_small(tmp_path: Path) -> None:
+    """As many repetitions as other inputs have indices would fill the memory."""
+    nodes = [make_node("Tile", ["x", "n"], ["y"])]
+    proto = model(nodes, [value("x", 2, 3, 4, 5), value("n", 4, dtype=7)], [value("y", "a", "b", "c", "d")])
+    path = saved(tmp_path, proto)
+    feeds = Reference(ir.load(path), path, {}).feeds
+    assert feeds["n"].max() < 8
+    assert feeds["n"].max() > 0
+
+
+def test_outputs_have_the_shapes_that_are_declared(tmp_path: Path) -> None:
+    """Of the inputs that are drawn the first ones that lead there are taken: with 0 no element is left."""
+    nodes = [make_node("Expand", ["x", "n"], ["y"])]
+    proto = model(nodes, [value("x", 1, 1, 1), value("n", 3, dtype=7)], [value("y", 1, 1, 1)])
+    path = saved(tmp_path, proto)
+    assert Reference(ir.load(path), path, {}).feeds["n"].tolist() == [1, 1, 1]

@@ -55,10 +55,6 @@ def refused(path: object, *options: object, say: str, hint: str = "") -> None:
     assert (sorted(folder.iterdir()) if folder.is_dir() else []) == before
 
 
-def no_opset(proto: Any) -> None:
-    proto.opset_import[0].version = 9
-
-
 def future_opset(proto: Any) -> None:
     proto.opset_import[0].version = 999
 
@@ -82,7 +78,6 @@ def no_outputs(proto: Any) -> None:
 @pytest.mark.parametrize(
     ("damage", "say"),
     [
-        (no_opset, "opset 9"),
         (future_opset, "opset 999"),
         (future_ir, "IR version 999"),
         (undefined_operand, "takes nobody, which nothing computes"),
