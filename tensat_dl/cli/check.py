@@ -94,7 +94,7 @@ def _read(path: str) -> _File:
             elaborate(item, program.ops, program.blocks, warn)
         except TsrError as e:
             file.problems += e.diagnostics
-    file.rules = [r for r in program.rules if r.name.removesuffix("-back") in program.own_rules]
+    file.rules = [r for r in program.rules if r.declared in program.own_rules]
     return file
 
 

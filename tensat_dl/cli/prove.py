@@ -77,7 +77,6 @@ def command(
     from tensat_dl.verify.prove.axioms import axioms_of
     from tensat_dl.verify.prove.goals import goal
     from tensat_dl.verify.prove.prove import Prover
-    from tensat_dl.verify.prove.types import base
 
     started = time.perf_counter()
     outputs = [] if json_path is None else [json_path]
@@ -86,7 +85,7 @@ def command(
     check_outputs(outputs, (file, *map(str, program.files)), "which")
     for w in program.warnings:
         warn(w)
-    rules = [r for r in program.rules if base(r.name) in program.own_rules]
+    rules = [r for r in program.rules if r.declared in program.own_rules]
     if not rules:
         hint = "imported ones are proved with their file"
         raise TsrError([Diagnostic("the file has no rules of its own", None, hint, path=program.path)])

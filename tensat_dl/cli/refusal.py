@@ -28,7 +28,7 @@ def refusal(result: Result, program: Program, output: str | None, verified: bool
     if compared is not None and compared.status == "different":
         return Refusal(
             f"error: the optimized graph computes something else: {compared.message}\n"
-            f"  = hint: {_suspects(result, program.own_rules)}"
+            f"  = hint: {_suspects(result, program)}"
         )
     if result.measured is not None and result.measured.mismatch:
         return not_the_same(output, result.measured.mismatch)
@@ -43,10 +43,11 @@ def not_the_same(output: str | None, difference: str) -> Refusal:
     return Refusal(f"error: {what}: {difference}")
 
 
-def _suspects(result: Result, own_rules: tuple[str, ...]) -> str:
+def _suspects(result: Result, program: Program) -> str:
     """Which rules may be at fault: those of the file itself, if any was applied, else all."""
     applied = dict.fromkeys(s.rule for step in result.iterations for s in step.rules if s.applied)
-    own = [name for name in applied if name.removesuffix("-back") in own_rules]
+    declared = {r.name: r.declared for r in program.rules}
+    own = [name for name in applied if declared.get(name) in program.own_rules]
     names = own or list(applied)
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return f"a rule must be false; {'of this file ' if own else ''}these were applied: {shown}"

@@ -178,7 +178,9 @@ def _pattern(c: Constructor, ops: OpTable) -> RewriteRule:
     span = decl.span
     attrs = tuple(ast.KeywordArg(a.name, ast.Name(f"{a.name}.a", span=span), span=span) for a in decl.attrs)
     node = PatternNode("e", c.op, tuple(f"x{i}" for i in range(c.arity)), attrs, None, span)
-    return RewriteRule(f"type {c.name}", Side((node,), ()), Side((), ()), (), frozenset(), None, "", span)
+    return RewriteRule(
+        f"type {c.name}", Side((node,), ()), Side((), ()), (), frozenset(), None, "", span, c.op
+    )
 
 
 def _type_rules(c: Constructor, ops: OpTable, forms: Forms) -> list[str]:

@@ -48,6 +48,9 @@ class RewriteRule:
     index: str | None  #: the group's index name
     doc: str
     span: Span
+    declared: (
+        str  #: the name of the rule that says so: ``f`` for ``f-back``, which is a ``<=>`` from right to left
+    )
 
     @property
     def kind(self) -> Literal["single", "multi", "group"]:

@@ -110,6 +110,7 @@ def _direction(
         source.index,
         rule.doc,
         rule.name_span,
+        rule.name,
     )
     problems = [*_conditions(result, source), *_unused(result, source, target)]
     if problems:

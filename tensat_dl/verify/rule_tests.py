@@ -26,7 +26,7 @@ def run_test(test: ast.Test, program: Program) -> str:
     output of the first at its place, and that both compute the same. Raises `TsrError` if a graph is wrong.
     """
     before = elaborate_body(test, test.before, program.ops, program.blocks, f"{test.rule}_before")
-    rules = tuple(r for r in program.rules if r.name in (test.rule, f"{test.rule}-back"))
+    rules = tuple(r for r in program.rules if r.declared == test.rule)
     after = None
     if test.after is not None:
         after = elaborate_body(test, test.after, program.ops, program.blocks, f"{test.rule}_after")

@@ -162,3 +162,16 @@ def test_an_interrupt(rules: int, tmp_path: Path) -> None:
     assert "Traceback" not in err
     assert out == ""
     assert 0 < len(list(kept.glob("*.json"))) < rules
+
+
+def test_a_name_that_looks_like_the_other_direction(tmp_path: Path) -> None:
+    """``f-back`` is a rule as any other, and no direction of an ``f`` that has one alone."""
+    false = "rule relu-back { relu(x) => x }\n"
+    done = checked(tmp_path, false)
+    assert (done.code, "relu-back  refuted" in done.out) == (1, True)
+    assert "error: rule `relu-back` is false" in done.err
+    write(tmp_path, false, "lib.tsr")
+    test = "test relu {\n input x : f32[4]\n output relu(x)\n => unchanged\n}\n"
+    done = checked(tmp_path, f'import "./lib.tsr"\nrule relu {{ relu(relu(x)) => relu(x) }}\n{test}')
+    assert (done.code, done.err) == (0, "")
+    assert "relu-back" not in done.out

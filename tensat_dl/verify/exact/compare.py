@@ -36,6 +36,7 @@ from tensat_dl.verify.exact.draws import (
     leaves,
     near,
     real_values,
+    wrapping,
 )
 from tensat_dl.verify.exact.evaluate import evaluate
 from tensat_dl.verify.exact.field import PRIMES
@@ -179,8 +180,9 @@ def compare_integers(
     stand_ins: set[str] = set()
     constants: set[Fraction] = set()
     elements = sum(t.size for t in types.values())
-    for i in range(len(FIXED) + max(NEAR_TURNS, NEAR_ELEMENTS // max(1, elements))):
-        numbers = FIXED[i] if i < len(FIXED) else near(constants)
+    fixed = (*FIXED, *wrapping((before, after)))
+    for i in range(len(fixed) + max(NEAR_TURNS, NEAR_ELEMENTS // max(1, elements))):
+        numbers = fixed[i] if i < len(fixed) else near(constants)
         if not numbers:  # the graphs have no constants
             break
         for attempt in range(ATTEMPTS):
@@ -203,11 +205,22 @@ def compare_integers(
     return Exact("equal", "integer", reason=reason, stand_ins=tuple(sorted(stand_ins)))
 
 
+class _Beyond:
+    """Takes note of numbers that are too large or too small for a float."""
+
+    seen = False
+
+    def __call__(self, *_: object) -> None:
+        self.seen = True
+
+
 def _compare_floats(before: Graph, after: Graph, ops: OpTable, seed: int, reason: str) -> Exact:
     semantics = semantics_of(ops)
     reason = f"{reason}; compared in float64, relative error up to {TOLERANCE:.0e}"
     compared = False
+    beyond = _Beyond()
     for spread in RANGES:
+        beyond.seen = False
         largest = [0.0]
 
         def noted(array: Array, largest: list[float] = largest) -> None:
@@ -216,7 +229,7 @@ def _compare_floats(before: Graph, after: Graph, ops: OpTable, seed: int, reason
 
         try:
             values = real_values(before, after, spread, seed)
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore", over="call", under="call", call=beyond):
                 x = execute(before, values, semantics, noted)
                 y = execute(after, values, semantics, noted)
         except ValueError as error:
@@ -227,9 +240,10 @@ def _compare_floats(before: Graph, after: Graph, ops: OpTable, seed: int, reason
             finite = np.isfinite(p) & np.isfinite(q)
             size = np.maximum(np.abs(p), np.abs(q))[finite].max(initial=0.0)
             allowed = TOLERANCE * size + TOLERANCE_WITHIN * largest[0]
-            # where the first graph has no finite value, it says nothing of what the other's should be
+            # Where the first graph has no finite value, it says nothing of what the other's should be. If the other
+            # has none, that counts, unless it may come from numbers that a float does not have, but reals do.
             with np.errstate(invalid="ignore"):
-                far = np.where(finite, np.abs(p - q) > allowed, np.isfinite(p))
+                far = np.where(finite, np.abs(p - q) > allowed, np.isfinite(p) & (not beyond.seen))
             if far.any():
                 index = _first(far)
                 difference = Difference(name, index, float(p[index]), float(q[index]), values)

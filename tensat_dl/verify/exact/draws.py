@@ -34,6 +34,8 @@ FRACTIONS: tuple[Numbers, ...] = (
 )
 #: Numbers that are beyond what bounds of clipping and narrow integer types hold.
 LARGE: Numbers = tuple(s * n for n in (100, 200, 300, 70_000, 1_000_000, 3_000_000_000) for s in (1, -1))
+#: What casts to types of 8, 16 and 32 bits make 0 of, beside 0 itself and what they leave as it is.
+WRAPPING: tuple[Numbers, ...] = tuple((0, 0, 1, -1, n, -n, 2 * n, n + 1) for n in (1 << 8, 1 << 16, 1 << 32))
 #: At most so many constants of graphs have numbers near them tried, and this is how near.
 MOST_CONSTANTS = 6
 NEAR = Fraction(1, 7)
@@ -52,6 +54,12 @@ def near(constants: Collection[Fraction]) -> Numbers:
         for d in chosen:
             found |= dict.fromkeys(((c + d) / 2, c - d))
     return tuple(found)
+
+
+def wrapping(graphs: Iterable[Graph]) -> tuple[Numbers, ...]:
+    """Numbers that differ, and are the same in a narrower integer type, if graphs cast to any."""
+    casts = any(n.op == "cast" and n.type.dtype in INTEGERS for graph in graphs for n in graph.nodes)
+    return WRAPPING if casts else ()
 
 
 def leaves(graphs: Iterable[Graph]) -> dict[str, TensorType]:

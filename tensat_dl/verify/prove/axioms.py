@@ -19,4 +19,5 @@ def axioms_of(program: Program, packs: Sequence[str]) -> tuple[RewriteRule, ...]
 
 
 def _is_definition(rule: RewriteRule, program: Program) -> bool:
-    return rule.name.removeprefix("un").removeprefix("fuse-") in program.ops
+    decl = program.ops.get(rule.name.removeprefix("un").removeprefix("fuse-"))
+    return decl is not None and rule.span == decl.span  # a rule of a file may be called so, too

@@ -12,7 +12,7 @@ from tensat_dl.verify.rules.sampling import MEMBERS, instances
 
 #: How many assignments are drawn to choose from, for each number of members of a group; and how many draws in a row
 #: may find no new one.
-DRAWS = 24
+DRAWS = 40
 PATIENCE = 60
 
 
@@ -32,7 +32,7 @@ def goal(rule: RewriteRule, infer: Inference, assignments: int) -> Goal:
         best = max(left, key=lambda i: (*(len(features - shown) for features in left[i]), -i))
         shown |= frozenset().union(*left.pop(best))
         chosen.append(best)
-    return Goal(rule.name, tuple(pairs[i] for i in chosen))
+    return Goal(rule.name, rule.declared, tuple(pairs[i] for i in chosen))
 
 
 def _size(pair: Pair) -> frozenset[object]:

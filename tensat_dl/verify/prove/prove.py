@@ -17,7 +17,7 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.result import Stop
 from tensat_dl.verify.prove.equality import Found, find_equal, near, tight
 from tensat_dl.verify.prove.minimal import minimal
-from tensat_dl.verify.prove.types import Goal, Pair, Proof, base
+from tensat_dl.verify.prove.types import Goal, Pair, Proof
 
 #: Told what is tried, and how it goes.
 Progress = Callable[[str, str], None]
@@ -52,8 +52,8 @@ class Prover:
 
     def _together(self, goals: Sequence[Goal]) -> frozenset[int]:
         """The pairs of all goals that one e-graph makes equal."""
-        names = {base(goal.rule) for goal in goals}
-        axioms = [a for a in self.axioms if base(a.name) not in names]
+        names = {goal.declared for goal in goals}
+        axioms = [a for a in self.axioms if a.declared not in names]
         pairs = [pair for goal in goals for pair in goal.pairs]
         if len(goals) < 2 or not axioms:
             return frozenset()
@@ -63,7 +63,7 @@ class Prover:
 
     def _proof(self, goal: Goal, equal: set[int]) -> Proof:
         """A goal of which some pairs are known to be equal. The first that is not derived ends it."""
-        axioms = [a for a in self.axioms if base(a.name) != base(goal.rule)]
+        axioms = [a for a in self.axioms if a.declared != goal.declared]
         used: set[str] = set()
         named = True
         left = list(range(len(goal.pairs)))
@@ -115,7 +115,8 @@ class Prover:
             again = self._explore(rule, [pair], _named(axioms, some), limits, both)
             return again is not None and bool(again.equal)
 
-        return frozenset(minimal(sorted(set(map(base, found.applied))), enough))
+        applied = {a.declared for a in axioms if a.name in found.applied}
+        return frozenset(minimal(sorted(applied), enough))
 
     def _explore(
         self,
@@ -145,4 +146,4 @@ class Prover:
 
 def _named(axioms: Sequence[RewriteRule], names: Collection[str]) -> list[RewriteRule]:
     """Those of the axioms that have such names, in both directions."""
-    return [a for a in axioms if base(a.name) in names]
+    return [a for a in axioms if a.declared in names]

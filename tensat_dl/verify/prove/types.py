@@ -17,6 +17,7 @@ class Goal:
     conditions."""
 
     rule: str
+    declared: str  #: the name of the rule that this is a direction of
     pairs: tuple[Pair, ...]
 
 
@@ -41,8 +42,3 @@ class Proof:
     def missed(self) -> Pair | None:
         """The first assignment at which the sides were not found equal."""
         return next((pair for i, pair in enumerate(self.goal.pairs) if i not in self.equal), None)
-
-
-def base(name: str) -> str:
-    """A rule's name without the direction: both directions of a ``<=>`` are one rule."""
-    return name.removesuffix("-back")

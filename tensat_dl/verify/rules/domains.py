@@ -15,7 +15,9 @@ POOLS = ((1, 2, 3), (1, 2, 4), (2, 4), (2, 3), (1, 3, 4), (1, 2, 3, 4, 6), (2, 4
 DIMENSIONS = (1, 2, 3, 4, 5, 6, 7, 8, 12)
 #: Integers that attributes get: some are more frequent, one is seldom legal.
 ATTRIBUTES = (0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, -1)
-FLOATS = (0.5, 0.00001, 2.0, 1.0, 0.25, -1.0, -0.5, 0.0)
+FLOATS = (0.5, 0.00001, 2.0, 1.0, 0.25, -1.0, -0.5, 0.0, 3.0, 5.0, 7.0, -7.5)
+#: How often numbers near those of a rule are tried first.
+NEARBY = 0.2
 VALUES = (0.0, 1.0, 2.0, -1.0, 0.5)
 DTYPES = ("f32", "f32", "f32", "f32", "f32", "i32", "i32", "f64", "bool")
 #: What casts lead to besides.
@@ -25,15 +27,17 @@ FACTORS = (1, 2, 3)
 
 class RandomDomain:
     """Values for one instance in a random order. ``attrs`` tells which attribute a name stands for, ``constants``
-    are the numbers that conditions compare with."""
+    are the numbers that a rule has: what conditions compare with, bounds, sizes."""
 
     def __init__(self, rng: random.Random, attrs: Mapping[str, AttrDecl], constants: Sequence[float]) -> None:
         self._rng = rng
         self._attrs = attrs
         self._constants = constants
-        #: Whole numbers near those of conditions: `dim(x, 0) == 64` or `dim(x, 0) > 100`.
-        near = [int(c) + d for c in constants if c.is_integer() for d in (0, 1, -1, int(c))]
-        self._near = tuple(n for n in dict.fromkeys(near) if n > max(DIMENSIONS))
+        #: Whole numbers near those of the rule: `dim(x, 0) == 64`, `min(dim(x, 0), 100)`.
+        near = [int(c) + d for c in constants if float(c).is_integer() for d in (0, 1, -1, int(c))]
+        self._near = tuple(n for n in dict.fromkeys(near) if n > max(ATTRIBUTES))
+        floats = [c for c in constants if isinstance(c, float)]
+        self._floats = tuple(x for c in floats for x in (c, 2 * c, -2 * c, c + 0.5, c - 0.5))
         self._pool = rng.choice(POOLS)
         self._dtype = rng.choice(DTYPES)
         #: Lists whose elements are to be equal, by attribute: pads of 0, strides of 2.
@@ -44,11 +48,11 @@ class RandomDomain:
             case "dim":
                 # Most dimensions are from the pool; windows and strides need other sizes now and then.
                 first = self._order(self._pool if self._rng.random() < 0.7 else DIMENSIONS)
-                return (*first, *(d for d in self._order(DIMENSIONS) if d not in first), *self._near)
+                return tuple(dict.fromkeys((*self._nearby(), *first, *self._order(DIMENSIONS), *self._near)))
             case "dtype":
                 return tuple(dict.fromkeys((self._dtype, *self._order(DTYPES))))
             case "value":
-                return self._order((*self._constants, *VALUES))
+                return self._order((*map(float, self._constants), *VALUES))
             case "factors":
                 return self._order(FACTORS)
             case "weight" | "start":
@@ -74,7 +78,7 @@ class RandomDomain:
                 assert a is not None
                 return self._order(a.choices)
             case "float":
-                return self._order(FLOATS)
+                return self._order((*FLOATS, *self._floats))
             case "bool":
                 return self._order((False, True))
             case "string":
@@ -83,7 +87,11 @@ class RandomDomain:
                 # What casts do shows where types differ: half of the time they do not have to be the common one.
                 first = (self._dtype,) if self._rng.random() < 0.5 else ()
                 return tuple(dict.fromkeys((*first, *self._order((*DTYPES, *CAST_DTYPES)))))
-        return (*self._order(ATTRIBUTES), *self._near)
+        return tuple(dict.fromkeys((*self._nearby(), *self._order(ATTRIBUTES), *self._near)))
+
+    def _nearby(self) -> tuple[int, ...]:
+        """Whole numbers near those of the rule, now and then: none asks for a size that it is false beyond."""
+        return self._order(self._near) if self._near and self._rng.random() < NEARBY else ()
 
     def _order(self, values: Iterable[Any]) -> tuple[Any, ...]:
         """Each value once, those that come up more often likelier first."""

@@ -28,6 +28,7 @@ from tensat_dl.verify.rules.verdict import Counterexample, Rounding, Verdict
 
 #: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
 INSTANCES = 36
+MOST_DRAWN = 4 * INSTANCES  #: instances whose sides are the same graph included
 PATIENCE = 150
 #: The same for a rule without one of its conditions: the first that fails is enough.
 WEAKER_INSTANCES = 60
@@ -68,13 +69,10 @@ class Examiner:
 
     def _verdict(self, rule: RewriteRule) -> Verdict:
         opaque = self._opaque(rule)
-        found: list[Instance] = []
-        results: list[Exact] = []
+        found: list[tuple[Instance, Exact]] = []
         unsupported: Exact | None = None
         law = False
-        for number, (frame, values, instance) in enumerate(
-            instances(rule, self.infer, INSTANCES, PATIENCE, self.seed)
-        ):
+        for number, (frame, values, instance) in enumerate(self._telling(rule)):
             exact = self._compare(instance, number)
             if exact.status == "different" and (
                 not opaque or false_whatever(instance, self.ops, self.seed + number)
@@ -87,8 +85,7 @@ class Examiner:
             if exact.status == "unsupported":
                 unsupported = exact
                 continue
-            found.append(instance)
-            results.append(exact)
+            found.append((instance, exact))
         if law:
             return Verdict(rule.name, "assumed", reason=_law(opaque))
         if unsupported is not None and not found:
@@ -97,7 +94,8 @@ class Examiner:
             if computed := _values_of_results(rule):
                 return Verdict(rule.name, "assumed", reason=f"it asks for the value of {computed}, a result")
             return Verdict(rule.name, "vacuous", reason=self._never(rule))
-        compile_rule(rule, Schema(self.ops), _forms(found[0]))
+        tested, results = [instance for instance, _ in found], [exact for _, exact in found]
+        compile_rule(rule, Schema(self.ops), _forms(tested[0]))
         bounds = [x.log2_error for x in results if x.log2_error is not None]
         return Verdict(
             rule.name,
@@ -106,9 +104,24 @@ class Examiner:
             len(bounds),
             max(bounds, default=None),
             next((x.reason for x in results if x.log2_error is None), ""),
-            self._rounding(found),
+            self._rounding(tested),
             unneeded=tuple(self._unneeded(rule, len(found) <= LARGE_INSTANCES)),
         )
+
+    def _telling(self, rule: RewriteRule) -> Iterator[Draw]:
+        """Instances of a rule; where both sides are one graph nothing is tested, unless they always are."""
+        plain: list[Draw] = []
+        count = 0
+        for draw in instances(rule, self.infer, MOST_DRAWN, PATIENCE, self.seed):
+            if count == INSTANCES:
+                break
+            if draw[2].before == draw[2].after:
+                plain.append(draw)
+            else:
+                count += 1
+                yield draw
+        if count == 0:
+            yield from plain[:INSTANCES]
 
     def _weaker(self, rule: RewriteRule, without: int, wide: bool) -> Iterator[Draw]:
         sampler = Sampler(rule, self.infer, self.seed, (without,), wide)
@@ -182,7 +195,7 @@ class Examiner:
 
         failing = [first]
         frames = [first[0]]
-        for draw in Sampler(rule, self.infer, self.seed + 1).several(MORE, PATIENCE):
+        for draw in Sampler(rule, self.infer, self.seed + 1, high=0).several(MORE, PATIENCE):
             if draw[0] not in frames:
                 frames.append(draw[0])
             if differs(draw[2]):

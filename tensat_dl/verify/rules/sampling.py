@@ -10,14 +10,14 @@ from tensat_dl.datalog.groups import instantiate
 from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ir.types import TensorType
 from tensat_dl.lang import ast
-from tensat_dl.lang.walk import calls_of
+from tensat_dl.lang.walk import calls_of, children
 from tensat_dl.ops.kinds import FACTS
 from tensat_dl.ops.symbolic import Condition, Opaque, Sym, atom
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.rules.domains import RandomDomain, SmallerDomain
 from tensat_dl.verify.rules.expressions import Values
 from tensat_dl.verify.rules.instance import Assignment, Instance, Sides
-from tensat_dl.verify.rules.skeleton import RANKS, WIDE_RANKS, Skeleton, Skeletons, attribute_variables
+from tensat_dl.verify.rules.skeleton import HIGH, Skeleton, Skeletons, attribute_variables
 from tensat_dl.verify.rules.solve import Domain, Problem
 
 #: How many members a group gets.
@@ -25,6 +25,8 @@ MEMBERS = (2, 3, 4)
 #: Tensors have at most so many elements; where a rule has no such instances, so many more.
 LIMIT = 400
 WIDE_LIMIT = 1 << 22
+#: How many of the ranks are high ones if possible: there are rules that are false for these alone.
+HIGH_FIRST = 0.2
 #: How many instances are drawn at the same ranks, one after the other.
 AT_ONCE = 3
 
@@ -35,7 +37,8 @@ Draw = tuple["Frame", Values, Instance]
 
 class Sampler:
     """Draws instances of a rule. ``without`` are the positions of conditions that are left out; then at least one of
-    those is false, so that the instances are such as only the weaker rule has. ``wide`` draws large ones as well."""
+    those is false, so that the instances are such as only the weaker rule has. ``wide`` draws large ones as well,
+    ``high`` tells how often high ranks come first."""
 
     def __init__(
         self,
@@ -44,7 +47,9 @@ class Sampler:
         seed: int = 0,
         without: Sequence[int] = (),
         wide: bool = False,
+        high: float = HIGH_FIRST,
     ) -> None:
+        self._high = high
         self._rng = random.Random(f"{seed} {rule.name} {sorted(without)}")
         sizes = MEMBERS if rule.index is not None else (0,)
         self._forms = [form for n in sizes for form in _forms(rule, infer, n, without, wide)]
@@ -55,7 +60,7 @@ class Sampler:
         """One attempt at an instance, with where it is from."""
         if self._left == 0 or self._frame is None:
             form = self._rng.choice(self._forms)
-            skeleton = form.skeletons.draw(self._rng)
+            skeleton = form.skeletons.draw(self._rng, self._rng.random() < self._high)
             if skeleton is None:
                 return None
             self._frame, self._left = form.frame(skeleton), AT_ONCE
@@ -130,13 +135,17 @@ class _Form:
         self.members = members
         self.rule = rule
         self.limit = WIDE_LIMIT if wide else LIMIT
-        self.skeletons = Skeletons(rule, infer, rejected, WIDE_RANKS if wide else RANKS)
+        self.skeletons = Skeletons(rule, infer, rejected)
         self.sides = Sides(rule, infer, rejected)
         self.attrs = attribute_variables(rule, infer.table)
         asked = [call for c in (*rule.conditions, *rejected) for call in calls_of(c) if call.fn in FACTS]
         self.facts = tuple(dict.fromkeys((call.fn, _tensor(call)) for call in asked))
-        literals = tuple(k.value for n in rule.source.nodes for k in n.attrs)
-        self.constants = tuple(_numbers((*rule.conditions, *rejected, *literals)))
+        attrs = tuple(k.value for n in (*rule.source.nodes, *rule.target.nodes) for k in n.attrs)
+        lets = tuple(expr for _, expr in rule.target.lets)
+        used = {n.op for n in (*rule.source.nodes, *rule.target.nodes)}
+        wraps = (1 << 7, 1 << 8) if {"iota", "cast"} <= used else ()  #: places that one byte does not hold
+        written = _numbers((*rule.conditions, *rejected, *attrs, *lets))
+        self.constants = tuple(dict.fromkeys((*written, *wraps)))
         self._frames: dict[Skeleton, Frame] = {}
 
     def frame(self, skeleton: Skeleton) -> Frame:
@@ -180,7 +189,8 @@ class Frame:
 
     def draw(self, rng: random.Random) -> Draw | None:
         """One attempt at an instance."""
-        values = self.problem.draw(rng, RandomDomain(rng, self.form.attrs, self.form.constants), 2)
+        tries = 2 if max((len(s) for s in self.skeleton.shapes), default=0) < HIGH else 30
+        values = self.problem.draw(rng, RandomDomain(rng, self.form.attrs, self.form.constants), tries)
         found = None if values is None else self.instance(values)
         return None if values is None or found is None else (self, values, found)
 
@@ -229,17 +239,13 @@ def _tensor(call: ast.Call) -> str:
     return arg.id
 
 
-def _numbers(tree: object) -> Iterator[float]:
-    """The numbers in conditions and attributes, as floats."""
-    for c in tree if isinstance(tree, tuple) else ():
-        match c:
-            case ast.Const(value, "int" | "float"):
-                yield float(value)
-            case ast.Binary(_, left, right):
-                yield from _numbers((left, right))
-            case ast.ListExpr(items):
-                yield from _numbers(items)
-            case ast.Unary("-", operand):
-                yield from (-x for x in _numbers((operand,)))
-            case ast.Unary(_, operand):
-                yield from _numbers((operand,))
+def _numbers(tree: object) -> Iterator[int | float]:
+    """The numbers that are written in expressions."""
+    match tree:
+        case ast.Const(int() | float() as value, "int" | "float"):
+            yield value
+        case ast.Unary("-", operand):
+            yield from (-x for x in _numbers(operand))
+        case _:
+            for child in children(tree):
+                yield from _numbers(child)

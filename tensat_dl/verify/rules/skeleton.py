@@ -22,10 +22,10 @@ from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import SymType
 
-#: Ranks of tensor variables and lengths of list variables. The last come up where an operator asks for them.
-RANKS = (0, 1, 2, 3, 4, 5)
-WIDE_RANKS = (*RANKS, 6)
-SELDOM = 5
+#: Ranks of tensor variables and lengths of list variables. The last come up where an operator asks for them, or where
+#: a search looks at them first.
+RANKS = (0, 1, 2, 3, 4, 5, 6)
+HIGH = 5
 #: How many ways of continuing a search for ranks looks at, and how many targets that do not type-check, before it
 #: gives up; and how often it starts again.
 EFFORT = 400
@@ -50,10 +50,12 @@ class Skeleton:
 
 @dataclass
 class _Search:
-    """One search for ranks. With ``alike`` the members of a group are preferred to have equal ones."""
+    """One search for ranks. With ``alike`` the members of a group are preferred to have equal ones, with ``high``
+    tensors to have high ones, else low ones."""
 
     rng: random.Random
     alike: bool
+    high: bool
     effort: int = EFFORT
     targets: int = TARGETS
 
@@ -66,7 +68,7 @@ class _Search:
         """How much an option is to be tried after others."""
         late = 0
         for name, (kind, value) in choice.items():
-            late += kind != "axis" and value >= SELDOM
+            late += kind != "axis" and (value >= HIGH) != self.high
             first = f"{name.partition('[')[0]}[0]"
             late += self.alike and variant.chosen.get(first, choice.get(first, ("", value))[1]) != value
         return late
@@ -81,9 +83,8 @@ class Skeletons:
         rule: RewriteRule,
         infer: Inference,
         rejected: Collection[ast.Expr] = (),
-        ranks: Sequence[int] = RANKS,
     ) -> None:
-        self._forms = Forms(tuple(ranks))
+        self._forms = Forms(RANKS)
         self.rule = rule
         self.infer = infer
         self.rejected = tuple(rejected)
@@ -98,10 +99,11 @@ class Skeletons:
             asked.append((_all(self.rejected), False))
         self._asked = [(c, truth, _needs(c, self._members)) for c, truth in asked]
 
-    def draw(self, rng: random.Random) -> Skeleton | None:
-        """A random one, or None if none was found among as many as were looked at."""
+    def draw(self, rng: random.Random, high: bool = False) -> Skeleton | None:
+        """A random one, if need be (``high``: if possible) of high rank, or None if none was found among as many as
+        were looked at."""
         for _ in range(TRIES):
-            search = _Search(rng, rng.random() < 0.6)
+            search = _Search(rng, rng.random() < 0.6, high)
             found = next(self._visit(self._start, (), search), None)
             if found is not None:
                 return found
