@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tensat_dl.ir.types import DTYPES
+from functools import reduce
+
+from tensat_dl.ir.types import DTYPES, INTEGERS
 from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, add, elements, only_atom
 
 
@@ -174,6 +176,18 @@ def guard(c: Condition) -> str:
     return f"(guard {boolean(c)})"
 
 
+def _held(dtype: str, number: str) -> str:
+    """Whether an integer type, or `bool`, has a number: a whole one, in its range. egglog compares floats in facts
+    only, so what is behind the point is made a whole number, too."""
+    whole = f"(to-i64 {number})"
+    rest = f"(to-i64 (* 1000000000000000000.0 (- {number} (to-f64 {whole}))))"
+    ranges = [
+        f"(and (bool-= {dtype} {value(t)}) (and (bool-<= {least} {whole}) (bool-<= {whole} {most})))"
+        for t, (least, most) in {**INTEGERS, "bool": (0, 1)}.items()
+    ]
+    return f"(and (bool-= 0 {rest}) {reduce(lambda a, b: f'(or {a} {b})', ranges)})"
+
+
 def _same(relation: str, a: object, b: object) -> str:
     if any(isinstance(x, Opaque) and x.atom[0] == "value" for x in (a, b)):
         a, b = (_float(x) if isinstance(x, int | Sym) else value(x) for x in (a, b))
@@ -208,8 +222,8 @@ def boolean(c: Condition | bool) -> str:
             return f"(not {boolean(inner)})"
         case "same", (a, b) if any(isinstance(x, Opaque) and x.atom[0] == "dtype" for x in (a, b)):
             return f"(bool-= {value(a)} {value(b)})"
-        case "holds", _:  # of an unknown value: only floats hold it for certain
-            return "(bool-= 0 1)"
+        case "holds", (dtype, number):
+            return _held(value(dtype), value(number))
     raise NotCompilable(
         "weight(x), start(x), value(x) and words stand alone, not inside `or`, and start(x) not inside `not`"
     )

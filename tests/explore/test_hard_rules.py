@@ -45,6 +45,29 @@ graph g {
   input x : f32[8, 8]
   output tanh(x), relu(x)
 }""",
+    # A number that is matched becomes a bound of tensors whose element types have it, or do not.
+    "a matched number in integers": """
+rule cap { ewmin(relu(x), fill(; value = h, dtype = t, shape = [])) => clip(x; low = 0.0, high = h) }
+graph g {
+  input x : i32[4, 7]
+  input y : u8[4, 7]
+  input z : f32[4, 7]
+  output ewmin(relu(x), 2.0), ewmin(relu(x), 300.0), ewmin(relu(y), 255.0), ewmin(relu(z), 2.5)
+}""",
+    "a matched number that integers lack": """
+rule r {
+  a = ewmin(z, fill(; value = h, dtype = t, shape = []))
+  b = relu(x)
+  =>
+  a = ewmax(z, 0.0)
+  b = clip(x; low = 0.0, high = h)
+}
+graph g {
+  input x : i32[4, 7]
+  input y : u8[4, 7]
+  input z : f32[4, 7]
+  output ewmin(z, 2.5), ewmin(z, 3.0), ewmin(z, 300.0), relu(x), relu(y)
+}""",
     # The beginning of a list is not the list.
     "a part of a list": """
 rule r { reshape(gather(w, i; axis = 0); shape = s) => gather(w, reshape(i; shape = s[..-1]); axis = 0) }
