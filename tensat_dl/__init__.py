@@ -64,6 +64,8 @@ def load(
     An .onnx file comes with the rules of the pack `inference`, or of those that are named. ``dims`` are sizes of its
     open dimensions, and ``inputs`` is an .npz file of arrays that it is compared and timed on.
     """
+    if isinstance(rules, str):
+        raise TypeError(f"rules is a list of packs: rules=[{rules!r}]")
     if path.lower().endswith(".onnx"):
         if graph is not None:
             raise ValueError("graph chooses among the graphs of a .tsr file; an ONNX model has one")

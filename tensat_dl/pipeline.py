@@ -108,7 +108,8 @@ def optimize(
         notes.append("no graph was found that is cheaper than the input")
     if extraction.interrupted or found.interrupted:
         interrupted = True
-        notes.append("interrupted: the cheapest graph extracted until then is used")
+        if machine is None or outcome is not None:  # else the input is the answer
+            notes.append("interrupted: the cheapest graph extracted until then is used")
     equivalence = exact = None
     verdicts: tuple[Verdict, ...] = ()
     if options.verify:

@@ -94,12 +94,16 @@ def search(
         return model.price(egraph)[0]
 
     def answer(exploration: Exploration, egraph: EGraph) -> Found:
+        nonlocal extract_limits
         progress.phase("extract")
         try:
             found = extract(egraph, method, extract_limits, progress.extracting, exploration.early, n_best)
         except KeyboardInterrupt:  # before there was any choice: the quickest one is made
             quickly = ExtractLimits(seconds=0.0)
             found = replace(extract(egraph, method, quickly), interrupted=True)
+        if extract_limits.seconds is not None:  # the limit is one for all extractions of a search
+            left = max(0.0, extract_limits.seconds - found.seconds)
+            extract_limits = replace(extract_limits, seconds=left)
         return Found(exploration, egraph, found, model, declared=declared)
 
     def refined(worker: Exploring) -> Found:
@@ -148,7 +152,7 @@ def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Ext
     yield found.extraction
     yield from found.extraction.runners_up
     if found.model.profile is not None:
-        little = replace(limits, work=min(limits.work, OTHER_WORK))
+        little = replace(limits, work=min(limits.most_work, OTHER_WORK))
         yield extract(found.model.estimated().price(found.egraph)[0], method, little)
 
 

@@ -81,7 +81,7 @@ def command(
         print(f"{source.path}: error: {e}", file=sys.stderr)
         return 2
     # The limit of work is there for runs that repeat. Whoever gives a time means that time.
-    limits = Limits() if time_limit is None else Limits(seconds=time_limit, work=float("inf"))
+    limits = Limits(seconds=time_limit)
     try:
         with native_output_elsewhere(), Progress(quiet) as progress:
             progress.phase("extract")

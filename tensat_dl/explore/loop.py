@@ -172,6 +172,7 @@ class Explorer:
                 stats.append(RuleStats(rule.name, 0, 0, 0, 0.0, f"sits out until iteration {ban.until}"))
                 continue
             started = time.perf_counter()
+            self.selection.put_off.pop(rule.name, None)  # what it left before, it finds again
             if nodes + self._may_add(rule, nodes) > self.selection.limit:
                 applied, full = self._selected(rule, stats)
                 changed, nodes = changed or applied > 0, self.selection.nodes()

@@ -26,7 +26,7 @@ class Budget:
     @classmethod
     def of(cls, limits: Limits) -> Budget:
         return cls(
-            min(limits.work, _UNLIMITED),
+            min(limits.most_work, _UNLIMITED),
             None if limits.seconds is None else time.perf_counter() + limits.seconds,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -42,23 +43,35 @@ class CyclicEGraphError(ExtractionError):
     """``ilp-none`` was asked for an e-graph with cycles, where its answer could be cyclic."""
 
 
+#: What an extraction does that was given no limit.
+WORK = 10_000_000.0
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """When to stop before optimality is proven. Raises ValueError for what is no limit.
 
     ``work`` is deterministic: equal inputs stop at the same point on every machine. One unit is about a
-    microsecond of simplex iterations (see `tensat_dl.extract.budget`); the default is about ten seconds.
-    ``seconds`` is wall-clock time, kept softly, and makes answers depend on the machine when it binds.
+    microsecond of simplex iterations (see `tensat_dl.extract.budget`); the default is about ten seconds, and no
+    limit where ``seconds`` are given: wall-clock time, kept softly, which makes answers depend on the machine when
+    it binds.
     """
 
     seconds: float | None = None
-    work: float = 10_000_000.0
+    work: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("seconds", "work"):
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 raise ValueError(f"a limit of {value} {name}: at least 0 is needed")
+
+    @property
+    def most_work(self) -> float:
+        """Units of work."""
+        if self.work is not None:
+            return self.work
+        return WORK if self.seconds is None else math.inf
 
 
 def check_method(method: str) -> None:

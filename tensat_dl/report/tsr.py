@@ -11,6 +11,7 @@ from tensat_dl.ir.types import TensorType
 from tensat_dl.lang.print_doc import INDENT, Break, Doc, Fill, Group, Nest, join, render
 from tensat_dl.lang.print_expr import bracketed, listed, quoted
 from tensat_dl.ops.table import INFIX, AttrDecl, OpTable
+from tensat_dl.ops.typing import neighbour
 from tensat_dl.report.names import IDENTIFIER, RESERVED, Names, forbidden, node_names
 
 _SYMBOLS = {op: symbol for symbol, op in INFIX.items()}
@@ -35,7 +36,7 @@ class _Printer:
         self.ops = ops
         self.names = node_names(graph, ops)
         self.spare = Names(forbidden(ops).union(self.names))
-        self.inline = _inline(graph)
+        self.inline = _inline(graph, ops)
         self.splits = splits(graph)
         #: For a node with several outputs and the number of one of them the ``proj`` that reads it.
         self.read = {
@@ -135,11 +136,11 @@ class _Printer:
         return listed("output", items)
 
 
-def _inline(graph: Graph) -> set[int]:
+def _inline(graph: Graph, ops: OpTable) -> set[int]:
     """Scalar constants that can be written as numbers at every place where they are used.
 
-    A number takes its element type from the first operand that is not a number. Where all operands are
-    numbers they stay names: infix notation would compute a number.
+    A number takes its element type from its `neighbour`. Where all operands are numbers they stay names: infix
+    notation would compute a number.
     """
     nodes = graph.nodes
     used = {j for node in nodes for j in node.inputs}
@@ -153,7 +154,9 @@ def _inline(graph: Graph) -> set[int]:
         wrong: set[int] = set()
         for node in nodes:
             numbers = found.intersection(node.inputs)
-            dtype = next((nodes[j].types[0].dtype for j in node.inputs if j not in numbers), None)
+            tensors = (k for k, j in enumerate(node.inputs) if j not in numbers)
+            beside = neighbour(ops.get(node.op), tensors)
+            dtype = None if beside is None else nodes[node.inputs[beside]].types[0].dtype
             wrong |= {j for j in numbers if nodes[j].type.dtype != dtype}
         if not wrong:
             return found

@@ -106,11 +106,11 @@ def _compare(
             values = draw_values((before, after), seed, {})
             expected = execute(before, values, semantics)
         except (ValueError, MemoryError) as error:
-            return "inconclusive", (), f"the first graph cannot be run: {error or 'out of memory'}"
+            return "inconclusive", (), f"the first graph cannot be run: {str(error) or 'out of memory'}"
         try:
             actual = execute(after, values, semantics)
         except MemoryError as error:
-            return "inconclusive", (), f"the second graph cannot be run: {error or 'out of memory'}"
+            return "inconclusive", (), f"the second graph cannot be run: {str(error) or 'out of memory'}"
         except ExecutionError as error:
             return "different", (), f"the second graph cannot be run: {error}"
         outputs = [

@@ -130,6 +130,11 @@ def test_senseless_options_are_refused_before_anything_runs(options: Any, say: s
         tensat_dl.optimize(tensat_dl.load(SHARED), **options)
 
 
+def test_packs_come_in_a_list() -> None:
+    with pytest.raises(TypeError, match=r"rules=\['taso'\]"):
+        tensat_dl.load("g.tsr", rules="taso")
+
+
 def test_arguments_that_a_file_has_no_use_for() -> None:
     for arguments in ({"dims": {"n": 3}}, {"inputs": "data.npz"}):
         with pytest.raises(ValueError, match="dims and inputs are for ONNX models"):

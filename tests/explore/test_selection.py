@@ -14,7 +14,7 @@ from tensat_dl.cost import CostModel, load_device
 from tensat_dl.explore import selection
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.precount import Table, by_operator, join_size, most_matches, oldest_within
-from tensat_dl.explore.savings import Savings
+from tensat_dl.explore.savings import Savings, _bound
 from tensat_dl.explore.types import Limits
 from tensat_dl.ir.graph import Graph
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named, steps_of
@@ -182,3 +182,35 @@ def test_no_iteration_overshoots_the_node_limit(limit: int, k_multi: int | None)
         stops.append(step.stop)
     assert stops[-1] == "nodes"
     assert step.egraph.num_nodes > 0.8 * limit
+
+
+def test_words_in_patterns_are_no_variables() -> None:
+    """`same` is what the declaration says it is, in the target too; as a variable it made the target ill-typed, and
+    free of charge."""
+    program = program_of("""
+      rule r {
+        a = conv2d(x, u; pads = same, act = relu, stride = s)
+        b = conv2d(x, v; pads = [p, 0, 0, 0], act = t)
+        =>
+        a = conv2d(x, u; pads = same, act = relu, stride = s)
+        b = conv2d(x, v; pads = [p, 0, 0, 0], act = t)
+      }""")
+    (rule,) = (r for r in program.rules if r.name == "r")
+    decl = program.ops["conv2d"]
+    attrs = (("pads", (1, 0, 0, 0)), ("act", "relu"), ("stride", (1, 2)))
+    first, second = (_bound(n.attrs, attrs, decl) for n in rule.source.nodes)
+    assert first == {"s": (1, 2)}
+    assert second == {"p": 1, "t": "relu"}
+
+
+def test_what_was_left_is_forgotten_once_it_was_tried() -> None:
+    """A rule without room leaves matches; with room it applies them, and nothing says that they were not tried."""
+    program = program_of("rule twice { relu(x) => relu(relu(x)) }\nrule up { tanh(x) => tanh(relu(x)) }")
+    rules = [r for r in program.rules if r.name in ("twice", "up")]
+    graph = graph_of("input x : f32[4]\n input y : f32[5]\n output relu(x), relu(y), tanh(x), tanh(y)")
+    explorer = Explorer(graph, program.ops, rules, Limits(nodes=7, iterations=1))
+    last = list(explorer.run())[-1]
+    assert any("were not tried" in note for note in last.notes)
+    explorer.selection.limit = 100
+    explorer._singles(2, [])
+    assert not any("were not tried" in note for note in explorer._step(0.0, [], None).notes)

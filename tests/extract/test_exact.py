@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.types import METHODS, ExtractionError, Limits
+from tensat_dl.extract.types import METHODS, WORK, ExtractionError, Limits
 from tensat_dl.ir.egraph import EGraph
 
 from .builders import brute_force, egraph, layered_egraph, random_egraph
@@ -164,3 +164,14 @@ def test_an_interrupt_keeps_the_best_so_far() -> None:
     found = extract(graph, progress=interrupt)
     assert found.status == "feasible"
     assert found.bound > 0
+
+
+def test_seconds_are_the_only_limit_where_they_are_given() -> None:
+    """Ten seconds of work are what is done without a limit; a minute was cut short by them."""
+    graph = layered_egraph(1, 250)
+    assert Limits(seconds=60.0).most_work == float("inf")
+    assert Limits().most_work == Limits(work=WORK).most_work == WORK
+    assert Limits(seconds=60.0, work=5.0).most_work == 5.0
+    unlimited = extract(graph, limits=Limits(work=1e9))
+    found = extract(graph, limits=Limits(seconds=300.0))
+    assert (found.status, found.bound) == (unlimited.status, unlimited.bound)

@@ -44,6 +44,13 @@ def round_trip(graph: Graph, folder: Path, header: str = "") -> str:
     return text
 
 
+def test_numbers_are_written_where_they_take_the_type_that_they_have(tmp_path: Path) -> None:
+    """Not that of the truth values which come first."""
+    text = "graph g {\n  input c : bool[3]\n  input x : f32[3]\n\n  y = select(c, x, 0.5)\n\n  output y\n}\n"
+    graph, _ = read_text(text, tmp_path)
+    assert round_trip(graph, tmp_path) == text
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_examples_read_back(path: Path, tmp_path: Path) -> None:
     graph, ops = read(path)

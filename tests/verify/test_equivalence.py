@@ -122,6 +122,16 @@ def test_a_second_graph_that_does_not_run_is_different() -> None:
     assert "the first graph cannot be run" in result.message
 
 
+def test_what_does_not_fit_in_memory_is_said() -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    graph = two_products(merged=False)
+    result = compare(graph, two_products(merged=True), {**SEMANTICS, "matmul": full})  # type: ignore[dict-item]
+    assert result.status == "inconclusive"
+    assert result.message == "the first graph cannot be run: out of memory"
+
+
 def square_root_of(sign: float) -> Graph:
     m = Maker()
     x = m.input("x", 100)
