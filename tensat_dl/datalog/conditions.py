@@ -39,7 +39,7 @@ def values_in(c: Condition) -> list[str]:
     """The constants whose values a comparison, plain or negated, is about."""
     if c.kind == "not":
         return values_in(c.args[0])
-    atoms = [x.atom for x in c.args if c.kind == "same" and isinstance(x, Opaque)]
+    atoms = [x.atom for x in c.args if c.kind in ("same", "below") and isinstance(x, Opaque)]
     return [a[1] for a in atoms if a[0] == "value"]
 
 

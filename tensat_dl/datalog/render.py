@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 from tensat_dl.ir.types import DTYPES, INTEGERS
 from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, add, elements, only_atom
@@ -167,6 +168,10 @@ def guard(c: Condition) -> str:
             return _same("=", a, b)
         case "not", (Condition("same", (a, b)),):
             return _same("!=", a, b)
+        case "below", (a, b):
+            return f"(< {_number(a)} {_number(b)})"
+        case "not", (Condition("below", (a, b)),):
+            return f"(>= {_number(a)} {_number(b)})"
         case "not", (Condition("weight", (tensor,)),):
             return f"(varying {variable(tensor)})"
         case "weight", (tensor,):
@@ -176,11 +181,14 @@ def guard(c: Condition) -> str:
     return f"(guard {boolean(c)})"
 
 
+#: egglog compares floats in facts only. Where a truth value is needed, differences times this become integers.
+_FINEST = "1000000000000000000.0"
+
+
 def _held(dtype: str, number: str) -> str:
-    """Whether an integer type, or `bool`, has a number: a whole one, in its range. egglog compares floats in facts
-    only, so what is behind the point is made a whole number, too."""
+    """Whether an integer type, or `bool`, has a number: a whole one, in its range."""
     whole = f"(to-i64 {number})"
-    rest = f"(to-i64 (* 1000000000000000000.0 (- {number} (to-f64 {whole}))))"
+    rest = f"(to-i64 (* {_FINEST} (- {number} (to-f64 {whole}))))"
     ranges = [
         f"(and (bool-= {dtype} {value(t)}) (and (bool-<= {least} {whole}) (bool-<= {whole} {most})))"
         for t, (least, most) in {**INTEGERS, "bool": (0, 1)}.items()
@@ -189,14 +197,24 @@ def _held(dtype: str, number: str) -> str:
 
 
 def _same(relation: str, a: object, b: object) -> str:
-    if any(isinstance(x, Opaque) and x.atom[0] == "value" for x in (a, b)):
-        a, b = (_float(x) if isinstance(x, int | Sym) else value(x) for x in (a, b))
+    if _known(a, b):
+        a, b = _number(a), _number(b)
         return f"({relation} {a} {b})"
     return f"({relation} {value(a)} {value(b)})"
 
 
+def _number(x: Any) -> str:
+    """A number, a float or not, as a float."""
+    return _float(x) if isinstance(x, int | Sym) else value(x)
+
+
 def _float(p: Int) -> str:
     return repr(float(p)) if isinstance(p, int) else f"(to-f64 {integer(p)})"
+
+
+def _known(*sides: object) -> bool:
+    """Whether a comparison is about a known value of a tensor, which is a fact of its own."""
+    return any(isinstance(x, Opaque) and x.atom[0] == "value" for x in sides)
 
 
 def boolean(c: Condition | bool) -> str:
@@ -222,6 +240,10 @@ def boolean(c: Condition | bool) -> str:
             return f"(not {boolean(inner)})"
         case "same", (a, b) if any(isinstance(x, Opaque) and x.atom[0] == "dtype" for x in (a, b)):
             return f"(bool-= {value(a)} {value(b)})"
+        case "same", (a, b) if any(isinstance(x, float) for x in (a, b)) and not _known(a, b):
+            return f"(bool-= 0 (to-i64 (* {_FINEST} (- {_number(b)} {_number(a)}))))"
+        case "below", (a, b) if not _known(a, b):
+            return f"(bool-<= 1 (to-i64 (* {_FINEST} (- {_number(b)} {_number(a)}))))"
         case "holds", (dtype, number):
             return _held(value(dtype), value(number))
     raise NotCompilable(

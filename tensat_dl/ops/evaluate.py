@@ -179,6 +179,8 @@ def _binary(expr: ast.Binary, env: Env) -> Any:
         if len(joined) > MAX_ELEMENTS:
             raise EvaluationError(f"the list has more than {MAX_ELEMENTS:,} elements")
         return joined
+    if op in _ORDER and (isinstance(left, Opaque) or isinstance(right, Opaque)):
+        return _ORDER[op](left, right)
     if isinstance(left, float) or isinstance(right, float):
         return _float_binary(expr, left, right)
     a, b = _int(left, expr.left), _int(right, expr.right)
@@ -200,6 +202,12 @@ _INT: dict[str, Callable[[Int, Int], Any]] = {
     "*": sym.mul,
     "/": sym.floordiv,
     "%": sym.mod,
+}
+_ORDER: dict[str, Callable[[Any, Any], sym.Bool]] = {
+    "<=": lambda a, b: sym.negate(sym.below(b, a)),
+    "<": sym.below,
+    ">=": lambda a, b: sym.negate(sym.below(a, b)),
+    ">": lambda a, b: sym.below(b, a),
 }
 _FLOAT: dict[str, Callable[[float, float], Any]] = {
     "+": lambda a, b: a + b,

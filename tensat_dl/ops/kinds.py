@@ -156,6 +156,9 @@ def _fact(expr: ast.Call, names: Kinds, allowed: bool) -> str:
     return FACTS[expr.fn]
 
 
+_ORDER = ("<", "<=", ">", ">=")
+
+
 def _binary(expr: ast.Binary, names: Kinds, facts: bool) -> str:
     op, sides = expr.op, (expr.left, expr.right)
     if op in ("and", "or"):
@@ -176,13 +179,15 @@ def _binary(expr: ast.Binary, names: Kinds, facts: bool) -> str:
     found = []
     for side in sides:
         kind = kind_of(side, names, facts)
+        if kind == FACTS["value"] and op in _ORDER:
+            continue
         if kind == FACTS["value"]:
-            raise error(side.span, "a known value can only be compared by `==` and `!=`")
+            raise error(side.span, "a known value can only be compared, not computed with")
         if kind == "tensor":
             hint = "use its shape: `dim(x, 0)`, `rank(x)`, `shape(x)`"
             raise error(side.span, "expected a number, found a tensor", hint)
         found.append(want(side, names, _NUMBERS, facts))
-    if op in ("<", "<=", ">", ">="):
+    if op in _ORDER:
         return "condition"
     return "float" if "float" in found else _common(found)
 

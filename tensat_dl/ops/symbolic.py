@@ -70,7 +70,8 @@ class Opaque:
 @dataclass(frozen=True, slots=True)
 class Condition:
     """What must hold. ``eq``/``ne``/``le``: args = (p,), meaning p = 0, p != 0, p <= 0. ``same``: two values that
-    are not integers are equal. ``holds``: an element type has a value. ``and``/``or``/``not`` combine conditions.
+    are not integers are equal. ``below``: of two numbers, one of them a float, the first is smaller. ``holds``: an
+    element type has a value. ``and``/``or``/``not`` combine conditions.
     ``weight``/``start``/``value``: facts about a tensor variable that only an e-graph knows."""
 
     kind: str
@@ -271,6 +272,13 @@ def equal(a: Any, b: Any) -> Bool:
 def at_most(a: Int, b: Int) -> Bool:
     p = sub(a, b)
     return p <= 0 if isinstance(p, int) else Condition("le", (p,))
+
+
+def below(a: Any, b: Any) -> Bool:
+    """a < b for numbers that may be floats."""
+    if any(isinstance(x, Opaque | Sym) for x in (a, b)):
+        return Condition("below", (a, b))
+    return bool(a < b)
 
 
 def negate(c: Bool) -> Bool:

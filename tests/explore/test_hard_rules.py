@@ -45,6 +45,18 @@ graph g {
   input x : f32[8, 8]
   output tanh(x), relu(x)
 }""",
+    "floats in order": """
+rule r { clip(clip(x; low = a, high = b); low = c, high = d) where a <= c, d <= b => clip(x; low = c, high = d) }
+rule s { clip(x; low = a, high = b) where a >= 0.0, b > 2 => relu(clip(x; low = a, high = b)) }
+rule t { leakyrelu(x; alpha = a) where a < rank(x) or a == 7.0 => tanh(x) }
+graph g {
+  input x : f32[8]
+  output clip(clip(x; low = 0.0, high = 6.0); low = 0.5, high = 6.0),
+         clip(clip(x; low = 0.0, high = 6.0); low = -0.5, high = 6.0),
+         clip(clip(x; low = -1.5, high = 2.5); low = -1.5, high = 2.0),
+         clip(clip(x; low = -1.5, high = 2.5); low = -1.5, high = 2.75),
+         leakyrelu(x; alpha = 0.75), leakyrelu(x; alpha = 1.0), leakyrelu(x; alpha = 1.5), leakyrelu(x; alpha = 7.0)
+}""",
     # A number that is matched becomes a bound of tensors whose element types have it, or do not.
     "a matched number in integers": """
 rule cap { ewmin(relu(x), fill(; value = h, dtype = t, shape = [])) => clip(x; low = 0.0, high = h) }

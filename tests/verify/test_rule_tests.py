@@ -62,3 +62,30 @@ def test_a_false_rule_fails_a_test_that_states_it(tmp_path: Path) -> None:
 def test_the_library_passes_its_own_tests(pack: str) -> None:
     program = load_program(str(resources.rules() / f"{pack}.tsr"))
     assert [failure for test in program.tests if (failure := run_test(test, program))] == []
+
+
+POSITIVE = "rule pos { relu(ewmul(x, c)) where value(c) > 0.0 => ewmul(relu(x), c) }\n"
+BETWEEN = "rule between { ewmul(ewadd(x, d), c) where value(d) <= value(c), value(c) < 4 => exp(x) }\n"
+
+
+@pytest.mark.parametrize(
+    ("rule", "before", "applies"),
+    [
+        (POSITIVE, "relu(ewmul(x, 2.0))", True),
+        (POSITIVE, "relu(ewmul(x, 0.5))", True),
+        (POSITIVE, "relu(ewmul(x, 0.0))", False),
+        (POSITIVE, "relu(ewmul(x, -0.5))", False),
+        (POSITIVE, "relu(ewmul(x, x))", False),
+        (BETWEEN, "ewmul(ewadd(x, 2.0), 3.0)", True),
+        (BETWEEN, "ewmul(ewadd(x, 3.0), 3.0)", True),
+        (BETWEEN, "ewmul(ewadd(x, 3.5), 3.0)", False),
+        (BETWEEN, "ewmul(ewadd(x, 2.0), 4.0)", False),
+        (BETWEEN, "ewmul(ewadd(x, 2.0), x)", False),
+    ],
+)
+def test_known_values_are_compared(rule: str, before: str, applies: bool, tmp_path: Path) -> None:
+    path = tmp_path / "rule.tsr"
+    name = rule.split()[1]
+    path.write_text(f"{rule}test {name} {{\n{INPUT}  output {before}\n  => unchanged\n}}\n")
+    program = load_program(str(path))
+    assert ("should stay unchanged" in run_test(program.tests[0], program)) == applies

@@ -12,7 +12,7 @@ from tensat_dl.verify.rules.sampling import MEMBERS, instances
 
 #: How many assignments are drawn to choose from, for each number of members of a group; and how many draws in a row
 #: may find no new one.
-DRAWS = 40
+DRAWS = 24
 PATIENCE = 60
 
 
@@ -23,7 +23,7 @@ def goal(rule: RewriteRule, infer: Inference, assignments: int) -> Goal:
     that the rule is false for, or the axioms do not cover (grouped convolutions, batches), comes up if it was drawn.
     """
     draws = DRAWS * (len(MEMBERS) if rule.index is not None else 1)
-    drawn = instances(rule, infer, max(draws, assignments), PATIENCE, 0)
+    drawn = instances(rule, infer, max(draws, assignments), PATIENCE, high=0)
     pairs = [(instance.before, instance.after) for _, _, instance in drawn]
     left = {i: (_size(pair), _main_features(pair), _features(pair)) for i, pair in enumerate(pairs)}
     chosen: list[int] = []

@@ -52,7 +52,7 @@ class RandomDomain:
             case "dtype":
                 return tuple(dict.fromkeys((self._dtype, *self._order(DTYPES))))
             case "value":
-                return self._order((*map(float, self._constants), *VALUES))
+                return self._order((*map(float, self._constants), *self._floats, *VALUES))
             case "factors":
                 return self._order(FACTORS)
             case "weight" | "start":

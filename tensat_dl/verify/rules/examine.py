@@ -195,7 +195,9 @@ class Examiner:
 
         failing = [first]
         frames = [first[0]]
-        for draw in Sampler(rule, self.infer, self.seed + 1, high=0).several(MORE, PATIENCE):
+        sampler = Sampler(rule, self.infer, self.seed + 1, high=0)
+        failing += [d for d in sampler.lowest(DRAWS) if differs(d[2])][:1]
+        for draw in sampler.several(MORE, PATIENCE):
             if draw[0] not in frames:
                 frames.append(draw[0])
             if differs(draw[2]):

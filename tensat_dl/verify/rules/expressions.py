@@ -89,6 +89,8 @@ class Writer:
                 return f"({self.text(c.args[0])} {_SIGNS[c.kind]} 0)"
             case "same":
                 return f"({self.text(c.args[0])} == {self.text(c.args[1])})"
+            case "below":
+                return f"({self.text(c.args[0])} < {self.text(c.args[1])})"
             case "holds":
                 return f"holds({self.text(c.args[0])}, {self.text(c.args[1])})"
             case "and" | "or":

@@ -60,7 +60,8 @@ class Sampler:
         """One attempt at an instance, with where it is from."""
         if self._left == 0 or self._frame is None:
             form = self._rng.choice(self._forms)
-            skeleton = form.skeletons.draw(self._rng, self._rng.random() < self._high)
+            high = self._high > 0 and self._rng.random() < self._high
+            skeleton = form.skeletons.draw(self._rng, "high" if high else "low")
             if skeleton is None:
                 return None
             self._frame, self._left = form.frame(skeleton), AT_ONCE
@@ -69,6 +70,14 @@ class Sampler:
         if found is None:
             self._left = 0
         return found
+
+    def lowest(self, count: int) -> Iterator[Draw]:
+        """As many attempts at instances with the lowest ranks there are."""
+        for form in self._forms:
+            skeleton = form.skeletons.draw(self._rng, "lowest")
+            frame = None if skeleton is None else form.frame(skeleton)
+            drawn = () if frame is None else (frame.draw(self._rng) for _ in range(count))
+            yield from (d for d in drawn if d is not None)
 
     def several(self, count: int, patience: int) -> Iterator[Draw]:
         """Up to ``count`` different instances, until so many attempts in a row have found no new one."""
@@ -90,10 +99,10 @@ LARGE_PATIENCE = 40
 
 
 def instances(
-    rule: RewriteRule, infer: Inference, count: int, patience: int, seed: int = 0
+    rule: RewriteRule, infer: Inference, count: int, patience: int, seed: int = 0, high: float = HIGH_FIRST
 ) -> Iterator[Draw]:
     """Instances of a rule: small ones, or if there are none a few large ones."""
-    small = Sampler(rule, infer, seed).several(count, patience)
+    small = Sampler(rule, infer, seed, high=high).several(count, patience)
     first = next(small, None)
     if first is not None:
         yield first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tensat_dl.datalog.conditions import with_facts, words
 from tensat_dl.datalog.facts import Facts
@@ -33,6 +33,10 @@ TARGETS = 12
 TRIES = 12
 
 
+#: Which ranks a search tries first: those below `HIGH`, the others, or the lowest there are.
+First = Literal["low", "high", "lowest"]
+
+
 @dataclass(frozen=True, eq=False)
 class Skeleton:
     """A rule whose ranks, axes and list lengths are chosen; dimensions and other attributes are unknown.
@@ -50,12 +54,11 @@ class Skeleton:
 
 @dataclass
 class _Search:
-    """One search for ranks. With ``alike`` the members of a group are preferred to have equal ones, with ``high``
-    tensors to have high ones, else low ones."""
+    """One search for ranks. With ``alike`` the members of a group are preferred to have equal ones."""
 
     rng: random.Random
     alike: bool
-    high: bool
+    first: First
     effort: int = EFFORT
     targets: int = TARGETS
 
@@ -68,7 +71,8 @@ class _Search:
         """How much an option is to be tried after others."""
         late = 0
         for name, (kind, value) in choice.items():
-            late += kind != "axis" and (value >= HIGH) != self.high
+            if kind != "axis":
+                late += value if self.first == "lowest" else (value >= HIGH) != (self.first == "high")
             first = f"{name.partition('[')[0]}[0]"
             late += self.alike and variant.chosen.get(first, choice.get(first, ("", value))[1]) != value
         return late
@@ -99,11 +103,11 @@ class Skeletons:
             asked.append((_all(self.rejected), False))
         self._asked = [(c, truth, _needs(c, self._members)) for c, truth in asked]
 
-    def draw(self, rng: random.Random, high: bool = False) -> Skeleton | None:
-        """A random one, if need be (``high``: if possible) of high rank, or None if none was found among as many as
-        were looked at."""
+    def draw(self, rng: random.Random, first: First) -> Skeleton | None:
+        """A random one with ranks of which some are tried ``first``, or None if none was found among as many as were
+        looked at."""
         for _ in range(TRIES):
-            search = _Search(rng, rng.random() < 0.6, high)
+            search = _Search(rng, rng.random() < 0.6, first)
             found = next(self._visit(self._start, (), search), None)
             if found is not None:
                 return found
