@@ -12,7 +12,7 @@ from tensat_dl.verify.exact.bound import Degrees, Ledger
 from tensat_dl.verify.exact.compare import compare_modular
 from tensat_dl.verify.exact.field import PRIMES
 from tensat_dl.verify.exact.modular import Modular
-from tensat_dl.verify.exact.operators import exact_semantics
+from tensat_dl.verify.exact.operators import EXACT_SEMANTICS
 from tests.verify.making import TABLE, Maker
 
 DRAWS = 400
@@ -106,7 +106,7 @@ def test_a_matrix_product_of_quotients() -> None:
     x = m.divide(m.variable((2, 3), False, "top"), m.variable((2, 3), False, "bottom"))
     y = m.divide(m.variable((3, 2), False, "other top"), m.variable((3, 2), False, "other bottom"))
     scaled = m.multiply(x, m.variable((2, 3), False, "factor"))
-    assert exact_semantics(m)["matmul"](m, [scaled, y], {"act": "none"}).degrees == Degrees(7, 6)
+    assert EXACT_SEMANTICS["matmul"](m, [scaled, y], {"act": "none"}).degrees == Degrees(7, 6)
 
 
 @pytest.mark.parametrize(
