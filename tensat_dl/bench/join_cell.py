@@ -45,7 +45,7 @@ def measure(model: str, pack: str, k_multi: int, runs: int, time_limit: float) -
         return {**row, "matches": 0, "nodes": None}
     program = Program(ops, rules, graph)
     multi = [r for r in program.rules if r.rule.kind == "multi"]
-    ours = by_join(egraph, program, graph, multi, runs)
+    ours = by_join(egraph, program, multi, runs)
     baseline = by_product(egraph, multi, ops, time_limit)
     for rule in multi:
         name = rule.name
@@ -190,9 +190,7 @@ class ByJoin:
     explored: int  #: matches that exploration looks at
 
 
-def by_join(
-    egraph: EGraph, program: Program, graph: Graph, rules: Sequence[CompiledRule], runs: int
-) -> ByJoin:
+def by_join(egraph: EGraph, program: Program, rules: Sequence[CompiledRule], runs: int) -> ByJoin:
     """The rules' joins on an engine that holds the e-graph and has not matched anything before."""
     engine = Engine()
     store = Store(engine, program)

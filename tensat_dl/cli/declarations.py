@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tensat_dl.ir.graph import Graph
 from tensat_dl.lang import ast
@@ -24,7 +23,7 @@ def header(program: Program, graph: Graph) -> str:
         chosen[name] = program.declared[name]
         used = _operators(chosen[name].composition)
         wanted += [n for n in used if n in program.declared]
-    items = tuple(replace(op) for name, op in program.declared.items() if name in chosen)
+    items = tuple(op for name, op in program.declared.items() if name in chosen)
     empty = Source("", "")
     return print_file(ast.File(items, (), span=Span(empty, 0, 0))) if items else ""
 

@@ -54,7 +54,8 @@ class EGraph:
 
     def without(self, dropped: BoolArray) -> EGraph:
         """The same e-classes, some of them perhaps empty, without these e-nodes [N] and those that then have an empty
-        e-class as a child. None may be the input program's."""
+        e-class as a child. None that is given may be the input program's."""
+        assert not dropped[self.source[self.source >= 0]].any()
         arities = np.diff(self.offsets)
         user = np.repeat(np.arange(self.num_nodes), arities)
         while True:
@@ -75,7 +76,7 @@ class EGraph:
             class_start=before[self.class_start],
             offsets=np.concatenate([[0], np.cumsum(arities[kept])]),
             children=self.children[np.repeat(~dropped, arities)],
-            source=np.where(self.source < 0, -1, number[self.source]),
+            source=np.where((self.source < 0) | dropped[self.source], -1, number[self.source]),
             cost=self.cost[kept],
             origin=tuple(self.origin[n] for n in kept.tolist()) if self.origin else (),
         )

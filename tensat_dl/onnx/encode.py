@@ -51,11 +51,9 @@ class Encoder:
             return Tensor(self.writer.constant(array, op), type)
         if self.ops[op].composition is None:
             raise Unwritable(op)
-        return self._composition(op, xs, attrs, type)
+        return self._composition(op, xs, attrs)
 
-    def _composition(
-        self, op: str, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType
-    ) -> Tensor:
+    def _composition(self, op: str, xs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
         """A composition is written as what it is made of."""
         from tensat_dl.ops.typing import infer
 

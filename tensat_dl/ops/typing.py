@@ -44,8 +44,10 @@ class Typing:
         """The types of an application whose inputs and attributes were concrete."""
         out = []
         for t in self.types:
+            shape = tuple(d for d in t.shape if isinstance(d, int))
             assert isinstance(t.dtype, str)
-            out.append(TensorType(t.dtype, tuple(d for d in t.shape if isinstance(d, int))))
+            assert len(shape) == len(t.shape), t
+            out.append(TensorType(t.dtype, shape))
         return tuple(out)
 
 

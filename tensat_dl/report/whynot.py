@@ -45,7 +45,7 @@ def answer_lines(answer: Answer, graph: Graph, names: Sequence[str]) -> Iterator
     structural = isinstance(answer.found, Found) and answer.found.failed
     if explored.failed is not None and not explored.applied and not structural:
         yield "after other rules its source matches:"
-        yield from _failed(rule, explored.failed.match, explored.failed.failure, explored.names)
+        yield from _failed(explored.failed.match, explored.failed.failure, explored.names)
         yield "on the graph itself:"
     if isinstance(answer.found, Found):
         yield from _nearest(answer.found, rule, graph, called)
@@ -87,7 +87,7 @@ def _among_others(explored: Explored) -> Iterator[str]:
 
 def _nearest(found: Found, rule: RewriteRule, graph: Graph, called: Mapping[int, str]) -> Iterator[str]:
     if found.failed:
-        yield from _failed(rule, found.failed[0].match, found.failed[0].failure, called)
+        yield from _failed(found.failed[0].match, found.failed[0].failure, called)
         more = len(found.failed) - 1
         if more:
             yield f"  ({_count(more, 'other match', 'es')} fail{'s' if more == 1 else ''} too)"
@@ -95,7 +95,7 @@ def _nearest(found: Found, rule: RewriteRule, graph: Graph, called: Mapping[int,
         yield from _near(found.near, rule, graph, called)
 
 
-def _failed(rule: RewriteRule, match: Match, failure: Failure, called: Mapping[int, str]) -> Iterator[str]:
+def _failed(match: Match, failure: Failure, called: Mapping[int, str]) -> Iterator[str]:
     yield f"  matches {_tensors(match, called)}"
     yield f"  fails {failure.what}: {failure.values}"
 

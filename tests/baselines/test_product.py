@@ -78,7 +78,7 @@ def test_three_ways_and_brute_force_find_the_same(seed: int) -> None:
         assert egraph is not None
         program = Program(ops, rules, graph)
         multi = [r for r in program.rules if r.rule.kind == "multi"]
-        engine = by_join(egraph, program, graph, multi, runs=2)
+        engine = by_join(egraph, program, multi, runs=2)
         baseline = by_product(egraph, multi, ops, 60.0)
         assert baseline.enumerated == 1.0
         assert baseline.found == baseline.joined

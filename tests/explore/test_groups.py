@@ -182,6 +182,34 @@ graph g {
     check_values(graph, e)
 
 
+@pytest.mark.parametrize(("count", "shared"), [(2, "two"), (3, "three")])
+def test_groups_that_differ_in_numbers_of_factors_alone(count: int, shared: str) -> None:
+    """What a condition says of one of them is not taken to hold of the other, though their types are the same."""
+    program = program_of(f"""
+rule all {{
+  each i: y[i] = matmul(x, w[i])
+  where factors(x) == {count}
+  =>
+  m = matmul(x, concat(w[..]; axis = 1))
+  y[..] = split(m; axis = 1, sizes = [dim(w[i], 1) for i in 0..len(w)])
+}}
+graph g {{
+  input a : f32[4, 4]
+  input b : f32[4, 4]
+  weight p : f32[4, 4]
+  weight u : f32[4, 4]
+  weight v : f32[4, 4]
+  two = a @ p
+  three = b @ p @ p
+  output two @ u, two @ v, three @ u, three @ v
+}}""")
+    graph = graph_in(program)
+    e = steps_of(graph, program.rules, Limits(iterations=1), program.ops)[-1].egraph
+    (merged,) = (n for n in range(e.num_nodes) if e.op[n] == "matmul" and e.origin[n] == "all")
+    (expected,) = (e.source[i] for i, n in enumerate(graph.nodes) if n.name == shared)
+    assert e.children_of(merged)[0] == e.node_class[expected]
+
+
 @pytest.mark.parametrize(("model", "ways"), [("bert", 4), ("nasrnn", 8)])
 def test_all_siblings_of_a_model_are_merged_in_one_iteration(model: str, ways: int) -> None:
     program = load_program(str(resources.examples() / f"{model}.tsr"))

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tensat_dl.explore import targets
 from tensat_dl.explore.loop import Explorer
 from tensat_dl.explore.types import Limits, RuleAlarm
 from tensat_dl.ir.egraph import EGraph
@@ -155,6 +156,16 @@ def test_a_group_is_merged_at_once(n: int) -> None:
     assert steps[1].egraph.num_nodes == after.num_nodes
 
 
+def test_concats_stay_narrow_however_large_a_group_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By twos, 7 parts become 4, these 2, and these 1."""
+    monkeypatch.setattr(targets, "MAX_ARITY", 2)
+    graph = siblings(7)
+    e = explored(graph, rules_named("group-matmul-left"), Limits(iterations=1))
+    widths = [len(e.children_of(n)) for n in range(e.num_nodes) if e.op[n] == "concat"]
+    assert sorted(widths) == [1, *[2] * 6]
+    check_values(graph, e)
+
+
 def test_members_of_a_group_do_not_depend_on_each_other() -> None:
     graph = graph_of(
         "input x : f32[4, 4]\n weight u : f32[4, 4]\n weight v : f32[4, 4]\n y = x @ u\n output x @ v, x @ y"
@@ -236,6 +247,22 @@ def test_opaque_outputs_pass_through() -> None:
     assert shapes == {((2, 3),), ((2,),)}
     (both,) = (n for n in range(e.num_nodes) if e.op[n] == "both")
     assert [t.shape for t in e.types[int(e.node_class[both])]] == [(2, 3), (2,)]
+
+
+def test_what_the_input_program_has_no_rule_has_built() -> None:
+    """Here a rule builds relu(x), and then another one makes it the relu(x + 0) that the program has."""
+    program = program_of("""
+rule build { tanh(y) => relu(y) }
+rule zero { x + z where value(z) == 0.0, dim(x, 0) == dim(z, 0) => x }
+graph g {
+  input x : f32[2]
+  weight z : f32[2] = 0.0
+  output tanh(x), relu(x + z)
+}""")
+    e = explored(graph_in(program), program.rules, Limits(iterations=4), program.ops)
+    assert e.roots[0] == e.roots[1]
+    assert e.op.count("relu") == 1
+    assert {e.origin[n] for n in e.source} == {""}
 
 
 PROGRAM = """

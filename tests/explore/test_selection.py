@@ -76,6 +76,17 @@ def test_the_matches_of_a_pattern_are_counted_through_e_classes() -> None:
     assert most_matches(rule, by_operator([("relu", 1, (0,))])) == 0
 
 
+def test_matches_that_were_applied_need_no_room() -> None:
+    """Where a rule was applied to all of its matches, it does not matter that there is room for half as many."""
+    rules = [r for r in program_of("rule r { exp(x) => sqrt(tanh(x)) }").rules if r.name == "r"]
+    inputs = "\n".join(f"input x{i} : f32[{i + 1}]" for i in range(20))
+    graph = graph_of(f"{inputs}\noutput {', '.join(f'exp(x{i})' for i in range(20))}")
+    steps = steps_of(graph, rules, Limits(nodes=100))
+    assert [sum(s.applied for s in step.iteration.rules) for step in steps] == [0, 20, 0]
+    assert steps[-1].stop == "saturated"
+    assert steps[-1].egraph.num_nodes == 40 + 2 * 20
+
+
 # ---- what is applied first ------------------------------------------------------------------------------------
 
 

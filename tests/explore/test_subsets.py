@@ -12,7 +12,7 @@ from tensat_dl.ir.graph import Graph
 from tensat_dl.ir.types import TensorType
 from tensat_dl.report.progress import Progress
 from tensat_dl.search import Found, search
-from tests.explore.graphs import graph_of, library, pack
+from tests.explore.graphs import graph_of, library, pack, program_of, rules_named
 
 
 def found(graph: Graph, model: CostModel, rules: str = "standard") -> Found:
@@ -62,6 +62,26 @@ def test_a_full_egraph_has_room_for_what_the_answer_uses() -> None:
     assert refined is not None
     assert [r.note for r in refined.iteration.rules if r.rule == "group-matmul-left"] == [REFINED]
     assert last.egraph.num_nodes < refined.egraph.num_nodes <= limits.nodes
+
+
+def test_the_room_that_is_kept_is_for_every_rule() -> None:
+    """What the first group rule takes of it leaves some for the next, in an e-graph that another rule has filled."""
+    program = program_of("rule fill { exp(x) => sqrt(exp(exp(x))) }")
+    inputs = "\n".join(f"input y{i} : f32[{i + 1}]" for i in range(20))
+    filled = ", ".join(f"exp(y{i})" for i in range(20))
+    graph = graph_of(
+        f"input x : f32[4, 8]\n weight u : f32[8, 8]\n weight v : f32[8, 8]\n{inputs}\n"
+        f"output x @ u, x @ v, tanh(y0), tanh(y1), {filled}"
+    )
+    rules = (*program.rules, *rules_named("group-matmul-left", "group-tanh"))
+    explorer = Explorer(graph, program.ops, rules, Limits(nodes=90))
+    *_, last = explorer.run()
+    assert last.stop == "nodes"
+    refined = explorer.refine(Feedback(frozenset(last.handles), frozenset()))
+    assert refined is not None
+    merged = {r.rule for r in refined.iteration.rules if r.note == REFINED}
+    assert merged == {"group-matmul-left", "group-tanh"}
+    assert last.egraph.num_nodes < refined.egraph.num_nodes <= 90
 
 
 def steps(widest: int) -> CostModel:

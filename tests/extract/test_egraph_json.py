@@ -38,6 +38,14 @@ def test_what_is_left_without_some_e_nodes_is_written() -> None:
     assert set(json.loads(dumps(left))["nodes"]) == {"0.0", "2.0", "3.0"}
 
 
+def test_a_source_that_needs_what_is_left_out_is_not_kept() -> None:
+    """Its child was the input program's, too, and is not in the e-graph; another e-node of that class was."""
+    whole = egraph([[(0.0, [])], [(1.0, [0]), (2.0, [])], [(3.0, [])]], [1], source=[-1, 1, 3])
+    left = whole.without(np.array([True, False, False, False]))
+    assert left.op == ("op2", "op3")
+    assert left.source.tolist() == [-1, -1, 1]
+
+
 def test_what_is_written() -> None:
     graph = dataclasses.replace(
         egraph([[(0.0, [])], [(1.5, [0, 0])]], [1, 1], weights_only=[0]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -56,7 +56,10 @@ def draw(rng: random.Random, case: Case, depth: int) -> Pair:
 
 def select(rng: random.Random, case: Case, depth: int) -> Pair:
     items = [draw(rng, case, depth - 1) for _ in range(rng.randint(1, 3))]
-    index = draw(rng, case, depth - 1)
+    return element(items, draw(rng, case, depth - 1))
+
+
+def element(items: Sequence[Pair], index: Pair) -> Pair:
     if index.unknown is None or any(i.unknown is None for i in items):
         return Pair(None, None)
     try:
@@ -86,6 +89,22 @@ def test_arithmetic_is_that_of_integers(seed: int) -> None:
         assert case.of(pair.unknown) == pair.known, pair.unknown
         compared += 1
     assert compared > 200
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_elements_of_lists_of_elements(seed: int) -> None:
+    """What picks from one list is folded into it. From different lists, and from lists beside other things, every
+    element must still come from its own."""
+    rng = random.Random(seed)
+    for _ in range(200):
+        case = Case()
+        for atom in ATOMS:
+            case.integers[atom] = rng.randint(0, 1)
+        known = [Pair(sym.atom(*atom), case.integers[atom]) for atom in ATOMS]
+        lists = [[Pair(n, n) for n in rng.sample(range(9), 2)] for _ in range(2)]
+        parts = [element(rng.choice(lists), rng.choice(known)) for _ in range(3)]
+        picked = element(rng.sample([*parts, known[0], Pair(9, 9)], 2), rng.choice(known))
+        assert case.of(picked.unknown) == picked.known, picked.unknown
 
 
 @pytest.mark.parametrize("seed", range(4))

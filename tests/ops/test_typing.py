@@ -10,7 +10,7 @@ import pytest
 from tensat_dl.ir.types import DTYPES, FLOATS, TensorType
 from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.ops.semantics import SEMANTICS, computed_in
-from tensat_dl.ops.typing import IllTyped, defaults, infer
+from tensat_dl.ops.typing import IllTyped, Inference, defaults, infer
 from tests.explore.graphs import explored, graph_in, program_of
 
 from .applications import TABLE
@@ -350,3 +350,32 @@ def test_a_rule_with_a_fraction_leaves_integers_alone() -> None:
     e = explored(graph_in(program), program.rules, ops=program.ops)
     halves = [dict(a)["dtype"] for op, a in zip(e.op, e.attrs, strict=True) if op == "fill"]
     assert halves == ["f32", "f32"]
+
+
+@pytest.mark.parametrize("size", [4, 5])
+def test_a_result_without_elements_is_refused(size: int) -> None:
+    """Of a shape rule that has no constraint of its own, too."""
+    ops = program_of("opaque op shorter(x: tensor; by: int) { shape [dim(x, 0) - by] }").ops
+    (t,) = infer(ops, "shorter", [TensorType("f32", (4,))], {"by": 3}).concrete()
+    assert t.shape == (1,)
+    with pytest.raises(IllTyped, match=rf"is positive, and its shape is \[{4 - size}\]"):
+        infer(ops, "shorter", [TensorType("f32", (4,))], {"by": size})
+
+
+def test_answers_are_remembered_for_values_of_one_kind() -> None:
+    """To Python 1 is True, which is no size."""
+    remembered = Inference(TABLE)
+    assert remembered("eye", (), {"n": 1, "dtype": "f32"}).types[0].shape == (1, 1)
+    with pytest.raises(TsrError, match="expected an integer, found a truth value"):
+        remembered("eye", (), {"n": True, "dtype": "f32"})
+
+
+@pytest.mark.parametrize("statement", ["select(c, 1, 0)", "one_or_zero(c)"])
+def test_numbers_beside_truth_values_alone_are_truth_values(statement: str) -> None:
+    """And no floats, which nothing says; these select does not choose from."""
+    program = program_of(
+        "op one_or_zero(c: tensor) = select(c, 1, 0)\n"
+        f"graph g {{\n  input c : bool[2]\n  output {statement}\n}}"
+    )
+    with pytest.raises(TsrError, match="requires that the elements are numbers"):
+        graph_in(program)

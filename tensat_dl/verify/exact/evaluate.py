@@ -10,7 +10,7 @@ from tensat_dl.ops.compose import compose
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach, V
 from tensat_dl.verify.exact.constants import meant
-from tensat_dl.verify.exact.operators import exact_semantics
+from tensat_dl.verify.exact.operators import EXACT_SEMANTICS, ExactSemantics
 from tensat_dl.verify.execute import ExecutionError, last_uses, narrowing
 
 
@@ -77,7 +77,7 @@ def _operator(
             lambda inner, xs, values: _operator(inner, xs, values, a, ops),
             a.dtype,
         )
-    function = exact_semantics(a).get(op)
+    function: ExactSemantics[V] | None = EXACT_SEMANTICS.get(op)
     if function is None:
         raise OutOfReach(f"{op} has no exact semantics")
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -276,40 +277,39 @@ def _reshaped(a: Arithmetic[V], x: V, shape: tuple[int, ...]) -> V:
     return a.move(lambda arrays: arrays[0].reshape(shape), [x])
 
 
-def exact_semantics(_: Arithmetic[V]) -> Mapping[str, ExactSemantics[V]]:
-    """For an arithmetic, by operator. What an operator table has beyond these is a leaf, a composition or opaque."""
-    return {
-        "fill": fill,
-        "iota": iota,
-        "eye": eye,
-        "conv_identity": conv_identity,
-        "conv_average": conv_average,
-        "ewadd": lambda a, xs, _: a.add(xs[0], xs[1]),
-        "ewsub": lambda a, xs, _: a.subtract(xs[0], xs[1]),
-        "ewmul": lambda a, xs, _: a.multiply(xs[0], xs[1]),
-        "ewdiv": lambda a, xs, _: a.divide(xs[0], xs[1]),
-        "smul": lambda a, xs, _: a.multiply(xs[0], xs[1]),
-        "ewmax": ewmax,
-        "ewmin": ewmin,
-        "power": power,
-        "equal": equal,
-        "greater": greater,
-        "select": select,
-        "cast": lambda a, xs, attrs: a.typed(xs[0], computed_in(text(attrs, "to"))),
-        **{f: _unary(f) for f in ELEMENTWISE},
-        "matmul": matmul,
-        "conv2d": conv2d,
-        "poolavg": poolavg,
-        "poolmax": poolmax,
-        "batchnorm": batchnorm,
-        "layernorm": layernorm,
-        "rmsnorm": rmsnorm,
-        "softmax": softmax,
-        "reduce_sum": reduce_sum,
-        "reduce_mean": reduce_mean,
-        "reduce_max": reduce_max,
-        **{name: _moving(name) for name in movement.SEMANTICS},
-        "pad": pad,
-        "gather": gather,
-        "resize": resize,
-    }
+#: By operator, for every arithmetic. What an operator table has beyond these is a leaf, a composition or opaque.
+EXACT_SEMANTICS: Mapping[str, ExactSemantics[Any]] = {
+    "fill": fill,
+    "iota": iota,
+    "eye": eye,
+    "conv_identity": conv_identity,
+    "conv_average": conv_average,
+    "ewadd": lambda a, xs, _: a.add(xs[0], xs[1]),
+    "ewsub": lambda a, xs, _: a.subtract(xs[0], xs[1]),
+    "ewmul": lambda a, xs, _: a.multiply(xs[0], xs[1]),
+    "ewdiv": lambda a, xs, _: a.divide(xs[0], xs[1]),
+    "smul": lambda a, xs, _: a.multiply(xs[0], xs[1]),
+    "ewmax": ewmax,
+    "ewmin": ewmin,
+    "power": power,
+    "equal": equal,
+    "greater": greater,
+    "select": select,
+    "cast": lambda a, xs, attrs: a.typed(xs[0], computed_in(text(attrs, "to"))),
+    **{f: _unary(f) for f in ELEMENTWISE},
+    "matmul": matmul,
+    "conv2d": conv2d,
+    "poolavg": poolavg,
+    "poolmax": poolmax,
+    "batchnorm": batchnorm,
+    "layernorm": layernorm,
+    "rmsnorm": rmsnorm,
+    "softmax": softmax,
+    "reduce_sum": reduce_sum,
+    "reduce_mean": reduce_mean,
+    "reduce_max": reduce_max,
+    **{name: _moving(name) for name in movement.SEMANTICS},
+    "pad": pad,
+    "gather": gather,
+    "resize": resize,
+}

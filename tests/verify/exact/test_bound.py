@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
 
 import pytest
 
 from tensat_dl.verify.exact.arithmetic import OutOfReach
-from tensat_dl.verify.exact.bound import Degrees
+from tensat_dl.verify.exact.bound import Degrees, Ledger
 from tensat_dl.verify.exact.compare import compare_modular
+from tensat_dl.verify.exact.field import PRIMES
+from tensat_dl.verify.exact.modular import Modular
+from tensat_dl.verify.exact.operators import EXACT_SEMANTICS
 from tests.verify.making import TABLE, Maker
 
 DRAWS = 400
@@ -94,3 +98,38 @@ def test_without_a_bound() -> None:
     found = compare_modular(g.graph(y=y), g.graph(y=y), TABLE, 0, (7, 11))
     assert (found.status, found.log2_error) == ("equal", None)
     assert "bound" in found.reason
+
+
+def test_a_matrix_product_of_quotients() -> None:
+    """a / b + c / d + e / f is (a d f + c b f + e b d) / (b d f): of the degrees 3 + 2 + 2 and 2 + 2 + 2 here."""
+    m = Modular(PRIMES, 0)
+    x = m.divide(m.variable((2, 3), False, "top"), m.variable((2, 3), False, "bottom"))
+    y = m.divide(m.variable((3, 2), False, "other top"), m.variable((3, 2), False, "other bottom"))
+    scaled = m.multiply(x, m.variable((2, 3), False, "factor"))
+    assert EXACT_SEMANTICS["matmul"](m, [scaled, y], {"act": "none"}).degrees == Degrees(7, 6)
+
+
+@pytest.mark.parametrize(
+    ("calls", "divisors", "expected"),
+    [
+        # the outputs differ by 3 degrees
+        (0, 0, Fraction(9, 101 * 103)),
+        # 1 argument of the degrees 2 and 1 may be zero
+        (1, 0, Fraction(9 + 9, 101 * 103)),
+        # 6 pairs, and 4 that may be zero
+        (4, 0, Fraction(9 + 10 * 9, 101 * 103)),
+        # divisors of 5 degrees in all are not zero with probability 1 - 5 / 101 - 5 / 103 at least
+        (0, 5, Fraction(9, 101 * 103) / (1 - Fraction(5, 101) - Fraction(5, 103))),
+        (4, 5, Fraction(9 + 10 * 9, 101 * 103) / (1 - Fraction(5, 101) - Fraction(5, 103))),
+    ],
+)
+def test_what_the_bound_adds_up(calls: int, divisors: int, expected: Fraction) -> None:
+    """To a bound that is worked out by hand."""
+    ledger = Ledger()
+    if calls:
+        ledger.called("tanh", Degrees(2), calls - 1)
+        ledger.called("tanh", Degrees(1, 1), 1)
+    if divisors:
+        ledger.divided(Degrees(1, 9), divisors)
+    found = ledger.log2_error([(Degrees(3), Degrees(1)), (Degrees(1), Degrees(2))], (101, 103))
+    assert 2.0**found == pytest.approx(float(expected), rel=1e-12)

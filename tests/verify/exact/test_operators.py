@@ -19,7 +19,7 @@ from tensat_dl.ops.semantics.types import Array
 from tensat_dl.verify.exact.arithmetic import OutOfReach
 from tensat_dl.verify.exact.field import PRIMES
 from tensat_dl.verify.exact.modular import Modular
-from tensat_dl.verify.exact.operators import exact_semantics
+from tensat_dl.verify.exact.operators import EXACT_SEMANTICS
 from tensat_dl.verify.exact.rational import Rational
 from tests.ops.applications import TABLE, Application, application
 
@@ -31,7 +31,7 @@ TYPED = {"equal", "greater", "cast", "iota"}
 #: What takes no integers.
 REAL = {"floor", "power", "cast"}
 NORMALISATIONS = {"batchnorm", "layernorm", "rmsnorm", "softmax"}
-OPERATORS = sorted(exact_semantics(Rational(0)))
+OPERATORS = sorted(EXACT_SEMANTICS)
 
 
 class Reals(Rational):
@@ -104,7 +104,7 @@ def test_exact_numbers(op: str) -> None:
     for a, arrays in draws(op):
         if not is_polynomial(a):
             continue
-        found = exact_semantics(Rational(0))[op](Rational(0), exact(a, arrays), a.attrs)
+        found = EXACT_SEMANTICS[op](Rational(0), exact(a, arrays), a.attrs)
         expected = reference(a, exact(a, arrays))
         if op not in TYPED:
             assert found.dtype == object
@@ -117,7 +117,7 @@ def test_machine_integers(op: str) -> None:
     """Quotients and means are rounded as the reference does it."""
     for a, arrays in draws(op):
         if a.inputs and is_polynomial(a) and op not in REAL and a.attrs.get("mode") != "linear":
-            found = exact_semantics(Rational(0))[op](Rational(0), arrays, a.attrs)
+            found = EXACT_SEMANTICS[op](Rational(0), arrays, a.attrs)
             np.testing.assert_array_equal(found, reference(a, arrays), str(a), strict=True)
 
 
@@ -129,7 +129,7 @@ def test_residues(op: str) -> None:
             continue
         m = Modular(PRIMES, 0)
         xs = [m.whole(x) for x in arrays]
-        found = exact_semantics(m)[op](m, xs, a.attrs)
+        found = EXACT_SEMANTICS[op](m, xs, a.attrs)
         expected = [fraction(x) for x in reference(a, exact(a, arrays)).ravel()]
         for p, array in zip(PRIMES, found.arrays, strict=True):
             residues = [x.numerator * pow(x.denominator, -1, p) % p for x in expected]
@@ -142,7 +142,7 @@ def test_machine_integers_are_no_field(op: str) -> None:
         m = Modular(PRIMES, 0)
         xs = [m.variable(x.shape, True, i) for i, x in enumerate(arrays)]
         with pytest.raises(OutOfReach, match="rounded"):
-            exact_semantics(m)[op](m, xs, a.attrs)
+            EXACT_SEMANTICS[op](m, xs, a.attrs)
 
 
 @pytest.mark.parametrize("op", OPERATORS)
@@ -156,7 +156,7 @@ def test_definitions(op: str) -> None:
             for t, x in zip(a.inputs, arrays, strict=True)
         ]
         reals = Reals(0)
-        found = exact_semantics(reals)[op](reals, xs, a.attrs)
+        found = EXACT_SEMANTICS[op](reals, xs, a.attrs)
         np.testing.assert_allclose(found, reference(a, xs), 1e-12, 1e-12, err_msg=str(a))
 
 
@@ -166,8 +166,8 @@ def test_activations_are_the_operators(act: str) -> None:
     m = Modular(PRIMES, 0)
     v = m.variable((2, 3), False)
     one = m.whole(np.eye(3, dtype=np.int64))
-    fused = exact_semantics(m)["matmul"](m, [v, one], {"act": act})
-    alone = v if act == "none" else exact_semantics(m)[act](m, [v], {})
+    fused = EXACT_SEMANTICS["matmul"](m, [v, one], {"act": act})
+    alone = v if act == "none" else EXACT_SEMANTICS[act](m, [v], {})
     np.testing.assert_array_equal(fused.arrays, alone.arrays)
 
 
@@ -203,7 +203,7 @@ def test_random_functions_of_both_residues() -> None:
 def test_the_largest_depends_on_elements_and_not_on_their_order() -> None:
     def value(*elements: int) -> list[int]:
         m = Modular(PRIMES, 0)
-        found = exact_semantics(m)["reduce_max"](m, [m.whole(np.array(elements))], {"axis": 0})
+        found = EXACT_SEMANTICS["reduce_max"](m, [m.whole(np.array(elements))], {"axis": 0})
         return [int(a[0]) for a in found.arrays]
 
     assert value(1, 2, 3) == value(3, 1, 2)

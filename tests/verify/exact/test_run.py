@@ -93,6 +93,15 @@ def test_a_difference_that_float64_does_not_show(small: str, other: str, level: 
     assert both.max_rel_error == floats.max_rel_error
 
 
+def test_a_difference_that_float64_shows_is_told_in_float64() -> None:
+    """How large it is says more than two residues."""
+    before, after = (graph_of(f"{LEAVES}output z = {body}") for body in ("x - y", "x + y"))
+    floats, exact = compare(before, after, semantics_of(OPS)), compare_if_small(before, after, OPS, 0)
+    assert floats.status == exact.status == "different"
+    assert "relative error" in floats.message
+    assert refuted_by(floats, exact) == floats
+
+
 def test_a_run_refuses_what_float64_does_not_show(tmp_path: Path) -> None:
     (tmp_path / "hidden.tsr").write_text(HIDDEN)
     report, output = tmp_path / "report.json", tmp_path / "out.tsr"
