@@ -185,6 +185,18 @@ def wake(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
+def usable(device: torch.device) -> bool:
+    """After an error: gives memory back; whether the GPU takes more commands from this process."""
+    if device.type != "cuda":
+        return True
+    try:
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+    except RuntimeError:
+        return False
+    return True
+
+
 def release(device: torch.device) -> None:
     """Gives memory back that other processes on the GPU may need."""
     if device.type == "cuda" and torch.cuda.memory_reserved() > MOST_RESERVED:
