@@ -13,8 +13,7 @@ from tensat_dl.cost.environment import Environment
 from tensat_dl.cost.profile import ProfileError, read_profile
 from tensat_dl.cost.signature import parse
 from tensat_dl.cost.signature_file import Job
-from tensat_dl.gpu import profiling
-from tensat_dl.gpu.profiling import profile
+from tensat_dl.gpu.profiling import FIRST, PORTION, Report, profile
 from tensat_dl.gpu.workers import Answers, Worker
 
 HERE = Environment({"gpu": "NVIDIA H100"}, {"torch": "2.11"})
@@ -73,10 +72,8 @@ def test_a_profile_is_completed(tmp_path: Path) -> None:
     assert again.asked == [jobs(3)[2].signature.text]
 
 
-def test_after_an_interruption_there_is_what_was_measured_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(profiling, "PORTION", 2)
+def test_after_an_interruption_there_is_what_was_measured_before(tmp_path: Path) -> None:
+    """.. that of the portion that was under way, too."""
     path = tmp_path / "p.json"
 
     def interrupted(job: Job) -> Answers:
@@ -84,11 +81,24 @@ def test_after_an_interruption_there_is_what_was_measured_before(
             raise KeyboardInterrupt
         return times(job)
 
-    check = Process(checks)
+    check, report = Process(checks), Report()
     with pytest.raises(KeyboardInterrupt):
-        profile(jobs(4), path, "h100", HERE, [check], Process(interrupted))
-    assert len(read_profile(path, "h100").entries) == 2
+        profile(jobs(4), path, "h100", HERE, [check], Process(interrupted), report=report)
+    assert len(read_profile(path, "h100").entries) == 3
+    assert report.measured == 3
     assert check.closed
+
+
+def test_the_first_operators_are_recorded_soon(tmp_path: Path) -> None:
+    path, recorded = tmp_path / "p.json", []
+
+    def progress(done: int, total: int) -> None:
+        recorded.append(len(read_profile(path).entries) if path.exists() else 0)
+
+    profile(jobs(100), path, "h100", HERE, [Process(checks)], Process(times), progress)
+    portions = list(dict.fromkeys([*recorded, len(read_profile(path).entries)]))
+    assert portions == [0, FIRST, FIRST + PORTION, 100]
+    assert FIRST < PORTION
 
 
 def test_what_nothing_computes_is_left_out(tmp_path: Path) -> None:
@@ -204,8 +214,8 @@ def before_all(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def poisonous(folder: Path, size: int) -> Path:
-    """A folder with a ``sitecustomize`` that makes a softmax with so many elements to a program fail, and the GPU take
-    no more commands from the process after that."""
+    """A folder with a ``sitecustomize`` that makes a softmax with so many elements to a program fail, and the GPU
+    take no more commands from the process after that."""
     (folder / "sitecustomize.py").write_text(
         "from tensat_dl.gpu import torch_device\n"
         "from tensat_dl.resources import kernels\n"
