@@ -40,6 +40,11 @@ def this_gpu(tf32: bool = False) -> Gpu:
             "  = hint: `nvidia-smi` says whether there is a driver; costs can be estimated anywhere: --device h100"
         )
     name = torch.cuda.get_device_name()
+    if " MIG " in name:
+        raise GpuError(
+            f"{name} is a part of a GPU, whose share of the peaks no data sheet has\n"
+            "  = hint: a whole one is needed, without MIG"
+        )
     device = device_of(name)
     if device is None:
         known = ", ".join(d for d in device_names() if d != "cpu")
