@@ -107,9 +107,9 @@ def command(
     kept = graphs or prepare
     check_json(json_path, (*chosen, *(str(file_of(kept, m, g)) for m in chosen for g in GRAPHS if kept)))
     if prepare is None:
-        from tensat_dl.gpu.environment import this_gpu
+        from tensat_dl.gpu.environment import HERE, at_hand
 
-        this_gpu()
+        at_hand(HERE)
     options = {"dtype": dtype, "batch": batch, "device": device, "torch": compared}
     rows = _done(json_path, options) if resume and json_path is not None else {}
     rows = {model: rows.get(model, {"model": model}) for model in chosen}

@@ -92,7 +92,7 @@ def time_graphs(model: str, folder: str, eager: bool, seed: int) -> Row:
     turns = Turns(model, folder, seed)
     for name in GRAPHS:
         graph, ops = turns.loaded[name]
-        here = this_machine(ops, turns.values)
+        here = this_machine(ops, turns.values, tf32=False)
         ran = turns.attempt(name, lambda here=here, graph=graph: here.contender(graph))  # type: ignore[misc]
         turns.cells[name] |= {"predicted_ms": here.model.price_graph(graph).total}
         if ran:
@@ -135,7 +135,7 @@ class Turns:
             self.loaded[name] = (elaborate(item, program.ops, program.blocks), program.ops)
         original, ops = self.loaded["original"]
         self.values = draw_values([original], seed, {})
-        self.machine = this_machine(ops, self.values)
+        self.machine = this_machine(ops, self.values, tf32=False)
         self._want = self.machine.reference(original)
         self.cells: dict[str, dict[str, Any]] = {}
         self.ready: dict[str, Any] = {}

@@ -106,7 +106,8 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "SAMPLE_SECONDS", 0.0)
     monkeypatch.setattr(machine, "ROUNDS", 1)
 
-    def here(ops: object, values: object) -> machine.GpuMachine:
+    def here(ops: object, values: object, tf32: bool) -> machine.GpuMachine:
+        assert not tf32
         where = Environment({"gpu": "none"}, {})
         return machine.GpuMachine(CostModel(ops, load_device("h100")), where, values, CPU)  # type: ignore[arg-type]
 
@@ -117,7 +118,7 @@ def test_the_table_is_filled_breadth_first_and_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """.. with what failed last of all."""
-    monkeypatch.setattr("tensat_dl.gpu.environment.this_gpu", lambda: None)
+    monkeypatch.setattr("tensat_dl.gpu.environment.at_hand", lambda device: None)
     asked: list[tuple[str, str]] = []
     broken = {("b", "graphs"), ("a", "compile")}
 
@@ -162,7 +163,7 @@ def test_a_model_in_another_type_and_batch() -> None:
 
 
 def test_what_is_not_prepared_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tensat_dl.gpu.environment.this_gpu", lambda: None)
+    monkeypatch.setattr("tensat_dl.gpu.environment.at_hand", lambda device: None)
     done = CliRunner().invoke(cli, ["bench", "gpu", "bert", "--graphs", str(tmp_path)], standalone_mode=False)
     assert done.return_value == 1
     assert "has no original graph" in done.output
