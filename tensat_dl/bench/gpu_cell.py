@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -81,6 +82,21 @@ def variant(text: str, dtype: str, batch: int) -> str:
 
 def file_of(folder: str, model: str, name: str) -> Path:
     return Path(folder) / f"{Path(model).stem}.{name}.tsr"
+
+
+def circumstances() -> dict[str, str]:
+    """What the results of all models depend on, each as a few characters that tell it from others. Raises `GpuError`,
+    `ProfileError`."""
+    from tensat_dl.gpu.environment import this_gpu, with_profile
+
+    _, profile = with_profile()
+    return {"gpu": this_gpu().environment.key, "profile": "" if profile is None else profile.key}
+
+
+def digest(folder: str, model: str) -> str:
+    """The same of a model's graphs."""
+    texts = b"".join(file_of(folder, model, name).read_bytes() for name in GRAPHS)
+    return hashlib.sha256(texts).hexdigest()[:8]
 
 
 def time_graphs(model: str, folder: str, eager: bool, seed: int) -> Row:

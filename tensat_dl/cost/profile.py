@@ -13,6 +13,7 @@ whole over the old one, so that nothing is lost and no reader ever sees half a f
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -73,6 +74,12 @@ class Profile:
         if found is None and self.fallback is not None:
             return self.fallback.lookup(signature)
         return found
+
+    @property
+    def key(self) -> str:
+        """Eight characters that tell it from others."""
+        text = _dumps(self) + (self.fallback.key if self.fallback is not None else "")
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def without_tf32(self) -> Profile:
         """The same for those who don't want TF32: of each operator the fastest implementation without it. Where there
