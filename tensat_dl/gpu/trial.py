@@ -14,7 +14,7 @@ from tensat_dl.cost.signature_file import Job
 from tensat_dl.gpu.protocol import time_calls
 from tensat_dl.gpu.torch_device import cache_bytes, once, recorder
 from tensat_dl.ir.graph import Attrs
-from tensat_dl.ir.types import TensorType
+from tensat_dl.ir.types import FLOATS, TensorType
 from tensat_dl.measure.statistics import Latency
 from tensat_dl.resources import kernels
 
@@ -63,12 +63,18 @@ class Trial:
         return difference(got, want, kernels("launch").TORCH_TYPES[dtype], tolerance)
 
     def want(self) -> torch.Tensor:
-        """What the operands come to, in f64. If that has no finite element, the operands become positive."""
+        """What the operands come to, in f64. If that has no finite element, the operands become positive. Raises
+        ``ValueError`` if it has not the type that the signature says."""
         if self._want is None:
-            self._want = self._in_double()
-            if not self._want.isfinite().any():
+            want = self._in_double()
+            type = self.signature.outputs[0]
+            if (tuple(want.shape), want.is_floating_point()) != (type.shape, type.dtype in FLOATS):
+                found = f"{str(want.dtype).removeprefix('torch.')}{list(want.shape)}"
+                raise ValueError(f"it does not type-check: it is {found}, not {type}")
+            if not want.isfinite().any():
                 self.operands = [_positive(x) if x.is_floating_point() else x for x in self.operands]
-                self._want = self._in_double()
+                want = self._in_double()
+            self._want = want
         return self._want
 
     def _in_double(self) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,20 @@ def test_a_result_has_the_element_type_that_is_declared() -> None:
     assert said(relu, lambda x: torch.relu(x[0])) == ""
     wider = said(relu, lambda x: torch.relu(x[0]).float())
     assert wider == "wrong: its element type is float32, not float16"
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("power(i32[4]; exponent=2.0) -> i32[4] @ h100", "float32[4]"),
+        ("relu(f32[4]) -> f32[5] @ h100", "float64[4]"),
+    ],
+)
+def test_what_does_not_type_check_is_not_measured(text: str, means: str) -> None:
+    trial = Trial(Job(parse(text)), CPU, False)
+    for name in trial.implementations:
+        with pytest.raises(ValueError, match=re.escape(f"it does not type-check: it is {means}")):
+            trial.check(name)
 
 
 @pytest.mark.parametrize(
