@@ -73,6 +73,7 @@ def test_what_does_not_type_check_is_not_measured(text: str, means: str) -> None
         "instancenorm(f32[2, 3, 4, 5], f32[3], f32[3]; eps=0.001) -> f32[2, 3, 4, 5] @ h100",
     ],
 )
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")  # beyond the tensor's end
 def test_every_element_is_looked_at(text: str) -> None:
     wanted = job(OPS, parse(text))
     trial = Trial(wanted, CPU, False)
@@ -109,6 +110,7 @@ def test_operands_of_a_composition_are_positive_where_its_operators_need_it() ->
     assert (y > 0).all()
 
 
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
 def test_where_nothing_is_finite_operands_are_positive() -> None:
     """The mean of logarithms of sums is a number only if all of these are positive."""
     found = composed(
@@ -123,6 +125,7 @@ def test_where_nothing_is_finite_operands_are_positive() -> None:
     assert trial.check("it").startswith("wrong: off by")
 
 
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
 def test_a_check_without_a_finite_element_is_no_success() -> None:
     never = composed(
         "f(f32[40]) -> f32[40] @ h100",
