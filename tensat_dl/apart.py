@@ -6,6 +6,7 @@ standard input, its answer goes out as JSON.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
@@ -14,6 +15,9 @@ import subprocess
 import sys
 from contextlib import suppress
 from typing import Any
+
+#: The number of an option of Linux, from <linux/prctl.h>.
+PR_SET_PDEATHSIG = 1
 
 
 class Failed(Exception):
@@ -36,7 +40,8 @@ def apart(function: str, seconds: float | None = None, /, **arguments: Any) -> d
         start_new_session=True,  # so that it is ended together with what it has started
     )
     try:
-        out, err = process.communicate(json.dumps({"function": function, "arguments": arguments}), seconds)
+        job = {"function": function, "arguments": arguments, "parent": os.getpid()}
+        out, err = process.communicate(json.dumps(job), seconds)
     except subprocess.TimeoutExpired:
         raise Overran(f"no answer within {seconds:g} s") from None
     finally:
@@ -50,10 +55,21 @@ def apart(function: str, seconds: float | None = None, /, **arguments: Any) -> d
     return answer
 
 
+def _end_with_parent() -> None:
+    """From now on this process is ended if what started it is gone, killed by a time limit, say: it would go on with
+    nobody to hear its answer, and disturb what is measured next. Only Linux can do that, where the end of a thread
+    counts, which here waits for the answer."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else is printed must not get into the answer
+    _end_with_parent()
     job = json.load(sys.stdin)
+    if os.getppid() != job["parent"]:  # which was gone before that could matter
+        os._exit(1)
     module, _, name = job["function"].partition(":")
     answer = getattr(importlib.import_module(module), name)(**job["arguments"])
     json.dump(answer, answers)

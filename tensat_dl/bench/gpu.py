@@ -24,7 +24,7 @@ from tensat_dl.bench.common import (
     models_argument,
     say,
 )
-from tensat_dl.bench.gpu_cell import GRAPHS, MODES, file_of
+from tensat_dl.bench.gpu_cell import GRAPHS, MODES, circumstances, digest, file_of
 from tensat_dl.cli.options import Seconds
 
 #: Models beside those of the paper.
@@ -74,7 +74,11 @@ SEQUENCES = ("bert", *MORE)
     metavar="S",
     help="Seconds for the graphs of a model, and for each way in which torch compiles them.",
 )
-@click.option("--resume", is_flag=True, help="Keep what the --json file has, and go on from there.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Keep what the --json file has of the same graphs, GPU and profile.",
+)
 @device_option
 @json_option
 def command(
@@ -106,17 +110,15 @@ def command(
     chosen = models or tuple(m for m in (*MODELS, *MORE) if batch == 1 or m not in SEQUENCES)
     kept = graphs or prepare
     check_json(json_path, (*chosen, *(str(file_of(kept, m, g)) for m in chosen for g in GRAPHS if kept)))
-    if prepare is None:
-        from tensat_dl.gpu.environment import this_gpu
-
-        this_gpu()
+    here = circumstances() if prepare is None else None
     options = {"dtype": dtype, "batch": batch, "device": device, "torch": compared}
-    rows = _done(json_path, options) if resume and json_path is not None else {}
+    rows = _done(json_path, options, graphs is None) if resume and json_path is not None else {}
     rows = {model: rows.get(model, {"model": model}) for model in chosen}
     for row in rows.values():
         row.pop("error", None)
     report = Report("gpu", options, machine(), list(rows.values()))
     interrupted = False
+    changed: dict[str, set[str]] = {}
     with nullcontext(kept) if kept else tempfile.TemporaryDirectory() as folder:
         assert folder is not None
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -124,12 +126,19 @@ def command(
             for model, row in rows.items():
                 if graphs is not None:
                     _found(graphs, row)
-                elif "costs" not in row:
+                elif "costs" not in row or _missing(folder, row):
                     limits = {"dtype": dtype, "batch": batch, "device": device, "limit": time_limit}
                     job = {"model": model, "folder": folder}
                     (answer,) = measure_all("tensat_dl.bench.gpu_cell:prepare", [job], 3600.0, **limits)
                     row.update(answer)
+                if here is not None and "error" not in row:
+                    changed.update(_of(row, {"graphs": digest(folder, model), **here}))
                 report.keep(json_path)
+            if changed:
+                what = " and ".join(
+                    CIRCUMSTANCES[c] for c in CIRCUMSTANCES if c in set().union(*changed.values())
+                )
+                click.echo(f"{json_path}: measured anew, with other {what}: {', '.join(changed)}", err=True)
             for model, stage in [] if prepare is not None else _left(rows, compared):
                 _take(rows[model], stage, folder, "eager" in compared, patience)
                 report.keep(json_path)
@@ -143,6 +152,22 @@ def command(
     table = _table(rows, GRAPHS if prepare is not None else columns, f"{dtype}, batch {batch}; milliseconds")
     code = finish(report, table, [f"Milliseconds are {kind}."], json_path)
     return 130 if interrupted else code
+
+
+#: What the results of a model are of. They are dropped where that has changed.
+CIRCUMSTANCES = {"graphs": "graphs", "gpu": "hardware or versions", "profile": "measured operators"}
+#: Those results, in its row.
+RESULTS = ("cells", "done", "failed", "hardware", "versions", "profile")
+
+
+def _of(row: Row, now: Mapping[str, str]) -> dict[str, set[str]]:
+    """Says in a row what its results are of, and drops those of something else: then, by model, what has changed."""
+    before = row.get("of", {})
+    row["of"] = dict(now)
+    if before == now:
+        return {}
+    dropped = [row.pop(name) for name in RESULTS if name in row]
+    return {row["model"]: {c for c in now if before.get(c) != now[c]}} if dropped else {}
 
 
 #: What `time_graphs` does, which comes before the modes of torch's compiler.
@@ -184,17 +209,24 @@ def _take(row: Row, stage: str, folder: str, eager: bool, patience: float) -> No
 
 def _found(folder: str, row: Row) -> None:
     """Says in a row that the folder does not have its graphs, if that is so."""
-    if missing := [g for g in GRAPHS if not file_of(folder, row["model"], g).is_file()]:
+    if missing := _missing(folder, row):
         row["error"] = f"{folder} has no {missing[0]} graph of it; see --prepare"
 
 
-def _done(path: str, options: Mapping[str, Any]) -> dict[str, Row]:
-    """The rows of an earlier run, by model. Raises `click.UsageError`."""
+def _missing(folder: str, row: Row) -> list[str]:
+    """The graphs of a row's model that the folder does not have."""
+    return [g for g in GRAPHS if not file_of(folder, row["model"], g).is_file()]
+
+
+def _done(path: str, options: Mapping[str, Any], prepares: bool) -> dict[str, Row]:
+    """The rows of an earlier run, by model. If this one makes graphs, it is for the same device. Raises
+    `click.UsageError`."""
     if not Path(path).exists():
         return {}
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-        before = {k: data["options"][k] for k in ("dtype", "batch")}
+        names = ("dtype", "batch", "device") if prepares else ("dtype", "batch")
+        before = {k: data["options"][k] for k in names}
         found = {str(r["model"]): r for r in data["rows"] if data["benchmark"] == "gpu"}
     except (ValueError, KeyError, TypeError):
         raise click.UsageError(f"{path} is no result of this benchmark, so it can't be resumed") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -83,6 +84,21 @@ def file_of(folder: str, model: str, name: str) -> Path:
     return Path(folder) / f"{Path(model).stem}.{name}.tsr"
 
 
+def circumstances() -> dict[str, str]:
+    """What the results of all models depend on, each as a few characters that tell it from others. Raises `GpuError`,
+    `ProfileError`."""
+    from tensat_dl.gpu.environment import this_gpu, with_profile
+
+    _, profile = with_profile()
+    return {"gpu": this_gpu().environment.key, "profile": "" if profile is None else profile.key}
+
+
+def digest(folder: str, model: str) -> str:
+    """The same of a model's graphs."""
+    texts = b"".join(file_of(folder, model, name).read_bytes() for name in GRAPHS)
+    return hashlib.sha256(texts).hexdigest()[:8]
+
+
 def time_graphs(model: str, folder: str, eager: bool, seed: int) -> Row:
     """What each graph of a model takes on the GPU of this machine, and, if asked for, the original and ours by torch,
     operator by operator; all in turn."""
@@ -92,7 +108,7 @@ def time_graphs(model: str, folder: str, eager: bool, seed: int) -> Row:
     turns = Turns(model, folder, seed)
     for name in GRAPHS:
         graph, ops = turns.loaded[name]
-        here = this_machine(ops, turns.values)
+        here = this_machine(ops, turns.values, tf32=False)
         ran = turns.attempt(name, lambda here=here, graph=graph: here.contender(graph))  # type: ignore[misc]
         turns.cells[name] |= {"predicted_ms": here.model.price_graph(graph).total}
         if ran:
@@ -135,7 +151,7 @@ class Turns:
             self.loaded[name] = (elaborate(item, program.ops, program.blocks), program.ops)
         original, ops = self.loaded["original"]
         self.values = draw_values([original], seed, {})
-        self.machine = this_machine(ops, self.values)
+        self.machine = this_machine(ops, self.values, tf32=False)
         self._want = self.machine.reference(original)
         self.cells: dict[str, dict[str, Any]] = {}
         self.ready: dict[str, Any] = {}

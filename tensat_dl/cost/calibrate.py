@@ -20,7 +20,11 @@ from tensat_dl.cost.profile import Profile
 from tensat_dl.cost.roofline import roofline, work
 from tensat_dl.cost.signature import Signature, parse
 from tensat_dl.ir.egraph import FloatArray
-from tensat_dl.ops.table import OpTable
+from tensat_dl.lang.diagnostics import TsrError
+from tensat_dl.ops.symbolic import EvaluationError
+from tensat_dl.ops.table import OpTable, coerce
+from tensat_dl.ops.typing import IllTyped, infer
+from tensat_dl.ops.values import Absent
 
 #: Fewer signatures than these tell too little.
 LEAST = 20
@@ -73,8 +77,27 @@ def calibrate(ops: OpTable, device: Device, profile: Profile) -> Calibration | N
 
 
 def known(ops: OpTable, signature: Signature) -> bool:
-    """Whether the operator of a signature is the one that the table has by that name."""
-    return signature.op in ops and ops.content(signature.op) == signature.content
+    """Whether the operator of a signature is the one that the table has by that name, and applies as it says: a
+    profile may have been made by anyone."""
+    return (
+        signature.op in ops
+        and ops.content(signature.op) == signature.content
+        and _type_checks(ops, signature)
+    )
+
+
+def _type_checks(ops: OpTable, signature: Signature) -> bool:
+    decl, attrs = ops[signature.op], dict(signature.attrs)
+    declared = {a.name: a for a in decl.attrs}
+    if any(name not in declared or coerce(declared[name], value) is None for name, value in attrs.items()):
+        return False
+    if len(signature.inputs) > len(decl.inputs) and not any(p.kind == "many" for p in decl.inputs):
+        return False
+    try:
+        found = infer(ops, signature.op, signature.inputs, attrs).types
+    except (IllTyped, Absent, EvaluationError, TsrError):
+        return False
+    return [(t.dtype, t.shape) for t in found] == [(t.dtype, t.shape) for t in signature.outputs]
 
 
 def _fit(table: FloatArray, start: FloatArray) -> FloatArray:

@@ -13,6 +13,7 @@ whole over the old one, so that nothing is lost and no reader ever sees half a f
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -32,6 +33,9 @@ from tensat_dl.files import write
 FORMAT = 1
 #: How costs are measured. It goes up whenever a change of method makes old numbers incomparable with new.
 PROTOCOL = 1
+
+#: A word in the names of implementations that round products to TF32.
+TF32 = "tf32"
 
 
 class ProfileError(ValueError):
@@ -70,6 +74,31 @@ class Profile:
         if found is None and self.fallback is not None:
             return self.fallback.lookup(signature)
         return found
+
+    @property
+    def key(self) -> str:
+        """Eight characters that tell it from others."""
+        text = _dumps(self) + (self.fallback.key if self.fallback is not None else "")
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    def without_tf32(self) -> Profile:
+        """The same for those who don't want TF32: of each operator the fastest implementation without it. Where there
+        is none, there is no entry."""
+        entries = {key: found for key, m in self.entries.items() if (found := _precise(m)) is not None}
+        fallback = None if self.fallback is None else self.fallback.without_tf32()
+        return replace(self, entries=entries, fallback=fallback)
+
+
+def _precise(m: Measurement) -> Measurement | None:
+    """A measurement without the implementations that round to TF32, which have it in their names. The spread is known
+    of the fastest one alone."""
+    others = {name: ms for name, ms in m.others.items() if TF32 not in name.split()}
+    if TF32 not in m.implementation.split():
+        return replace(m, others=others)
+    if not others:
+        return None
+    best = min(others, key=others.__getitem__)
+    return Measurement(others.pop(best), 0.0, m.samples, best, others)
 
 
 def read_profile(path: Path, device: str | None = None) -> Profile:
@@ -127,16 +156,20 @@ def record(path: Path, profile: Profile) -> Profile:
     with _locked(path):
         if path.exists():
             old = read_profile(path, profile.device)
-            for what in ("hardware", "versions"):
-                before, now = getattr(old, what), getattr(profile, what)
-                if before != now:
-                    raise ProfileError(
-                        f"{path}: recorded with {what} {_show(before)}, this is {_show(now)}; "
-                        "record into another file, or delete this one"
-                    )
+            need_same(path, old, profile, "record into another file, or delete this one")
             profile = replace(profile, entries={**old.entries, **profile.entries}, fallback=None)
         write(str(path), _dumps(profile))
     return profile
+
+
+def need_same(path: Path, found: Profile, here: Profile | Environment, remedy: str) -> None:
+    """Raises `ProfileError` if a profile, which is the one in a file, was recorded elsewhere than here."""
+    for what in ("hardware", "versions"):
+        before, now = getattr(found, what), getattr(here, what)
+        if before != now:
+            raise ProfileError(
+                f"{path}: recorded with {what} {_show(before)}, this is {_show(now)}; {remedy}"
+            )
 
 
 def profile_path(device: str, environment: Environment | None = None) -> Path:

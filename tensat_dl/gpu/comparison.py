@@ -27,7 +27,10 @@ class Entry:
 
 
 def compare(entries: Sequence[Entry], seed: int, progress: Callable[[int, int], None]) -> list[Row]:
-    """Times graphs, which tell by name their inputs and what weights are drawn. Raises `GpuError`, `ProfileError`."""
+    """Times graphs, which tell by name their inputs and what weights are drawn. Raises `GpuError`, also where their
+    outputs can't be compared, and `ProfileError`."""
+    for i, entry in enumerate(entries[1:], 2):
+        _same_outputs(entries[0].graph, entry.graph, i)
     machines = [this_machine(e.ops, _values(entries[0], e, seed)) for e in entries]
     rows: list[Row] = []
     ready: dict[int, Contender] = {}
@@ -53,6 +56,23 @@ def compare(entries: Sequence[Entry], seed: int, progress: Callable[[int, int], 
         ratio = ratio_to_first(samples, k) if k and 0 in ready else None
         rows[i] = replace(rows[i], latency=latency(samples, k), ratio=ratio)
     return rows
+
+
+def _same_outputs(first: Graph, graph: Graph, number: int) -> None:
+    """Raises `GpuError` if a graph's outputs can't be compared, one by one, with those of the first one."""
+    if len(graph.outputs) != len(first.outputs):
+        names = [", ".join(name for name, _ in g.outputs) for g in (first, graph)]
+        raise GpuError(
+            f"the graphs have other outputs, so they can't be compared: the first one has {names[0]}, and graph "
+            f"{number} has {names[1]}"
+        )
+    for (_, j), (name, i) in zip(first.outputs, graph.outputs, strict=True):
+        wanted, found = first.nodes[j].type, graph.nodes[i].type
+        if found.shape != wanted.shape:
+            raise GpuError(
+                f"the graphs can't be compared: output {name} of graph {number} is {found}, that of the first one "
+                f"{wanted}"
+            )
 
 
 def _values(first: Entry, entry: Entry, seed: int) -> dict[str, Array]:

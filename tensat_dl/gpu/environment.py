@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from tensat_dl.cost.device import device_names
 from tensat_dl.cost.environment import Environment
+from tensat_dl.cost.profile import Profile, find_profile, need_same, profile_path
 
 #: What --device calls the GPU of this machine, whichever it is.
 HERE = "cuda"
@@ -40,6 +41,11 @@ def this_gpu(tf32: bool = False) -> Gpu:
             "  = hint: `nvidia-smi` says whether there is a driver; costs can be estimated anywhere: --device h100"
         )
     name = torch.cuda.get_device_name()
+    if " MIG " in name:
+        raise GpuError(
+            f"{name} is a part of a GPU, whose share of the peaks no data sheet has\n"
+            "  = hint: a whole one is needed, without MIG"
+        )
     device = device_of(name)
     if device is None:
         known = ", ".join(d for d in device_names() if d != "cpu")
@@ -63,14 +69,34 @@ def this_gpu(tf32: bool = False) -> Gpu:
     return Gpu(device, Environment(hardware, versions))
 
 
+def with_profile() -> tuple[Gpu, Profile | None]:
+    """The GPU of this machine, and the profile that tells its kernels, if there is one. Products of f32 may be
+    rounded to TF32 if they might be when that was measured. Raises `GpuError`; `ProfileError` for a profile that was
+    measured on another GPU, or with other versions."""
+    gpu = this_gpu()
+    profile = find_profile(gpu.device)
+    if profile is None:
+        return gpu, None
+    if profile.hardware.get("f32") == TF32_ALLOWED:
+        gpu = this_gpu(tf32=True)
+    path = profile_path(gpu.device)
+    if path.exists():
+        need_same(
+            path, profile, gpu.environment, "measure again with `tensat-dl profile`, or put it elsewhere"
+        )
+    return gpu, profile
+
+
 def at_hand(device: str) -> Gpu:
-    """The GPU of this machine, asked for as ``cuda`` or by the name of its device. Raises `GpuError`."""
+    """The GPU of this machine, asked for as ``cuda`` or by the name of its device. Raises `GpuError`, and
+    `ProfileError` as `with_profile` does."""
     gpu = this_gpu()
     if device not in (HERE, gpu.device):
         raise GpuError(
             f"measuring on {device} needs one, and this machine has a {gpu.environment.hardware['gpu']}\n"
             f"  = hint: --device {HERE} takes the GPU that there is"
         )
+    with_profile()
     return gpu
 
 

@@ -9,12 +9,12 @@ from typing import Protocol
 
 import torch
 
-from tensat_dl.cost import CostModel
+from tensat_dl.cost import CostModel, load_device
 from tensat_dl.cost.environment import Environment
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.cost.profile import profile_path
 from tensat_dl.cost.signature_file import job
-from tensat_dl.gpu.environment import TF32_ALLOWED, this_gpu
+from tensat_dl.gpu.environment import TF32_ALLOWED, this_gpu, with_profile
 from tensat_dl.gpu.executor import Executor, NotExecutable, in_double, input_tensors
 from tensat_dl.gpu.profiling import number_of_checkers, profile
 from tensat_dl.gpu.torch_device import clock_of, once, prepare, running
@@ -182,13 +182,18 @@ def said(e: Exception) -> str:
 FAILURES = (NotExecutable, RuntimeError)
 
 
-def this_machine(ops: OpTable, values: Mapping[str, Array], inputs: str = "random inputs") -> GpuMachine:
+def this_machine(
+    ops: OpTable, values: Mapping[str, Array], inputs: str = "random inputs", tf32: bool = True
+) -> GpuMachine:
     """The GPU at hand, with weights and inputs ``values``; ``inputs`` says what the latter are. Products of f32 are
-    rounded to TF32 if its profile says that they may be. Raises `GpuError`, `ProfileError`."""
-    gpu = this_gpu()
-    model = CostModel.of(ops, gpu.device)
-    tf32 = model.profile is not None and model.profile.hardware.get("f32") == TF32_ALLOWED
+    rounded to TF32 if its profile says that they may be, and ``tf32``. Raises `GpuError`, `ProfileError`."""
+    gpu, profile = with_profile()
+    if not tf32 and profile is not None:
+        gpu, profile = this_gpu(), profile.without_tf32()
+    model = CostModel(ops, load_device(gpu.device))
+    if profile is not None:
+        model = model.measured_by(profile)
     target = torch.device("cuda")
     prepare(target)
-    environment = this_gpu(tf32).environment if tf32 else gpu.environment
-    return GpuMachine(model, environment, values, target, tf32, inputs)
+    rounded = gpu.environment.hardware["f32"] == TF32_ALLOWED
+    return GpuMachine(model, gpu.environment, values, target, rounded, inputs)

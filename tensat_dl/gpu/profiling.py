@@ -2,15 +2,16 @@
 
 A few at a time: first their implementations are compiled and checked, by several processes at once, then those that
 compute the right thing are timed, by a single process while the others wait. What is measured is written down after
-each portion, so that another run goes on from there.
+each portion, also where it is cut short, so that another run goes on from there. The first portion is small: the
+sooner something is written down, the less is lost.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from time import monotonic
@@ -21,8 +22,8 @@ from tensat_dl.cost.profile import Measurement, Profile, record
 from tensat_dl.cost.signature_file import Job
 from tensat_dl.gpu.workers import Answers
 
-#: Applications in a portion, and processes that compile.
-PORTION = 48
+#: Applications in the first portion and in the others, and processes that compile.
+FIRST, PORTION = 12, 48
 MOST_CHECKERS = 12
 
 
@@ -60,8 +61,8 @@ def profile(
     progress: Callable[[int, int], None] = lambda done, total: None,
     report: Report | None = None,
 ) -> Report:
-    """Measures what the profile at ``path`` lacks. Ctrl-C loses the portion that is under way; see `Report`, which is
-    filled as it goes.
+    """Measures what the profile at ``path`` lacks. Where Ctrl-C or an error ends this, what was timed by then is in
+    the file, and in the report, which is filled as it goes.
 
     Raises `ProfileError`, OSError, `WorkerError`.
     """
@@ -71,26 +72,35 @@ def profile(
     report = report or Report()
     report.known = len({j.signature.text for j in jobs}) - len(wanted)
     try:
-        for start in range(0, len(wanted), PORTION):
-            portion = wanted[start : start + PORTION]
+        for start, portion in _portions(wanted):
             progress(start, len(wanted))
             started = monotonic()
             checked = _checked(portion, checkers)
             report.checking += (between := monotonic()) - started
-            entries = {}
-            for i, (job, answers) in enumerate(zip(portion, checked, strict=True)):
-                progress(start + i, len(wanted))
-                found = _timed(job, answers, timer, report)
-                if found is not None:
-                    entries[job.signature.text] = found
-            report.timing += monotonic() - between
-            if entries:
-                record(path, Profile(device, environment.hardware, environment.versions, entries))
-            report.measured += len(entries)
+            entries: dict[str, Measurement] = {}
+            try:
+                for i, (job, answers) in enumerate(zip(portion, checked, strict=True)):
+                    progress(start + i, len(wanted))
+                    found = _timed(job, answers, timer, report)
+                    if found is not None:
+                        entries[job.signature.text] = found
+            finally:
+                report.timing += monotonic() - between
+                if entries:
+                    record(path, replace(empty, entries=entries))
+                report.measured += len(entries)
     finally:
         for worker in (*checkers, timer):
             worker.close()
     return report
+
+
+def _portions(wanted: Sequence[Job]) -> Iterator[tuple[int, Sequence[Job]]]:
+    """What is measured before it is written down, each with how many were before it."""
+    start, size = 0, FIRST
+    while start < len(wanted):
+        yield start, wanted[start : start + size]
+        start, size = start + size, PORTION
 
 
 def _checked(portion: Sequence[Job], checkers: Sequence[Asked]) -> list[Answers]:

@@ -25,7 +25,12 @@ def recorder(device: torch.device, issue: Issue, calls: int) -> Replay:
     if device.type != "cuda":
         return _timed(issue, calls)
     _warm_up(lambda: issue(0))
-    graph, _ = _recorded(lambda: [issue(i) for i in range(calls)], _first().pool())
+
+    def issue_all() -> None:
+        for i in range(calls):  # the memory of a result is that of the next one, as it is in a model
+            issue(i)
+
+    graph, _ = _recorded(issue_all, _first().pool())
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def replay() -> float:
@@ -70,21 +75,27 @@ def _recorded(call: Callable[[], _Answer], pool: Any = None) -> tuple[Any, _Answ
     answers: list[_Answer] = []
     with torch.cuda.stream(_aside()):
         graph.capture_begin(pool, capture_error_mode="thread_local")
-        for do in (lambda: answers.append(call()), graph.capture_end):
-            try:
-                do()
-            except Exception as e:
-                failures.append(e)
+        try:
+            answers.append(call())
+        except Exception as e:
+            failures.append(e)
+        try:
+            graph.capture_end()
+        except Exception as e:
+            # The allocator goes on asking this graph what is to be recorded, and takes its memory for occupied.
+            _SPOILED.append(graph)
+            _first.cache_clear()
+            failures.append(e)
     if failures:
-        # The allocator goes on asking this graph what is to be recorded, and takes its memory for occupied.
-        _SPOILED.append(graph)
-        _first.cache_clear()
-        raise failures[0]
+        try:
+            raise failures[0]
+        finally:
+            failures.clear()  # or the failure would keep itself alive, and the graph
     torch.cuda.synchronize()
     return graph, answers[0]
 
 
-#: Graphs that could not be recorded.
+#: Graphs whose recording could not be ended. After one of these the allocator gives no memory back.
 _SPOILED: list[Any] = []
 
 
@@ -183,6 +194,21 @@ def wake(device: torch.device) -> None:
         for _ in range(10):
             x @ x
         torch.cuda.synchronize()
+
+
+def usable(device: torch.device) -> bool:
+    """After an error: gives memory back; whether the process can go on. It can't where the GPU takes no more commands
+    from it, nor where memory can't be given back."""
+    if device.type != "cuda":
+        return True
+    if _SPOILED:
+        return False
+    try:
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+    except RuntimeError:
+        return False
+    return True
 
 
 def release(device: torch.device) -> None:

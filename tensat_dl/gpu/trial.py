@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from math import inf
 from typing import Any
 
 import torch
 
-from tensat_dl.cost.signature import Signature
 from tensat_dl.cost.signature_file import Job
 from tensat_dl.gpu.protocol import time_calls
 from tensat_dl.gpu.torch_device import cache_bytes, once, recorder
-from tensat_dl.ir.types import TensorType
+from tensat_dl.ir.graph import Attrs
+from tensat_dl.ir.types import FLOATS, TensorType
 from tensat_dl.measure.statistics import Latency
 from tensat_dl.resources import kernels
 
@@ -31,7 +31,9 @@ COLD = {
     "rmsnorm": (1,),
     "gather": (0,),
 }
-#: Copies of them that are used in turn, at most; together they fill the cache so many times.
+#: Operands that are positive, by position: of others these operators are no numbers.
+POSITIVE = {"batchnorm": (4,), "sqrt": (0,), "rsqrt": (0,), "log": (0,), "power": (0,)}
+#: Copies of those that are weights that are used in turn, at most; together they fill the cache so many times.
 MOST_COPIES, FILLINGS = 64, 2
 
 
@@ -46,22 +48,41 @@ class Trial:
             for i in registry.implementations(job.signature, job.definition)
             if i.kind != "view" and registry.runnable(i) and (tf32 or not i.tf32)
         }
-        self.operands = operands(job.signature, device)
+        self.operands = operands(job, device)
         self._cold = cold(job)
         self._reference = registry.reference(job.signature, job.definition)
         self._want: torch.Tensor | None = None
 
     def check(self, name: str) -> str:
         """What is wrong with what an implementation computes; "" if nothing is. Raises whatever it raises."""
-        if self._want is None:
-            wide = [x.double() if x.is_floating_point() else x for x in self.operands]
-            with once():
-                self._want = self._reference(wide)
+        want = self.want()
         implementation = self.implementations[name]
         got = implementation.build()(self.operands)
         dtype = self.signature.outputs[0].dtype
         tolerance = TF32_TOLERANCE if implementation.tf32 else TOLERANCE.get(dtype, 0.0)
-        return difference(got, self._want, tolerance)
+        return difference(got, want, kernels("launch").TORCH_TYPES[dtype], tolerance)
+
+    def want(self) -> torch.Tensor:
+        """What the operands come to, in f64. If that has no finite element, the operands become positive. Raises
+        ``ValueError`` if it has not the type that the signature says."""
+        if self._want is None:
+            want = self._in_double()
+            type = self.signature.outputs[0]
+            if (tuple(want.shape), want.is_floating_point()) != (type.shape, type.dtype in FLOATS):
+                found = f"{str(want.dtype).removeprefix('torch.')}{list(want.shape)}"
+                raise ValueError(f"it does not type-check: it is {found}, not {type}")
+            if not want.isfinite().any():
+                self.operands = [_positive(x) if x.is_floating_point() else x for x in self.operands]
+                want = self._in_double()
+            self._want = want
+        return self._want
+
+    def _in_double(self) -> torch.Tensor:
+        with once():
+            found: torch.Tensor = self._reference(
+                [x.double() if x.is_floating_point() else x for x in self.operands]
+            )
+        return found
 
     def time(self, name: str, hopeless: float = inf) -> Latency:
         """What a call of an implementation takes, roughly if that is more seconds than is ``hopeless``. Raises
@@ -71,10 +92,23 @@ class Trial:
         return time_calls(lambda i: kernel(sets[i % len(sets)]), partial(recorder, self.device), hopeless)
 
 
-def operands(signature: Signature, device: torch.device) -> list[torch.Tensor]:
-    """Random tensors, the same for equal signatures."""
-    generator = torch.Generator(device).manual_seed(zlib.crc32(signature.text.encode()))
-    return [_random(t, generator, device) for t in signature.inputs]
+def operands(job: Job, device: torch.device) -> list[torch.Tensor]:
+    """Random tensors, the same for equal signatures; positive where the operators that take them need that."""
+    generator = torch.Generator(device).manual_seed(zlib.crc32(job.signature.text.encode()))
+    made = [_random(t, generator, device) for t in job.signature.inputs]
+    positive = _taken(job, _of_positive)
+    return [_positive(x) if i in positive and x.is_floating_point() else x for i, x in enumerate(made)]
+
+
+def _positive(x: torch.Tensor) -> torch.Tensor:
+    return x.abs() + 0.5
+
+
+def _of_positive(op: str, attrs: Attrs) -> Sequence[int]:
+    """The operands of an operator that have to be positive: of whole powers none."""
+    if op == "power" and float(str(dict(attrs)["exponent"])).is_integer():
+        return ()
+    return POSITIVE.get(op, ())
 
 
 def _random(type: TensorType, generator: torch.Generator, device: torch.device) -> torch.Tensor:
@@ -89,10 +123,16 @@ def _random(type: TensorType, generator: torch.Generator, device: torch.device) 
 
 def cold(job: Job) -> frozenset[int]:
     """The operands that are weights in a model, by position; of a composition those that its operators take so."""
+    return _taken(job, lambda op, _: COLD.get(op, ()))
+
+
+def _taken(job: Job, positions: Callable[[str, Attrs], Sequence[int]]) -> frozenset[int]:
+    """The operands that an operator takes in some of its positions; of a composition those that one of its operators
+    takes so."""
     if job.definition is None:
-        return frozenset(COLD.get(job.signature.op, ()))
+        return frozenset(positions(job.signature.op, job.signature.attrs))
     nodes = job.definition.nodes
-    taken = (j for n in nodes for i, j in enumerate(n.inputs) if i in COLD.get(n.op, ()))
+    taken = (j for n in nodes for i, j in enumerate(n.inputs) if i in positions(n.op, n.attrs))
     return frozenset(j for j in taken if nodes[j].op == "input")
 
 
@@ -103,10 +143,16 @@ def rotated(cold: Container[int], given: Sequence[torch.Tensor], cache: int) -> 
     return [[x.clone() if i in cold and copy else x for i, x in enumerate(given)] for copy in range(copies)]
 
 
-def difference(got: torch.Tensor, want: torch.Tensor, tolerance: float) -> str:
-    """How a result differs from the wanted one by more than the tolerance; "" if it does not."""
+def difference(got: torch.Tensor, want: torch.Tensor, dtype: torch.dtype, tolerance: float) -> str:
+    """How a result differs from the wanted one, which is wider than its element type, by more than the tolerance; ""
+    if it does not."""
     if got.shape != want.shape:
         return f"wrong: its shape is {tuple(got.shape)}, not {tuple(want.shape)}"
+    if got.dtype != dtype:
+        names = [str(t).removeprefix("torch.") for t in (got.dtype, dtype)]
+        return f"wrong: its element type is {names[0]}, not {names[1]}"
+    if want.numel() and not want.isfinite().any():
+        return "not checked: no element of the result is finite"
     error = relative_error(got, want)
     if error <= tolerance:
         return ""

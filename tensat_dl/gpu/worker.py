@@ -17,8 +17,10 @@ from typing import Any
 import torch
 
 from tensat_dl.cost.signature_file import from_data
+from tensat_dl.gpu import torch_device
 from tensat_dl.gpu.torch_device import load, prepare, release, wake
 from tensat_dl.gpu.trial import Trial
+from tensat_dl.gpu.workers import AGAIN
 from tensat_dl.resources import kernels
 
 #: What takes so many times as long as the fastest implementation is timed roughly.
@@ -51,6 +53,7 @@ def main() -> None:
             names = list(trial.implementations)
         except Exception as e:
             say(failed=_line(e))
+            _recover(device)
             names = []
         else:
             say(names=names)
@@ -82,14 +85,9 @@ def _check(trial: Trial, name: str) -> dict[str, Any]:
 
 
 def _recover(device: torch.device) -> None:
-    """After an error: memory is given back. Where the GPU takes no more commands from this process, it ends."""
-    if device.type != "cuda":
-        return
-    try:
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-    except RuntimeError:
-        os._exit(3)
+    """After an error, which has been told: where this process can't go on, it ends, and says that by its code."""
+    if not torch_device.usable(device):
+        os._exit(AGAIN)
 
 
 def _line(e: Exception) -> str:

@@ -11,11 +11,15 @@ import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from tensat_dl.cost.signature_file import Job, to_data
 from tensat_dl.gpu.environment import GpuError
 
+#: The exit code of a process that has answered, and has to be started again for the rest: a kernel has broken what it
+#: has on the GPU.
+AGAIN = 3
 #: Seconds that one implementation may take, with compiling it; and the start of a process.
 PATIENCE, START = 60.0, 300.0
 
@@ -26,6 +30,14 @@ Answers = dict[str, dict[str, Any]]
 
 class WorkerError(GpuError):
     """Workers don't start. The message is their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended, and whether it asked to be started again."""
+
+    how: str
+    again: bool = False
 
 
 class Worker:
@@ -39,7 +51,11 @@ class Worker:
 
     def ask(self, job: Job, names: Iterable[str] | None = None) -> Answers:
         """What is known of a job's implementations, those of the given names or all. The answer of the name "" is
-        what is wrong with the job as a whole."""
+        what is wrong with the job as a whole.
+
+        Where the process dies, the implementation that it was at is to blame; not where it ends by itself, having
+        answered for that one. The others are tried in another process.
+        """
         answers: Answers = {}
         wanted = None if names is None else set(names)
         while True:
@@ -47,28 +63,28 @@ class Worker:
                 {"job": to_data(job), "names": None if wanted is None else sorted(wanted), "tf32": self.tf32}
             )
             order: list[str] = []
+            known = len(answers)
             ended = self._listen(answers, order)
-            if not ended or self._closed:
+            if ended is None or self._closed:
                 return answers
             left = [n for n in order if n not in answers and (wanted is None or n in wanted)]
-            if not left:  # it died over the job itself
-                answers[""] = {"failed": ended}
+            if not ended.again or len(answers) == known:  # else each new process has an answer more
+                # The name "": it died over the job itself.
+                answers[left.pop(0) if left else ""] = {"failed": ended.how}
+            if not left:
                 return answers
-            answers[left[0]] = {"failed": ended}
-            wanted = set(left[1:])
-            if not wanted:
-                return answers
+            wanted = set(left)
 
-    def _listen(self, answers: Answers, order: list[str]) -> str:
+    def _listen(self, answers: Answers, order: list[str]) -> Ended | None:
         """Takes answers until the job is done; says how the process ended, if it did."""
         while True:
             answer = self._receive(PATIENCE)
-            if isinstance(answer, str):
+            if isinstance(answer, Ended):
                 return answer
             if "names" in answer:
                 order += answer["names"]
             elif "done" in answer:
-                return ""
+                return None
             else:
                 answers[answer.pop("name", "")] = answer
 
@@ -81,20 +97,18 @@ class Worker:
             self._process.stdin.write(json.dumps(job) + "\n")
             self._process.stdin.flush()
 
-    def _receive(self, seconds: float) -> dict[str, Any] | str:
+    def _receive(self, seconds: float) -> dict[str, Any] | Ended:
         """The next answer, or how the process ended."""
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:
             self._stop()
-            return f"no answer within {seconds:g} s"
+            return Ended(f"no answer within {seconds:g} s")
         if line is None:
             code = self._stop()
-            return (
-                f"the process was ended by signal {-code}"
-                if code < 0
-                else f"the process ended with code {code}"
-            )
+            if code < 0:
+                return Ended(f"the process was ended by signal {-code}")
+            return Ended(f"the process ended with code {code}", code == AGAIN)
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -124,7 +138,7 @@ class Worker:
 
         for target in (read, drain):
             threading.Thread(target=target, daemon=True).start()
-        if isinstance(self._receive(START), str):
+        if isinstance(self._receive(START), Ended):
             raise WorkerError(
                 errors[-1].strip() if errors else "the process that tries kernels does not start"
             )

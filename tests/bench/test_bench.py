@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,6 +24,7 @@ from tensat_dl.bench.packs import PACKS, graph_of, rules_of
 from tensat_dl.cli.bench import BENCHMARKS
 from tests.cli.running import EXAMPLES, Done, invoke
 
+ROOT = Path(__file__).parents[2]
 SMALL = "tiny_share_input"
 #: Options that make each benchmark quick, and what each of its rows says.
 ROWS: dict[str, tuple[list[str], dict[str, type | tuple[type, ...]]]] = {
@@ -391,3 +398,37 @@ def test_a_measurement_can_be_ended() -> None:
         apart("subprocess:run", 1.0, args=["sleep", "600"])
     with pytest.raises(Failed, match="TypeError"):
         apart("math:sqrt", 60.0, nothing=1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux ends a process with its parent")
+def test_a_measurement_ends_with_what_asked_for_it(tmp_path: Path) -> None:
+    """.. however that ends: by the kill of a time limit, too."""
+    pids = tmp_path / "pids"
+    shell = f"echo $PPID $$ > {pids}.new; mv {pids}.new {pids}; exec sleep 60"
+    code = f"from tensat_dl.apart import apart; apart('subprocess:run', args=['sh', '-c', {shell!r}])"
+    asking = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    try:
+        wait_for(pids.exists)
+    finally:
+        asking.kill()
+        asking.wait()
+    measuring, sleeping = map(int, pids.read_text().split())
+    try:
+        wait_for(lambda: not running(measuring))
+    finally:
+        os.kill(sleeping, signal.SIGKILL)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def running(pid: int) -> bool:
+    """Whether there is such a process, which has not ended without being waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tensat_dl.cost import CostModel, Measurement, Profile, load_device, record
-from tensat_dl.cost.calibrate import calibrate
+from tensat_dl.cost.calibrate import by_operator, calibrate
 from tensat_dl.cost.device import Device
 from tensat_dl.cost.roofline import roofline
 from tensat_dl.cost.signature import Signature, parse
@@ -60,6 +60,38 @@ def test_the_figures_are_found(noise: float) -> None:
     assert found.after.median < found.before.median
     assert found.after.median < 1.02 + noise
     assert found.after.count + 1 < len(signatures())
+
+
+#: They name operators of the library, which don't apply so.
+ILL_TYPED = (
+    "power(i32[4]; exponent=2.0) -> i32[4] @ h100",
+    "matmul(f32[4, 5], f32[6, 7]; act=none) -> f32[4, 7] @ h100",
+    "matmul(f32[4, 5]; act=none) -> f32[4, 7] @ h100",
+    "matmul(f32[4, 5], f32[5, 7]) -> f32[4, 7] @ h100",
+    "matmul(f32[4, 5], f32[5, 7]; act=3) -> f32[4, 7] @ h100",
+    "relu(f32[4]) -> f32[5] @ h100",
+    "relu(f32[4], f32[4]) -> f32[4] @ h100",
+    "relu(f32[4]; by=3) -> f32[4] @ h100",
+    "slice(f32[4]; axis=7, start=0, stop=9) -> f32[9] @ h100",
+    "reshape(f32[4]; shape=3) -> f32[4] @ h100",
+    "concat() -> f32[4] @ h100",
+    "concat(; axis=0) -> f32[4] @ h100",
+)
+
+
+def test_what_does_not_type_check_calibrates_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """.. and is in nobody's way."""
+    monkeypatch.setenv("TENSAT_DL_PROFILES", str(tmp_path))
+    good = made_up(REAL)
+    bad = {text: Measurement(7.0, 0.0, 9) for text in ILL_TYPED}
+    record(tmp_path / "h100.profile.json", replace(good, entries={**good.entries, **bad}))
+    model = CostModel.of(OPS, "h100")
+    wanted = calibrate(OPS, SHEET, good)
+    assert wanted is not None
+    assert model.calibrated == wanted.device
+    assert model.profile is not None
+    rows = by_operator(OPS, SHEET, None, model.profile)
+    assert [(op, count) for op, count, *_ in rows] == [("matmul", 64), ("relu", 16)]
 
 
 def test_few_measurements_calibrate_nothing() -> None:

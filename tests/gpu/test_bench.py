@@ -106,7 +106,8 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "SAMPLE_SECONDS", 0.0)
     monkeypatch.setattr(machine, "ROUNDS", 1)
 
-    def here(ops: object, values: object) -> machine.GpuMachine:
+    def here(ops: object, values: object, tf32: bool) -> machine.GpuMachine:
+        assert not tf32
         where = Environment({"gpu": "none"}, {})
         return machine.GpuMachine(CostModel(ops, load_device("h100")), where, values, CPU)  # type: ignore[arg-type]
 
@@ -117,7 +118,7 @@ def test_the_table_is_filled_breadth_first_and_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """.. with what failed last of all."""
-    monkeypatch.setattr("tensat_dl.gpu.environment.this_gpu", lambda: None)
+    monkeypatch.setattr("tensat_dl.bench.gpu.circumstances", lambda: {"gpu": "1", "profile": "2"})
     asked: list[tuple[str, str]] = []
     broken = {("b", "graphs"), ("a", "compile")}
 
@@ -153,6 +154,86 @@ def test_the_table_is_filled_breadth_first_and_resumed(
     assert "is of dtype f32" in str(done.exception)
 
 
+@pytest.mark.parametrize("what", ["graphs", "gpu", "profile"])
+def test_results_of_something_else_are_dropped(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = {"gpu": "1", "profile": "2"}
+    monkeypatch.setattr("tensat_dl.bench.gpu.circumstances", lambda: here)
+    asked: list[str] = []
+
+    def apart(function: str, seconds: float, **job: Any) -> dict[str, Any]:
+        asked.append(Path(job["model"]).stem)
+        return {"cells": {"original": {"median_ms": float(len(asked))}}, "versions": {}}
+
+    monkeypatch.setattr("tensat_dl.apart.apart", apart)
+    out, models = tmp_path / "t.json", [str(tmp_path / f"{m}.tsr") for m in "ab"]
+    for model in models:
+        Path(model).write_text(MODEL)
+        for graph in gpu_cell.GRAPHS:
+            gpu_cell.file_of(tmp_path, model, graph).write_text(MODEL)
+    command = [
+        "bench",
+        "gpu",
+        *models,
+        "--graphs",
+        str(tmp_path),
+        "--json",
+        str(out),
+        "--torch",
+        "eager",
+        "--resume",
+    ]
+    for _ in range(2):
+        done = CliRunner().invoke(cli, command, standalone_mode=False)
+        assert done.return_value == 0, done.output
+        assert asked == ["a", "b"]
+        assert "measured anew" not in done.output
+    if what == "graphs":
+        gpu_cell.file_of(tmp_path, models[1], "fused").write_text(MODEL + "\n")
+    else:
+        here[what] = "3"
+    done = CliRunner().invoke(cli, command, standalone_mode=False)
+    assert done.return_value == 0, done.output
+    again = ["b"] if what == "graphs" else ["a", "b"]
+    assert asked == ["a", "b", *again]
+    (line,) = [s for s in done.output.splitlines() if "measured anew" in s]
+    says = {"graphs": "graphs", "gpu": "hardware or versions", "profile": "measured operators"}[what]
+    assert f"with other {says}: {', '.join(str(tmp_path / f'{m}.tsr') for m in again)}" in line
+    found = [row["cells"]["original"]["median_ms"] for row in json.loads(out.read_text())["rows"]]
+    assert found == ([1.0, 3.0] if what == "graphs" else [3.0, 4.0])
+
+
+def test_graphs_that_are_gone_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a folder they are in one that is gone by the time the benchmark goes on."""
+    monkeypatch.setattr("tensat_dl.bench.gpu.circumstances", lambda: {"gpu": "1", "profile": "2"})
+    made: list[str] = []
+
+    def prepare(function: str, jobs: list[dict[str, str]], *_: Any, **options: Any) -> list[dict[str, Any]]:
+        ((model, folder),) = [(j["model"], j["folder"]) for j in jobs]
+        made.append(model)
+        for graph in gpu_cell.GRAPHS:
+            gpu_cell.file_of(folder, model, graph).write_text(MODEL)
+        return [{"model": model, "costs": {"ours": 1.0}}]
+
+    def apart(function: str, seconds: float, **job: Any) -> dict[str, Any]:
+        if len(made) == 1:
+            raise Overran("no answer")
+        return {"cells": {}}
+
+    monkeypatch.setattr("tensat_dl.bench.gpu.measure_all", prepare)
+    monkeypatch.setattr("tensat_dl.apart.apart", apart)
+    out = tmp_path / "t.json"
+    command = ["bench", "gpu", "bert", "--json", str(out), "--torch", "eager", "--resume"]
+    codes = [CliRunner().invoke(cli, command, standalone_mode=False).return_value for _ in range(2)]
+    assert codes == [1, 0]
+    assert made == ["bert", "bert"]
+    (row,) = json.loads(out.read_text())["rows"]
+    assert row["done"] == ["graphs"]
+    done = CliRunner().invoke(cli, [*command, "--device", "h200"], standalone_mode=False)
+    assert "is of device h100" in str(done.exception)
+
+
 def test_a_model_in_another_type_and_batch() -> None:
     text = "graph g {\n  input x[i] : f32[1, 10]\n  weight w : f32[1, 10]\n}"
     assert gpu_cell.variant(text, "bf16", 8) == text.replace("f32", "bf16").replace(": bf16[1", ": bf16[8", 1)
@@ -162,7 +243,7 @@ def test_a_model_in_another_type_and_batch() -> None:
 
 
 def test_what_is_not_prepared_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tensat_dl.gpu.environment.this_gpu", lambda: None)
+    monkeypatch.setattr("tensat_dl.bench.gpu.circumstances", lambda: {"gpu": "1", "profile": "2"})
     done = CliRunner().invoke(cli, ["bench", "gpu", "bert", "--graphs", str(tmp_path)], standalone_mode=False)
     assert done.return_value == 1
     assert "has no original graph" in done.output

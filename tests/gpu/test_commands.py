@@ -158,7 +158,9 @@ def test_two_graphs_are_compared(tmp_path: Path) -> None:
     from tests.gpu.test_executor import APART, WRONG
 
     files = [tmp_path / "a.tsr", tmp_path / "b.tsr", tmp_path / "c.tsr"]
-    opaque = "opaque op f(x: tensor) { shape shape(x) }\ngraph g { input x : f32[4, 16]\n output f(x) }"
+    opaque = (
+        "opaque op f(x: tensor) { shape shape(x) }\ngraph g { input x : f32[4, 16]\n output f(x), tanh(x) }"
+    )
     for file, text in zip(files, (APART, WRONG, opaque), strict=True):
         file.write_text(text)
     code, (first, second, third) = timed(*files)
@@ -169,6 +171,28 @@ def test_two_graphs_are_compared(tmp_path: Path) -> None:
     assert second["ratio"]["low"] <= second["ratio"]["median"] <= second["ratio"]["high"]
     assert second["max_rel_error"] > 0.1
     assert third["reason"] == "no kernel computes f, of which only types are known"
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+@pytest.mark.parametrize(
+    ("outputs", "says"),
+    [
+        ("a = relu(x)", r"the first one has y, z, and graph 2 has a$"),
+        (
+            "y = relu(x), z = concat(x, x; axis = 0)",
+            r"output z of graph 2 is f32\[8, 16\], that of the first one f32\[4, 16\]",
+        ),
+    ],
+)
+def test_graphs_of_other_outputs_can_not_be_compared(outputs: str, says: str, tmp_path: Path) -> None:
+    from tensat_dl.gpu.environment import GpuError
+
+    files = [tmp_path / "a.tsr", tmp_path / "b.tsr"]
+    for file, text in zip(files, ("y = relu(x), z = tanh(x)", outputs), strict=True):
+        file.write_text(f"graph g {{\n  input x : f32[4, 16]\n  output {text}\n}}\n")
+    done = CliRunner().invoke(cli, ["time", *map(str, files)], standalone_mode=False)
+    with pytest.raises(GpuError, match=says):
+        raise done.exception or AssertionError(done.output)
 
 
 @pytest.mark.usefixtures("on_the_cpu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,8 +13,7 @@ from tensat_dl.cost.environment import Environment
 from tensat_dl.cost.profile import ProfileError, read_profile
 from tensat_dl.cost.signature import parse
 from tensat_dl.cost.signature_file import Job
-from tensat_dl.gpu import profiling
-from tensat_dl.gpu.profiling import profile
+from tensat_dl.gpu.profiling import FIRST, PORTION, Report, profile
 from tensat_dl.gpu.workers import Answers, Worker
 
 HERE = Environment({"gpu": "NVIDIA H100"}, {"torch": "2.11"})
@@ -72,10 +72,8 @@ def test_a_profile_is_completed(tmp_path: Path) -> None:
     assert again.asked == [jobs(3)[2].signature.text]
 
 
-def test_after_an_interruption_there_is_what_was_measured_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(profiling, "PORTION", 2)
+def test_after_an_interruption_there_is_what_was_measured_before(tmp_path: Path) -> None:
+    """.. that of the portion that was under way, too."""
     path = tmp_path / "p.json"
 
     def interrupted(job: Job) -> Answers:
@@ -83,11 +81,24 @@ def test_after_an_interruption_there_is_what_was_measured_before(
             raise KeyboardInterrupt
         return times(job)
 
-    check = Process(checks)
+    check, report = Process(checks), Report()
     with pytest.raises(KeyboardInterrupt):
-        profile(jobs(4), path, "h100", HERE, [check], Process(interrupted))
-    assert len(read_profile(path, "h100").entries) == 2
+        profile(jobs(4), path, "h100", HERE, [check], Process(interrupted), report=report)
+    assert len(read_profile(path, "h100").entries) == 3
+    assert report.measured == 3
     assert check.closed
+
+
+def test_the_first_operators_are_recorded_soon(tmp_path: Path) -> None:
+    path, recorded = tmp_path / "p.json", []
+
+    def progress(done: int, total: int) -> None:
+        recorded.append(len(read_profile(path).entries) if path.exists() else 0)
+
+    profile(jobs(100), path, "h100", HERE, [Process(checks)], Process(times), progress)
+    portions = list(dict.fromkeys([*recorded, len(read_profile(path).entries)]))
+    assert portions == [0, FIRST, FIRST + PORTION, 100]
+    assert FIRST < PORTION
 
 
 def test_what_nothing_computes_is_left_out(tmp_path: Path) -> None:
@@ -133,7 +144,7 @@ def test_real_processes_measure_and_survive_a_kernel_that_kills_them(
     """On the CPU, in Triton's interpreter; the environment variable makes one kernel end its process."""
     pytest.importorskip("torch")
     pytest.importorskip("triton")
-    monkeypatch.setenv("PYTHONPATH", str(deadly(tmp_path)))
+    before_all(monkeypatch, deadly(tmp_path))
     wanted = [
         *jobs(1),
         Job(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100")),
@@ -156,8 +167,70 @@ def test_real_processes_measure_and_survive_a_kernel_that_kills_them(
     }
 
 
+def test_a_kernel_that_takes_the_gpu_away_is_the_only_one_to_blame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process says so and ends; those after it are tried in a new one. The last one may do that, too."""
+    pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    job = Job(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100"))
+    for bad, good in ((1024, 4096), (4096, 1024)):
+        before_all(monkeypatch, poisonous(tmp_path, bad))
+        worker = Worker("check", "cpu", False)
+        found = worker.ask(job)
+        assert found == {
+            "torch": {},
+            f"triton {good}": {},
+            f"triton {bad}": {"failed": "RuntimeError: CUDA error: an illegal memory access was encountered"},
+        }
+        assert worker.ask(jobs(1)[0])["torch"] == {}
+        worker.close()
+
+
+def test_a_process_that_always_ends_early_is_not_started_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """.. though it says that it has to be started again: whatever runs next is to blame then."""
+    pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\n"
+        "from tensat_dl.gpu.trial import Trial\n"
+        "from tensat_dl.gpu.workers import AGAIN\n"
+        "Trial.check = lambda self, name: os._exit(AGAIN)\n"
+    )
+    before_all(monkeypatch, tmp_path)
+    worker = Worker("check", "cpu", False)
+    found = worker.ask(Job(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100")))
+    worker.close()
+    assert {name: a["failed"] for name, a in found.items()} == dict.fromkeys(
+        ("torch", "triton 1024", "triton 4096"), "the process ended with code 3"
+    )
+
+
+def before_all(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Processes import a folder's ``sitecustomize``, which finds this checkout."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(Path(__file__).parents[2])]))
+
+
+def poisonous(folder: Path, size: int) -> Path:
+    """A folder with a ``sitecustomize`` that makes a softmax with so many elements to a program fail, and the GPU
+    take no more commands from the process after that."""
+    (folder / "sitecustomize.py").write_text(
+        "from tensat_dl.gpu import torch_device\n"
+        "from tensat_dl.resources import kernels\n"
+        "rows = kernels('rows')\n"
+        "made = rows._kernel\n"
+        "def fails(x):\n"
+        "    torch_device.usable = lambda device: False\n"
+        "    raise RuntimeError('CUDA error: an illegal memory access was encountered')\n"
+        f"rows._kernel = lambda s, n: fails if n == {size} else made(s, n)\n"
+    )
+    return folder
+
+
 def deadly(folder: Path) -> Path:
-    """A folder for PYTHONPATH that makes a softmax with 1024 elements to a program exit its process."""
+    """A folder with a ``sitecustomize`` that makes a softmax with 1024 elements to a program exit its process."""
     (folder / "sitecustomize.py").write_text(
         "import os\n"
         "from tensat_dl.resources import kernels\n"

@@ -60,6 +60,13 @@ def test_what_is_hopeless_is_timed_roughly() -> None:
     assert time_calls(lambda _: None, machine.record, hopeless=4e-4).samples == SAMPLES
 
 
+def test_the_start_of_a_graph_makes_nothing_hopeless() -> None:
+    """The short trial has few calls to share it among."""
+    found = time_calls(lambda _: None, Machine(lambda _: 1.9e-6).record, hopeless=2e-6)
+    assert found.samples == SAMPLES
+    assert found.median_ms == pytest.approx(1.9e-3, rel=0.03)
+
+
 def test_calls_are_numbered_so_that_operands_take_turns() -> None:
     numbers: list[int] = []
     time_calls(numbers.append, Machine(lambda _: 1e-4).record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,7 @@ pytest.importorskip("triton")
 import torch
 
 from tensat_dl.gpu import torch_device
-from tensat_dl.gpu.torch_device import recorder, running
+from tensat_dl.gpu.torch_device import recorder, running, usable
 
 CUDA = torch.device("cuda")
 
@@ -145,6 +146,46 @@ def test_what_can_not_be_recorded_says_so_and_does_no_harm(cuda: FakeCuda) -> No
     cuda.done.clear()
     replay()
     assert cuda.done == ["after"]
+
+
+def test_results_of_recorded_calls_do_not_live_on(cuda: FakeCuda) -> None:
+    """.. or each would have memory of its own."""
+    alive: list[weakref.ref[torch.Tensor]] = []
+    most = 0
+
+    def call(i: int) -> torch.Tensor:
+        nonlocal most
+        most = max(most, sum(r() is not None for r in alive))
+        result = torch.ones(3)
+        alive.append(weakref.ref(result))
+        return result
+
+    replay = recorder(CUDA, call, 9)
+    replay()
+    assert len(alive) == 11
+    assert most <= 1
+    assert not any(r() is not None for r in alive)
+
+
+def test_a_recording_that_ends_well_leaves_nothing_behind(cuda: FakeCuda) -> None:
+    """.. whatever the call raised: the graph goes, with its memory. One that can't be ended stays."""
+
+    def fails(i: int) -> None:
+        cuda.run("work")
+        if cuda.recorded is not None:
+            raise ValueError("no number")
+
+    recorder(CUDA, lambda i: cuda.run("before"), 1)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="no number"):
+            recorder(CUDA, fails, 2)
+    assert len(cuda.users) == 1
+    assert list(cuda.users.values()) == [1]
+    assert usable(CUDA)
+
+    with pytest.raises(RuntimeError, match="not permitted"):
+        recorder(CUDA, lambda i: cuda.run("sync"), 1)
+    assert not usable(CUDA)
 
 
 def test_whole_graphs_have_memory_of_their_own(cuda: FakeCuda) -> None:

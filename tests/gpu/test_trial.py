@@ -1,0 +1,139 @@
+"""Implementations are tried on operands that their operators take, and what they compute is looked at closely."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+import torch
+
+from tensat_dl.cost.signature import parse
+from tensat_dl.cost.signature_file import Job, from_data, job
+from tensat_dl.gpu.trial import Trial, operands
+from tests.cost.test_calibrate import OPS
+from tests.gpu.test_executor import CPU
+
+BATCHNORM = "batchnorm(f32[2, 3, 4, 4], f32[3], f32[3], f32[3], f32[3]; eps=0.001) -> f32[2, 3, 4, 4] @ h100"
+
+
+class Implementation:
+    """In place of the registry's."""
+
+    tf32 = False
+
+    def __init__(self, kernel: Callable[[Any], torch.Tensor]) -> None:
+        self.kernel = kernel
+
+    def build(self) -> Callable[[Any], torch.Tensor]:
+        return self.kernel
+
+
+def said(text: str, kernel: Callable[[Any], torch.Tensor]) -> str:
+    """What a check says of a kernel for an application."""
+    trial = Trial(Job(parse(text)), CPU, False)
+    trial.implementations = {"it": Implementation(kernel)}
+    return trial.check("it")
+
+
+def test_a_result_has_the_element_type_that_is_declared() -> None:
+    relu = "relu(f16[8]) -> f16[8] @ h100"
+    assert said(relu, lambda x: torch.relu(x[0])) == ""
+    wider = said(relu, lambda x: torch.relu(x[0]).float())
+    assert wider == "wrong: its element type is float32, not float16"
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("power(i32[4]; exponent=2.0) -> i32[4] @ h100", "float32[4]"),
+        ("relu(f32[4]) -> f32[5] @ h100", "float64[4]"),
+    ],
+)
+def test_what_does_not_type_check_is_not_measured(text: str, means: str) -> None:
+    trial = Trial(Job(parse(text)), CPU, False)
+    for name in trial.implementations:
+        with pytest.raises(ValueError, match=re.escape(f"it does not type-check: it is {means}")):
+            trial.check(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BATCHNORM,
+        "sqrt(f32[9, 50]) -> f32[9, 50] @ h100",
+        "rsqrt(f16[9, 50]) -> f16[9, 50] @ h100",
+        "log(f32[9, 50]) -> f32[9, 50] @ h100",
+        "power(f32[9, 50]; exponent=0.7) -> f32[9, 50] @ h100",
+        "instancenorm(f32[2, 3, 4, 5], f32[3], f32[3]; eps=0.001) -> f32[2, 3, 4, 5] @ h100",
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")  # beyond the tensor's end
+def test_every_element_is_looked_at(text: str) -> None:
+    wanted = job(OPS, parse(text))
+    trial = Trial(wanted, CPU, False)
+    assert {trial.check(name) for name in trial.implementations} == {""}
+    assert trial.want().isfinite().all()
+
+
+def test_other_operands_have_both_signs() -> None:
+    x, *_, var = operands(Job(parse(BATCHNORM)), CPU)
+    assert (x < 0).any()
+    assert (x > 0).any()
+    assert (var > 0).all()
+    (x,) = operands(Job(parse("power(f32[99]; exponent=2.0) -> f32[99] @ h100")), CPU)
+    assert (x < 0).any()
+
+
+def test_operands_inside_of_a_composition_need_not_be_positive() -> None:
+    (x,) = operands(job(OPS, parse("softplus(f32[40]) -> f32[40] @ h100")), CPU)
+    assert (x < 0).any()
+
+
+def composed(text: str, *parts: tuple[str, list[int]]) -> Job:
+    return from_data({"signature": text, "definition": [{"node": n, "inputs": i} for n, i in parts]})
+
+
+def test_operands_of_a_composition_are_positive_where_its_operators_need_it() -> None:
+    found = composed(
+        "f(f32[40], f32[40]) -> f32[40] @ h100",
+        ("sqrt(f32[40]) -> f32[40] @ h100", [1]),
+        ("ewadd(f32[40], f32[40]) -> f32[40] @ h100", [0, 2]),
+    )
+    x, y = operands(found, CPU)
+    assert (x < 0).any()
+    assert (y > 0).all()
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+def test_where_nothing_is_finite_operands_are_positive() -> None:
+    """The mean of logarithms of sums is a number only if all of these are positive."""
+    found = composed(
+        "f(f32[9, 40], f32[9, 40]) -> f32[9, 1] @ h100",
+        ("ewadd(f32[9, 40], f32[9, 40]) -> f32[9, 40] @ h100", [0, 1]),
+        ("log(f32[9, 40]) -> f32[9, 40] @ h100", [2]),
+        ("reduce_mean(f32[9, 40]; axis=1) -> f32[9, 1] @ h100", [3]),
+    )
+    trial = Trial(found, CPU, False)
+    assert {trial.check(name) for name in trial.implementations} == {""}
+    trial.implementations = {"it": Implementation(lambda x: torch.zeros(9, 1))}  # type: ignore[dict-item]
+    assert trial.check("it").startswith("wrong: off by")
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+def test_a_check_without_a_finite_element_is_no_success() -> None:
+    never = composed(
+        "f(f32[40]) -> f32[40] @ h100",
+        ("ewmul(f32[40], f32[40]) -> f32[40] @ h100", [0, 0]),
+        ("ewsub(f32[40], f32[40]) -> f32[40] @ h100", [0, 0]),
+        ("ewsub(f32[40], f32[40]) -> f32[40] @ h100", [2, 1]),
+        ("log(f32[40]) -> f32[40] @ h100", [3]),
+    )
+    trial = Trial(never, CPU, False)
+    (said,) = {trial.check(name) for name in trial.implementations}
+    assert said == "not checked: no element of the result is finite"
