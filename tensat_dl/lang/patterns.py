@@ -403,6 +403,12 @@ class Pattern:
         assert a is not None
         if isinstance(keyword.value, ast.Name) and words(decl, a):
             return
+        if self.is_source and isinstance(keyword.value, ast.ListExpr) and a.length is None:
+            if any(n.id not in self.kinds for n in names_of(keyword.value)):
+                message = f"`{a.name}` is a list of any length, and its elements bind no names"
+                hint = f"name the list, `{a.name} = s`, and use its elements elsewhere: `s[0]`"
+                yield Diagnostic(message, keyword.value.span, hint)
+            return
         for name in names_of(keyword.value):
             if name.id not in self.kinds and name.id not in DTYPES:
                 yield from self.unbound(name.id, name.span).diagnostics
