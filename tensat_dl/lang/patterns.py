@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tensat_dl.ir.rule import PatternNode
@@ -10,6 +10,7 @@ from tensat_dl.ir.types import DTYPES
 from tensat_dl.lang import ast
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.lang.source import Span
+from tensat_dl.lang.splits import Split
 from tensat_dl.lang.walk import names_of
 from tensat_dl.ops.calls import check_arity, check_attr_kinds, check_attrs, words
 from tensat_dl.ops.functions import FUNCTIONS
@@ -147,72 +148,36 @@ class Pattern:
     # ---- split -------------------------------------------------------------------------------------------
 
     def _split(self, targets: Sequence[ast.LValue], call: ast.Call) -> None:
-        """``(a, b) = split(y; axis, sizes)`` and ``y[..] = split(m; axis, sizes)`` as slices."""
-        given = {a.name: a.value for a in call.attrs}
-        args = call.args if isinstance(call.args, tuple) else ()
-        if set(given) != {"axis", "sizes"} or len(call.attrs) != 2 or len(args) != 1:
-            form = "its form is `split(x; axis = k, sizes = [m, n])`"
-            raise error(call.span, "`split` takes one tensor, one `axis` and one `sizes`", form)
+        split = Split.of(call)
         if self.is_source:
             raise error(call.span, "`split` stands only on the right", "in a source pattern write slices")
         if targets[0].index is not None:
             hint = f"write `{targets[0].name}[..] = split(..)`"
             raise error(targets[0].span, "`split` binds all members at once", hint)
-        whole = self.tensor(args[0], None, None)
-        want(given["axis"], self.kinds, ("integer",))
-        want(given["sizes"], self.kinds, ("list of integers",))
+        whole = self.tensor(split.whole, None, None)
+        want(split.axis, self.kinds, ("integer",))
+        want(split.sizes, self.kinds, ("list of integers",))
         if targets[0].every:
-            self._split_members(targets[0], call, whole, given)
+            self._split_members(targets[0], split, whole)
             return
-        sizes = given["sizes"]
-        if not isinstance(sizes, ast.ListExpr) or not isinstance(sizes.items, tuple):
-            raise error(sizes.span, "`sizes` is written out as a list here, such as [dim(a, 0), dim(b, 0)]")
-        if len(sizes.items) != len(targets):
-            n = len(sizes.items)
-            message = f"{n} size{'s' if n != 1 else ''} for {len(targets)} names"
-            raise error(sizes.span, message, "give one size for each name")
-        span = call.span
-        start: ast.Expr = ast.Const(0, "int", "0", span=span)
-        for target, size in zip(targets, sizes.items, strict=True):
+        for target, start, size in split.parts(targets):
             name = self._target(target, None)
             self._refuse_second(name, target.span)
-            self._cut(name, whole, given["axis"], start, size, None, span)
+            self._add(split.cut(name, whole, start, size, None))
             self.bound[name] = target.span
-            start = size if isinstance(start, ast.Const) else ast.Binary("+", start, size, span=span)
 
-    def _split_members(
-        self, target: ast.LValue, call: ast.Call, whole: str, given: Mapping[str, ast.Expr]
-    ) -> None:
+    def _split_members(self, target: ast.LValue, split: Split, whole: str) -> None:
+        name = target.name
         if self.index is None:
-            hint = f"name the parts: `({target.name}, b) = split(..)`"
-            raise error(target.span, f"`{target.name}[..]` needs a group on the left", hint)
-        name, span = target.name, call.span
+            hint = f"name the parts: `({name}, b) = split(..)`"
+            raise error(target.span, f"`{name}[..]` needs a group on the left", hint)
         self._refuse_second(name, target.span)
         self.members.add(name)
-        i = ast.Name(self.index, span=span)
-        self.lets.append((f"{name}.sizes", given["sizes"]))  # evaluated once, not once for each member
-        sizes = ast.Name(f"{name}.sizes", span=span)
-        start = ast.Call("sum", (ast.Section(sizes, None, i, span=span),), (), span, span=span)
-        size = ast.Index(sizes, i, span=span)
-        self._cut(name, whole, given["axis"], start, size, self.index, span)
+        sizes = f"{name}.sizes"
+        self.lets.append((sizes, split.sizes))  # evaluated once, not once for each member
+        start, size = split.member(sizes, self.index)
+        self._add(split.cut(name, whole, start, size, self.index))
         self.bound[name] = target.span
-
-    def _cut(
-        self,
-        result: str,
-        whole: str,
-        axis: ast.Expr,
-        start: ast.Expr,
-        size: ast.Expr,
-        each: str | None,
-        span: Span,
-    ) -> None:
-        attrs = (
-            ast.KeywordArg("axis", axis, span=span),
-            ast.KeywordArg("start", start, span=span),
-            ast.KeywordArg("stop", ast.Binary("+", start, size, span=span), span=span),
-        )
-        self._add(PatternNode(result, "slice", (whole,), attrs, each, span))
 
     def _add(self, node: PatternNode) -> None:
         if node.each is not None:
