@@ -105,7 +105,7 @@ class Examiner:
             max(bounds, default=None),
             next((x.reason for x in results if x.log2_error is None), ""),
             self._rounding(tested),
-            unneeded=tuple(self._unneeded(rule, len(found) <= LARGE_INSTANCES)),
+            unneeded=tuple(self._unneeded(rule, frame.form.limit == WIDE_LIMIT)),
         )
 
     def _telling(self, rule: RewriteRule) -> Iterator[Draw]:
