@@ -123,7 +123,7 @@ def test_a_time_limit_is_the_only_limit(egraph: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(api, "extract", noted)
     for option in ([], ["--time-limit", 7], ["--time-limit", 0]):
         assert invoke("extract", egraph, *option).code == 0
-    assert seen == [Limits(), Limits(7.0, float("inf")), Limits(0.0, float("inf"))]
+    assert seen == [Limits(), Limits(seconds=7.0), Limits(seconds=0.0)]
 
 
 def test_interrupted(egraph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
