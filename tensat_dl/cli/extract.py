@@ -80,12 +80,10 @@ def command(
     except ValueError as e:
         print(f"{source.path}: error: {e}", file=sys.stderr)
         return 2
-    # The limit of work is there for runs that repeat. Whoever gives a time means that time.
-    limits = Limits(seconds=time_limit)
     try:
         with native_output_elsewhere(), Progress(quiet) as progress:
             progress.phase("extract")
-            found = extract(egraph, method, limits, progress.extracting, n_best=n_best)
+            found = extract(egraph, method, Limits(seconds=time_limit), progress.extracting, n_best=n_best)
     except ExtractionError as e:
         print(f"{source.path}: error: {e.naming(classes)}", file=sys.stderr)
         return 2

@@ -7,7 +7,7 @@ needs. So it decides what is tried first, and nothing is dropped for it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from math import fsum
 from typing import Any
 
@@ -19,6 +19,7 @@ from tensat_dl.explore.targets import target_of
 from tensat_dl.explore.types import Estimate
 from tensat_dl.ir.graph import Attrs
 from tensat_dl.lang import ast
+from tensat_dl.ops.calls import words
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.typing import Inference
 
@@ -79,20 +80,15 @@ class Savings:
         return found
 
 
-def _words(decl: OpDecl, attr: str) -> Collection[str]:
-    declared = decl.attr(attr)
-    assert declared is not None
-    return (*declared.choices, *(preset for a, preset, _ in decl.presets if a == attr))
-
-
 def _bound(keywords: Sequence[ast.KeywordArg], attrs: Attrs, decl: OpDecl) -> dict[str, Any]:
     """Variables of a pattern's attributes and their values. Words such as ``same`` and ``relu`` are none."""
     values: dict[str, Any] = dict(attrs)
     found: dict[str, Any] = {}
     for keyword in keywords:
-        value = values[keyword.name]
+        a, value = decl.attr(keyword.name), values[keyword.name]
+        assert a is not None
         match keyword.value:
-            case ast.Name(name) if name in _words(decl, keyword.name):
+            case ast.Name(name) if name in words(decl, a):
                 pass
             case ast.Name(name):
                 found[name] = value

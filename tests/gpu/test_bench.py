@@ -114,6 +114,16 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "this_machine", here)
 
 
+def prepared(folder: Path) -> list[str]:
+    """Two models, a and b, with their graphs beside them."""
+    models = [str(folder / f"{m}.tsr") for m in "ab"]
+    for model in models:
+        Path(model).write_text(MODEL)
+        for graph in gpu_cell.GRAPHS:
+            gpu_cell.file_of(folder, model, graph).write_text(MODEL)
+    return models
+
+
 def test_the_table_is_filled_breadth_first_and_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,11 +142,7 @@ def test_the_table_is_filled_breadth_first_and_resumed(
         return {"cells": {f"original, {stage}": {"median_ms": 1.0}}}
 
     monkeypatch.setattr("tensat_dl.apart.apart", apart)
-    out, models = tmp_path / "t.json", [str(tmp_path / f"{m}.tsr") for m in "ab"]
-    for model in models:
-        Path(model).write_text(MODEL)
-        for graph in gpu_cell.GRAPHS:
-            gpu_cell.file_of(tmp_path, model, graph).write_text(MODEL)
+    out, models = tmp_path / "t.json", prepared(tmp_path)
     command = ["bench", "gpu", *models, "--graphs", str(tmp_path), "--json", str(out), "--patience", "7"]
     done = CliRunner().invoke(cli, command, standalone_mode=False)
     assert done.return_value == 130
@@ -167,11 +173,7 @@ def test_results_of_something_else_are_dropped(
         return {"cells": {"original": {"median_ms": float(len(asked))}}, "versions": {}}
 
     monkeypatch.setattr("tensat_dl.apart.apart", apart)
-    out, models = tmp_path / "t.json", [str(tmp_path / f"{m}.tsr") for m in "ab"]
-    for model in models:
-        Path(model).write_text(MODEL)
-        for graph in gpu_cell.GRAPHS:
-            gpu_cell.file_of(tmp_path, model, graph).write_text(MODEL)
+    out, models = tmp_path / "t.json", prepared(tmp_path)
     command = [
         "bench",
         "gpu",
