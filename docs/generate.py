@@ -18,9 +18,9 @@ from pathlib import Path
 import tables
 
 from tensat_dl import resources
+from tensat_dl.core.source import Source, Span
 from tensat_dl.lang import ast
 from tensat_dl.lang.parser import parse
-from tensat_dl.lang.source import Source, Span
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import AttrDecl, OpDecl, declare
 

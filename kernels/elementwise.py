@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
+from tensat_dl.core.graph import Graph, GraphBuilder, Node
+from tensat_dl.core.types import TensorType
 from tensat_dl.cost.signature import Signature
-from tensat_dl.ir.graph import Graph, GraphBuilder, Node
-from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.expression import applied
 
 from .activation import gelu, relu, sigmoid, tanh

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import torch
 
+from tensat_dl.core.types import TensorType
 from tensat_dl.cost.signature import Signature
-from tensat_dl.ir.types import TensorType
 
 #: Computes an operator's result from its operands, which may be strided in any way.
 Kernel = Callable[[Sequence[torch.Tensor]], torch.Tensor]

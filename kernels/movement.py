@@ -13,8 +13,8 @@ import triton
 import triton.language as tl
 from torch.nn import functional
 
+from tensat_dl.core.graph import Attrs
 from tensat_dl.cost.signature import Signature
-from tensat_dl.ir.graph import Attrs
 from tensat_dl.ops.semantics import leaves
 from tensat_dl.ops.semantics.resizing import along, sources
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from tensat_dl.core.graph import Graph, Node
+from tensat_dl.core.types import FLOATS
 from tensat_dl.cost.signature import Signature
-from tensat_dl.ir.graph import Graph, Node
-from tensat_dl.ir.types import FLOATS
 
 from . import conv, elementwise, matmul, movement, pool, residual, rows, rowwise
 from .implementation import Family, Implementation, Kernel, Meaning, Unsupported

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from tensat_dl.core.graph import Graph, Node
 from tensat_dl.cost.signature import Signature
-from tensat_dl.ir.graph import Graph, Node
 
 from . import conv, matmul
 from .activation import in_place

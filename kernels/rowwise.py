@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from tensat_dl.ir.graph import Graph, Node
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import Graph, Node
+from tensat_dl.core.types import TensorType
 
 from .elementwise import FUSIBLE, term, with_helpers
 from .implementation import TRITON_FLOATS, Implementation, Kernel

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 import tensat_dl.extract  # noqa: F401
 
 if TYPE_CHECKING:
-    from tensat_dl.explore.types import Cycles
+    from tensat_dl.core.egraph import EGraph
+    from tensat_dl.core.graph import Graph
+    from tensat_dl.core.rule import RewriteRule
+    from tensat_dl.engine.types import Cycles
     from tensat_dl.extract.types import Extraction
     from tensat_dl.extract.types import Limits as ExtractLimits
-    from tensat_dl.ir.egraph import EGraph
-    from tensat_dl.ir.graph import Graph
-    from tensat_dl.ir.rule import RewriteRule
     from tensat_dl.onnx.importer import Imported
     from tensat_dl.ops.table import OpTable
-    from tensat_dl.result import Result
+    from tensat_dl.run.result import Result
     from tensat_dl.verify.rules import Verdict
 
 __all__ = ["Mismatch", "Model", "extract", "load", "optimize", "save", "verify_rules"]
@@ -58,7 +58,7 @@ def load(
     inputs: str | None = None,
 ) -> Model:
     """The graph of a .tsr file (``graph`` names it if there are several) with the rules that it imports, and
-    those of further packs or files ``rules``. Raises `tensat_dl.lang.diagnostics.TsrError`, and ValueError for an
+    those of further packs or files ``rules``. Raises `tensat_dl.core.diagnostics.TsrError`, and ValueError for an
     argument that such a file has no use for.
 
     An .onnx file comes with the rules of the pack `inference`, or of those that are named. ``dims`` are sizes of its
@@ -80,7 +80,7 @@ def load(
         raise ValueError(
             "dims and inputs are for ONNX models: in .tsr files all sizes are known, and no weights"
         )
-    from tensat_dl.lang.diagnostics import Diagnostic, TsrError
+    from tensat_dl.core.diagnostics import Diagnostic, TsrError
     from tensat_dl.lang.elaborate import elaborate
     from tensat_dl.lang.program import load_program
 
@@ -121,11 +121,11 @@ def optimize(
     graph. What was measured, if anything was, is ``result.measured``; `save` writes the graph. Raises ValueError for
     an option that makes no sense, `TsrError`, and where graphs are measured `GpuError` and `ProfileError`.
     """
-    from tensat_dl.explore.types import Limits
+    from tensat_dl.engine.types import Limits
     from tensat_dl.extract.types import Limits as ExtractLimits
-    from tensat_dl.measure.here import aimed_at, machine_of
-    from tensat_dl.pipeline import Options
-    from tensat_dl.pipeline import optimize as run
+    from tensat_dl.run.machines import aimed_at, machine_of
+    from tensat_dl.run.pipeline import Options
+    from tensat_dl.run.pipeline import optimize as run
 
     if not isinstance(graph, Model):
         raise TypeError(f"optimize() takes what load() returned, not {type(graph).__name__}")
@@ -168,7 +168,7 @@ def save(model: Model, result: Result, path: str, *, seed: int = 0) -> None:
     """Writes the graph of a result as an ONNX model.
 
     One that came from a file is compared with it in ONNX Runtime first; `Mismatch` is raised if they differ. A graph
-    of a .tsr file gets random weights. Raises `tensat_dl.lang.diagnostics.TsrError`, OSError.
+    of a .tsr file gets random weights. Raises `tensat_dl.core.diagnostics.TsrError`, OSError.
     """
     from tensat_dl.onnx.installed import need_onnx
 

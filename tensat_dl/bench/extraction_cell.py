@@ -7,14 +7,14 @@ from pathlib import Path
 
 from tensat_dl.bench.common import Row
 from tensat_dl.bench.packs import graph_of, rules_of
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.egraph_json import loads
 from tensat_dl.cost import CostModel
-from tensat_dl.explore.explore import exploring
-from tensat_dl.explore.types import Cycles, Limits
+from tensat_dl.engine.explore import exploring
+from tensat_dl.engine.types import Cycles, Limits
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.types import CyclicEGraphError
 from tensat_dl.extract.types import Limits as ExtractLimits
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.egraph_json import loads
 from tensat_dl.lang.load import read_source
 
 

@@ -28,14 +28,14 @@ def prepare(model: str, folder: str, dtype: str, batch: int, device: str, limit:
     from tensat_dl.bench.packs import rules_of
     from tensat_dl.cli.common import choose_graph
     from tensat_dl.cli.models import Opened
+    from tensat_dl.core.source import Source
     from tensat_dl.cost import CostModel, load_device
     from tensat_dl.cost.signature_file import dumps, job
-    from tensat_dl.explore.types import Limits
+    from tensat_dl.engine.types import Limits
     from tensat_dl.extract.types import Limits as ExtractLimits
     from tensat_dl.files import write
     from tensat_dl.lang.program import load_program
-    from tensat_dl.lang.source import Source
-    from tensat_dl.pipeline import Options, optimize
+    from tensat_dl.run.pipeline import Options, optimize
 
     path = path_of(model)
     text = variant(path.read_text(encoding="utf-8"), dtype, batch)

@@ -9,24 +9,24 @@ from math import prod
 from statistics import median
 from typing import Any
 
-from tensat_dl.baselines.product import Product, Sources, Substitution, hash_join
 from tensat_dl.bench.common import Row
 from tensat_dl.bench.packs import graph_of, rules_of
-from tensat_dl.datalog.compiled import CompiledRule, match_relation
-from tensat_dl.datalog.engine import Engine, Frozen
-from tensat_dl.datalog.program import Program
-from tensat_dl.datalog.target import concrete
-from tensat_dl.explore.loop import Explorer
-from tensat_dl.explore.matches import oldest_first
-from tensat_dl.explore.naming import NewNode, Store
-from tensat_dl.explore.selection import Selection
-from tensat_dl.explore.types import Limits
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.types import TensorType
+from tensat_dl.engine.compiled import CompiledRule, match_relation
+from tensat_dl.engine.egglog import Engine, Frozen
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.matches import oldest_first
+from tensat_dl.engine.naming import NewNode, Store
+from tensat_dl.engine.program import Program
+from tensat_dl.engine.selection import Selection
+from tensat_dl.engine.types import Limits
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
+from tensat_dl.paper.product import Product, Sources, Substitution, hash_join
+from tensat_dl.rewrite.target import concrete
 
 #: E-nodes that the explorations may have.
 NODES = 50_000

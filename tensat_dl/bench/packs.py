@@ -6,8 +6,8 @@ from functools import cache
 
 from tensat_dl import resources
 from tensat_dl.bench.common import path_of
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.table import OpTable
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from tensat_dl.bench.common import Row
 from tensat_dl.bench.packs import graph_of, rules_of
-from tensat_dl.explore.types import Limits
+from tensat_dl.engine.types import Limits
 from tensat_dl.extract.types import Limits as ExtractLimits
-from tensat_dl.pipeline import Options, optimize
+from tensat_dl.run.pipeline import Options, optimize
 
 
 def measure(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from tensat_dl.ir.rule import RewriteRule
-    from tensat_dl.lang.diagnostics import Diagnostic
+    from tensat_dl.core.diagnostics import Diagnostic
+    from tensat_dl.core.rule import RewriteRule
     from tensat_dl.lang.program import Program
     from tensat_dl.verify.rules import Verdict
     from tensat_dl.verify.rules.verify import Progress
@@ -76,7 +76,7 @@ def _file_of(name: str) -> str:
 def _read(path: str) -> _File:
     """A file, with what is wrong with its graphs and the types of its rules."""
     from tensat_dl.cli.common import warn
-    from tensat_dl.lang.diagnostics import TsrError
+    from tensat_dl.core.diagnostics import TsrError
     from tensat_dl.lang.elaborate import elaborate
     from tensat_dl.lang.program import load_program
 
@@ -123,7 +123,7 @@ def _verify(files: list[_File], progress: Progress) -> None:
 
 
 def _run_tests(file: _File) -> None:
-    from tensat_dl.lang.diagnostics import Diagnostic, TsrError
+    from tensat_dl.core.diagnostics import Diagnostic, TsrError
     from tensat_dl.verify.rule_tests import run_test
 
     if file.program is None or file.problems:
@@ -141,7 +141,7 @@ def _run_tests(file: _File) -> None:
 
 
 def _print(file: _File, out: Any, quiet: bool) -> None:
-    from tensat_dl.lang.diagnostics import TsrError
+    from tensat_dl.core.diagnostics import TsrError
 
     if not quiet and file.verdicts:
         from rich.console import Console

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from tensat_dl.ir.graph import Graph
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
+from tensat_dl.core.graph import Graph
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.program import Program
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.source import Source, Span
 from tensat_dl.lang import ast
 from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.program import Program
-from tensat_dl.lang.source import Source, Span
 from tensat_dl.ops.table import INFIX
 
 

@@ -61,10 +61,10 @@ def command(
     With --n-best above 1 "runners_up" is added, a list of {"cost": .., "choices": ..}, cheapest first.
     """
     from tensat_dl.cli.outputs import check_outputs
+    from tensat_dl.core.egraph_json import loads_named
     from tensat_dl.extract.api import extract
     from tensat_dl.extract.types import ExtractionError, Limits
     from tensat_dl.files import check_writable, native_output_elsewhere, write
-    from tensat_dl.ir.egraph_json import loads_named
     from tensat_dl.lang.load import read_source
     from tensat_dl.report.answer import answer_to_json, extraction_to_json
     from tensat_dl.report.progress import Progress

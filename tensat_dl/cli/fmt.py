@@ -12,8 +12,8 @@ import click
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file is not formatted.")
 def command(files: tuple[str, ...], check: bool) -> int:
     """Rewrite FILES in the canonical format ("-": standard input to standard output)."""
+    from tensat_dl.core.diagnostics import TsrError
     from tensat_dl.files import write
-    from tensat_dl.lang.diagnostics import TsrError
     from tensat_dl.lang.load import read_source
     from tensat_dl.lang.parser import parse
     from tensat_dl.lang.printer import print_file

@@ -33,7 +33,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as e:
-            from tensat_dl.lang.diagnostics import did_you_mean
+            from tensat_dl.core.diagnostics import did_you_mean
 
             hint = did_you_mean(args[0], self.lazy)
             raise click.UsageError(f"{e.message}{f' ({hint})' if hint else ''}", ctx) from None

@@ -124,7 +124,7 @@ def _standard_streams() -> None:
 
 def _report(e: Exception) -> int:
     """Known failures as a message; the exit code for them."""
-    from tensat_dl.lang.diagnostics import TsrError
+    from tensat_dl.core.diagnostics import TsrError
 
     if isinstance(e, TsrError):
         print(e.render(), file=sys.stderr)
@@ -141,10 +141,10 @@ def _report(e: Exception) -> int:
     if isinstance(e, UnknownDeviceError | ProfileError | SignatureError | GpuError):
         print(f"error: {e}", file=sys.stderr)
         return 2
-    from tensat_dl.explore.explore import ExplorationError
-    from tensat_dl.explore.types import RuleAlarm
+    from tensat_dl.core.egraph_json import EGraphFormatError
+    from tensat_dl.engine.explore import ExplorationError
+    from tensat_dl.engine.types import RuleAlarm
     from tensat_dl.extract.types import ExtractionError
-    from tensat_dl.ir.egraph_json import EGraphFormatError
 
     if isinstance(e, ExtractionError | EGraphFormatError):
         print(f"error: {e}", file=sys.stderr)

@@ -10,8 +10,8 @@ import click
 
 from tensat_dl.cli.common import choose_graph, warn
 from tensat_dl.cli.declarations import header
+from tensat_dl.core.graph import Graph
 from tensat_dl.fuse.unfuse import extended
-from tensat_dl.ir.graph import Graph
 from tensat_dl.lang import ast
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx.installed import need_onnx
@@ -19,7 +19,7 @@ from tensat_dl.report.tsr import graph_to_tsr
 
 if TYPE_CHECKING:
     from tensat_dl.onnx.importer import Imported
-    from tensat_dl.search import Unfit
+    from tensat_dl.run.search import Unfit
 
 
 def is_onnx(path: str) -> bool:

@@ -68,9 +68,9 @@ def command(
 
     from tensat_dl.cli.common import warn
     from tensat_dl.cli.outputs import check_outputs
-    from tensat_dl.explore.types import Limits
+    from tensat_dl.core.diagnostics import Diagnostic, TsrError
+    from tensat_dl.engine.types import Limits
     from tensat_dl.files import check_writable, write
-    from tensat_dl.lang.diagnostics import Diagnostic, TsrError
     from tensat_dl.lang.program import load_program
     from tensat_dl.ops.typing import Inference
     from tensat_dl.report.proofs import print_proofs, proof_to_json

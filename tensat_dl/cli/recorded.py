@@ -9,8 +9,8 @@ import click
 
 from tensat_dl.cli.models import is_onnx
 from tensat_dl.cli.options import Count
-from tensat_dl.measure.here import DEVICE, ONNX_DEVICE
 from tensat_dl.onnx.installed import PACK
+from tensat_dl.run.machines import DEVICE, ONNX_DEVICE
 from tensat_dl.why.origin import relative, resolved
 
 #: The options of `run` that decide what is found. Others say what is written and shown.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensat_dl.lang.program import Program
-from tensat_dl.result import Result
+from tensat_dl.run.result import Result
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from tensat_dl.cli.models import Opened
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.files import write
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.result import Result
+from tensat_dl.run.result import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,6 @@ class Reports:
             signatures = CostModel(ops, load_device(result.device)).unknown(egraph, [result.after.graph])
             write(self.signatures, signature_text(job(ops, s) for s in signatures))
         if self.egraph is not None:
-            from tensat_dl.ir.egraph_json import dumps
+            from tensat_dl.core.egraph_json import dumps
 
             write(self.egraph, dumps(egraph))

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from tensat_dl.cli.options import DIM_HELP, Count, Dim, Seconds, extract_method
-from tensat_dl.measure.here import DEVICE, ONNX_DEVICE, aimed_at, machine_of
+from tensat_dl.run.machines import DEVICE, ONNX_DEVICE, aimed_at, machine_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from tensat_dl.cli.models import Opened
     from tensat_dl.cli.refusal import Refusal
-    from tensat_dl.explore.types import Cycles
-    from tensat_dl.result import Result
+    from tensat_dl.engine.types import Cycles
+    from tensat_dl.run.result import Result
 
 
 @click.command("run")
@@ -194,9 +194,9 @@ def command(
         if output is not None:
             opened.check_output(output)
 
-        from tensat_dl.explore.types import Limits
+        from tensat_dl.engine.types import Limits
         from tensat_dl.extract.types import Limits as ExtractLimits
-        from tensat_dl.pipeline import Options, optimize
+        from tensat_dl.run.pipeline import Options, optimize
 
         memory = None if max_memory is None else max_memory * 1024 * 1024
         options = Options(

@@ -124,7 +124,7 @@ def _on_the_cpu(
 
 def _on_a_gpu(opened: list[Opened], seed: int, progress: Progress) -> list[Row]:
     from tensat_dl.gpu.comparison import Entry, compare
-    from tensat_dl.measure.here import weights_of
+    from tensat_dl.run.machines import weights_of
 
     entries = [Entry(o.graph, o.program.ops, weights_of(o.model)) for o in opened]
     return compare(entries, seed, progress.measuring)

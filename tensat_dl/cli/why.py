@@ -23,12 +23,12 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.cli.recorded import parameters
     from tensat_dl.cli.run import command as run
+    from tensat_dl.core.diagnostics import Diagnostic, TsrError
     from tensat_dl.cost import CostModel
-    from tensat_dl.explore.types import Limits
+    from tensat_dl.engine.types import Limits
     from tensat_dl.extract.types import Limits as ExtractLimits
     from tensat_dl.files import check_writable, native_output_elsewhere, write
     from tensat_dl.fuse.unfuse import unfused
-    from tensat_dl.lang.diagnostics import Diagnostic, TsrError
     from tensat_dl.lang.load import read_source
     from tensat_dl.lang.program import load_program
     from tensat_dl.report.progress import Progress

@@ -39,10 +39,10 @@ def command(
 ) -> int:
     """Show where RULE comes nearest to firing on the graph of FILE, and what fails there; or where it fires."""
     from tensat_dl.cli.common import choose_graph, warn
+    from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
     from tensat_dl.cost import CostModel
-    from tensat_dl.explore.types import Limits
+    from tensat_dl.engine.types import Limits
     from tensat_dl.files import native_output_elsewhere
-    from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
     from tensat_dl.lang.imports import packs_with
     from tensat_dl.lang.program import load_program
     from tensat_dl.report.names import node_names

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 
 from tensat_dl.cli.models import Opened
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
 
 #: What names and stated types of values may add to a file without being called growth, in bytes.
 NAMES = 1024

@@ -15,12 +15,12 @@ from math import exp
 
 import numpy as np
 
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.egraph import FloatArray
 from tensat_dl.cost.device import Device
 from tensat_dl.cost.profile import Profile
 from tensat_dl.cost.roofline import roofline, work
 from tensat_dl.cost.signature import Signature, parse
-from tensat_dl.ir.egraph import FloatArray
-from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable, coerce
 from tensat_dl.ops.typing import IllTyped, infer

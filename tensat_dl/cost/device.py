@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
-from tensat_dl.lang.diagnostics import did_you_mean
+from tensat_dl.core.diagnostics import did_you_mean
 
 #: The folder of ``<device>.json`` and, where one is shipped, ``<device>.profile.json``.
 DEVICES = files("tensat_dl.cost.devices")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tensat_dl.ir.graph import Graph, Node
+from tensat_dl.core.graph import Graph, Node
 
 #: Operators that scale or shift a convolution's result.
 FOLDED = frozenset({"batchnorm", "ewadd", "ewmul", "smul"})

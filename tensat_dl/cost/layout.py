@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensat_dl.ir.graph import Attrs
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import Attrs
+from tensat_dl.core.types import TensorType
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tensat_dl.core.egraph import BoolArray, EGraph
+from tensat_dl.core.graph import Attrs, Graph
+from tensat_dl.core.types import TensorType
 from tensat_dl.cost.calibrate import calibrate
 from tensat_dl.cost.device import Device, load_device
 from tensat_dl.cost.environment import this_machine
@@ -16,9 +19,6 @@ from tensat_dl.cost.profile import Profile, find_profile
 from tensat_dl.cost.roofline import roofline
 from tensat_dl.cost.signature import Signature
 from tensat_dl.cost.views import free_views
-from tensat_dl.ir.egraph import BoolArray, EGraph
-from tensat_dl.ir.graph import Attrs, Graph
-from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.table import OpTable
 
 #: Operators that run no kernel: the caller's tensors, and one of the outputs of a node, which has the cost.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import fsum
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)

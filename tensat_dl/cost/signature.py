@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from tensat_dl.ir.graph import Attrs, AttrValue
-from tensat_dl.ir.types import DTYPES, TensorType
+from tensat_dl.core.graph import Attrs, AttrValue
+from tensat_dl.core.types import DTYPES, TensorType
 
 
 class SignatureError(ValueError):

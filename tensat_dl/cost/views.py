@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tensat_dl.core.egraph import BoolArray, EGraph
+from tensat_dl.core.graph import Attrs
+from tensat_dl.core.types import TensorType
 from tensat_dl.cost.device import Device
 from tensat_dl.cost.layout import ViewEffect, contiguous, effect
-from tensat_dl.ir.egraph import BoolArray, EGraph
-from tensat_dl.ir.graph import Attrs
-from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.table import OpTable
 
 #: Views that only rename a contiguous tensor, wherever tensors are stored.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.check import check
 from tensat_dl.extract.exact import improve
@@ -15,7 +16,6 @@ from tensat_dl.extract.problem import Choice, Problem, from_egraph, prune
 from tensat_dl.extract.reduce import forced_bound
 from tensat_dl.extract.runners_up import kernels, runners_up
 from tensat_dl.extract.types import TOLERANCE, Extraction, ExtractionError, Limits, Progress, check_method
-from tensat_dl.ir.egraph import EGraph
 
 _ILP: dict[str, Cycles] = {"ilp-real": "real", "ilp-int": "int", "ilp-none": "none"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.types import Extraction
-from tensat_dl.ir.egraph import EGraph
 
 
 class ExtractionCheckError(AssertionError):

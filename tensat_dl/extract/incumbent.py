@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.greedy import dag_greedy, tree_greedy
 from tensat_dl.extract.problem import Choice, Problem, needed
 from tensat_dl.extract.types import TOLERANCE, Moment, Progress, Stage
-from tensat_dl.ir.egraph import EGraph
 
 #: Progress is reported, and logged, when the bound rises by this share of the cost.
 _REPORT = 0.005

@@ -8,8 +8,8 @@ from math import fsum
 
 import numpy as np
 
+from tensat_dl.core.egraph import BoolArray, EGraph, FloatArray
 from tensat_dl.extract.types import ExtractionError
-from tensat_dl.ir.egraph import BoolArray, EGraph, FloatArray
 
 #: Costs beyond these could not be added up, or not be scaled to what solvers take.
 LEAST_COST, MOST_COST = 1e-200, 1e200

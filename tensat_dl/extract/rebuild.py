@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Collection
 from math import inf
 
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Graph, GraphBuilder
 from tensat_dl.extract.types import Extraction
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Graph, GraphBuilder
 
 
 def rebuild(egraph: EGraph, extraction: Extraction, source: Graph) -> tuple[Graph, dict[str, int]]:

@@ -18,13 +18,13 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.exact import improve
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.problem import Choice, Problem, needed, prune, topological
 from tensat_dl.extract.reduce import reduce
-from tensat_dl.ir.egraph import EGraph
 
 #: Share of the work that is left for finding out what each part of one answer has at hand, and for solving one.
 _SWAP_SHARE = 0.3

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.source import Source
 from tensat_dl.cost.device import Device
 from tensat_dl.fuse.residuals import residuals
 from tensat_dl.fuse.rowwise import row_terms
 from tensat_dl.fuse.terms import Term, terms
-from tensat_dl.ir.egraph import EGraph
 from tensat_dl.lang import ast
 from tensat_dl.lang.parser import parse
-from tensat_dl.lang.source import Source
 from tensat_dl.ops.calls import show
 from tensat_dl.ops.table import OpTable, declare
 

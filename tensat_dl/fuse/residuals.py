@@ -5,9 +5,9 @@ By themselves the product is written, read again, and the sum is written; in one
 
 from __future__ import annotations
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.cost.device import Device
 from tensat_dl.fuse.terms import KEPT, Term, single_nodes, term_of
-from tensat_dl.ir.egraph import EGraph
 
 PRODUCTS = frozenset({"matmul", "conv2d"})
 ACTIVATIONS = frozenset({"relu", "tanh", "sigmoid", "gelu"})

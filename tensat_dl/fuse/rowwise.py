@@ -6,10 +6,10 @@ its normalisation.
 
 from __future__ import annotations
 
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.types import TensorType
 from tensat_dl.cost.device import Device
 from tensat_dl.fuse.terms import ELEMENTWISE, Term, grow, single_nodes
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.types import TensorType
 
 REDUCTIONS = frozenset({"reduce_sum", "reduce_mean", "reduce_max"})
 NORMS = frozenset({"softmax", "layernorm", "rmsnorm"})

@@ -11,10 +11,10 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Attrs
+from tensat_dl.core.types import FLOATS
 from tensat_dl.cost.device import Device
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Attrs
-from tensat_dl.ir.types import FLOATS
 
 #: The most operators and the most tensors of one term, and how many terms an e-class keeps.
 MOST_OPERATORS, MOST_TENSORS, KEPT = 8, 8, 6

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
-from tensat_dl.ir.graph import AttrValue, Graph, GraphBuilder
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import AttrValue, Graph, GraphBuilder
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.ops.compose import compose
 from tensat_dl.ops.table import OpTable, declare

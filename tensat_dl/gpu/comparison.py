@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from tensat_dl.core.graph import Graph
 from tensat_dl.gpu.environment import GpuError
 from tensat_dl.gpu.machine import FAILURES, Contender, said, this_machine
-from tensat_dl.ir.graph import Graph
 from tensat_dl.measure.side_by_side import STARTS, Row
 from tensat_dl.measure.statistics import latency, ratio_to_first
 from tensat_dl.ops.semantics.types import Array

@@ -9,6 +9,8 @@ from typing import Protocol
 
 import torch
 
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel, load_device
 from tensat_dl.cost.environment import Environment
 from tensat_dl.cost.priced import PricedGraph
@@ -20,8 +22,6 @@ from tensat_dl.gpu.profiling import number_of_checkers, profile
 from tensat_dl.gpu.torch_device import clock_of, once, prepare, running
 from tensat_dl.gpu.trial import relative_error
 from tensat_dl.gpu.workers import Worker
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Graph
 from tensat_dl.measure import heats
 from tensat_dl.measure.agreement import Agreement
 from tensat_dl.measure.outcome import Candidate, Outcome

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from tensat_dl.core.graph import Graph
 from tensat_dl.fuse.unfuse import unfused
 from tensat_dl.gpu.executor import NotExecutable, constants
-from tensat_dl.ir.graph import Graph
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.ops.table import OpTable
 from tensat_dl.resources import kernels

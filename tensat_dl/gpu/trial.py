@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
+from tensat_dl.core.graph import Attrs
+from tensat_dl.core.types import FLOATS, TensorType
 from tensat_dl.cost.signature_file import Job
 from tensat_dl.gpu.protocol import time_calls
 from tensat_dl.gpu.torch_device import cache_bytes, once, recorder
-from tensat_dl.ir.graph import Attrs
-from tensat_dl.ir.types import FLOATS, TensorType
 from tensat_dl.measure.statistics import Latency
 from tensat_dl.resources import kernels
 

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from tensat_dl.ir.graph import Attrs, GraphBuilder
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, error
+from tensat_dl.core.graph import Attrs, GraphBuilder
+from tensat_dl.core.source import Span
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.constants import as_float, check_range
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, error
 from tensat_dl.lang.scope import Scope, Tensor
-from tensat_dl.lang.source import Span
 from tensat_dl.ops.calls import check_arity, check_attrs, checked_attrs
 from tensat_dl.ops.evaluate import Unresolved, evaluate
 from tensat_dl.ops.mismatch import explain_ill_typed

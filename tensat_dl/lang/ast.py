@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tensat_dl.lang.source import Span
+from tensat_dl.core.source import Span
 
 
 def _span() -> Span:

@@ -9,8 +9,8 @@ from lark import Token, v_args
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive
 
+from tensat_dl.core.source import Source, Span
 from tensat_dl.lang import ast
-from tensat_dl.lang.source import Source, Span
 
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import isinf
 
-from tensat_dl.ir.types import INTEGERS
-from tensat_dl.lang.diagnostics import error
-from tensat_dl.lang.source import Span
+from tensat_dl.core.diagnostics import error
+from tensat_dl.core.source import Span
+from tensat_dl.core.types import INTEGERS
 
 #: What is rounded to infinity in floating-point types, from there on, and the greatest element as messages have it.
 TOO_LARGE = {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.source import Span
 from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, Endless
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError
 from tensat_dl.lang.scope import Scope
-from tensat_dl.lang.source import Span
 from tensat_dl.lang.statements import Statements
 from tensat_dl.ops.table import OpTable
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensat_dl.lang.diagnostics import Diagnostic
+from tensat_dl.core.diagnostics import Diagnostic
 from tensat_dl.lang.hints import STATEMENTS, hint, special_case
 from tensat_dl.lang.place import Place, clipped
 from tensat_dl.lang.tokens import ITEMS, words

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, error
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, Operand
 from tensat_dl.lang.blocks import call_scope
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, error
 from tensat_dl.lang.scope import Scope, Tensor
 from tensat_dl.ops.calls import show
 from tensat_dl.ops.evaluate import member, range_values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tensat_dl.ir.types import DTYPES
+from tensat_dl.core.types import DTYPES
 from tensat_dl.lang.place import Place
 
 _SLICE = "a part of a tensor is written `slice(x; axis = 0, start = 0, stop = 4)`"

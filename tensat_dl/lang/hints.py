@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tensat_dl.lang.diagnostics import Diagnostic, did_you_mean
+from tensat_dl.core.diagnostics import Diagnostic, did_you_mean
 from tensat_dl.lang.habits import habit
 from tensat_dl.lang.place import COMPARISONS, Place, clipped
 from tensat_dl.lang.tokens import DOC_ERROR, DOC_HINT, RESERVED, words

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from tensat_dl import resources
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
+from tensat_dl.core.source import Source, Span
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.parser import parse
-from tensat_dl.lang.source import Source, Span
 
 Named = TypeVar("Named", ast.Op, ast.Rule, ast.Block, ast.GraphItem)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.lang import ast
 from tensat_dl.lang.imports import Items, table
 from tensat_dl.lang.rules import compositions, resolve_rule

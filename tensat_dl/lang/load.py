@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
-from tensat_dl.lang.source import Source, Span
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
+from tensat_dl.core.source import Source, Span
 
 #: A larger file is refused unread: it is data, not something that was written in this language.
 MAX_BYTES = 64 * 1024 * 1024

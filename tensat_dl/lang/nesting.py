@@ -6,8 +6,8 @@ often many lines later, while the opening bracket is what the author has to look
 
 from __future__ import annotations
 
-from tensat_dl.lang.diagnostics import Diagnostic
-from tensat_dl.lang.source import Source, Span
+from tensat_dl.core.diagnostics import Diagnostic
+from tensat_dl.core.source import Source, Span
 from tensat_dl.lang.tokens import Tok, words
 
 #: Deeper nesting than this is refused: no person writes it, and later passes recurse.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tensat_dl.lang.source import Source, Span
+from tensat_dl.core.source import Source, Span
 from tensat_dl.lang.tokens import ITEMS, Tok, words
 
 #: What a line does not end with, and what another statement than the one before begins with.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from tensat_dl.core.source import Source, Span
 from tensat_dl.lang import ast
 from tensat_dl.lang.print_doc import INDENT, WIDTH, Doc, flat
 from tensat_dl.lang.print_expr import (
@@ -20,7 +21,6 @@ from tensat_dl.lang.print_expr import (
     tensor_type,
 )
 from tensat_dl.lang.print_lines import Body, Leaf, Line, documented, laid_out
-from tensat_dl.lang.source import Source, Span
 from tensat_dl.lang.tokens import Tok, scan
 
 

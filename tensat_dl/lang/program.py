@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.source import Source
 from tensat_dl.lang import ast
 from tensat_dl.lang.blocks import check_blocks, signature
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
+from tensat_dl.lang.declared import check_declaration, compositions_cycle
 from tensat_dl.lang.imports import Items, find, packs, table
 from tensat_dl.lang.library import library_compositions, library_operators, library_rule
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.rules import compositions, resolve_rule
-from tensat_dl.lang.source import Source
-from tensat_dl.ops.declared import check_declaration, compositions_cycle
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import OpTable, declare
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from tensat_dl.ir.rule import RewriteRule, Side
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
+from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.lang.patterns import Pattern
 from tensat_dl.lang.walk import names_of
 from tensat_dl.ops.evaluate import Unresolved

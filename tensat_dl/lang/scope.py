@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tensat_dl.ir.types import DTYPES, TensorType
+from tensat_dl.core.diagnostics import TsrError, did_you_mean, error
+from tensat_dl.core.source import Span
+from tensat_dl.core.types import DTYPES, TensorType
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import TsrError, did_you_mean, error
-from tensat_dl.lang.source import Span
 from tensat_dl.lang.walk import bound_in
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.values import Env

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tensat_dl.ir.rule import PatternNode
+from tensat_dl.core.diagnostics import error
+from tensat_dl.core.rule import PatternNode
+from tensat_dl.core.source import Span
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import error
-from tensat_dl.lang.source import Span
 
 
 @dataclass(frozen=True, slots=True)

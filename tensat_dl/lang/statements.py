@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tensat_dl.ir.graph import Attrs
-from tensat_dl.ir.types import DTYPES, TensorType
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
+from tensat_dl.core.graph import Attrs
+from tensat_dl.core.source import Span
+from tensat_dl.core.types import DTYPES, TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, check_size
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.lang.expressions import Expressions
 from tensat_dl.lang.habits import KNOWN_DIMENSIONS
 from tensat_dl.lang.scope import Scope, Tensor, was_declared
-from tensat_dl.lang.source import Span
 from tensat_dl.lang.walk import bound_in
 from tensat_dl.ops.evaluate import range_values
 from tensat_dl.ops.values import Failed, Unknown, describe

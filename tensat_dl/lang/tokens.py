@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tensat_dl.lang.diagnostics import Diagnostic
-from tensat_dl.lang.source import Source, Span
+from tensat_dl.core.diagnostics import Diagnostic
+from tensat_dl.core.source import Source, Span
 
 
 def words(text: str) -> frozenset[str]:

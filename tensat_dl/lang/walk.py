@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from tensat_dl.core.source import Span
 from tensat_dl.lang import ast
-from tensat_dl.lang.source import Span
 
 
 def names_of(tree: Any) -> Iterator[ast.Name]:

@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from tensat_dl.apart import Failed
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel
-from tensat_dl.ir.graph import Graph
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError
 from tensat_dl.measure.contest import time_in_fresh_process
 from tensat_dl.measure.runnable import reference
 from tensat_dl.measure.side_by_side import STARTS, Row

@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from tensat_dl.apart import Failed, apart
+from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.cost.environment import Environment
 from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.measure import heats
 from tensat_dl.measure.outcome import Candidate, Outcome
 from tensat_dl.measure.runnable import Runnable

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel
 from tensat_dl.cost.environment import Environment, this_machine
 from tensat_dl.cost.measured import Measurer, empty, measure_missing
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.cost.profile import Measurement, profile_path
 from tensat_dl.cost.signature import Signature
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Graph
 from tensat_dl.measure.machine import Count
 from tensat_dl.measure.outcome import Outcome
 from tensat_dl.ops.table import OpTable

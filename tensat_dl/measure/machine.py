@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.cost import CostModel
 from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.ir.egraph import EGraph
 from tensat_dl.measure.outcome import Outcome
 
 #: Told how many of how many measurements are done.

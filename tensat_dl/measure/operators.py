@@ -19,11 +19,11 @@ import onnx
 import onnx_ir as ir
 from onnx import TensorProto, helper
 
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.graph import Attrs, Graph, GraphBuilder
 from tensat_dl.cost.measured import Unmeasurable
 from tensat_dl.cost.profile import Measurement
 from tensat_dl.cost.signature import Signature
-from tensat_dl.ir.graph import Attrs, Graph, GraphBuilder
-from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.measure.session import NotRunnable, Session
 from tensat_dl.measure.statistics import summary
 from tensat_dl.measure.timing import Clock, Run, calls_per_sample, clock_of, timed

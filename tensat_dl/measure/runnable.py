@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
 from tensat_dl.onnx.agreement import Reference
 from tensat_dl.onnx.exporter import export
 from tensat_dl.onnx.fresh import build, random_weights

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
-from tensat_dl.lang.diagnostics import did_you_mean
+from tensat_dl.core.diagnostics import did_you_mean
 from tensat_dl.onnx.reading import failed
 
 #: What exporters write for a dimension that has no name.

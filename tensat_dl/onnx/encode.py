@@ -7,9 +7,9 @@ from typing import Any
 
 import onnx_ir as ir
 
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.splits import splits
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.splits import splits
+from tensat_dl.core.types import TensorType
 from tensat_dl.onnx.operator import Tensor, Writer, numpy_dtype
 from tensat_dl.onnx.operators import WRITE
 from tensat_dl.ops.compose import compose

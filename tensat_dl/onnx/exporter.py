@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from tensat_dl.ir.graph import Attrs, Graph, Node
+from tensat_dl.core.graph import Attrs, Graph, Node
 from tensat_dl.onnx.encode import Encoder, Unwritable
 from tensat_dl.onnx.fold import fold
 from tensat_dl.onnx.importer import Imported

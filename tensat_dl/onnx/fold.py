@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from tensat_dl.ir.graph import Graph, GraphBuilder
+from tensat_dl.core.graph import Graph, GraphBuilder
 from tensat_dl.onnx.operator import numpy_dtype
 from tensat_dl.onnx.types import ONNX_DTYPES
 from tensat_dl.ops.compose import semantics_of

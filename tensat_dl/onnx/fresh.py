@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from tensat_dl.ir.graph import Graph, Node
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.graph import Graph, Node
 from tensat_dl.onnx.encode import Encoder, Unwritable
 from tensat_dl.onnx.fold import fold
 from tensat_dl.onnx.operator import Tensor, Writer, numpy_dtype

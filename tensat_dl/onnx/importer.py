@@ -16,12 +16,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from tensat_dl.ir.egraph import BoolArray, EGraph
-from tensat_dl.ir.graph import Attrs, Graph, GraphBuilder
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.egraph import BoolArray, EGraph
+from tensat_dl.core.graph import Attrs, Graph, GraphBuilder
+from tensat_dl.core.source import Source
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang.library import library_operators
 from tensat_dl.lang.program import Program, load_program
-from tensat_dl.lang.source import Source
 from tensat_dl.onnx.branches import resolved
 from tensat_dl.onnx.dims import bind
 from tensat_dl.onnx.facts import Facts

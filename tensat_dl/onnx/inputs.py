@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from tensat_dl.lang.diagnostics import did_you_mean
+from tensat_dl.core.diagnostics import did_you_mean
 from tensat_dl.lang.load import readable
 from tensat_dl.onnx.dims import dim_name, is_open
 from tensat_dl.onnx.reading import failed

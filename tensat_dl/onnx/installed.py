@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
 
 #: The rules for models that come without any.
 PACK = "inference"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from tensat_dl.ir.graph import Attrs, AttrValue
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import Attrs, AttrValue
+from tensat_dl.core.types import TensorType
 from tensat_dl.onnx.facts import IMPURE
 from tensat_dl.onnx.subgraphs import captured, subgraphs
 

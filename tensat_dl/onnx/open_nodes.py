@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tensat_dl.ir.egraph import BoolArray, EGraph
-from tensat_dl.ir.graph import Attrs, Graph
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.egraph import BoolArray, EGraph
+from tensat_dl.core.graph import Attrs, Graph
+from tensat_dl.core.types import TensorType
 from tensat_dl.onnx.open_shapes import (
     Shape,
     asked_shape,

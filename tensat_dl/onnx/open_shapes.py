@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tensat_dl.ir.graph import Attrs, Graph, Node
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import Attrs, Graph, Node
+from tensat_dl.core.types import TensorType
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, infer

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from tensat_dl.ir.graph import AttrValue, GraphBuilder
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import AttrValue, GraphBuilder
+from tensat_dl.core.types import TensorType
 from tensat_dl.onnx.facts import Facts
 from tensat_dl.onnx.numbers import meant, meant_f32
 from tensat_dl.onnx.types import DTYPES, HANDLE, shape_of, tensor_type

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.lang.load import readable
 
 #: Operator sets whose operators are read. Models of older ones are converted to the first of these; operators that

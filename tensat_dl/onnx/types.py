@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.types import TensorType
 
 #: The language's name of each element type of ONNX that it has.
 DTYPES = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tensat_dl.core.graph import Graph
 from tensat_dl.files import same_file
-from tensat_dl.ir.graph import Graph
 from tensat_dl.measure.agreement import Agreement
 from tensat_dl.onnx.agreement import Incomparable, Reference
 from tensat_dl.onnx.exporter import export

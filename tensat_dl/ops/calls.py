@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensat_dl.ir.graph import Attrs
-from tensat_dl.ir.types import DTYPES
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
+from tensat_dl.core.graph import Attrs
+from tensat_dl.core.source import Span
+from tensat_dl.core.types import DTYPES
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
-from tensat_dl.lang.source import Span
 from tensat_dl.ops.evaluate import Unresolved
 from tensat_dl.ops.kinds import Kinds, accepted, article, fits, kind_of
 from tensat_dl.ops.table import AttrDecl, OpDecl, coerce, constant, wanted

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from tensat_dl.ir.graph import AttrValue
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import AttrValue
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.ops.semantics import SEMANTICS, Array, Semantics
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tensat_dl.ir.types import DTYPES
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
+from tensat_dl.core.types import DTYPES
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.functions import FUNCTIONS, MAX_INTEGER, argument, check_call
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tensat_dl.core.graph import AttrValue, Graph, GraphBuilder
+from tensat_dl.core.types import TensorType
 from tensat_dl.cost.signature import Signature
-from tensat_dl.ir.graph import AttrValue, Graph, GraphBuilder
-from tensat_dl.ir.types import TensorType
 from tensat_dl.ops.table import OpTable
 
 

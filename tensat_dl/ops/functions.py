@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tensat_dl.ir.types import FLOATS, INTEGERS, TensorType
+from tensat_dl.core.diagnostics import error
+from tensat_dl.core.source import Span
+from tensat_dl.core.types import FLOATS, INTEGERS, TensorType
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import error
-from tensat_dl.lang.source import Span
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
 from tensat_dl.ops.values import AnyType, SymType, describe, is_int

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from tensat_dl.ir.types import DTYPES
+from tensat_dl.core.diagnostics import error
+from tensat_dl.core.types import DTYPES
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import error
 from tensat_dl.ops.evaluate import Unresolved
 from tensat_dl.ops.functions import FUNCTIONS, check_call
 from tensat_dl.ops.table import AttrDecl

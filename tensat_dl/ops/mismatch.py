@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.source import Span
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError
-from tensat_dl.lang.source import Span
 from tensat_dl.lang.walk import names_of
 from tensat_dl.ops.calls import show
 from tensat_dl.ops.evaluate import evaluate, range_values

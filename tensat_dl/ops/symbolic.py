@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from tensat_dl.lang.source import Span
+from tensat_dl.core.source import Span
 
 Atom = tuple[Any, ...]
 Monomial = tuple[Atom, ...]

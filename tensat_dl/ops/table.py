@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tensat_dl.ir.graph import AttrValue
-from tensat_dl.ir.types import DTYPES
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
+from tensat_dl.core.graph import AttrValue
+from tensat_dl.core.source import Span
+from tensat_dl.core.types import DTYPES
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
-from tensat_dl.lang.source import Span
 from tensat_dl.lang.walk import calls_of
 
 AttrType = Literal["int", "float", "bool", "string", "dtype", "axis", "ints", "choice"]

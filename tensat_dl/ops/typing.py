@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.walk import names_of
 from tensat_dl.ops import symbolic as sym

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.source import Span
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang import ast
-from tensat_dl.lang.source import Span
 from tensat_dl.ops.symbolic import Condition, Int, Opaque, Sym
 
 

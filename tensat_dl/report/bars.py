@@ -9,7 +9,7 @@ from math import ceil, floor, log10
 
 from tensat_dl.report.facts import seconds
 from tensat_dl.report.growth import growth
-from tensat_dl.result import Iteration
+from tensat_dl.run.result import Iteration
 
 #: How many rules have a colour of their own.
 RULES = 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
 
 Key = Callable[[int], Hashable]
 

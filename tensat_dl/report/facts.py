@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import ceil, fsum, isfinite
 from typing import TYPE_CHECKING
 
+from tensat_dl.core.graph import Graph
 from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.ir.graph import Graph
 from tensat_dl.measure.outcome import Outcome
-from tensat_dl.result import Result
+from tensat_dl.run.result import Result
 from tensat_dl.verify.exact.run import described
 
 if TYPE_CHECKING:

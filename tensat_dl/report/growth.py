@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.result import Iteration, RuleStats, Stop
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.run.result import Iteration, RuleStats, Stop
 
 #: The summary names the rules that made the e-graph grow if they brought more e-nodes than this.
 WORTH_SAYING = 1_000

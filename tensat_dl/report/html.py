@@ -21,7 +21,7 @@ from tensat_dl.report.steps import conclusion
 from tensat_dl.report.steps_html import parts
 from tensat_dl.report.template import template
 from tensat_dl.report.text import STOPS
-from tensat_dl.result import Result
+from tensat_dl.run.result import Result
 
 #: Rows that tables show at most; the rest is counted.
 MAX_ROWS = 30

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tensat_dl.report.facts import seconds
 from tensat_dl.report.growth import together
-from tensat_dl.result import Iteration, RuleStats
+from tensat_dl.run.result import Iteration, RuleStats
 
 #: Columns that the table takes at most; a terminal may have more.
 WIDTH = 80

@@ -11,7 +11,7 @@ from tensat_dl.measure.statistics import Latency
 from tensat_dl.report.facts import measured_share, operators, speedup
 from tensat_dl.report.growth import growth
 from tensat_dl.report.verdicts import verdict_to_json
-from tensat_dl.result import Iteration, Result
+from tensat_dl.run.result import Iteration, Result
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.exact.field import PRIMES
 

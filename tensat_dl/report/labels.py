@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tensat_dl.ir.graph import AttrValue, Node
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import AttrValue, Node
+from tensat_dl.core.types import TensorType
 
 #: Operator families and their colours, which are readable on light and dark grounds.
 FAMILIES = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tensat_dl.ir.graph import Graph, Node
-from tensat_dl.ir.types import DTYPES
+from tensat_dl.core.graph import Graph, Node
+from tensat_dl.core.types import DTYPES
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import OpTable
 

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from html import escape
 
+from tensat_dl.core.graph import Graph
 from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.ir.graph import Graph
 from tensat_dl.report.facts import milliseconds
 from tensat_dl.report.labels import attributes, family, shape, shown_attrs
 from tensat_dl.report.layout import Drawing, Point, draw

@@ -22,7 +22,7 @@ from tensat_dl.report.facts import (
     verified,
 )
 from tensat_dl.report.growth import growth_line
-from tensat_dl.result import Result
+from tensat_dl.run.result import Result
 
 #: How many items lists show, so that the summary fits on a screen.
 MAX_ITEMS = 6

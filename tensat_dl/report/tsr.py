@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import inf, isfinite, isnan
 
-from tensat_dl.ir.graph import AttrValue, Graph, Node
-from tensat_dl.ir.splits import splits
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import AttrValue, Graph, Node
+from tensat_dl.core.splits import splits
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang.print_doc import INDENT, Break, Doc, Fill, Group, Nest, join, render
 from tensat_dl.lang.print_expr import bracketed, listed, quoted
 from tensat_dl.ops.table import INFIX, AttrDecl, OpTable

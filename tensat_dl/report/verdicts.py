@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.lang.diagnostics import Diagnostic
+from tensat_dl.core.diagnostics import Diagnostic
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.verify.rules import Verdict
 
 STYLES = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.rule import PatternNode, RewriteRule
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.report.steps import MAX_PLACES
 from tensat_dl.report.text import STOPS
+from tensat_dl.rewrite.matcher import Match
 from tensat_dl.why.conditions import Failure
 from tensat_dl.why.members import FoundMembers
 from tensat_dl.why.nearest import Found, Near, names_in
-from tensat_dl.why.patterns import Match
 from tensat_dl.why.whynot import Answer, Explored
 
 #: Characters of a pattern that are shown.

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import PurePath
 
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
+from tensat_dl.core.source import Source, Span
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean
 from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.rules import resolve_rule
-from tensat_dl.lang.source import Source, Span
 from tensat_dl.lang.tokens import RESERVED
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import OpTable

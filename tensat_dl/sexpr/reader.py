@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, error
-from tensat_dl.lang.source import Source, Span
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, error
+from tensat_dl.core.source import Source, Span
 
 #: Rules are small. What nests deeper than this is no rule.
 MAX_DEPTH = 100

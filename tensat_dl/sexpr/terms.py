@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
-from tensat_dl.lang.source import Span
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
+from tensat_dl.core.source import Span
 from tensat_dl.ops.kinds import article
 from tensat_dl.sexpr.reader import Atom, Form, SExpr
 

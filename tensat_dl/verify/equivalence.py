@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.types import TensorType
 from tensat_dl.ops.semantics.types import Array, Semantics
 from tensat_dl.verify.execute import ExecutionError, execute, surrogates
 from tensat_dl.verify.memory import available, needed

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tensat_dl.ir.graph import Graph, Node
+from tensat_dl.core.graph import Graph, Node
 from tensat_dl.ops.semantics.types import Array, Semantics, narrowed, wrapped
 
 

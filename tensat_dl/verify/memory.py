@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
 
 
 def needed(graph: Graph) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensat_dl.explore.loop import Explorer
-from tensat_dl.explore.types import Limits
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Graph, Node
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Graph, Node
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.types import Limits
 from tensat_dl.lang import ast
 from tensat_dl.lang.elaborate import elaborate_body
 from tensat_dl.lang.program import Program

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tensat_dl.datalog.compile import compile_rule
-from tensat_dl.datalog.conditions import UNMET
-from tensat_dl.datalog.forms import Forms
-from tensat_dl.datalog.groups import instantiate
-from tensat_dl.datalog.schema import Schema
-from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.compile import compile_rule
+from tensat_dl.engine.schema import Schema
 from tensat_dl.ops.table import OpTable
+from tensat_dl.rewrite.conditions import UNMET
+from tensat_dl.rewrite.forms import Forms
+from tensat_dl.rewrite.groups import instantiate
 
 #: Whatever has these ranks.
 FORMS = Forms((0, 1, 2, 3, 4, 5))

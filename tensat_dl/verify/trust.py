@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.table import OpTable
-from tensat_dl.result import Iteration
+from tensat_dl.run.result import Iteration
 from tensat_dl.verify.equivalence import Equivalence
 
 

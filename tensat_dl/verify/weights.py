@@ -15,8 +15,8 @@ from math import prod, sqrt
 
 import numpy as np
 
-from tensat_dl.ir.graph import Graph, Node
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import Graph, Node
+from tensat_dl.core.types import TensorType
 from tensat_dl.ops.semantics.types import Array, computed_in
 
 

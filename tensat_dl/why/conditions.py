@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tensat_dl.datalog.conditions import with_facts, words
-from tensat_dl.datalog.source import Variant
-from tensat_dl.datalog.target import type_target
-from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.kinds import FACTS
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import Absent, SymType
+from tensat_dl.rewrite.conditions import with_facts, words
+from tensat_dl.rewrite.source import Variant
+from tensat_dl.rewrite.target import type_target
 from tensat_dl.why.instances import lists
 
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}

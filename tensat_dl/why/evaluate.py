@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel, PricedGraph
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact import compare_exactly

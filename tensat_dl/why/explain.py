@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
-from tensat_dl.explore.explore import Exploring, exploring
-from tensat_dl.explore.types import Applied, Exploration, History, Limits
+from tensat_dl.engine.explore import Exploring, exploring
+from tensat_dl.engine.types import Applied, Exploration, History, Limits
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.fuse.fuse import fuse
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.report.progress import Progress
-from tensat_dl.search import Found, Unfit, feedback
+from tensat_dl.run.search import Found, Unfit, feedback
 from tensat_dl.verify.rule_tests import find
 from tensat_dl.why.evaluate import evaluated
 from tensat_dl.why.furthest import furthest

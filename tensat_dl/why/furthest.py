@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensat_dl.ir.graph import Graph, GraphBuilder
+from tensat_dl.core.graph import Graph, GraphBuilder
 from tensat_dl.why.replay import Replay
 from tensat_dl.why.shorten import Rerun
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from tensat_dl.ir.graph import Graph, GraphBuilder, Node
-from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import Graph, GraphBuilder, Node
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.types import TensorType
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.names import node_names
 from tensat_dl.why.replay import Application, Replay

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tensat_dl.datalog.groups import instantiate
-from tensat_dl.datalog.source import Variant
-from tensat_dl.datalog.target import concrete
-from tensat_dl.explore.checks import Known, fact, kind
-from tensat_dl.explore.targets import Target, target_of
-from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.types import TensorType
+from tensat_dl.engine.targets import Target, target_of
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
+from tensat_dl.rewrite.checks import Known, fact, kind
+from tensat_dl.rewrite.groups import instantiate
+from tensat_dl.rewrite.source import Variant
+from tensat_dl.rewrite.target import concrete
 
 _Kinds = tuple[object, ...]
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any
 
-from tensat_dl.datalog.groups import member
-from tensat_dl.explore.checks import Known, fact
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
+from tensat_dl.rewrite.checks import Known, fact
+from tensat_dl.rewrite.classes import Terms
+from tensat_dl.rewrite.groups import member
+from tensat_dl.rewrite.matcher import Match, Pattern
 from tensat_dl.why.conditions import Failure, failure
 from tensat_dl.why.instances import Instances
 from tensat_dl.why.nearest import MAX_MATCHES, Near, nearest
-from tensat_dl.why.patterns import Match, Pattern
-from tensat_dl.why.terms import Terms
 
 #: Pairs of members that are compared.
 MAX_PAIRS = 20_000

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from tensat_dl.explore.checks import Known, fact
-from tensat_dl.ir.rule import PatternNode
+from tensat_dl.core.rule import PatternNode
+from tensat_dl.rewrite.checks import Known, fact
+from tensat_dl.rewrite.classes import Terms
+from tensat_dl.rewrite.matcher import Match, Pattern, Shape, Test
 from tensat_dl.why.conditions import Failure, failure
 from tensat_dl.why.instances import Instances
-from tensat_dl.why.patterns import Match, Pattern, Shape, Test
-from tensat_dl.why.terms import Terms
 
 #: Structural matches of which conditions are looked at.
 MAX_MATCHES = 2_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.tsr import graph_to_tsr
 

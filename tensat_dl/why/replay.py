@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from itertools import chain, product
 from typing import Any
 
-from tensat_dl.datalog.groups import member
-from tensat_dl.explore.targets import Target
-from tensat_dl.explore.types import Applied
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Attrs, Graph
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Attrs, Graph
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.targets import Target
+from tensat_dl.engine.types import Applied
 from tensat_dl.ops.table import OpTable
+from tensat_dl.rewrite.classes import EGraphTerms
+from tensat_dl.rewrite.groups import member
+from tensat_dl.rewrite.matcher import Match, Pattern
 from tensat_dl.why.instances import Instances
 from tensat_dl.why.ledger import SOURCE, Ledger
-from tensat_dl.why.patterns import Match, Pattern
 from tensat_dl.why.rings import rings
-from tensat_dl.why.terms import EGraphTerms
 
 #: Rounds after which a way is looked for further away, or given up; exploration takes no more than about twenty.
 ROUNDS = 60

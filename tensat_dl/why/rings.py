@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tensat_dl.ir.egraph import EGraph
+from tensat_dl.core.egraph import EGraph
 
 
 def rings(egraph: EGraph, start: Iterable[int]) -> Iterator[frozenset[int]]:

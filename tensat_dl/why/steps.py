@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.types import TensorType
 from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.ir.types import TensorType
 
 #: What evaluating a step showed: "assumed" for rules about operators of which only the types are known.
 Verdict = Literal["equal", "assumed", "inconclusive", "different"]

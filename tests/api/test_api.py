@@ -14,8 +14,8 @@ from unittest.mock import patch
 import pytest
 
 import tensat_dl
-from tensat_dl.ir.egraph_json import loads
-from tensat_dl.lang.diagnostics import TsrError
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.egraph_json import loads
 
 ROOT = Path(__file__).parents[2]
 SHARED = str(ROOT / "examples" / "tiny_share_input.tsr")
@@ -124,7 +124,7 @@ def test_misuse_is_named() -> None:
 )
 def test_senseless_options_are_refused_before_anything_runs(options: Any, say: str) -> None:
     with (
-        patch("tensat_dl.pipeline.search", side_effect=AssertionError),
+        patch("tensat_dl.run.pipeline.search", side_effect=AssertionError),
         pytest.raises(ValueError, match=re.escape(say)),
     ):
         tensat_dl.optimize(tensat_dl.load(SHARED), **options)
@@ -158,7 +158,7 @@ def test_rules_that_change_rounding_can_be_left_out(tmp_path: Path) -> None:
     text = "rule turn { (x * y) * y => x * (y * y) }\nrule flip { relu(relu(x)) => relu(x) }\n" + GRAPH
     model = tensat_dl.load(write(tmp_path, text))
     for reassociate in (True, False):
-        with patch("tensat_dl.pipeline.search", side_effect=Stopped) as search, pytest.raises(Stopped):
+        with patch("tensat_dl.run.pipeline.search", side_effect=Stopped) as search, pytest.raises(Stopped):
             tensat_dl.optimize(model, reassociate=reassociate)
         names = {r.name for r in search.call_args.args[1]}
         assert "flip" in names

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import tensat_dl
-from tensat_dl import search
 from tensat_dl.cost import CostModel
-from tensat_dl.explore.explore import Exploring
-from tensat_dl.explore.types import Exploration
+from tensat_dl.engine.explore import Exploring
+from tensat_dl.engine.types import Exploration
+from tensat_dl.run import search
 
 SHARED = str(Path(__file__).parents[2] / "examples" / "tiny_share_input.tsr")
 INTERRUPTED = "interrupted: the cheapest graph extracted until then is used"

@@ -179,7 +179,9 @@ def test_the_file_of_a_models_weights(option: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("phase", [("tensat_dl.extract.api", "improve"), ("tensat_dl.pipeline", "compare")])
+@pytest.mark.parametrize(
+    "phase", [("tensat_dl.extract.api", "improve"), ("tensat_dl.run.pipeline", "compare")]
+)
 def test_interrupted_after_exploring(
     phase: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tensat_dl.report.text import STOPS
-from tensat_dl.result import Stop
+from tensat_dl.run.result import Stop
 
 from .processes import ENDLESS, SHARED, UNLIMITED, alive, children, exploring, linux, wait_for, watched
 from .running import invoke, spawn, start
@@ -26,7 +26,7 @@ pytestmark = linux
 #: The command line with something done to the worker just before it is asked to refine the e-graph.
 REFINING = """
 import os, signal, sys
-from tensat_dl.explore.explore import Exploring
+from tensat_dl.engine.explore import Exploring
 
 refine = Exploring.refine
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tensat_dl.core.types import DTYPES
 from tensat_dl.cost import UnknownDeviceError, device_names, load_device
-from tensat_dl.ir.types import DTYPES
 
 
 def test_the_devices_there_are() -> None:

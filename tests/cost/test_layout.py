@@ -10,9 +10,9 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensat_dl.core.graph import Attrs
+from tensat_dl.core.types import TensorType
 from tensat_dl.cost.layout import contiguous, effect
-from tensat_dl.ir.graph import Attrs
-from tensat_dl.ir.types import TensorType
 
 from .builders import patient
 

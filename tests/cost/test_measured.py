@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensat_dl.core.types import TensorType
 from tensat_dl.cost import Measurement, Profile, ProfileError, Signature, find_profile, measured, read_profile
 from tensat_dl.cost.environment import Environment, this_machine
 from tensat_dl.cost.measured import Unmeasurable, empty, measure_missing
 from tensat_dl.cost.profile import profile_path
 from tensat_dl.cost.signature import parse
-from tensat_dl.ir.types import TensorType
 from tests.cost.builders import patient
 
 HERE = Environment({"cpu": "a CPU", "threads": "1"}, {"onnxruntime": "1.0"})

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tensat_dl.core.types import TensorType
 from tensat_dl.cost import Measurement, Profile, ProfileError, Signature, find_profile, read_profile, record
 from tensat_dl.cost import profile as profile_module
-from tensat_dl.ir.types import TensorType
 
 HARDWARE = {"gpu": "NVIDIA H100 80GB HBM3"}
 VERSIONS = {"torch": "2.11"}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensat_dl.core.types import DTYPES, TensorType
 from tensat_dl.cost.signature import Signature, SignatureError, parse
-from tensat_dl.ir.types import DTYPES, TensorType
 
 from .builders import patient
 

@@ -9,7 +9,7 @@ import pytest
 from snippets import ROOT, blocks
 
 import tensat_dl
-from tensat_dl.result import Result
+from tensat_dl.run.result import Result
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tensat_dl.ir.graph import Graph, Node
+from tensat_dl.core.graph import Graph, Node
 
 Shape = tuple[int, ...]
 

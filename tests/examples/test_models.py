@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import tensat_dl
-from tensat_dl.ir.graph import Graph, Node
+from tensat_dl.core.diagnostics import Diagnostic
+from tensat_dl.core.graph import Graph, Node
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import Diagnostic
 from tensat_dl.lang.elaborate import elaborate, elaborate_body
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.parser import parse

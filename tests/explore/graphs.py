@@ -8,15 +8,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tensat_dl import resources
-from tensat_dl.explore.filtered import FilteredExplorer
-from tensat_dl.explore.loop import Explorer
-from tensat_dl.explore.types import Limits, Step
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.types import Limits, Step
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.ops.table import OpTable
+from tensat_dl.paper.filtered import FilteredExplorer
 
 
 @cache

@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tensat_dl.datalog.conditions import words
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Attrs, Graph
-from tensat_dl.ir.rule import PatternNode, RewriteRule
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Attrs, Graph
+from tensat_dl.core.rule import PatternNode, RewriteRule
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.lang.walk import calls_of
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, attributes, defaults, infer
+from tensat_dl.rewrite.conditions import words
 
 Key = tuple[str, Attrs, tuple[int, ...]]
 

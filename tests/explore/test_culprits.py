@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensat_dl.explore.culprits import blamed, reduced
-from tensat_dl.explore.explore import _Messages
-from tensat_dl.explore.loop import Explorer
-from tensat_dl.explore.types import Job, Limits, RuleAlarm
+from tensat_dl.engine.culprits import blamed, reduced
+from tensat_dl.engine.explore import _Messages
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.types import Job, Limits, RuleAlarm
 from tensat_dl.lang.program import Program
-from tensat_dl.result import RuleStats, Stop
+from tensat_dl.run.result import RuleStats, Stop
 
 from .graphs import graph_in, program_of
 
@@ -90,7 +90,7 @@ def test_the_alarm_of_a_worker_is_narrowed_as_long_as_it_lives(seconds: float | 
     first, fewest = RuleAlarm(("one", "two", "three")), RuleAlarm(("two",))
     for alarms, blamed_on in (((first, fewest), fewest), ((first,), first)):
         code = f"""import sys, pickle
-from tensat_dl.explore.worker import send
+from tensat_dl.engine.worker import send
 for alarm in pickle.loads({pickle.dumps(alarms)!r}): send(sys.stdout.buffer, alarm)"""
         with Popen([sys.executable, "-c", code], stdout=PIPE) as process:
             messages = _Messages(process, Limits(seconds=seconds))

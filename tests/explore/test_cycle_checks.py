@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensat_dl.datalog.schema import Schema
-from tensat_dl.explore import postfilter
-from tensat_dl.explore.cycles import (
+from tensat_dl.engine.matches import effect, effect_of_facts
+from tensat_dl.engine.naming import Row
+from tensat_dl.engine.schema import Schema
+from tensat_dl.engine.targets import Facts
+from tensat_dl.paper import postfilter
+from tensat_dl.paper.cycles import (
     Checker,
     Descendants,
     Efficient,
@@ -19,11 +22,8 @@ from tensat_dl.explore.cycles import (
     children_first,
     closes_cycle,
 )
-from tensat_dl.explore.matches import effect, effect_of_facts
-from tensat_dl.explore.naming import Row
-from tensat_dl.explore.order import Incremental
-from tensat_dl.explore.postfilter import ENode
-from tensat_dl.explore.targets import Facts
+from tensat_dl.paper.order import Incremental
+from tensat_dl.paper.postfilter import ENode
 from tests.explore.graphs import library, program_of
 
 Edges = dict[int, set[int]]

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensat_dl.datalog.compiled import match_relation, ok_relation
-from tensat_dl.explore.explore import exploring
-from tensat_dl.explore.filtered import FilteredExplorer
-from tensat_dl.explore.postfilter import subsume
-from tensat_dl.explore.types import Cycles, Limits, Step
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.compiled import match_relation, ok_relation
+from tensat_dl.engine.explore import exploring
+from tensat_dl.engine.types import Cycles, Limits, Step
 from tensat_dl.extract.types import CyclicEGraphError
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.rule import RewriteRule
 from tensat_dl.lang.program import Program
-from tensat_dl.pipeline import Options, optimize
+from tensat_dl.paper.filtered import FilteredExplorer
+from tensat_dl.paper.postfilter import subsume
+from tensat_dl.run.pipeline import Options, optimize
 from tests.explore.graphs import graph_in, graph_of, library, pack, program_of, steps_of
 from tests.explore.values import check_values
 

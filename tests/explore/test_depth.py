@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tensat_dl.explore.dependence import layers
-from tensat_dl.explore.naming import levels
-from tensat_dl.explore.snapshot import _sound
-from tensat_dl.explore.types import Limits
+from tensat_dl.engine.dependence import layers
+from tensat_dl.engine.naming import levels
+from tensat_dl.engine.snapshot import _sound
+from tensat_dl.engine.types import Limits
 from tests.explore.graphs import graph_in, pack, program_of, rules_named, steps_of
 
 # ---- levels of new e-classes ------------------------------------------------------------------------------

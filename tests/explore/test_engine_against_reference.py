@@ -13,14 +13,14 @@ from dataclasses import replace
 
 import pytest
 
-from tensat_dl.datalog.source import MAX_RANK
-from tensat_dl.explore.cycles import ClassGraph, Output, Reached
-from tensat_dl.explore.filtered import CHECKERS
-from tensat_dl.explore.types import Limits
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Graph, GraphBuilder
-from tensat_dl.ir.rule import RewriteRule, Side
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Graph, GraphBuilder
+from tensat_dl.core.rule import RewriteRule, Side
+from tensat_dl.engine.types import Limits
 from tensat_dl.ops.typing import Inference
+from tensat_dl.paper.cycles import ClassGraph, Output, Reached
+from tensat_dl.paper.filtered import CHECKERS
+from tensat_dl.rewrite.source import MAX_RANK
 from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.sampling import instances
 from tests.explore.graphs import explored, library
@@ -80,7 +80,7 @@ def test_the_engine_builds_what_the_concrete_evaluator_allows(
     compare(rule, egraph, reference, applied)
     # With the stages that cycle filtering needs, and no match skipped, it is the same.
     monkeypatch.setitem(CHECKERS, "efficient", Careless)
-    monkeypatch.setattr("tensat_dl.explore.filtered.has_cycle", lambda graph: False)
+    monkeypatch.setattr("tensat_dl.paper.filtered.has_cycle", lambda graph: False)
     compare(rule, explored(graph, [rule], Limits(iterations=rounds, cycles="efficient")), reference, applied)
 
 

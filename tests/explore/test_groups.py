@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tensat_dl import resources
-from tensat_dl.explore.loop import Explorer
-from tensat_dl.explore.types import Limits
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.types import Limits
 from tensat_dl.lang.program import load_program
-from tensat_dl.pipeline import Options, optimize
+from tensat_dl.run.pipeline import Options, optimize
 from tests.explore.graphs import graph_in, graph_of, library, program_of, rules_named, steps_of
 from tests.explore.values import check_values
 
@@ -227,7 +227,7 @@ def test_all_siblings_of_a_model_are_merged_in_one_iteration(model: str, ways: i
 def test_what_has_no_target_was_not_applied(fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither to the statistics nor to whoever asks how a graph came about."""
     if not fits:
-        monkeypatch.setattr("tensat_dl.explore.loop.plan", lambda *_: None)
+        monkeypatch.setattr("tensat_dl.engine.loop.plan", lambda *_: None)
     explorer = Explorer(
         siblings("group-matmul-left", 2), library().ops, rules_named("group-matmul-left"), Limits()
     )

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensat_dl.explore import targets
-from tensat_dl.explore.loop import Explorer
-from tensat_dl.explore.types import Limits, RuleAlarm
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Graph
+from tensat_dl.engine import targets
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.types import Limits, RuleAlarm
 from tensat_dl.ops.typing import infer
 from tests.explore.graphs import (
     explored,

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tensat_dl.datalog.conditions import words
-from tensat_dl.explore.types import Limits
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.types import Limits
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
+from tensat_dl.rewrite.conditions import words
 
 from .graphs import explored, graph_in, program_of
 from .random_rules import computing, conditional, joining

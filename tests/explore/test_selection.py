@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel, load_device
-from tensat_dl.explore import selection
-from tensat_dl.explore.loop import Explorer
-from tensat_dl.explore.precount import Table, by_operator, join_size, most_matches, oldest_within
-from tensat_dl.explore.savings import Savings, _bound
-from tensat_dl.explore.types import Limits
-from tensat_dl.ir.graph import Graph
+from tensat_dl.engine import selection
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.precount import Table, by_operator, join_size, most_matches, oldest_within
+from tensat_dl.engine.savings import Savings, _bound
+from tensat_dl.engine.types import Limits
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named, steps_of
 
 COLUMNS = ("x", "y", "z", "w")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.types import TensorType
 from tensat_dl.cost import CostModel, Measurement, Profile, Signature, load_device
-from tensat_dl.explore.loop import REFINED, Explorer
-from tensat_dl.explore.types import Feedback, Limits
+from tensat_dl.engine.loop import REFINED, Explorer
+from tensat_dl.engine.types import Feedback, Limits
 from tensat_dl.extract.types import Limits as ExtractLimits
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.types import TensorType
 from tensat_dl.report.progress import Progress
-from tensat_dl.search import Found, search
+from tensat_dl.run.search import Found, search
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named
 
 

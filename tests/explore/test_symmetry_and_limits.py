@@ -6,12 +6,12 @@ from itertools import combinations
 
 import pytest
 
-from tensat_dl.explore import loop
-from tensat_dl.explore.explore import exploring
-from tensat_dl.explore.loop import Step
-from tensat_dl.explore.types import Limits
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine import loop
+from tensat_dl.engine.explore import exploring
+from tensat_dl.engine.loop import Step
+from tensat_dl.engine.types import Limits
 from tests.explore.graphs import explored, graph_in, graph_of, library, program_of, rules_named, steps_of
 from tests.explore.reference import Reference, counterparts
 

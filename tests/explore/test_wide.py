@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from egglog.bindings import EGraph
 
-from tensat_dl.datalog.listing import listing
-from tensat_dl.datalog.program import WIDE, Program
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
+from tensat_dl.engine.listing import listing
+from tensat_dl.engine.program import WIDE, Program
 from tests.explore.graphs import explored, graph_in, library, pack, program_of, rules_named
 from tests.explore.reference import Reference, counterparts
 

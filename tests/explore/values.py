@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Graph
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.semantics import Array
 from tensat_dl.verify.weights import draw_values

@@ -8,7 +8,7 @@ from math import fsum
 
 import numpy as np
 
-from tensat_dl.ir.egraph import EGraph
+from tensat_dl.core.egraph import EGraph
 
 #: One e-node: its cost and its child classes.
 Spec = tuple[float, list[int]]

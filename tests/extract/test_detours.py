@@ -7,12 +7,12 @@ import random
 
 import pytest
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.ascent import Ascent
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.detours import detours
 from tensat_dl.extract.problem import from_egraph
 from tensat_dl.extract.types import Limits
-from tensat_dl.ir.egraph import EGraph
 
 from .builders import Spec, derivations, egraph, price, random_egraph, tangled_egraph
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract import api
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.incumbent import Incumbent, source_nodes
 from tensat_dl.extract.problem import from_egraph
 from tensat_dl.extract.types import Limits
-from tensat_dl.ir.egraph import EGraph
 
 from .builders import brute_force, random_egraph
 

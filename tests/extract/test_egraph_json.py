@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tensat_dl.core.egraph_json import EGraphFormatError, dumps, loads, loads_named
+from tensat_dl.core.types import TensorType
 from tensat_dl.extract.api import extract
-from tensat_dl.ir.egraph_json import EGraphFormatError, dumps, loads, loads_named
-from tensat_dl.ir.types import TensorType
 
 from .builders import egraph, random_egraph
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.types import METHODS, WORK, ExtractionError, Limits
-from tensat_dl.ir.egraph import EGraph
 
 from .builders import brute_force, egraph, layered_egraph, random_egraph
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 from pyscipopt.scip import PY_SCIP_RESULT as SCIP_RESULT
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract import api, cutting, exact, mip, reduce, relaxation
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.ascent import Ascended, Ascent
@@ -24,7 +25,6 @@ from tensat_dl.extract.loops import LoopSeparator
 from tensat_dl.extract.problem import Problem, derivation, from_egraph, topological
 from tensat_dl.extract.search import search
 from tensat_dl.extract.types import Extraction, ExtractionError, Limits
-from tensat_dl.ir.egraph import EGraph
 
 from .builders import (
     brute_force,

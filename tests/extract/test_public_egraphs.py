@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tensat_dl.core.egraph_json import loads
 from tensat_dl.extract.api import extract
-from tensat_dl.ir.egraph_json import loads
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "egraphs"
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tensat_dl.core.graph import Graph
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
-from tensat_dl.ir.graph import Graph
 from tests.explore.graphs import explored, graph_in, program_of
 
 

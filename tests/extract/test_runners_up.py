@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract import api, runners_up
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.runners_up import kernels
 from tensat_dl.extract.types import METHODS, Extraction, ExtractionError, Limits
-from tensat_dl.ir.egraph import EGraph
 
 from .builders import derivations, egraph, layered_egraph, price, random_egraph
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel
 from tensat_dl.cost.model import without_choices
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.fuse.fuse import fuse
-from tensat_dl.ir.graph import Graph
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.table import OpTable

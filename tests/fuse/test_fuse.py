@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensat_dl.core.graph import Graph, GraphBuilder
+from tensat_dl.core.types import TensorType
 from tensat_dl.cost import CostModel, load_device
 from tensat_dl.cost.model import without_choices
 from tensat_dl.extract.api import extract
@@ -18,8 +20,6 @@ from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.fuse.fuse import fuse
 from tensat_dl.fuse.terms import MOST_OPERATORS, MOST_TENSORS
 from tensat_dl.fuse.unfuse import unfused
-from tensat_dl.ir.graph import Graph, GraphBuilder
-from tensat_dl.ir.types import TensorType
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.resources import rules

@@ -217,7 +217,7 @@ def test_models_are_compared_with_their_own_weights(tmp_path: Path) -> None:
 def test_given_inputs_are_what_graphs_run_on(tmp_path: Path, on_the_cpu: list[Any]) -> None:
     make_node = pytest.importorskip("onnx.helper").make_node
     from tensat_dl.cli.models import open_file
-    from tensat_dl.measure.here import machine_of
+    from tensat_dl.run.machines import machine_of
     from tests.onnx_files.models import model, random, saved, value
 
     x, nodes = np.arange(8, dtype=np.float32).reshape(2, 4), [make_node("Mul", ["x", "w"], ["y"])]

@@ -12,12 +12,12 @@ pytest.importorskip("triton")
 
 import torch
 
+from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel, Measurement, Profile, load_device
 from tensat_dl.cost.environment import Environment
 from tensat_dl.cost.model import without_choices
 from tensat_dl.gpu.executor import Executor, NotExecutable, in_double, input_tensors
 from tensat_dl.gpu.machine import GpuMachine
-from tensat_dl.ir.graph import Graph
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.measure import heats

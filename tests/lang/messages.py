@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.lang.elaborate import elaborate, elaborate_body
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.verify.rule_types import check_rule_types

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.graph import Graph
 from tensat_dl.lang.assembly import Assembly
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.library import library_operators
 from tensat_dl.lang.program import load_program

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.source import Source
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.lang.parser import MAX_LINE, parse
 from tensat_dl.lang.printer import print_file
-from tensat_dl.lang.source import Source
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OPS = (ROOT / "rules" / "ops.tsr").read_text(encoding="utf-8")

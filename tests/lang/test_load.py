@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.source import Source
 from tensat_dl.lang import load
-from tensat_dl.lang.diagnostics import TsrError
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.program import load_program
-from tensat_dl.lang.source import Source
 
 
 @pytest.fixture(autouse=True)

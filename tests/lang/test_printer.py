@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensat_dl.core.source import Source
 from tensat_dl.lang import ast
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.printer import print_expr, print_file
-from tensat_dl.lang.source import Source
 from tensat_dl.lang.tokens import scan
 
 from .trees import exprs, files

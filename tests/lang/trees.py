@@ -7,8 +7,8 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from tensat_dl.core.source import Source, Span
 from tensat_dl.lang import ast
-from tensat_dl.lang.source import Source, Span
 
 NOWHERE = Span(Source("made", ""), 0, 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tensat_dl.ir.graph import Graph, Node
+from tensat_dl.core.graph import Graph, Node
 
 #: Operators that only move data.
 MOVES = ("slice", "reshape", "transpose")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import tensat_dl
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
 from tests.models import structures
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

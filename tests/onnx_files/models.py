@@ -12,7 +12,7 @@ import onnx
 import onnx_ir as ir
 from onnx import TensorProto, helper, numpy_helper
 
-from tensat_dl.ir.graph import Graph, Node
+from tensat_dl.core.graph import Graph, Node
 from tensat_dl.measure.agreement import Agreement
 from tensat_dl.onnx.agreement import Reference
 from tensat_dl.onnx.exporter import export

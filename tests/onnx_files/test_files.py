@@ -21,7 +21,7 @@ import onnxruntime
 from onnx.helper import make_node
 
 import tensat_dl
-from tensat_dl.lang.diagnostics import TsrError
+from tensat_dl.core.diagnostics import TsrError
 from tests.cli.processes import linux
 from tests.cli.running import EXAMPLES, Done, invoke
 

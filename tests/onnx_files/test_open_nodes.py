@@ -11,12 +11,12 @@ import onnxruntime
 import pytest
 from onnx.helper import make_node
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
-from tensat_dl.ir.egraph import EGraph
 from tensat_dl.onnx.importer import Imported, import_model
 from tensat_dl.onnx.open_shapes import REST, SAME, OfInput, OfOperand, asked_shape, keeps_runs, reshaped
-from tensat_dl.pipeline import Options, optimize
+from tensat_dl.run.pipeline import Options, optimize
 from tests.onnx_files.models import model, operators, random, rewriting, round_trip, saved, tensor, value
 
 WIDTH, HEADS = 128, 2

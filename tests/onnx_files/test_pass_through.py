@@ -16,9 +16,9 @@ import numpy as np
 import onnx
 from onnx.helper import make_graph, make_node
 
+from tensat_dl.core.source import Source
 from tensat_dl.lang.program import load_program
-from tensat_dl.lang.source import Source
-from tensat_dl.pipeline import optimize
+from tensat_dl.run.pipeline import optimize
 
 from .models import model, operators, random, read, rewriting, round_trip, tensor, value
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.types import TensorType
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.symbolic import Atom, Bool, Opaque

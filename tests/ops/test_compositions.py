@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.fuse.unfuse import unfused
-from tensat_dl.lang.diagnostics import TsrError
+from tensat_dl.lang.declared import check_declaration
 from tensat_dl.ops.compose import semantics_of
-from tensat_dl.ops.declared import check_declaration
 from tensat_dl.verify.exact.draws import WHOLE, exact_values, leaves
 from tensat_dl.verify.exact.evaluate import evaluate
 from tensat_dl.verify.exact.rational import Rational

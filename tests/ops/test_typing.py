@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensat_dl.ir.types import DTYPES, FLOATS, TensorType
-from tensat_dl.lang.diagnostics import TsrError
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.types import DTYPES, FLOATS, TensorType
 from tensat_dl.ops.semantics import SEMANTICS, computed_in
 from tensat_dl.ops.typing import IllTyped, Inference, defaults, infer
 from tests.explore.graphs import explored, graph_in, program_of

@@ -18,7 +18,7 @@ from tensat_dl.report.html import result_to_html
 from tensat_dl.report.iterations import print_iterations
 from tensat_dl.report.json import result_to_json
 from tensat_dl.report.text import print_summary
-from tensat_dl.result import Iteration, Result, RuleStats, Stop
+from tensat_dl.run.result import Iteration, Result, RuleStats, Stop
 from tests.explore.graphs import pack
 
 from .results import AFTER, BEFORE, read_text, result

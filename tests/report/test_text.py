@@ -12,7 +12,7 @@ from rich.console import Console
 from tensat_dl.report.facts import rules_checked
 from tensat_dl.report.progress import Progress
 from tensat_dl.report.text import print_summary
-from tensat_dl.result import Result
+from tensat_dl.run.result import Result
 from tensat_dl.verify.rules.verdict import Verdict
 
 from .results import AFTER, BEFORE, read_text, result

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tensat_dl.ir.graph import AttrValue, Graph, GraphBuilder
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import AttrValue, Graph, GraphBuilder
+from tensat_dl.core.source import Source
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.printer import print_file
-from tensat_dl.lang.source import Source
 from tensat_dl.report.tsr import graph_to_tsr
 
 from .results import AFTER, EXAMPLES, canonical, library, read, read_text

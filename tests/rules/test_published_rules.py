@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tensat_dl import resources
-from tensat_dl.explore.types import Limits
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.source import Source
+from tensat_dl.engine.types import Limits
 from tensat_dl.lang import ast
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.lang.rules import resolve_rule
-from tensat_dl.lang.source import Source
 from tensat_dl.sexpr.importer import import_rules
 from tensat_dl.verify.prove.equality import find_equal
 from tensat_dl.verify.prove.goals import goal

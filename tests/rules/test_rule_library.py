@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tensat_dl import resources
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.verify.rules import Verdict
 from tensat_dl.verify.rules.examine import Examiner

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensat_dl import resources
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.ops.typing import defaults, infer

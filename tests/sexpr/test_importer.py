@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.source import Source
 from tensat_dl.lang import ast
-from tensat_dl.lang.diagnostics import Diagnostic, TsrError
 from tensat_dl.lang.library import library_operators
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.rules import resolve_rule
-from tensat_dl.lang.source import Source
 from tensat_dl.sexpr.importer import Imported, import_rules
 from tensat_dl.sexpr.terms import SIGNATURES
 from tensat_dl.verify.rule_types import check_rule_types

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensat_dl.lang.source import Source
+from tensat_dl.core.source import Source
 from tensat_dl.sexpr.reader import MAX_DEPTH, Atom, Form, SExpr, read_lines
 
 

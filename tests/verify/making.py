@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensat_dl import resources
-from tensat_dl.ir.graph import Graph, GraphBuilder
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import Graph, GraphBuilder
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.typing import defaults, infer
 

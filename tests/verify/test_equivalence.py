@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.verify.equivalence import Equivalence, compare
 

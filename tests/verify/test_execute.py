@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensat_dl.ir.graph import Graph, Node
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import Graph, Node
+from tensat_dl.core.types import TensorType
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.verify.execute import ExecutionError, execute, surrogate, surrogates
 
@@ -161,7 +161,7 @@ def test_a_surrogate_without_operands_is_a_constant() -> None:
 
 def test_a_surrogate_is_the_same_in_every_process() -> None:
     code = (
-        "import numpy as np; from tensat_dl.ir.graph import Node; from tensat_dl.ir.types import TensorType\n"
+        "import numpy as np; from tensat_dl.core.graph import Node; from tensat_dl.core.types import TensorType\n"
         "from tensat_dl.verify.execute import surrogate\n"
         "n = Node('o', (0,), (('a', 1),), (TensorType('f32', (4,)),))\n"
         "print(surrogate(n, [np.arange(3.0)])[0].tolist())"

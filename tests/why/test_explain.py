@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import tensat_dl
+from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel, load_device
-from tensat_dl.explore.explore import exploring
-from tensat_dl.explore.types import Limits
+from tensat_dl.engine.explore import exploring
+from tensat_dl.engine.types import Limits
 from tensat_dl.extract.types import Limits as ExtractLimits
-from tensat_dl.ir.graph import Graph
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.report.progress import Progress
 from tensat_dl.verify.equivalence import compare

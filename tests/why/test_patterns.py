@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tensat_dl.explore.loop import Explorer
-from tensat_dl.explore.types import Limits
-from tensat_dl.ir.egraph import EGraph
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.types import Limits
 from tensat_dl.lang.walk import calls_of
+from tensat_dl.rewrite.classes import EGraphTerms, GraphTerms
+from tensat_dl.rewrite.matcher import Pattern
 from tensat_dl.why.instances import Instances
 from tensat_dl.why.ledger import SOURCE, Ledger
 from tensat_dl.why.members import look_for_members
 from tensat_dl.why.nearest import look
-from tensat_dl.why.patterns import Pattern
-from tensat_dl.why.terms import EGraphTerms, GraphTerms
 from tests.explore.graphs import explored, graph_of, library, rules_named
 from tests.explore.test_engine_against_reference import RULES, drawn_graph
 

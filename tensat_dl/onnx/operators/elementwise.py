@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from tensat_dl.ir.types import FLOATS, TensorType
+from tensat_dl.core.types import FLOATS, TensorType
 from tensat_dl.onnx.operator import Read, Reading, Row, Tensor, Unmapped, Write, Writer, same
 
 

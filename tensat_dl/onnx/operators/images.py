@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.types import TensorType
 from tensat_dl.onnx.operator import Reading, Row, Tensor, Unmapped, Write, Writer
 from tensat_dl.ops.semantics.resizing import sources
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.types import TensorType
 from tensat_dl.onnx.open_shapes import Asked, OfInput
 from tensat_dl.onnx.operator import Reading, Row, Tensor, Unmapped, Writer, retyped
 from tensat_dl.onnx.types import ONNX_DTYPES

@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from tensat_dl.ir.types import FLOATS, TensorType
+from tensat_dl.core.types import FLOATS, TensorType
 from tensat_dl.onnx.operator import Reading, Row, Tensor, Unmapped, Writer
 
 #: What ONNX takes where a node does not say.

@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.types import TensorType
 from tensat_dl.onnx.operator import Read, Reading, Row, Tensor, Unmapped, Write, Writer
 from tensat_dl.onnx.operators.activations import activated
 from tensat_dl.onnx.operators.products import paddings

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tensat_dl.ir.graph import AttrValue
-from tensat_dl.ir.types import INTEGERS, ITEMSIZE
+from tensat_dl.core.graph import AttrValue
+from tensat_dl.core.types import INTEGERS, ITEMSIZE
 
 #: An array of any element type. The element type says which numbers are meant: floats round, integer types
 #: are machine integers, and ``object`` arrays hold exact numbers:

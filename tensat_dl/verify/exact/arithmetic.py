@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from tensat_dl.ir.graph import Node
+from tensat_dl.core.graph import Node
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.verify.exact.constants import LARGEST_DENOMINATOR
 

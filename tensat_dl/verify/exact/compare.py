@@ -19,8 +19,8 @@ from typing import Literal
 
 import numpy as np
 
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.types import FLOATS
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.types import FLOATS
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.ops.table import OpTable

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.types import INTEGERS, TensorType
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.types import INTEGERS, TensorType
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.verify.exact.keyed import generator
 from tensat_dl.verify.exact.rational import exact_type

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tensat_dl.ir.graph import AttrValue, Graph, Node
-from tensat_dl.ir.types import FLOATS
+from tensat_dl.core.graph import AttrValue, Graph, Node
+from tensat_dl.core.types import FLOATS
 from tensat_dl.ops.compose import compose
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach, V

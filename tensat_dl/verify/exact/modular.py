@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from tensat_dl.ir.graph import Node
-from tensat_dl.ir.types import FLOATS
+from tensat_dl.core.graph import Node
+from tensat_dl.core.types import FLOATS
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach
 from tensat_dl.verify.exact.bound import Degrees, Ledger

@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from tensat_dl.ir.graph import Node
-from tensat_dl.ir.types import INTEGERS
+from tensat_dl.core.graph import Node
+from tensat_dl.core.types import INTEGERS
 from tensat_dl.ops.semantics import elementwise
 from tensat_dl.ops.semantics.types import Array, computed_in, wrapped
 from tensat_dl.verify.exact.arithmetic import Arithmetic

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import Equivalence, interface_difference
 from tensat_dl.verify.exact.arithmetic import OutOfReach

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import flops
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.lang.imports import find
 from tensat_dl.lang.program import Program, load_program
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.types import TensorType
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.prove.types import Goal, Pair
 from tensat_dl.verify.rules.sampling import MEMBERS, instances

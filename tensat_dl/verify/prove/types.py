@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensat_dl.ir.graph import Graph
-from tensat_dl.result import Stop
+from tensat_dl.core.graph import Graph
+from tensat_dl.run.result import Stop
 
 #: Both sides of a rule at concrete types and attributes: graphs of the same inputs, with as many outputs.
 Pair = tuple[Graph, Graph]

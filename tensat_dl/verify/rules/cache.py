@@ -15,8 +15,8 @@ from typing import Any, get_args
 import numpy as np
 
 import tensat_dl
+from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.files import write
-from tensat_dl.ir.rule import RewriteRule, Side
 from tensat_dl.lang import ast
 from tensat_dl.lang.walk import calls_of, children
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable

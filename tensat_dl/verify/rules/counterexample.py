@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
 from tensat_dl.ops.semantics.types import Array, Semantics, computed_in
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.exact import Difference

@@ -6,16 +6,16 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tensat_dl.datalog.compile import compile_rule
-from tensat_dl.datalog.forms import Forms
-from tensat_dl.datalog.schema import Schema
-from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.lang.diagnostics import TsrError
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.compile import compile_rule
+from tensat_dl.engine.schema import Schema
 from tensat_dl.lang.walk import calls_of, names_of
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.semantics.types import Semantics
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
+from tensat_dl.rewrite.forms import Forms
 from tensat_dl.verify.exact import Difference, Exact, compare_exactly
 from tensat_dl.verify.rule_types import check_rule_types
 from tensat_dl.verify.rules.counterexample import as_found, counterexample, size, smallest

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensat_dl.datalog.facts import Facts
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.symbolic import Atom, Condition, EvaluationError, Opaque, Sym, select
+from tensat_dl.rewrite.facts import Facts
 
 #: Values of unknowns by atom, such as ("dim", "x", 0): integers, words, floats, truth values.
 Values = dict[Atom, Any]

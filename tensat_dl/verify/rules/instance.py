@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from tensat_dl.datalog.conditions import with_facts, words
-from tensat_dl.datalog.source import Variant
-from tensat_dl.datalog.target import type_target
-from tensat_dl.ir.graph import Attrs, AttrValue, Graph, GraphBuilder
-from tensat_dl.ir.rule import PatternNode, RewriteRule
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.graph import Attrs, AttrValue, Graph, GraphBuilder
+from tensat_dl.core.rule import PatternNode, RewriteRule
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, attributes
 from tensat_dl.ops.values import SymType
+from tensat_dl.rewrite.conditions import with_facts, words
+from tensat_dl.rewrite.source import Variant
+from tensat_dl.rewrite.target import type_target
 
 
 @dataclass(frozen=True, slots=True)

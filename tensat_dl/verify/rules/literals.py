@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tensat_dl.ir.rule import PatternNode, RewriteRule, Side
+from tensat_dl.core.rule import PatternNode, RewriteRule, Side
 from tensat_dl.lang import ast
 from tensat_dl.ops.table import AttrDecl, OpTable
 

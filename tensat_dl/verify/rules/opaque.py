@@ -7,7 +7,7 @@ both sides, and for no kind of results does it hold for all y.
 
 from __future__ import annotations
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.exact.arithmetic import OutOfReach
 from tensat_dl.verify.exact.draws import WHOLE, exact_values, leaves

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.types import FLOATS
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.types import FLOATS
 from tensat_dl.ops.semantics.elementwise import ACTIVATIONS, cast
 from tensat_dl.ops.semantics.products import pad_spatial
 from tensat_dl.ops.semantics.types import Array, Attributes, Semantics, integers, text

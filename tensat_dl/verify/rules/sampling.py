@@ -6,14 +6,14 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tensat_dl.datalog.groups import instantiate
-from tensat_dl.ir.rule import RewriteRule
-from tensat_dl.ir.types import TensorType
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.walk import calls_of, children
 from tensat_dl.ops.kinds import FACTS
 from tensat_dl.ops.symbolic import Condition, Opaque, Sym, atom
 from tensat_dl.ops.typing import Inference
+from tensat_dl.rewrite.groups import instantiate
 from tensat_dl.verify.rules.domains import RandomDomain, SmallerDomain
 from tensat_dl.verify.rules.expressions import Values
 from tensat_dl.verify.rules.instance import Assignment, Instance, Sides

@@ -7,12 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tensat_dl.datalog.conditions import with_facts, words
-from tensat_dl.datalog.facts import Facts
-from tensat_dl.datalog.forms import Forms
-from tensat_dl.datalog.source import Choice, Prefix, Variant, choices
-from tensat_dl.datalog.target import type_target
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.lang import ast
 from tensat_dl.lang.walk import children
 from tensat_dl.ops import symbolic as sym
@@ -21,6 +16,11 @@ from tensat_dl.ops.symbolic import Bool, EvaluationError, Int
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import SymType
+from tensat_dl.rewrite.conditions import with_facts, words
+from tensat_dl.rewrite.facts import Facts
+from tensat_dl.rewrite.forms import Forms
+from tensat_dl.rewrite.source import Choice, Prefix, Variant, choices
+from tensat_dl.rewrite.target import type_target
 
 #: Ranks of tensor variables and lengths of list variables. The last come up where an operator asks for them, or where
 #: a search looks at them first.

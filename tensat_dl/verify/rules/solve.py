@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tensat_dl.datalog.facts import Facts
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, EvaluationError, Int, Opaque, Sym
+from tensat_dl.rewrite.facts import Facts
 from tensat_dl.verify.rules.expressions import INTEGERS, Values, Writer, holds
 
 #: The values to try for an unknown, the first first.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensat_dl.ir.graph import AttrValue, Graph, Node
+from tensat_dl.core.graph import AttrValue, Graph, Node
 from tensat_dl.ops.table import OpTable
 
 

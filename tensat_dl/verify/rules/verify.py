@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.rules import cache
 from tensat_dl.verify.rules.verdict import Verdict

@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.verify.rules.examine import Examiner
 from tensat_dl.verify.rules.verdict import Verdict

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tensat_dl.ir.graph import Graph
+from tensat_dl.core.graph import Graph
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.verify.exact import Exact, compare_exactly
 from tensat_dl.verify.exact.compare import compare_modular

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensat_dl.ir.types import FLOATS
+from tensat_dl.core.types import FLOATS
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.ops.semantics.elementwise import ACTIVATIONS

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tensat_dl.explore.types import Limits
+from tensat_dl.engine.types import Limits
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.prove.goals import goal

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.verify.rules.examine import Examiner
 from tensat_dl.verify.rules.verdict import Counterexample, Verdict

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tensat_dl import resources
-from tensat_dl.ir.graph import Graph
-from tensat_dl.ir.rule import RewriteRule
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.ops.typing import Inference, infer
 from tensat_dl.ops.values import SymType

@@ -1,0 +1,117 @@
+"""Located messages: what is wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
+
+from tensat_dl.core.source import Span
+
+#: More messages than this are only counted.
+MAX_SHOWN = 30
+#: Longer source lines are cut around the caret.
+WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One message. ``span`` is None for a file that could not be read at all; ``notes`` are facts that explain it,
+    ``hint`` is what to do."""
+
+    message: str
+    span: Span | None
+    hint: str = ""
+    severity: Literal["error", "warning"] = "error"
+    path: str = ""
+    notes: tuple[str, ...] = ()
+
+    def render(self) -> str:
+        """``file:line:col: error: message``, the source line, a caret line, and the hint."""
+        if self.span is None:
+            where = f"{self.path}: " if self.path else ""
+            lines = [f"{where}{self.severity}: {_clipped(self.message)}"]
+        else:
+            source = self.span.source
+            number, column = source.position(self.span.start)
+            lines = [f"{source.path}:{number}:{column}: {self.severity}: {_clipped(self.message)}"]
+            lines += _excerpt(source.line(number), number, column, self.span.end - self.span.start)
+        lines += [f"  = note: {_clipped(note)}" for note in self.notes]
+        if self.hint:
+            lines.append(f"  = hint: {_clipped(self.hint)}")
+        return "\n".join(lines)
+
+
+def _clipped(text: str) -> str:
+    """A message with words of the source that are too long to be read cut off."""
+    return re.sub(r"[A-Za-z0-9_]{80,}", lambda word: word[0][:60] + "…", text)
+
+
+def _excerpt(text: str, number: int, column: int, length: int) -> list[str]:
+    start = 0 if column <= WIDTH - 20 else column - WIDTH // 2
+    shown = _printable(text[start : start + WIDTH])
+    at = column - 1 - start
+    indent = " " * _columns(shown[:at])
+    carets = "^" * max(1, _columns(shown[at : at + length]))
+    if start:
+        shown, indent = "…" + shown, " " + indent
+    if start + WIDTH < len(text):
+        shown += "…"
+    gutter = str(number)
+    return [f"  {gutter} | {shown}".rstrip(), f"  {' ' * len(gutter)} | {indent}{carets}"]
+
+
+def _printable(text: str) -> str:
+    text = text.replace("\t", " ")
+    return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else "�" for c in text)
+
+
+def _columns(text: str) -> int:
+    """How many terminal columns a text takes: wide characters two, combining ones none."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )
+
+
+class TsrError(Exception):
+    """Bad input. Carries every diagnostic that was found before giving up."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = _distinct(diagnostics)
+        super().__init__(self.render())
+
+    def __reduce__(self) -> tuple[type[TsrError], tuple[tuple[Diagnostic, ...]]]:
+        return TsrError, (self.diagnostics,)  # or pickle would make it of its text
+
+    def render(self) -> str:
+        shown = [d.render() for d in self.diagnostics[:MAX_SHOWN]]
+        if len(self.diagnostics) > MAX_SHOWN:
+            shown.append(f"and {len(self.diagnostics) - MAX_SHOWN} more")
+        return "\n\n".join(shown)
+
+
+def _distinct(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Each message once at each place."""
+    found: dict[tuple[str, int, int, str], Diagnostic] = {}
+    for d in diagnostics:
+        place = (d.span.source.path, d.span.start, d.span.end) if d.span else (d.path, 0, 0)
+        found.setdefault((*place, d.message), d)
+    return tuple(found.values())
+
+
+def error(span: Span, message: str, hint: str = "", notes: Iterable[str] = ()) -> TsrError:
+    """One located error, ready to raise."""
+    return TsrError([Diagnostic(message, span, hint, notes=tuple(notes))])
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``did you mean `relu`?`` if a known name is near, else an empty string."""
+    if len(name) > 60:  # nobody's typing error, and slow to compare
+        return ""
+    candidates = list(known)
+    swapped = [k for k in candidates if k != name and sorted(k) == sorted(name)]
+    near = swapped or get_close_matches(name, candidates, n=1, cutoff=0.6)
+    return f"did you mean `{near[0]}`?" if near else ""

@@ -1,0 +1,74 @@
+"""Group rules to egglog: a query with a row for each possible member."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensat_dl.core.rule import RewriteRule, Side
+from tensat_dl.engine import render
+from tensat_dl.engine.compiled import CompiledRule, member_relation, ruleset
+from tensat_dl.engine.render import variable
+from tensat_dl.engine.schema import Schema
+from tensat_dl.engine.writer import Writer
+from tensat_dl.lang import ast
+from tensat_dl.ops.table import OpTable
+from tensat_dl.rewrite.forms import Forms
+
+
+def compile_group(rule: RewriteRule, schema: Schema, forms: Forms, closed: bool) -> CompiledRule | None:
+    """The member query of a group rule. Columns: shared variables, then what varies by member, outputs last."""
+    source_only = replace(rule, source=Side(rule.source.nodes, ()), target=Side((), ()), conditions=())
+    found = schema.variants(source_only, forms)
+    if not found:
+        return None
+    writer = Writer(source_only, schema, found, closed)
+    results = [n.result for n in rule.source.nodes]
+    names = [*rule.tensor_variables(), *results]
+    shared = [n for n in names if n not in rule.members]
+    varying = [n for n in names if n in rule.members]
+    tensors = tuple(dict.fromkeys([*shared, *varying]))
+    columns = attribute_columns(rule, schema.ops)
+    g, find = member_relation(rule.name), ruleset("find", rule.name)
+    sorts = ["T"] * len(tensors) + [s for s, _ in columns]
+    lines = [f"(relation {g} ({' '.join(sorts)}))", f"(ruleset {find})"]
+    for i, variant in enumerate(writer.usable):
+        checks = writer.checks(variant)
+        fixed = [
+            f"(= {n} {render.value(variant.env[n])})"
+            for _, n in columns
+            if not writer.generic and isinstance(variant.env.get(n), int)
+        ]
+        atoms = writer.source_atoms(variant)
+        body = [*atoms, *writer.premises(variant, [*atoms, *checks]), *checks, *fixed]
+        row = " ".join([g, *(variable(t) for t in tensors), *(n for _, n in columns)])
+        suffix = f" #{i}" if len(writer.usable) > 1 else ""
+        text = "\n       ".join(body)
+        lines.append(f'(rule ({text})\n      (({row}))\n      :ruleset {find} :name "{rule.name}{suffix}")')
+    return CompiledRule(rule, "\n".join(lines), tensors, tuple(columns), len(rule.target.nodes))
+
+
+def attribute_columns(rule: RewriteRule, ops: OpTable) -> list[tuple[str, str]]:
+    """(sort, egglog variable) of a rule's attribute variables, in order of first use."""
+    out: dict[str, str] = {}
+    sorts = {"float": "f64", "string": "String", "choice": "String", "ints": "Ints"}
+    for node in rule.source.nodes:
+        decl = ops[node.op]
+        for keyword in node.attrs:
+            a = decl.attr(keyword.name)
+            assert a is not None
+            expr = keyword.value
+            if (
+                isinstance(expr, ast.Name)
+                and expr.id not in a.choices
+                and decl.preset(a.name, expr.id) is None
+            ):
+                if a.length is None:
+                    out.setdefault(variable(expr.id), sorts.get(a.type, "i64"))
+                else:
+                    for i in range(a.length):
+                        out.setdefault(f"{variable(expr.id)}.{i}", "i64")
+            elif isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple):
+                for item in expr.items:
+                    if isinstance(item, ast.Name):
+                        out.setdefault(variable(item.id), "i64")
+    return [(sort, name) for name, sort in out.items()]

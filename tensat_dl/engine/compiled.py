@@ -1,0 +1,66 @@
+"""A compiled rule, and what its relations and rulesets are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.lang.walk import calls_of
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """``text`` declares relations and rules. The rules are in the rulesets ``find R`` (or ``rule R`` for a
+    single-pattern rule) and ``apply R``. ``tensors`` are the T columns of the match relation, in order."""
+
+    rule: RewriteRule
+    text: str
+    tensors: tuple[str, ...]
+    attrs: tuple[tuple[str, str], ...]  #: further columns of the match relation: (sort, name)
+    new_nodes: int  #: e-nodes that one application adds at most
+    mirror: tuple[int, ...] | None = None  #: see `symmetry.mirror`
+    #: The relations that a multi-pattern rule joins, for each variant, with their columns. The join of a variant has
+    #: as many matches as these have rows in common, or fewer.
+    joins: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = ()
+    #: Declares the ruleset ``find-old R``: the join restricted to outputs in the relation `old_relation`, which is
+    #: loaded by handles.
+    restricted: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.rule.name
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the rule asks for numbers of factors: its products have so many, and a chain has few of those."""
+        return any(call.fn in ("factors", "start") for call in calls_of(self.rule.conditions))
+
+    @property
+    def pointless_alone(self) -> bool:
+        """Whether a match that is its own mirror image merges one thing with itself and does nothing else: the
+        mirror image exchanges every output."""
+        if self.mirror is None:
+            return False
+        outputs = map(self.tensors.index, self.rule.source.outputs)
+        return all(self.mirror[i] != i for i in outputs)
+
+
+def ruleset(phase: str, rule: str) -> str:
+    """The ruleset of a rule's phase: rule, members, find, find-old or apply."""
+    return f"{phase}:{rule}"
+
+
+def match_relation(rule: str) -> str:
+    return f"m:{rule}"
+
+
+def ok_relation(rule: str) -> str:
+    return f"ok:{rule}"
+
+
+def member_relation(rule: str) -> str:
+    return f"g:{rule}"
+
+
+def old_relation(rule: str) -> str:
+    return f"old:{rule}"

@@ -1,0 +1,122 @@
+"""The egglog engine: runs programs, loads tables, reads rows.
+
+An engine belongs to the thread that made it, and a running command cannot be interrupted; the explorer therefore
+keeps it in a process of its own. Others don't wait for egglog to be imported, which takes a tenth of a second or two.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tensat_dl.engine.compiled import CompiledRule, ruleset
+
+if TYPE_CHECKING:
+    from egglog.bindings import EGraph
+
+#: Tabs and line ends inside a string would break a table, and spaces around one are cut off; they travel as these
+#: private-use characters.
+ESCAPE = str.maketrans({"\t": "\ue000", "\n": "\ue001", "\r": "\ue002", " ": "\ue003"})
+_UNESCAPE = str.maketrans({"\ue000": "\t", "\ue001": "\n", "\ue002": "\r", "\ue003": " "})
+
+
+class Engine:
+    """One egglog e-graph."""
+
+    def __init__(self) -> None:
+        # A file without a name: nothing is left behind, however the process ends.
+        self._table = tempfile.TemporaryFile("w", encoding="utf-8")  # noqa: SIM115 (it lives as long as this)
+        from egglog import bindings
+
+        self._bindings = bindings
+        self._egraph = bindings.EGraph()
+
+    def close(self) -> None:
+        self._table.close()
+
+    def run(self, program: str) -> list[Any]:
+        """Runs egglog text; its outputs. A command starts at the beginning of a line."""
+        outputs: list[Any] = []
+        # One command at a time: the parser of egglog 13 takes time quadratic in the length of its text.
+        for command in re.split(r"^(?=\()", program, flags=re.MULTILINE):
+            if command.strip():
+                outputs += self._egraph.run_program(*self._egraph.parse_program(command))
+        return outputs
+
+    def matches(self, ruleset: str) -> tuple[dict[str, int], bool]:
+        """Runs a ruleset once: matches by egglog rule, and whether anything changed."""
+        counts: dict[str, int] = {}
+        updated = False
+        for output in self.run(f"(run {ruleset} 1)"):
+            if isinstance(output, self._bindings.RunScheduleOutput):
+                updated = updated or output.report.updated
+                for name, n in output.report.num_matches_per_rule.items():
+                    counts[name] = counts.get(name, 0) + n
+        return counts, updated
+
+    def find(self, rule: CompiledRule) -> None:
+        """Fills the match relation of a rule with what is new."""
+        if rule.rule.kind == "multi":
+            self.run(f"(run {ruleset('members', rule.name)} 1)")
+        self.run(f"(run {ruleset('find', rule.name)} 1)")
+
+    def load(self, relation: str, rows: Iterable[Sequence[int | float | str]]) -> None:
+        """Adds rows to a relation of primitive columns."""
+        text = "".join(
+            "\t".join(c.translate(ESCAPE) if isinstance(c, str) else repr(c) for c in row) + "\n"
+            for row in rows
+        )
+        if not text:
+            return
+        self._table.seek(0)
+        self._table.truncate()
+        self._table.write(text)
+        self._table.seek(0)  # some systems read on from here
+        self.run(f'(input {relation} "/dev/fd/{self._table.fileno()}")')
+
+    def freeze(self) -> Frozen:
+        return Frozen(self._egraph)
+
+
+class Frozen:
+    """The rows of all functions at one moment. Values of sort T are hashable and equal if they are one e-class."""
+
+    def __init__(self, egraph: EGraph) -> None:
+        self._egraph = egraph
+        self._functions = egraph.freeze().functions
+        self._decoders = {
+            "i64": self._memo(egraph.value_to_i64),
+            "f64": self._memo(egraph.value_to_f64),
+            "String": self._memo(lambda v: egraph.value_to_string(v).translate(_UNESCAPE)),
+            "Ints": self._memo(lambda v: tuple(map(egraph.value_to_i64, egraph.value_to_vec(v)))),
+        }
+
+    @staticmethod
+    def _memo(decode: Any) -> Any:
+        known: dict[Any, Any] = {}
+
+        def look_up(value: Any) -> Any:
+            found = known.get(value)
+            if found is None:
+                found = known[value] = decode(value)
+            return found
+
+        return look_up
+
+    def decoder(self, sort: str) -> Any:
+        """A function from a value of a primitive sort to its Python value."""
+        return self._decoders[sort]
+
+    def rows(self, function: str) -> Sequence[Any]:
+        """Rows with ``inputs`` and ``output``; empty if the function does not exist."""
+        found = self._functions.get(function)
+        return found.rows if found is not None else ()
+
+    def rows_of(self, relation: str) -> list[tuple[Any, ...]]:
+        """The rows of a relation."""
+        return [tuple(row.inputs) for row in self.rows(relation)]
+
+    def size(self, function: str) -> int:
+        return len(self.rows(function))

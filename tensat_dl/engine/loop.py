@@ -1,0 +1,389 @@
+"""The exploration loop: find, filter, apply, types to fixpoint; iteration by iteration until a limit.
+
+An iteration runs every single-pattern rule once, or, if it makes products of a bounded number of factors, until it
+has no more matches. When these have nothing left to do, or at the latest after `PATIENCE` iterations in a row, group
+rules run as well, and when these have nothing left either, multi-pattern rules (in at most k_multi iterations): on an
+e-graph where the other rules have finished, what can be merged is visible, and less is merged twice.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.compiled import CompiledRule, ruleset
+from tensat_dl.engine.egglog import Engine, Frozen
+from tensat_dl.engine.groups import View, find_groups
+from tensat_dl.engine.history import applications
+from tensat_dl.engine.naming import Row, Store
+from tensat_dl.engine.precount import Nodes, by_operator, most_matches
+from tensat_dl.engine.program import Program
+from tensat_dl.engine.seeds import Partitions, tried
+from tensat_dl.engine.selection import Selection
+from tensat_dl.engine.snapshot import TypeConflict, snapshot
+from tensat_dl.engine.targets import Facts, plan
+from tensat_dl.engine.types import Estimate, Feedback, History, Limits, RuleAlarm, Step
+from tensat_dl.ops.table import OpTable
+from tensat_dl.rewrite.checks import Checks, Group
+from tensat_dl.run.result import Iteration, RuleStats, Stop
+
+#: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
+PATIENCE = 3
+#: A rule that adds more e-nodes than this in one iteration, or this share of those that are allowed in all, sits out
+#: the next ones, longer each time.
+RULE_BUDGET = 4_000
+RULE_SHARE = 0.08
+#: This share of the node limit is kept for `refine`, where there are group rules: what an answer uses can be merged
+#: although the exploration ran into its limit.
+REFINING_SHARE = 0.1
+#: Said of groups that were merged because an answer uses them.
+REFINED = "what the extracted graph uses"
+
+
+@dataclass
+class _Ban:
+    """The growth brake of one rule."""
+
+    until: int = 0
+    times: int = 0
+
+
+@dataclass
+class Explorer:
+    """One exploration. `run` yields a step for every iteration, the first of which is the input program."""
+
+    graph: Graph
+    ops: OpTable
+    rules: tuple[RewriteRule, ...]
+    limits: Limits
+    estimate: Estimate | None = None
+    bans: dict[str, _Ban] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    multi_done: int = 0
+    first_late: int = 0  #: the first handle of what was made after multi-pattern rules were applied
+    quiet: int = 0  #: iterations since group and multi-pattern rules last ran
+    done: Counter[str] = field(default_factory=Counter)  #: matches by single-pattern rule that were applied
+    staged: dict[str, CompiledRule] = field(default_factory=dict)  #: rules whose matches are selected
+    alike: Nodes = field(default_factory=dict)  #: the e-nodes as they were last read
+    read: int = 0  #: how many these are
+    unchanged: tuple[Frozen, list[Row], dict[Any, int]] | None = None  #: what was read, if it is still so
+    applied: set[str] = field(default_factory=set)  #: rules that were, in any iteration
+    skipped: int = 0  #: matches of this iteration that would close a cycle
+    filtered: int = 0  #: e-nodes on the filter list
+
+    def __post_init__(self) -> None:
+        self.checks = Checks(self.ops)
+        self.partitions = None if self.estimate is None else Partitions(self.ops, self.estimate)
+
+    def run(self) -> Iterator[Step]:
+        started = time.perf_counter()
+        self.program = Program(self.ops, self.rules, self.graph, self.limits.cycles != "none")
+        self.store = Store(Engine(), self.program)
+        self.selection = Selection(self.store, self.limits, self.estimate)
+        self.store.load_graph(self.graph)
+        self.by_kind = {
+            k: [r for r in self.program.rules if r.rule.kind == k] for k in ("single", "multi", "group")
+        }
+        if self.by_kind["group"]:
+            self.selection.limit -= int(REFINING_SHARE * self.limits.nodes)
+        stop: Stop | None = None if self.program.rules else "saturated"
+        if stop is None and self.limits.iterations == 0:
+            stop = "iterations"
+        if stop is None and self.selection.nodes() >= self.selection.limit:
+            stop = "nodes"
+        yield self._step(started, [], stop)
+        if stop is not None:
+            return
+        for number in range(1, self.limits.iterations + 1):
+            started_iteration = time.perf_counter()
+            stats: list[RuleStats] = []
+            changed, stop = self._iteration(number, stats)
+            if stop is None and not changed:
+                stop = "saturated"
+            elif stop is None and number == self.limits.iterations:
+                stop = "iterations"
+            seconds = self.limits.seconds
+            if stop is None and seconds is not None and time.perf_counter() - started > seconds:
+                stop = "time"
+            yield self._step(started_iteration, stats, stop)
+            if stop is not None:
+                return
+
+    def refine(self, feedback: Feedback) -> Step | None:
+        """Merges those members of each group that an answer computes, and of these the ones that need no copy.
+
+        What is new goes through the single-pattern rules. None if nothing is, or no rule may be applied at all.
+        """
+        if self.limits.iterations == 0:
+            return None
+        started = time.perf_counter()
+        self.selection.limit = self.limits.nodes
+        for rule in self.by_kind["group"]:
+            self.store.engine.matches(ruleset("find", rule.name))
+        frozen, rows, handles = self._freeze()
+        view = View(frozen, rows, handles, self.checks)
+        stats: list[RuleStats] = []
+        if not self._group_all(frozen, view, stats, feedback):
+            return None
+        for _ in range(PATIENCE):
+            changed, stop = self._singles(self.limits.iterations + 1, stats)
+            if stop is not None or not changed:
+                break
+        return self._step(started, stats, None)
+
+    def history(self) -> History:
+        """What led to the e-graph, by the handles that e-classes have now."""
+        frozen = self.store.engine.freeze()
+        handles, number = self.store.handles(frozen), frozen.decoder("i64")
+        canonical = {
+            number(row.inputs[0]): handles[row.output]
+            for row in frozen.rows("by_id")
+            if row.output in handles
+        }
+        return History(applications(self.program.rules, self.selection.applied, canonical))
+
+    # ---- one iteration -----------------------------------------------------------------------------------
+
+    def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
+        """Whether another iteration may find more, and a limit that bound."""
+        changed, stop = self._singles(number, stats)
+        banned = any(b.until > number for b in self.bans.values())
+        self.quiet += 1
+        if stop is None and (not changed or self.quiet >= PATIENCE):
+            more, stop = self._merges(stats)
+            changed = changed or more
+            self.quiet = 0
+        self.store.engine.run("(run-schedule (saturate types))")
+        return changed or banned, stop
+
+    def _singles(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
+        changed = False
+        nodes = self.selection.nodes()
+        budget = max(RULE_BUDGET, int(RULE_SHARE * self.limits.nodes))
+        for rule in self.by_kind["single"]:
+            ban = self.bans.setdefault(rule.name, _Ban())
+            if ban.until > number:
+                stats.append(RuleStats(rule.name, 0, 0, 0, 0.0, f"sits out until iteration {ban.until}"))
+                continue
+            started = time.perf_counter()
+            self.selection.put_off.pop(rule.name, None)  # what it left before, it finds again
+            if nodes + self._may_add(rule, nodes) > self.selection.limit:
+                applied, full = self._selected(rule, stats)
+                changed, nodes = changed or applied > 0, self.selection.nodes()
+                if full:
+                    return True, "nodes"
+                continue
+            matches, now = 0, nodes
+            while True:
+                counts, updated = self.store.engine.matches(ruleset("rule", rule.name))
+                matches += sum(counts.values())
+                if updated:
+                    changed, self.unchanged, now = True, None, self.selection.nodes()
+                # A rule of bounded products would go one step along a chain in each iteration.
+                grown = now - nodes > budget << ban.times
+                if not updated or not rule.bounded or grown or now >= self.selection.limit:
+                    break
+                self.store.engine.run("(run-schedule (saturate types))")
+            self.done[rule.name] += matches
+            if not matches:
+                continue
+            note = ""
+            if now - nodes > budget << ban.times:
+                ban.times += 1
+                ban.until = number + 1 + ban.times
+                note = f"added {now - nodes} e-nodes and sits out until iteration {ban.until}"
+                self.notes[f"rule {rule.name} grew fast and was held back at times"] = None
+            stats.append(
+                RuleStats(rule.name, matches, matches, now - nodes, time.perf_counter() - started, note)
+            )
+            nodes = now
+            if nodes >= self.selection.limit:
+                return True, "nodes"
+        self.store.engine.run("(run-schedule (saturate types))")
+        return changed, None
+
+    def _may_add(self, rule: CompiledRule, size: int) -> int:
+        """How many e-nodes a single-pattern rule may add to an e-graph of this size, by what was last read of it."""
+        patterns = rule.rule.source.nodes
+        room = self.selection.limit - size
+        if size - self.read > max(room // 20, self.limits.nodes // 100):
+            self._freeze()
+        most = 1
+        for n in patterns:
+            alike = self.alike.get((n.op, len(n.args)))
+            if alike is None:
+                return 0
+            root = n.result in rule.rule.source.outputs
+            most *= len(alike.nodes) if root else alike.widest
+        if most * rule.new_nodes > room:
+            most = most_matches(rule.rule, self.alike) - self.done[rule.name]
+        return max(0, most) * rule.new_nodes
+
+    def _selected(self, rule: CompiledRule, stats: list[RuleStats]) -> tuple[int, bool]:
+        """Applies a single-pattern rule to as many matches as there is room for: to how many, and whether that left
+        some."""
+        started = time.perf_counter()
+        if rule.name not in self.staged:
+            self.staged[rule.name] = self.program.staged(rule.rule)
+            self.store.engine.run(self.staged[rule.name].text)
+        staged = self.staged[rule.name]
+        self.store.engine.find(staged)
+        frozen, _, handles = self._again()
+        waiting = self.selection.matches(staged, frozen, handles)
+        before = self.selection.nodes()
+        applied = self.selection.apply(staged, waiting, self.selection.limit)
+        if applied:
+            self.unchanged = None
+        if waiting:
+            note = self.selection.left(rule, len(waiting), applied)
+            new = self.selection.nodes() - before
+            stats.append(
+                RuleStats(rule.name, len(waiting), applied, new, time.perf_counter() - started, note)
+            )
+        return applied, applied < len(waiting)
+
+    def _merges(self, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
+        """Group rules; and once these have nothing left to merge, multi-pattern rules, while k_multi allows.
+
+        Groups come first because they merge more with fewer e-nodes: what they find is there, however many pairs
+        are merged afterwards.
+        """
+        for rule in self.by_kind["group"]:
+            self.store.engine.find(rule)
+        frozen, rows, handles = self._freeze()
+        if self.by_kind["group"] and self._group_all(frozen, View(frozen, rows, handles, self.checks), stats):
+            return True, "nodes" if self.selection.nodes() >= self.selection.limit else None
+        k = self.limits.k_multi
+        multi = self.by_kind["multi"] if k is None or self.multi_done < k else []
+        if not multi:
+            return False, None
+        self.selection.find(multi, handles)
+        frozen = self.store.engine.freeze()
+        view = View(frozen, rows, handles, self.checks)
+        waiting = {
+            rule.name: self.selection.ordered(rule, self.selection.matches(rule, frozen, handles), view)
+            for rule in multi
+        }
+        changed = full = False
+        if not self.multi_done:
+            self.first_late = self.store.next_handle
+        self.multi_done += 1
+        for rule in multi:
+            matches = waiting[rule.name]
+            if not matches:
+                continue
+            started, before = time.perf_counter(), self.selection.nodes()
+            applied = self.selection.apply(rule, matches, self.selection.share)
+            after = self.selection.nodes()
+            note = self.selection.left(rule, len(matches), applied)
+            stats.append(
+                RuleStats(
+                    rule.name, len(matches), applied, after - before, time.perf_counter() - started, note
+                )
+            )
+            changed = changed or bool(applied)
+            full = full or (applied < len(matches) and not self.selection.room(rule, after))
+        return changed, "nodes" if full else None
+
+    def _group_all(
+        self, frozen: Frozen, view: View, stats: list[RuleStats], feedback: Feedback | None = None
+    ) -> bool:
+        """Applies every group rule; whether there was something to apply one to."""
+        facts = Facts()
+        size = self.selection.nodes()
+        note = "" if feedback is None else REFINED
+        before = len(stats)
+        for rule in self.by_kind["group"]:
+            if size + len(facts.nodes) > self.selection.limit:
+                break
+            started, first = time.perf_counter(), len(facts.nodes)
+            done = self._group(rule, frozen, view, facts, feedback)
+            if done:
+                seconds = time.perf_counter() - started
+                stats.append(RuleStats(rule.name, done, done, len(facts.nodes) - first, seconds, note))
+        self._load(facts)
+        return len(stats) > before
+
+    def _group(
+        self, rule: CompiledRule, frozen: Frozen, view: View, facts: Facts, feedback: Feedback | None = None
+    ) -> int:
+        """Applies a group rule; to how many groups."""
+        done = 0
+        for key, group in self._groups(rule, frozen, view, feedback):
+            target = plan(rule, group, view, self.ops)
+            if target is not None:
+                self.selection.applied.add(key)
+                facts.add(target, self.store)
+                done += 1
+        return done
+
+    def _groups(
+        self, rule: CompiledRule, frozen: Frozen, view: View, feedback: Feedback | None = None
+    ) -> Iterator[tuple[tuple[str, tuple[object, ...]], Group]]:
+        """Groups that the rule has not been applied to (see `tried`), each with what names it in `applied`."""
+        original = len(self.graph.nodes)
+        for whole in find_groups(rule, frozen, view):
+            for group in tried(rule, whole, view, original, feedback, self.partitions):
+                operands = (h for m in group.members for _, h in m.tensors)
+                attrs = map(repr, group.attrs.values())
+                key = (rule.name, (*group.shared.values(), *operands, *attrs))
+                if key not in self.selection.applied:
+                    yield key, group
+
+    def _load(self, facts: Facts) -> None:
+        if not facts.nodes:
+            return
+        self.unchanged = None
+        self.store.load_types(facts.types)
+        self.store.load_nodes(facts.nodes, run=False)
+        self.store.engine.load("in_equal", facts.equal)
+        self.store.engine.load("in_merged", [(h,) for h in facts.merged])
+        self.store.engine.run("(run-schedule (saturate load))\n(run-schedule (saturate types))")
+
+    # ---- snapshots ---------------------------------------------------------------------------------------
+
+    def _freeze(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
+        """The rows and handles now, new e-classes named."""
+        frozen = self.store.engine.freeze()
+        rows = list(self.store.rows(frozen))
+        known = len(self.store.handles(frozen))
+        handles = self.store.name_classes(frozen, rows)
+        if len(handles) != known:
+            frozen = self.store.engine.freeze()
+        self.alike = by_operator((r.constructor.op, r.output, r.children) for r in rows)
+        self.read = len(rows)
+        self.unchanged = frozen, rows, handles
+        return frozen, rows, handles
+
+    def _again(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
+        """As `_freeze`, and if rules have found matches but changed nothing since, without reading e-nodes again."""
+        if self.unchanged is None:
+            return self._freeze()
+        return self.store.engine.freeze(), *self.unchanged[1:]
+
+    def _settled(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
+        """Rows and handles after an iteration: those of the snapshot."""
+        return self._freeze()
+
+    def _step(self, started: float, stats: list[RuleStats], stop: Stop | None) -> Step:
+        frozen, rows, handles = self._settled()
+        self.applied.update(s.rule for s in stats if s.applied)
+        try:
+            egraph, names = snapshot(self.store, frozen, rows, handles, self.graph, self.limits.nodes)
+        except TypeConflict:
+            raise RuleAlarm(tuple(sorted(self.applied))) from None
+        seconds = time.perf_counter() - started
+        iteration = Iteration(
+            egraph.num_nodes, egraph.num_classes, seconds, tuple(stats), self.skipped, self.filtered
+        )
+        left = self.selection.put_off.items()
+        notes = [f"rule {name}: {n:,} matches were not tried" for name, n in left if n]
+        notes = [*self.notes, *self.selection.restricted.values(), *notes]
+        early = bisect_left(names, self.first_late)
+        return Step(iteration, egraph, stop, tuple(notes), names, early)

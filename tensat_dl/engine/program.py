@@ -1,0 +1,361 @@
+"""The egglog program of a run: what does not depend on the graph's facts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence, Set
+
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import PatternNode, RewriteRule, Side
+from tensat_dl.engine import render
+from tensat_dl.engine.compile import built_forms, compile_rule
+from tensat_dl.engine.compiled import CompiledRule
+from tensat_dl.engine.egglog import ESCAPE
+from tensat_dl.engine.schema import Column, Constructor, Schema
+from tensat_dl.lang import ast
+from tensat_dl.ops.symbolic import EvaluationError
+from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import IllTyped, Inference, infer
+from tensat_dl.ops.values import AnyType, SymType
+from tensat_dl.rewrite.conditions import asks_varying
+from tensat_dl.rewrite.forms import Form, Forms, forms_in
+from tensat_dl.rewrite.groups import one_member
+from tensat_dl.rewrite.source import MAX_RANK
+from tensat_dl.rewrite.variants import Assignments
+
+HEADER = """\
+; ---- sorts. A tensor's type is a vector: element type, then dimensions.
+(sort Ints (Vec i64))
+(sort IntsSet (Set Ints))
+(sort IntsMap (Map i64 Ints))
+(sort T)
+; ---- loading: tables name e-classes by integer handles
+(ruleset load)
+(function by_id (i64) T :merge old)
+(function id_of (T) i64 :merge (min old new))
+(function ints_of (String) Ints :merge old)
+(relation in_equal (i64 i64))
+(rule ((in_equal i j) (= x (by_id i)) (= y (by_id j))) ((union x y)) :ruleset load :name "load equalities")
+(relation merged (T))
+(relation in_merged (i64))
+(rule ((in_merged i) (= x (by_id i))) ((merged x)) :ruleset load :name "load merged")
+; ---- types. One type twice stays; two different types of one e-class become the vector (-1): an alarm.
+(ruleset types)
+(function type_of (T) Ints
+  :merge (map-get (map-insert (map-insert (map-empty) 1 old) 2 (vec-of -1)) (set-length (set-of old new))))
+(relation in_type (i64 String))
+(rule ((in_type i k) (= x (by_id i)) (= t (ints_of k))) ((set (type_of x) t)) :ruleset load :name "load types")
+; ---- computed from weights alone; the value of a constant
+(relation weights_only (T))
+(function value_of (T) f64 :merge old)
+"""
+
+#: How many factors an e-class's shortest product has: 1 unless it is one. Chains of products start at what the input
+#: program computes otherwise. Declared only where rules ask for it.
+FACTORS = """\
+; ---- chains of products
+(function factors_of (T) i64 :merge (min old new))
+(relation start (T))
+(relation in_start (i64))
+(rule ((in_start i) (= x (by_id i))) ((start x) (set (factors_of x) 1)) :ruleset load :name "load starts")
+"""
+
+#: Depends on an input, by some e-node at least. Declared only where rules ask for it.
+VARYING = """\
+; ---- depends on an input
+(relation varying (T))
+"""
+
+#: What a concatenation counts as, more than any rule allows: its parts are multiplied, not the whole.
+_MANY = "1000"
+
+#: Nodes of more inputs than this are loaded one by one, with their types: the engine takes time cubic in the number
+#: of inputs to plan a rule about them.
+WIDE = 64
+
+#: What a type vector says of a node with several outputs.
+TUPLE = -2
+
+
+def list_table(length: int) -> str:
+    """The table of integer lists of a length. (Those of operators start with "in_" and a capital letter.)"""
+    return f"in_list{length}"
+
+
+def list_loader(length: int) -> str:
+    """Declares such a table: (key, elements)."""
+    items = " ".join(f"a{i}" for i in range(length))
+    vector = f"(vec-of {items})" if length else "(vec-empty)"
+    return (
+        f"(relation {list_table(length)} (String{' i64' * length}))\n"
+        f"(rule (({list_table(length)} k {items})) ((set (ints_of k) {vector})) "
+        f':ruleset load :name "load lists of {length}")'
+    )
+
+
+def constructor_text(c: Constructor, ops: OpTable, forms: Forms, wide: bool = False) -> str:
+    """Declaration, loader, type rules and weights-only rule of a constructor; the first alone if it is wide."""
+    if wide:
+        return c.declaration
+    lines = [c.declaration, c.loader]
+    if c.op == "proj":
+        lines.append(
+            '(rule ((= e (Proj i x)) (weights_only x)) ((weights_only e)) :ruleset types :name "weights Proj")'
+        )
+        return "\n".join(lines)
+    decl = ops[c.op]
+    lines += _type_rules(c, ops, forms)
+    columns = [f"a{i}" for i in range(len(c.columns))]
+    xs = [f"x{i}" for i in range(c.arity)]
+    if c.op != "input" and not decl.opaque:
+        body = "".join(f" (weights_only {x})" for x in xs)
+        term = " ".join([c.name, *columns, *xs])
+        lines.append(
+            f'(rule ((= e ({term})){body}) ((weights_only e)) :ruleset types :name "weights {c.name}")'
+        )
+    if c.op == "fill":
+        lines.append(
+            f"(rule ((= e ({c.name} {' '.join(columns)}))) ((set (value_of e) a0)) "
+            ':ruleset types :name "value")'
+        )
+    return "\n".join(lines)
+
+
+def factors_text(c: Constructor, ops: OpTable) -> str:
+    """The rules that count the factors of a constructor's nodes."""
+    columns = [f"a{i}" for i in range(len(c.columns))]
+    term = " ".join([c.name, *columns, *(f"x{i}" for i in range(c.arity))])
+
+    def rule(facts: str, count: str, note: str = "") -> str:
+        name = f"factors {c.name}{note}"
+        return f'(rule ((= e ({term})){facts}) ((set (factors_of e) {count})) :ruleset types :name "{name}")'
+
+    if c.op == "matmul" and c.arity == 2:
+        act = next(a for a, column in zip(columns, c.columns, strict=True) if column.attr.name == "act")
+        product = f' (= {act} "none") (= i (factors_of x0)) (= j (factors_of x1))'
+        return "\n".join([rule(product, "(+ i j)"), rule(f' (!= {act} "none")', "1", " with act")])
+    if c.op == "smul" or (c.op in ops and ops[c.op].view):  # a scaled product is one with a scaled factor
+        return rule(" (= i (factors_of x0))", "i")
+    return rule("", _MANY if c.op == "concat" else "1")
+
+
+def varying_text(c: Constructor, ops: OpTable) -> str:
+    """The rules that tell which of a constructor's nodes depend on an input."""
+    columns = [f"a{i}" for i in range(len(c.columns))]
+    xs = [f"x{i}" for i in range(c.arity)]
+    term = " ".join([c.name, *columns, *xs])
+    leaf = c.op == "input" or (c.op in ops and ops[c.op].opaque)
+    facts = [""] if leaf else [f" (varying {x})" for x in xs]
+    return "\n".join(
+        f'(rule ((= e ({term})){fact}) ((varying e)) :ruleset types :name "varying {c.name} {i}")'
+        for i, fact in enumerate(facts)
+    )
+
+
+def column_term(column: Column, value: int | float | str) -> str:
+    """The value of an attribute column as an egglog term; a list is given by its key."""
+    if not isinstance(value, str):
+        return repr(value)
+    text = json.dumps(value.translate(ESCAPE), ensure_ascii=False)
+    return f"(ints_of {text})" if column.sort == "Ints" else text
+
+
+def wide_node(c: Constructor, handle: int, attrs: Sequence[str], children: Sequence[int], known: str) -> str:
+    """Commands that add a node of the input program; ``attrs`` are egglog terms. Its type is loaded as well, and
+    ``known`` is the relation that it is in, or empty."""
+    node = " ".join([*attrs, *(f"(by_id {k})" for k in children)])
+    lines = [
+        f"(set (by_id {handle}) ({c.name} {node}))",
+        f"(set (id_of (by_id {handle})) {handle})",
+        f'(set ({c.origin} {node}) "")',
+    ]
+    return "\n".join([*lines, *([f"({known} (by_id {handle}))"] if known else [])])
+
+
+def _pattern(c: Constructor, ops: OpTable) -> RewriteRule:
+    """A rule whose source is one application of the constructor, every attribute a variable."""
+    decl = ops[c.op]
+    span = decl.span
+    attrs = tuple(ast.KeywordArg(a.name, ast.Name(f"{a.name}.a", span=span), span=span) for a in decl.attrs)
+    node = PatternNode("e", c.op, tuple(f"x{i}" for i in range(c.arity)), attrs, None, span)
+    return RewriteRule(
+        f"type {c.name}", Side((node,), ()), Side((), ()), (), frozenset(), None, "", span, c.op
+    )
+
+
+def _type_rules(c: Constructor, ops: OpTable, forms: Forms) -> list[str]:
+    """Rules that compute the type of a node from the types of its inputs, one for each assignment of ranks.
+
+    Nodes are only built where they type-check, so constraints need no checking here.
+    """
+    decl = ops[c.op]
+    xs = [f"x{i}" for i in range(c.arity)]
+    found = Assignments(_pattern(c, ops), Inference(ops)).variants(forms)
+    out: list[str] = []
+    same = [x for x in xs if found and all(v.types["e"] == v.types[x] for v in found)]
+    if same and not decl.outputs:
+        term = " ".join([c.name, *(f"a{i}" for i in range(len(c.columns))), *xs])
+        return [
+            f"(rule ((= e ({term})) (= t (type_of {same[0]}))) ((set (type_of e) t)) "
+            f':ruleset types :name "type {c.name}")'
+        ]
+    seen: set[str] = set()
+    for i, v in enumerate(found):
+        columns, extra = [], []
+        for k, column in enumerate(c.columns):
+            value = v.source_attrs[0][column.attr.name]
+            if column.element is not None:
+                value = value[column.element]
+            columns.append(render.value(value))
+            if column.sort == "Ints":
+                extra.append(f"(= (vec-length {columns[k]}) {len(value)})")
+        body = [f"(= e ({' '.join([c.name, *columns, *xs])}))"]
+        for x in xs:
+            body.append(f"(= {render.type_variable(x)} (type_of {x}))")
+            body.append(f"(= (vec-length {render.type_variable(x)}) {len(v.types[x].shape) + 1})")
+        if decl.outputs:
+            out += _tuple_rules(c, ops, v.types, v.source_attrs[0], [*body, *extra], i)
+            continue
+        shape = v.types["e"]
+        body.append(f"(= t {type_vector(shape)})")
+        text = " ".join([*body, *extra])
+        if text not in seen:
+            seen.add(text)
+            out.append(f'(rule ({text}) ((set (type_of e) t)) :ruleset types :name "type {c.name} #{i}")')
+    return out
+
+
+def type_vector(t: AnyType) -> str:
+    dims = " ".join(map(render.integer, t.shape))
+    return f"(vec-of {render.value(t.dtype)}{' ' + dims if dims else ''})"
+
+
+def _tuple_rules(
+    c: Constructor, ops: OpTable, types: dict[str, SymType], attrs: dict[str, object], body: list[str], i: int
+) -> list[str]:
+    """Types of a node with several outputs: a mark for the node, and the type of each ``Proj`` of it."""
+    inputs = [types[f"x{k}"] for k in range(c.arity)]
+    try:
+        outputs = infer(ops, c.op, inputs, attrs).types
+    except (IllTyped, EvaluationError):
+        return []
+    text = " ".join(body)
+    rules = [
+        f'(rule ({text}) ((set (type_of e) (vec-of {TUPLE}))) :ruleset types :name "type {c.name} #{i}")'
+    ]
+    for k, t in enumerate(outputs):
+        rules.append(
+            f"(rule ({text} (= p (Proj {k} e)) (= t {type_vector(t)})) ((set (type_of p) t)) "
+            f':ruleset types :name "type {c.name}.{k} #{i}")'
+        )
+    return rules
+
+
+def starts(graph: Graph) -> list[int]:
+    """Where chains of products start: at what is computed from inputs and is no product itself."""
+    known = graph.weights_only()
+    return [i for i, n in enumerate(graph.nodes) if not known[i] and n.op != "matmul"]
+
+
+def ranks_of(graph: Graph, ops: OpTable) -> set[int]:
+    """The ranks of a graph's tensors, and the lengths of lists in attributes, which mostly are ranks too."""
+    ranks = {len(t.shape) for n in graph.nodes for t in n.types}
+    lists = {(d.name, a.name) for d in ops.values() for a in d.attrs if a.type == "ints"}
+    return ranks | {
+        len(v) for n in graph.nodes for a, v in n.attrs if isinstance(v, tuple) and (n.op, a) in lists
+    }
+
+
+class Program:
+    """Declares constructors as they are needed, and compiles rules, with a say about each match if they are to be
+    ``filtered``."""
+
+    def __init__(
+        self, ops: OpTable, rules: Sequence[RewriteRule], graph: Graph, filtered: bool = False
+    ) -> None:
+        self.schema = Schema(ops)
+        for node in graph.nodes:
+            if node.op != "proj":
+                self.schema.constructor(node.op, len(node.inputs))
+        # Rules match tensors of the graph's ranks and of the ranks that rules build from those. Where that builds
+        # yet other ranks, every rule checks that it does not match them.
+        given = ranks_of(graph, ops)
+        built = self._closure(rules, forms_in(graph, ops), given)
+        matched = given.union(*(f.ranks for f in built))
+        everything = self._closure(rules, built, matched)
+        ranks = matched.union(*(f.ranks for f in everything))
+        #: What e-nodes there may be.
+        self.forms = Forms.of(ranks, everything)
+        self._matched = Forms.of((r for r in matched if r <= MAX_RANK), everything)
+        self.closed = self.forms.ranks == self._matched.ranks
+        compiled = [compile_rule(r, self.schema, self._matched, self.closed, filtered) for r in rules]
+        self.rules = [c for c in compiled if c is not None]
+        #: Whether some rule asks for numbers of factors.
+        self.counts_factors = any(r.bounded for r in self.rules)
+        #: Whether some rule asks what depends on inputs.
+        self.tells_varying = any(asks_varying(r.rule.conditions) for r in self.rules)
+        self._built = {(n.op, len(n.args)) for r in self.rules for n in r.rule.target.nodes}
+        self._declared: set[str] = set()
+        self._lengths: set[int] = set()
+
+    def _closure(
+        self, rules: Sequence[RewriteRule], forms: Iterable[Form], ranks: Set[int]
+    ) -> frozenset[Form]:
+        """These forms, and those of all that the rules can build from nodes of these ranks (up to a limit)."""
+        known, new = frozenset[Form](), frozenset(forms)
+        single = [one_member(r) for r in rules]
+        among = [r for r in ranks if r <= MAX_RANK]
+        while new:
+            known |= new
+            ops = {f.op for f in new}
+            affected = [r for r in single if any(n.op in ops for n in r.source.nodes)]
+            seen = Forms.of(among, known)
+            new = frozenset(f for r in affected for f in built_forms(r, self.schema, seen)) - known
+        return known
+
+    def staged(self, rule: RewriteRule) -> CompiledRule:
+        """A single-pattern rule in the form whose matches are selected."""
+        compiled = compile_rule(rule, self.schema, self._matched, self.closed, True)
+        assert compiled is not None, rule.name
+        return compiled
+
+    def is_wide(self, c: Constructor) -> bool:
+        """Whether nodes of a constructor have no rules of their own: `wide_node` loads them."""
+        return c.arity > WIDE and (c.op, c.arity) not in self._built
+
+    def relation(self, constant: bool) -> str:
+        """What a node of the input program is in if it is computed from weights alone, or else, if that is asked."""
+        return "weights_only" if constant else "varying" if self.tells_varying else ""
+
+    def text(self) -> str:
+        """The whole program: header, operators, rules."""
+        asked = [
+            text for text, wanted in ((FACTORS, self.counts_factors), (VARYING, self.tells_varying)) if wanted
+        ]
+        parts = [HEADER, *asked, self.new_constructors()]
+        for r in self.rules:
+            comment = "\n".join(f"; {line}" for line in r.rule.doc.splitlines())
+            parts.append(f"; ---- rule {r.name}\n{comment}\n{r.text}" if comment else r.text)
+        return "\n".join(parts)
+
+    def new_constructors(self) -> str:
+        """Declarations of constructors that were made since the last call."""
+        out = []
+        for c in self.schema.constructors():
+            if c.name not in self._declared:
+                self._declared.add(c.name)
+                doc = "" if c.op == "proj" else f"; ---- {self.schema.ops[c.op].signature}\n"
+                wide = self.is_wide(c)
+                out.append(doc + constructor_text(c, self.schema.ops, self.forms, wide))
+                if self.counts_factors and not wide:
+                    out.append(factors_text(c, self.schema.ops))
+                if self.tells_varying and not wide:
+                    out.append(varying_text(c, self.schema.ops))
+        return "\n".join(out)
+
+    def new_list_length(self, length: int) -> str:
+        """The loader of lists of a length, if it is not declared yet."""
+        if length in self._lengths:
+            return ""
+        self._lengths.add(length)
+        return list_loader(length)

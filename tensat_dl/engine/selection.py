@@ -1,0 +1,141 @@
+"""Which matches are applied: as many as there is room for, those first that are estimated to save most.
+
+Multi-pattern rules have matches in numbers that grow with the square of an e-graph, and what they add can be merged
+again. Their joins are counted before they are run, and each rule has a share of the room in an iteration. What is
+left out is reported, and tried in the next iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensat_dl.engine.compiled import CompiledRule, match_relation, ok_relation, old_relation, ruleset
+from tensat_dl.engine.egglog import Frozen
+from tensat_dl.engine.groups import View
+from tensat_dl.engine.matches import oldest_first
+from tensat_dl.engine.naming import Store
+from tensat_dl.engine.precount import Table, join_size, oldest_within
+from tensat_dl.engine.render import variable
+from tensat_dl.engine.savings import Savings
+from tensat_dl.engine.types import Estimate, Limits
+
+#: A multi-pattern rule may add this share of the node limit in one iteration; its other matches wait for the next.
+MULTI_SHARE = 0.2
+#: The least that it may add, so that small limits don't bind twice.
+MULTI_FLOOR = 1_000
+#: A join with more matches than this times the node limit is restricted to older e-classes.
+JOIN_SHARE = 1
+
+
+@dataclass
+class Selection:
+    """The matches that were applied, and those that were not."""
+
+    store: Store
+    limits: Limits
+    estimate: Estimate | None
+    applied: set[tuple[str, tuple[object, ...]]] = field(default_factory=set)
+    put_off: dict[str, int] = field(default_factory=dict)  #: matches by rule that are not tried yet
+    limit: int = 0  #: of e-nodes
+    restricted: dict[str, str] = field(default_factory=dict)  #: rules that are not run on everything, and why
+
+    def __post_init__(self) -> None:
+        self.limit = self.limits.nodes
+
+    @property
+    def share(self) -> int:
+        """E-nodes that a multi-pattern rule may add in one iteration."""
+        return max(MULTI_FLOOR, int(self.limits.nodes * MULTI_SHARE))
+
+    def nodes(self) -> int:
+        """E-nodes in the engine."""
+        (sizes,) = self.store.engine.run("(print-size)")
+        names = {c.name for c in self.store.program.schema.constructors()}
+        return sum(n for name, n in sizes.sizes if name in names)
+
+    def find(self, rules: Sequence[CompiledRule], handles: dict[Any, int]) -> None:
+        """Finds the matches of multi-pattern rules. A join that has too many, by count, is run on older e-classes."""
+        if not rules:
+            return
+        for rule in rules:
+            self.store.engine.matches(ruleset("members", rule.name))
+        frozen = self.store.engine.freeze()
+        limit = JOIN_SHARE * self.limits.nodes
+        for rule in rules:
+            joins = [[Table(columns, frozen.rows_of(name)) for name, columns in join] for join in rule.joins]
+            count = sum(map(join_size, joins))
+            if count <= limit:
+                self.store.engine.matches(ruleset("find", rule.name))
+                continue
+            owners = [variable(o) for o in rule.rule.source.outputs]
+            old = oldest_within(joins, owners, handles, limit)
+            if rule.name not in self.restricted:
+                self.store.engine.run(rule.restricted)
+            self.store.engine.load(f"in_{old_relation(rule.name)}", [(h,) for h in old])
+            self.store.engine.run("(run-schedule (saturate load))")
+            self.store.engine.matches(ruleset("find-old", rule.name))
+            self.restricted[rule.name] = (
+                f"rule {rule.name}: {count:,} matches by count were too many to look at, "
+                f"those among the oldest {len(old):,} e-classes were"
+            )
+
+    def ordered(
+        self, rule: CompiledRule, matches: list[tuple[int, ...]], view: View
+    ) -> list[tuple[int, ...]]:
+        """Matches in the order in which they are tried: where not all can be, those first that save most."""
+        room = self.share // max(1, rule.new_nodes)
+        if self.estimate is None or len(matches) <= room:
+            return matches
+        saving = Savings(rule, view, self.store.program.schema.ops, self.estimate)
+        return sorted(matches, key=lambda m: -round(saving.of(m), 9))  # equal ones stay oldest first
+
+    def matches(self, rule: CompiledRule, frozen: Frozen, handles: dict[Any, int]) -> list[tuple[int, ...]]:
+        """The matches in a rule's relation that have not been applied, by handles, oldest operands first."""
+        keys: set[tuple[int, ...]] = set()
+        for row in frozen.rows(match_relation(rule.name)):
+            tensors = row.inputs[: len(rule.tensors)]
+            if all(t in handles for t in tensors):
+                keys.add(tuple(handles[t] for t in tensors))
+        if rule.mirror is not None:  # of a match and its mirror image the first
+            images = {k: tuple(k[i] for i in rule.mirror) for k in keys}
+            keys = {k for k, image in images.items() if k <= image or image not in images}
+            if rule.pointless_alone:
+                keys = {k for k in keys if k != images[k]}
+        keys = {k for k in keys if (rule.name, k) not in self.applied}
+        return oldest_first(keys)
+
+    def apply(self, rule: CompiledRule, matches: Sequence[tuple[int, ...]], most: int) -> int:
+        """Applies a rule to matches in order, until it has added ``most`` e-nodes or there is no room; to how many.
+
+        Many matches add fewer e-nodes than they may, so there can be room for more after some have been applied.
+        """
+        first = size = self.nodes()
+        applied = 0
+        while applied < len(matches):
+            room = min(self.room(rule, size), (first + most - size) // max(1, rule.new_nodes))
+            if room <= 0:
+                break
+            chosen = matches[applied : applied + room]
+            self.applied.update((rule.name, m) for m in chosen)
+            self.store.engine.load(ok_relation(rule.name), chosen)
+            self.store.engine.matches(ruleset("apply", rule.name))
+            applied += len(chosen)
+            size = self.nodes()
+        return applied
+
+    def left(self, rule: CompiledRule, total: int, applied: int) -> str:
+        """Says why matches were left, if some were."""
+        left = total - applied
+        self.put_off[rule.name] = left
+        if not left:
+            return ""
+        if not self.room(rule, self.nodes()):
+            return f"{left} of {total} matches skipped: no room below {self.limit} e-nodes"
+        return f"{left} of {total} matches put off: the rule has used its share of this iteration"
+
+    def room(self, rule: CompiledRule, size: int) -> int:
+        """To how many matches a rule can be applied below the node limit. A last few are not worth the time."""
+        room = (self.limit - size) // max(1, rule.new_nodes)
+        return room if room > self.limit // 1000 else 0

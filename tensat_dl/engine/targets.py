@@ -1,0 +1,137 @@
+"""The targets of group rules: what a group adds to the e-graph, and what that is estimated to cost.
+
+A target is planned first, as operators by name, and then either priced or put into the tables that are loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import fsum
+
+from tensat_dl.core.graph import Attrs, AttrValue
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.types import TensorType
+from tensat_dl.engine.compiled import CompiledRule
+from tensat_dl.engine.groups import View
+from tensat_dl.engine.naming import NewNode, Store
+from tensat_dl.engine.types import Estimate
+from tensat_dl.ops.table import OpDecl, OpTable, coerce
+from tensat_dl.ops.typing import infer
+from tensat_dl.rewrite.checks import Group, Known
+from tensat_dl.rewrite.groups import member
+from tensat_dl.rewrite.source import Variant
+
+#: A concat of more inputs than this is nested: the engine plans a join over all inputs of a node.
+MAX_ARITY = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator of a target. ``args`` name other operators or the source's tensors."""
+
+    result: str
+    op: str
+    attrs: Attrs
+    args: tuple[str, ...]
+    inputs: tuple[TensorType, ...]
+    type: TensorType
+    constant: bool  #: computed from weights alone
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a group rule builds for a group, in order. ``names`` are the handles of the source's tensors."""
+
+    rule: str
+    names: dict[str, int]
+    operators: tuple[Operator, ...]
+    outputs: tuple[tuple[str, str], ...]  #: an output of the source, and what the target computes it as
+
+    def cost(self, estimate: Estimate) -> float:
+        """Estimated milliseconds at run time: nothing for what is computed ahead of time."""
+        return fsum(estimate(o.op, o.attrs, o.inputs, o.type) for o in self.operators if not o.constant)
+
+
+def plan(compiled: CompiledRule, group: Group, view: View, ops: OpTable) -> Target | None:
+    """The target for a group; None if the rule does not apply to the whole group."""
+    variant = view.checks.target(compiled.rule, group, view)
+    if variant is None:
+        return None
+    names = dict(group.shared)
+    for k, m in enumerate(group.members):
+        names |= {member(n, k): h for n, h in m.tensors}
+    return target_of(view.checks.instance(compiled.rule, len(group.members)), names, variant, view, ops)
+
+
+def target_of(
+    rule: RewriteRule, names: dict[str, int], variant: Variant, view: Known, ops: OpTable
+) -> Target:
+    """The target of a rule for the tensors ``names``, typed by ``variant``."""
+    types = {n: view.types[h] for n, h in names.items()}
+    constant = {n for n, h in names.items() if h in view.weights}
+    # An output of the target may have the name of the source's: what the target builds comes first there.
+    built: dict[str, str] = {}
+    operators: list[Operator] = []
+
+    def add(result: str, op: str, attrs: Attrs, args: Sequence[str]) -> None:
+        inputs = tuple(types[a] for a in args)
+        (types[result],) = infer(ops, op, inputs, dict(attrs)).concrete()
+        known = op != "input" and not ops[op].opaque and constant.issuperset(args)
+        if known:
+            constant.add(result)
+        operators.append(Operator(result, op, attrs, tuple(args), inputs, types[result], known))
+
+    for node, values in zip(rule.target.nodes, variant.target_attrs, strict=True):
+        attrs = _attributes(ops[node.op], values)
+        args = [built.get(a, a) for a in node.args]
+        while node.op == "concat" and len(args) > MAX_ARITY:
+            # Parts of equal size, so that each input is copied into few of them.
+            count = -(-len(args) // MAX_ARITY)
+            cuts = [len(args) * i // count for i in range(count + 1)]
+            parts = [f"{node.result}:{len(args)}.{i}" for i in range(count)]
+            for part, (a, b) in zip(parts, pairwise(cuts), strict=True):
+                add(part, node.op, attrs, args[a:b])
+            args = parts
+        built[node.result] = f"{node.result}:"
+        add(built[node.result], node.op, attrs, args)
+    outputs = zip(rule.source.outputs, rule.target.outputs, strict=True)
+    return Target(rule.name, names, tuple(operators), tuple((s, built.get(t, t)) for s, t in outputs))
+
+
+def _attributes(decl: OpDecl, values: Mapping[str, object]) -> Attrs:
+    attrs: list[tuple[str, AttrValue]] = []
+    for a in decl.attrs:
+        value = coerce(a, values[a.name])
+        assert value is not None, (decl.name, a.name, values[a.name])
+        attrs.append((a.name, value))
+    return tuple(attrs)
+
+
+@dataclass
+class Facts:
+    """What applying groups adds: nodes, their types, equal handles, merged classes."""
+
+    nodes: list[NewNode] = field(default_factory=list)
+    types: list[tuple[int, TensorType]] = field(default_factory=list)
+    equal: list[tuple[int, int]] = field(default_factory=list)
+    merged: list[int] = field(default_factory=list)
+
+    def add(self, target: Target, store: Store) -> None:
+        """Puts a target into the tables. What lies between the source and its outputs is marked as merged."""
+        handles = dict(target.names)
+        outputs = {t for _, t in target.outputs}
+        for o in target.operators:
+            handle = handles[o.result] = store.fresh()
+            self.nodes.append((handle, o.op, o.attrs, tuple(handles[a] for a in o.args), target.rule))
+            self.types.append((handle, o.type))
+            if o.result not in outputs:
+                self.merged.append(handle)
+        self.equal += [(handles[s], handles[t]) for s, t in target.outputs]
+
+    def extend(self, other: Facts) -> None:
+        self.nodes += other.nodes
+        self.types += other.types
+        self.equal += other.equal
+        self.merged += other.merged

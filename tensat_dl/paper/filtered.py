@@ -1,0 +1,267 @@
+"""Exploration with cycle filtering (paper, section 4.3 and algorithm 2): the e-graph has no cycle after any
+iteration.
+
+An iteration searches all rules on one e-graph, multi-pattern rules only in the first k_multi iterations. Matches
+that would close a cycle are left out (see `tensat_dl.paper.cycles`), the others are applied in batch, and what
+cycles there are then go by way of the filter list (see `tensat_dl.paper.postfilter`). A match that was left out
+stays and is checked again in the next iteration.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.compiled import CompiledRule, ok_relation, ruleset
+from tensat_dl.engine.dependence import goals_of, in_layers
+from tensat_dl.engine.egglog import Frozen
+from tensat_dl.engine.groups import View
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.matches import Live, effect, effect_of_facts, is_live, live
+from tensat_dl.engine.naming import Row
+from tensat_dl.engine.snapshot import snapshot
+from tensat_dl.engine.targets import Facts, plan
+from tensat_dl.engine.types import Cycles, History
+from tensat_dl.paper.cycles import (
+    Checker,
+    ClassGraph,
+    Descendants,
+    Efficient,
+    Vanilla,
+    children_first,
+    closes_cycle,
+    has_cycle,
+)
+from tensat_dl.paper.order import Incremental
+from tensat_dl.paper.postfilter import (
+    Ages,
+    ENode,
+    class_graph,
+    cyclic,
+    restorable,
+    restore,
+    subsume,
+)
+from tensat_dl.rewrite.checks import Checks
+from tensat_dl.run.result import RuleStats, Stop
+
+CHECKERS: dict[Cycles, Callable[[ClassGraph], Checker]] = {
+    "vanilla": Vanilla,
+    "efficient": Efficient,
+    "incremental": Incremental,
+}
+
+
+class AcyclicView(View):
+    """What group matching sees of an e-graph with a filter list. Members depend on one another if any e-nodes make
+    them, not just their derivations."""
+
+    def __init__(
+        self,
+        frozen: Frozen,
+        rows: Sequence[Row],
+        handles: Mapping[Any, int],
+        checks: Checks,
+        nodes: Live,
+        descendants: Descendants,
+    ) -> None:
+        super().__init__(frozen, rows, handles, checks)
+        self.nodes = nodes
+        self.descendants = descendants
+
+    def layers(self, needs: Sequence[Sequence[int]], makes: Sequence[Sequence[int]]) -> list[list[int]]:
+        goals = goals_of(makes)
+        reaches = self.descendants.reaches
+        reached = dict.fromkeys((h for need in needs for h in need), 0)
+        for h in reached:
+            for goal, bits in goals.items():
+                if reaches(h, goal):
+                    reached[h] |= bits
+        return in_layers(reached, needs)
+
+    def stale(self, rule: RewriteRule, tensors: Mapping[str, int]) -> bool:
+        return not is_live(rule, tensors, self.nodes)
+
+
+@dataclass
+class FilteredExplorer(Explorer):
+    """One exploration with cycle filtering."""
+
+    ages: Ages = field(default_factory=Ages)
+    enodes: list[ENode] = field(default_factory=list)  #: those not on the filter list
+    classes: ClassGraph = field(default_factory=dict)  #: which e-classes each one depends on, by those
+    state: tuple[Frozen, list[Row], dict[Any, int]] | None = None
+
+    def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
+        assert self.state is not None
+        _, rows, handles = self.state
+        before = self._size()
+        self.skipped = 0
+        k = self.limits.k_multi
+        multi = self.by_kind["multi"] if k is None or number <= k else []
+        if multi:
+            self.selection.find(multi, handles)
+        for rule in (*self.by_kind["single"], *self.by_kind["group"]):
+            self.store.engine.find(rule)
+        frozen = self.store.engine.freeze()
+        checker = CHECKERS[self.limits.cycles](self.classes)
+        nodes = live(self.enodes)
+        full = False
+        for rule in self.by_kind["single"]:
+            full |= self._apply(rule, frozen, handles, checker, nodes, stats)
+        if self.by_kind["group"]:
+            view = AcyclicView(frozen, rows, handles, self.checks, nodes, Descendants(self.classes))
+            for rule in self.by_kind["group"]:
+                full |= self._apply_groups(rule, frozen, view, checker, stats)
+        for rule in multi:
+            full |= self._apply(rule, frozen, handles, checker, nodes, stats)
+        self.store.engine.run("(run-schedule (saturate types))")
+        self._settle()
+        return self._size() != before, "nodes" if full else None
+
+    def _size(self) -> tuple[int, ...]:
+        """Two e-graphs, one grown from the other, are the same if this is."""
+        assert self.state is not None
+        return len(self.enodes), self.filtered, len(self.state[2]), self.store.next_handle
+
+    def _apply(
+        self,
+        rule: CompiledRule,
+        frozen: Frozen,
+        handles: dict[Any, int],
+        checker: Checker,
+        nodes: Live,
+        stats: list[RuleStats],
+    ) -> bool:
+        """Applies the matches of a rule that close no cycle; whether there was no room for some."""
+        started = time.perf_counter()
+        names = rule.tensors
+        waiting = [
+            m
+            for m in self.selection.matches(rule, frozen, handles)
+            if is_live(rule.rule, dict(zip(names, m, strict=True)), nodes)
+        ]
+        if not waiting:
+            return False
+        does = effect(rule.rule, names)
+        first = size = self.selection.nodes()
+        total, applied, skipped = len(waiting), 0, 0
+        # Many matches add less than they may, so there can be room for more after some have been applied.
+        while waiting:
+            room = (self.limits.nodes - size) // max(1, rule.new_nodes)
+            if room <= self.limits.nodes // 100:
+                break
+            chosen = []
+            for match in waiting[:room]:
+                outputs = does.on(match)
+                if closes_cycle(outputs, checker):
+                    skipped += 1
+                else:
+                    checker.accept(outputs)
+                    chosen.append(match)
+            waiting = waiting[room:]
+            if chosen:
+                self.selection.applied.update((rule.name, m) for m in chosen)
+                self.store.engine.load(ok_relation(rule.name), chosen)
+                self.store.engine.matches(ruleset("apply", rule.name))
+                applied += len(chosen)
+                size = self.selection.nodes()
+        self._note(stats, rule.name, total, applied, skipped, len(waiting), size - first, started)
+        return bool(waiting)
+
+    def _apply_groups(
+        self, rule: CompiledRule, frozen: Frozen, view: View, checker: Checker, stats: list[RuleStats]
+    ) -> bool:
+        """Applies a group rule to the groups that close no cycle; whether there was no room for some."""
+        started = time.perf_counter()
+        facts = Facts()
+        total = skipped = no_room = 0
+        size = self.selection.nodes()
+        for key, group in self._groups(rule, frozen, view):
+            target = plan(rule, group, view, self.ops)
+            if target is None:
+                continue
+            total += 1
+            mark = self.store.next_handle
+            own = Facts()
+            own.add(target, self.store)
+            outputs = effect_of_facts(own)
+            if size + len(facts.nodes) + len(own.nodes) > self.limits.nodes:
+                no_room += 1
+            elif closes_cycle(outputs, checker):
+                skipped += 1
+            else:
+                checker.accept(outputs)
+                self.selection.applied.add(key)
+                facts.extend(own)
+                continue
+            self.store.next_handle = mark
+        if total:
+            self._load(facts)
+            new = self.selection.nodes() - size
+            self._note(stats, rule.name, total, total - skipped - no_room, skipped, no_room, new, started)
+        return bool(no_room)
+
+    def _note(
+        self,
+        stats: list[RuleStats],
+        name: str,
+        total: int,
+        applied: int,
+        skipped: int,
+        no_room: int,
+        new_nodes: int,
+        started: float,
+    ) -> None:
+        notes = []
+        if skipped:
+            self.skipped += skipped
+            notes.append(f"{skipped} of {total} matches skipped: they would close a cycle")
+        if no_room:
+            why = f"{no_room} of {total} matches skipped: no room below {self.limits.nodes} e-nodes"
+            self.notes[f"rule {name}: {why}"] = None
+            notes.append(why)
+        stats.append(
+            RuleStats(name, total, applied, new_nodes, time.perf_counter() - started, "; ".join(notes))
+        )
+
+    def history(self) -> History:
+        found = super().history()
+        if not self.filtered:
+            return found
+        frozen, rows, handles = self._freeze()
+        return replace(
+            found, whole=snapshot(self.store, frozen, rows, handles, self.graph, max(1, len(rows)))
+        )
+
+    # ---- after an iteration ------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Brings the filter list up to date."""
+        while True:
+            frozen, rows, handles = self._freeze()
+            enodes = self.ages.enodes(frozen, rows, handles)
+            back = restorable(enodes)
+            if not back:
+                break
+            restore(self.store, back)
+        self.enodes = [n for n in enodes if not n.row.subsumed]
+        self.classes = class_graph(self.enodes)
+        if has_cycle(self.classes):
+            gone = cyclic(self.enodes)
+            subsume(self.store, gone)
+            out = {n.age for n in gone}
+            self.enodes = [n for n in self.enodes if n.age not in out]
+            self.classes = class_graph(self.enodes)
+            children_first(self.classes)  # raises if there still is a cycle
+        self.filtered = len(enodes) - len(self.enodes)
+        self.state = frozen, [n.row for n in self.enodes], handles
+
+    def _settled(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
+        if self.state is None:
+            self._settle()
+        assert self.state is not None
+        return self.state

@@ -1,0 +1,90 @@
+"""Group rules for a given number of members, as ordinary multi-pattern rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from tensat_dl.core.rule import PatternNode, RewriteRule, Side
+from tensat_dl.lang import ast
+from tensat_dl.lang.walk import names_of
+from tensat_dl.rewrite.conditions import is_about_ranks
+
+
+def member(name: str, k: int) -> str:
+    """The name of member k's ``name``."""
+    return f"{name}[{k}]"
+
+
+def instantiate(rule: RewriteRule, n: int) -> RewriteRule:
+    """A group rule as the rule for exactly ``n`` members. A condition that names the index holds for each."""
+    assert rule.index is not None
+    index = rule.index
+
+    def nodes(side: Side) -> Iterable[PatternNode]:
+        # A per-member statement stands for n nodes; they follow one another.
+        for node in side.nodes:
+            for k in range(n) if node.each is not None else (None,):
+                yield _for_member(node, rule, k, n)
+
+    def outputs(side: Side) -> tuple[str, ...]:
+        return tuple(
+            x for o in side.outputs for x in ([member(o, k) for k in range(n)] if o in rule.members else [o])
+        )
+
+    conditions: list[ast.Expr] = []
+    for c in rule.conditions:
+        per_member = any(name.id == index for name in names_of(c))
+        conditions += [with_index(c, index, k) for k in range(n)] if per_member else [c]
+    return replace(
+        rule,
+        source=Side(tuple(nodes(rule.source)), outputs(rule.source)),
+        target=Side(tuple(nodes(rule.target)), outputs(rule.target), rule.target.lets),
+        conditions=tuple(conditions),
+        members=frozenset(),
+        index=None,
+    )
+
+
+def one_member(rule: RewriteRule) -> RewriteRule:
+    """A group rule for a single member, without conditions that ask for more than ranks: it builds what the rule
+    builds, of the same ranks. Any other rule as it is."""
+    if rule.index is None:
+        return rule
+    alone = instantiate(rule, 1)
+    return replace(alone, conditions=tuple(c for c in alone.conditions if is_about_ranks(c)))
+
+
+def _for_member(node: PatternNode, rule: RewriteRule, k: int | None, n: int) -> PatternNode:
+    args: list[str] = []
+    for a in node.args:
+        if a.endswith("[..]"):
+            args += [member(a.removesuffix("[..]"), j) for j in range(n)]
+        elif a in rule.members and k is not None:
+            args.append(member(a, k))
+        else:
+            args.append(a)
+    if k is None:
+        return replace(node, args=tuple(args), each=None)
+    assert rule.index is not None
+    attrs = tuple(replace(a, value=with_index(a.value, rule.index, k)) for a in node.attrs)
+    return PatternNode(member(node.result, k), node.op, tuple(args), attrs, None, node.span)
+
+
+def with_index(tree: Any, index: str, k: int) -> Any:
+    """A syntax tree with the name ``index`` replaced by k, except where an inner ``for`` rebinds it."""
+    if isinstance(tree, ast.Name):
+        return ast.Const(k, "int", str(k), span=tree.span) if tree.id == index else tree
+    if isinstance(tree, ast.EachIn) and tree.var == index:
+        return replace(tree, range=with_index(tree.range, index, k))
+    if isinstance(tree, tuple):
+        return tuple(with_index(x, index, k) for x in tree)
+    if is_dataclass(tree) and not isinstance(tree, type):
+        changes = {}
+        for f in fields(tree):
+            value = getattr(tree, f.name)
+            if f.name != "span" and f.name != "fn_span" and (is_dataclass(value) or isinstance(value, tuple)):
+                changes[f.name] = with_index(value, index, k)
+        return replace(tree, **changes) if changes else tree
+    return tree

@@ -1,0 +1,219 @@
+"""The source of a rule, node by node, under an assignment of ranks and axes: what its types and attributes are.
+
+Dimensions and attributes that the assignment leaves open are unknowns (see `tensat_dl.ops.symbolic`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from tensat_dl.core.rule import PatternNode, RewriteRule
+from tensat_dl.lang import ast
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.evaluate import evaluate
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
+from tensat_dl.ops.table import AttrDecl, OpTable
+from tensat_dl.ops.typing import IllTyped, Inference, attributes, defaults
+from tensat_dl.ops.values import SymType
+from tensat_dl.rewrite.conditions import conjuncts
+from tensat_dl.rewrite.forms import Forms
+
+#: Tensors of more dimensions than this take no part in rules.
+MAX_RANK = 6
+
+#: Variables with what they stand for ("tensor", "axis", "ints") and the rank, axis or length that they are given.
+Choice = Mapping[str, tuple[str, int]]
+
+
+@dataclass
+class Variant:
+    """One assignment of ranks and axes. ``guards`` are what the compiled rule has to check, ``facts`` those of
+    them that only an e-graph knows (weights-only, constant values)."""
+
+    types: dict[str, SymType]
+    env: dict[str, Any]
+    chosen: dict[str, int]  #: ranks of tensor variables, values of axis variables, lengths of list variables
+    source_attrs: list[dict[str, Any]] = field(default_factory=list)
+    target_attrs: list[dict[str, Any]] = field(default_factory=list)
+    guards: list[Condition] = field(default_factory=list)
+    facts: list[Condition] = field(default_factory=list)
+    ill_typed: str = ""  #: why the rule never applies under this assignment; empty if it may
+
+    def bind(self, name: str, t: SymType, varies: bool) -> None:
+        """Names a tensor of the source. Expressions see members, ``w`` that varies or ``w[0]``, as lists."""
+        self.types[name] = t
+        base, _, index = name.partition("[")
+        self.env[base] = (*self.env.get(base, ()), t) if index or varies else t
+
+    def copy(self) -> Variant:
+        return Variant(dict(self.types), dict(self.env), dict(self.chosen), list(self.source_attrs))
+
+
+@dataclass(eq=False)
+class Prefix:
+    """The first nodes of a rule's source under an assignment. Whatever it is continued to is worked out once."""
+
+    rule: RewriteRule
+    infer: Inference
+    variant: Variant
+    conditions: tuple[Condition, ...] = ()  #: under which these nodes are well-typed
+    length: int = 0
+    _longer: dict[tuple[object, ...], Prefix | None] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return self.length == len(self.rule.source.nodes)
+
+    @property
+    def next(self) -> PatternNode:
+        """The first node that is not part of it."""
+        return self.rule.source.nodes[self.length]
+
+    def longer(self, choice: Choice) -> Prefix | None:
+        """The prefix with the next node, whose new variables are chosen (see `choices`); None if that node is never
+        well-typed then."""
+        key = tuple(choice.items())
+        if key not in self._longer:
+            self._longer[key] = self._extended(choice)
+        return self._longer[key]
+
+    def _extended(self, choice: Choice) -> Prefix | None:
+        node, varies = self.next, self.rule.members
+        attempt = self.variant.copy()
+        for name, (kind, value) in choice.items():
+            attempt.chosen[name] = value
+            if kind == "tensor":
+                attempt.bind(name, _unknown_tensor(name, value), name in varies)
+            elif kind == "axis":
+                attempt.env[name] = value
+            else:
+                attempt.env[name] = sym.elements(name, value)
+        try:
+            attrs, equalities = _pattern_attrs(node, self.infer.table, attempt)
+            typing = self.infer(node.op, [attempt.types[a] for a in node.args], attrs)
+        except (IllTyped, EvaluationError):
+            return None
+        attempt.source_attrs.append(attrs)
+        attempt.bind(node.result, typing.types[0], node.result in varies)
+        attempt.guards = self.variant.guards + equalities
+        conditions = (*self.conditions, *equalities, *typing.conditions)
+        return Prefix(self.rule, self.infer, attempt, conditions, self.length + 1)
+
+
+def _unknown_tensor(name: str, rank: int) -> SymType:
+    return SymType(Opaque(("dtype", name)), tuple(sym.atom("dim", name, i) for i in range(rank)))
+
+
+def choices(node: PatternNode, infer: Inference, forms: Forms, variant: Variant) -> Iterator[Choice]:
+    """Assignments of the tensor, axis and list variables that this node is the first to mention, without ranks that
+    its operator never takes together."""
+    decl = infer.table[node.op]
+    bound = {arg: len(t.shape) for arg, t in variant.types.items()}
+    last = len(decl.inputs) - 1
+    # Operands of a variadic operator have one rank.
+    parameters = [node.args[k:] if k == last else node.args[k : k + 1] for k in range(last + 1)]
+    parameters = [args for args in parameters if args]
+    given = [next((bound[a] for a in args if a in bound), None) for args in parameters]
+    names: list[tuple[str, str]] = []
+    options: list[Sequence[int]] = []
+    for keyword in node.attrs:
+        a = decl.attr(keyword.name)
+        assert a is not None
+        if not isinstance(keyword.value, ast.Name) or keyword.value.id in variant.env:
+            continue
+        if a.type == "axis":
+            names.append((keyword.value.id, "axis"))
+            options.append(range(max(forms.ranks, default=0)))
+        elif a.type == "ints":
+            names.append((keyword.value.id, "ints"))
+            options.append(forms.ranks)
+    for ranks in forms.operands(node.op, given):
+        tensors: dict[str, tuple[str, int]] = {}
+        for args, rank in zip(parameters, ranks, strict=True):
+            for arg in args:
+                tensors.setdefault(arg, ("tensor", bound.get(arg, rank)))
+        taken = tuple(tensors[arg][1] for arg in node.args)
+        agree = all(taken[k] == ranks[min(k, last)] for k in range(len(taken)))
+        if not agree or not infer.possible(node.op, taken):
+            continue
+        new = {arg: rank for arg, rank in tensors.items() if arg not in bound}
+        for values in product(*options):
+            yield new | {n: (kind, v) for (n, kind), v in zip(names, values, strict=True)}
+
+
+def _pattern_attrs(
+    node: PatternNode, ops: OpTable, variant: Variant
+) -> tuple[dict[str, Any], list[Condition]]:
+    """Values of a source node's attributes, binding variables; and equalities that the pattern demands.
+
+    An attribute given by an expression is an unknown that must equal the expression.
+    """
+    decl = ops[node.op]
+    values = defaults(decl)
+    equalities: list[Condition] = []
+    computed: list[ast.KeywordArg] = []
+    for keyword in node.attrs:
+        a = decl.attr(keyword.name)
+        assert a is not None
+        expr = keyword.value
+        if isinstance(expr, ast.Name):
+            if expr.id in a.choices and expr.id not in variant.env:
+                values[a.name] = expr.id
+                continue
+            if decl.preset(a.name, expr.id) is None:
+                if expr.id not in variant.env:
+                    variant.env[expr.id] = _unknown_attr(a, expr.id)
+                values[a.name] = variant.env[expr.id]
+                continue
+        if isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple) and a.length == len(expr.items):
+            elements = []
+            for k, item in enumerate(expr.items):
+                if isinstance(item, ast.Name) and item.id not in variant.env:
+                    variant.env[item.id] = sym.atom("attr", item.id)
+                value = evaluate(item, variant.env)
+                if isinstance(item, ast.Name | ast.Const):
+                    elements.append(value)
+                else:
+                    element = sym.atom("attr", f"{node.result}:{a.name}", k)
+                    elements.append(element)
+                    equalities += conjuncts(sym.equal(element, value))
+            values[a.name] = tuple(elements)
+            continue
+        computed.append(keyword)
+    inputs = [variant.types[a] for a in node.args]
+    given = attributes(decl, node.attrs, variant.env, inputs) if computed else {}
+    for keyword in computed:
+        a = decl.attr(keyword.name)
+        assert a is not None
+        value = given[a.name]
+        if isinstance(keyword.value, ast.Const | ast.Unary) or value == () or _is_constant(value):
+            values[a.name] = value
+            continue
+        if isinstance(value, Opaque):  # such as dtype = dtype(x)
+            values[a.name] = value
+            continue
+        name = f"{node.result}:{a.name}"
+        unknown: Any
+        if a.type == "ints":  # the length is matched like a list variable's, the elements are compared
+            variant.chosen[name] = len(value)
+            variant.env[name] = unknown = sym.elements(name, len(value))
+        else:
+            unknown = _unknown_attr(a, name)
+        equalities += conjuncts(sym.equal(unknown, value))
+        values[a.name] = unknown
+    return values, equalities
+
+
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(_is_constant(v) for v in value)
+    return isinstance(value, int | float | str | bool)
+
+
+def _unknown_attr(a: AttrDecl, name: str) -> Any:
+    if a.length is not None:
+        return tuple(sym.atom("attr", name, i) for i in range(a.length))
+    return sym.atom("attr", name) if a.type in ("int", "axis") else Opaque(("attr", name))

@@ -1,0 +1,77 @@
+"""The forms of e-nodes: everything that an exploration makes has one, and rules are compiled for few others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.program import Program
+from tensat_dl.engine.schema import Schema
+from tensat_dl.engine.types import Limits
+from tensat_dl.rewrite.forms import Form, Forms, form_of, forms_in
+from tests.explore.graphs import graph_in, graph_of, library, pack, program_of, rules_named
+
+SIBLINGS = """
+  input x : f32[4, 8]
+  weight u : f32[8, 2]
+  weight v : f32[8, 3]
+  weight b : f32[3]
+  output relu(x @ u), tanh(x @ v + b), transpose(x; perm = [1, 0])
+"""
+CONVOLUTIONS = """
+  input x : f32[1, 4, 6, 6]
+  weight u : f32[4, 2, 3, 3]
+  weight v : f32[6, 2, 3, 3]
+  weight s : f32[1]
+  output conv2d(x, u; pads = same) * s, relu(conv2d(x, v; pads = same))
+"""
+
+
+@pytest.mark.parametrize("body", [SIBLINGS, CONVOLUTIONS], ids=["products", "convolutions"])
+def test_every_node_has_a_known_form(body: str) -> None:
+    graph, ops = graph_of(body), library().ops
+    forms = Program(ops, pack("standard"), graph).forms
+    *_, last = Explorer(graph, ops, pack("standard"), Limits(iterations=8)).run()
+    e = last.egraph
+    for n in range(e.num_nodes):
+        operands = [e.types[c][0].rank for c in e.children_of(n)]
+        assert form_of(ops[e.op[n]], operands, e.types[e.node_class[n]][0].rank) in forms, e.op[n]
+    assert e.num_nodes > len(graph.nodes) + 5
+
+
+def test_forms_are_followed_through_rules() -> None:
+    """A rule that builds what another one matches: both are compiled, for the ranks that come up alone."""
+    program = program_of("""
+      rule flatten {
+        relu(x) where rank(x) == 2
+        =>
+        reshape(tanh(reshape(x; shape = [dim(x, 0) * dim(x, 1)])); shape = shape(x))
+      }
+      rule after { tanh(x) => neg(neg(tanh(x))) }
+      rule never { sigmoid(x) => neg(x) }
+      graph g { input x : f32[2, 3]
+        output relu(x) }
+    """)
+    rules = [r for r in program.rules if r.name in ("flatten", "after", "never")]
+    compiled = Program(program.ops, rules, graph_in(program))
+    assert [r.name for r in compiled.rules] == ["flatten", "after"]
+    found = {f for known in (compiled.forms.known or {}).values() for f in known}
+    assert {f for f in found if f.op in ("tanh", "neg")} == {Form("tanh", (1,), 1), Form("neg", (1,), 1)}
+    assert compiled.closed
+
+
+def test_known_forms_leave_out_nothing_that_has_one() -> None:
+    """The variants for some forms are those of all variants whose nodes have these forms."""
+    (rule,) = rules_named("matmul-assoc")
+    schema = Schema(library().ops)
+    every = schema.variants(rule, Forms((1, 2, 3)))
+    known = Forms.of((1, 2, 3), [Form("matmul", (3, 3), 3), Form("matmul", (2, 2), 2)])
+    some = schema.variants(rule, known)
+    ranks = [sorted({len(t.shape) for t in v.types.values()}) for v in some]
+    assert ranks == [[2], [3]]
+    assert all(any(v is w for w in every) for v in some)
+
+
+def test_operands_of_a_variadic_operator_count_once() -> None:
+    graph = graph_of("input x : f32[2, 3]\n output concat(x, x, x; axis = 0)")
+    assert forms_in(graph, library().ops) == {Form("input", (), 2), Form("concat", (2,), 2)}

@@ -1,0 +1,194 @@
+"""Whole programs: valid for the engine, at every rank, for every rule."""
+
+from __future__ import annotations
+
+import pytest
+from egglog.bindings import EGraph
+
+from tensat_dl.core.graph import GraphBuilder
+from tensat_dl.core.types import TensorType
+from tensat_dl.engine.compile import compile_rule
+from tensat_dl.engine.egglog import Engine
+from tensat_dl.engine.listing import listing
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.program import (
+    FACTORS,
+    HEADER,
+    VARYING,
+    Program,
+    constructor_text,
+    factors_text,
+    varying_text,
+)
+from tensat_dl.engine.schema import Schema
+from tensat_dl.engine.types import Limits
+from tensat_dl.ops.typing import Inference
+from tensat_dl.rewrite.forms import Forms
+from tensat_dl.verify.rule_types import check_rule_types
+from tests.explore.graphs import graph_in, graph_of, library, program_of, rules_named
+
+ANY = Forms((0, 1, 2, 3, 4, 5))
+
+
+def run(text: str) -> list[object]:
+    """What egglog says to a whole program."""
+    engine = Engine()
+    try:
+        return engine.run(text)
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize(("forms", "closed"), [(ANY, True), (Forms((2, 4)), False)])
+def test_the_text_of_every_rule_is_valid(forms: Forms, closed: bool) -> None:
+    ops = library().ops
+    schema = Schema(ops)
+    compiled = [compile_rule(r, schema, forms, closed) for r in library().rules]
+    assert closed is False or None not in compiled
+    constructors = [constructor_text(c, ops, Forms((2, 4))) for c in schema.constructors()]
+    constructors += [factors_text(c, ops) for c in schema.constructors()]
+    constructors += [varying_text(c, ops) for c in schema.constructors()]
+    run("\n".join([HEADER, FACTORS, VARYING, *constructors, *(c.text for c in compiled if c is not None)]))
+
+
+def test_group_rules_have_no_type_problem() -> None:
+    groups = [r for r in library().rules if r.kind == "group"]
+    assert groups
+    assert [d for r in groups for d in check_rule_types(r, library().ops)] == []
+
+
+SIBLINGS = """
+  input x : f32[4, 8]
+  weight u : f32[8, 2]
+  weight v : f32[8, 3]
+  output relu(x @ u), x @ v
+"""
+
+
+def test_a_listing_runs_as_it_stands() -> None:
+    graph = graph_of(SIBLINGS)
+    rules = rules_named("pair-matmul-left")
+    text = listing(Program(library().ops, rules, graph), graph)
+    egraph = EGraph()
+    outputs = egraph.run_program(*egraph.parse_program(text))
+    sizes = dict(outputs[-1].sizes)
+    # x u and x v are parts of x [u v]; its mirror image x [v u] is not looked for
+    assert sizes["Concat2"] == 1
+    assert sizes["Slice"] == 2
+    assert sizes["Weight"] == 2
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "input x : f32[2, 3]\n weight eps : f32[]\n output x * 0.00001 + eps, x * -1.5, x * 1000000000000000000.0",
+        "input x : f32[1, 2, 6, 6]\n weight w : f32[4, 2, 3, 3]\n output conv2d(x, w; pads = same, act = relu)",
+        "input x : i64[2, 3]\n output transpose(x; perm = [1, 0]), reshape(x; shape = [6]), relu(x)",
+    ],
+)
+def test_listings_have_the_types_of_the_graph(graph: str) -> None:
+    """Type rules alone, without loaded types, give every node the type that the checker gives it."""
+    g = graph_of(graph)
+    program = Program(library().ops, (), g)
+    engine = Engine()
+    engine.run(listing(program, g).replace("(print-size)", ""))
+    frozen = engine.freeze()
+    decode, number = frozen.decoder("Ints"), frozen.decoder("i64")
+    types = {r.inputs[0]: decode(r.output)[1:] for r in frozen.rows("type_of")}
+    found = {number(r.inputs[0]): types[r.output] for r in frozen.rows("by_id")}
+    engine.close()
+    assert found == {i: n.type.shape for i, n in enumerate(g.nodes)}
+
+
+NAMES = (
+    "plain",
+    " led by a space",
+    "trailed by one ",
+    "a\tb",
+    "a\nb",
+    'quo"te',
+    "back\\slash",
+    "héé",
+    "12",
+    "1e5",
+    "",
+    "\\n",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_of_a_tensor_survives_the_engine(name: str) -> None:
+    t = TensorType("f32", (2,))
+    builder = GraphBuilder("g")
+    x = builder.add("input", (), (("name", name), ("dtype", "f32"), ("shape", (2,))), (t,))
+    graph = builder.finish([("y", builder.add("relu", (x,), (), (t,)))])
+    (step,) = Explorer(graph, library().ops, (), Limits()).run()
+    attrs = [dict(a) for a, op in zip(step.egraph.attrs, step.egraph.op, strict=True) if op == "input"]
+    assert attrs == [{"name": name, "dtype": "f32", "shape": (2,)}]
+
+
+def test_only_rules_whose_operators_occur_are_compiled() -> None:
+    graph = graph_of("input x : f32[2, 3]\n output relu(x)")
+    for rule in Program(library().ops, library().rules, graph).rules:
+        ops = {n.op for n in rule.rule.source.nodes}
+        assert ops <= {"relu", "concat", "slice"}, rule.name
+
+
+def test_conditions_that_cannot_be_compiled_are_located() -> None:
+    program = program_of("rule r { matmul(x, y) where weight(x) or weight(y) => relu(matmul(x, y)) }")
+    (rule,) = (r for r in program.rules if r.name == "r")
+    (problem,) = check_rule_types(rule, program.ops)
+    assert "can't be compiled" in problem.message
+
+
+def test_operators_of_a_graph_need_no_rules() -> None:
+    program = program_of(
+        "opaque op both(x: tensor) -> (a, b) { shape a = shape(x); shape b = [dim(x, 0)] }\n"
+        "graph g { input x : f32[2, 3]\n (a, b) = both(x)\n output relu(a), relu(b) }"
+    )
+    graph = graph_in(program)
+    text = listing(Program(program.ops, (), graph), graph)
+    run(text)
+
+
+ORDERED = """
+rule ordered {{
+  a = matmul(x, u)
+  b = matmul(x, v)
+  {where}
+  =>
+  m = matmul(x, concat(u, v; axis = 1))
+  (a, b) = split(m; axis = 1, sizes = [dim(u, 1), dim(v, 1)])
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "one_of_two"),
+    [
+        ("", True),
+        ("where dim(u, 1) == dim(v, 1)", True),
+        ("where dim(u, 1) <= dim(v, 1)", False),
+        ("where weight(u)", False),
+        ("where weight(u), weight(v)", True),
+    ],
+)
+def test_mirror_images_are_left_out_where_conditions_are_symmetric(where: str, one_of_two: bool) -> None:
+    program = program_of(ORDERED.format(where=where))
+    (rule,) = (r for r in program.rules if r.name == "ordered")
+    compiled = compile_rule(rule, Schema(program.ops), Forms((2,)))
+    assert compiled is not None
+    assert ("(<= ?a.id ?b.id)" in compiled.text) == one_of_two
+    # The join compares columns: all that concerns one pattern alone is done for its own matches.
+    find = compiled.text[compiled.text.rindex("(rule ") :]
+    assert "(type_of" not in find
+    assert "Matmul" not in find
+
+
+def test_ranks_are_ruled_out_only_where_nothing_type_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators rule out ranks by their constraints on tensors alone, before anything else is looked at."""
+    rules = [r for r in library().rules if r.index is None]
+    fast = [Schema(library().ops).variants(r, Forms((0, 1, 2, 4))) for r in rules]
+    monkeypatch.setattr(Inference, "possible", lambda self, op, ranks: True)
+    slow = [Schema(library().ops).variants(r, Forms((0, 1, 2, 4))) for r in rules]
+    assert fast == slow
