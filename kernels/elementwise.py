@@ -16,8 +16,8 @@ import torch
 
 from tensat_dl.core.graph import Graph, GraphBuilder, Node
 from tensat_dl.core.types import TensorType
+from tensat_dl.cost.application import applied
 from tensat_dl.cost.signature import Signature
-from tensat_dl.ops.expression import applied
 
 from .activation import gelu, relu, sigmoid, tanh
 from .implementation import TRITON_FLOATS, Family, Implementation, Kernel, Meaning, computable, no_offers

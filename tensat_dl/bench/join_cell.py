@@ -18,10 +18,9 @@ from tensat_dl.core.types import TensorType
 from tensat_dl.engine.compiled import CompiledRule, match_relation
 from tensat_dl.engine.egglog import Engine, Frozen
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.matches import oldest_first
 from tensat_dl.engine.naming import NewNode, Store
 from tensat_dl.engine.program import Program
-from tensat_dl.engine.selection import Selection
+from tensat_dl.engine.selection import Selection, oldest_first
 from tensat_dl.engine.types import Limits
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference

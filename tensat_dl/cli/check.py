@@ -124,13 +124,14 @@ def _verify(files: list[_File], progress: Progress) -> None:
 
 def _run_tests(file: _File) -> None:
     from tensat_dl.core.diagnostics import Diagnostic, TsrError
+    from tensat_dl.lang.elaborate import elaborate_test
     from tensat_dl.verify.rule_tests import run_test
 
     if file.program is None or file.problems:
         return
     for test in file.program.tests:
         try:
-            failure = run_test(test, file.program)
+            failure = run_test(elaborate_test(test, file.program.ops, file.program.blocks), file.program)
         except TsrError as e:
             file.problems += e.diagnostics
             continue

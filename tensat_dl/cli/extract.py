@@ -67,7 +67,7 @@ def command(
     from tensat_dl.files import check_writable, native_output_elsewhere, write
     from tensat_dl.lang.load import read_source
     from tensat_dl.report.answer import answer_to_json, extraction_to_json
-    from tensat_dl.report.progress import Progress
+    from tensat_dl.report.progress import LiveProgress
 
     if n_best > 1 and method != "exact":
         raise click.UsageError(f"--n-best is for --extract exact, not for {method}")
@@ -81,7 +81,7 @@ def command(
         print(f"{source.path}: error: {e}", file=sys.stderr)
         return 2
     try:
-        with native_output_elsewhere(), Progress(quiet) as progress:
+        with native_output_elsewhere(), LiveProgress(quiet) as progress:
             progress.phase("extract")
             found = extract(egraph, method, Limits(seconds=time_limit), progress.extracting, n_best=n_best)
     except ExtractionError as e:

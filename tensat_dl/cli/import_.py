@@ -30,7 +30,7 @@ def command(file: str, out: str, multi: bool, quiet: bool) -> int:
     from tensat_dl.files import check_writable, write
     from tensat_dl.lang.library import library_operators
     from tensat_dl.lang.load import read_source
-    from tensat_dl.sexpr.importer import import_rules
+    from tensat_dl.lang.sexpr.importer import import_rules
 
     check_writable([out])
     check_outputs([out], [file], "which")

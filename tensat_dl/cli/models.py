@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from tensat_dl.cli.common import choose_graph, warn
-from tensat_dl.cli.declarations import header
 from tensat_dl.core.graph import Graph
 from tensat_dl.fuse.unfuse import extended
-from tensat_dl.lang import ast
+from tensat_dl.lang.declare import Declared
+from tensat_dl.lang.header import header
+from tensat_dl.lang.print_graph import graph_to_tsr
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx.installed import need_onnx
-from tensat_dl.report.tsr import graph_to_tsr
 
 if TYPE_CHECKING:
     from tensat_dl.onnx.importer import Imported
@@ -34,7 +34,7 @@ class Opened:
     graph: Graph
     model: Imported | None = None
 
-    def with_operators(self, declared: Mapping[str, ast.Op]) -> Opened:
+    def with_operators(self, declared: Mapping[str, Declared]) -> Opened:
         """The same with further operators."""
         ops = extended(self.program.ops, declared)
         known = {**self.program.declared, **declared}

@@ -48,14 +48,14 @@ def command(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, q
     gpu = this_gpu(tf32)
     from tensat_dl.gpu.profiling import Report, number_of_checkers, profile
     from tensat_dl.gpu.workers import Worker
-    from tensat_dl.report.progress import Progress
+    from tensat_dl.report.progress import LiveProgress
 
     # What matters most stands first in each file.
     in_turn = (job for jobs in zip_longest(*read) for job in jobs if job is not None)
     wanted = [Job(replace(j.signature, device=gpu.device), j.definition) for j in in_turn]
     checkers = [Worker("check", "cuda", tf32) for _ in range(jobs or number_of_checkers())]
     report = Report()
-    with Progress(quiet) as progress:
+    with LiveProgress(quiet) as progress:
         progress.phase("profile")
         try:
             profile(

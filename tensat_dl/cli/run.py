@@ -166,7 +166,7 @@ def command(
     from tensat_dl.cli.reports import Reports
     from tensat_dl.files import check_writable, native_output_elsewhere
     from tensat_dl.onnx.installed import PACK, need_onnx
-    from tensat_dl.report.progress import Progress
+    from tensat_dl.report.progress import LiveProgress
 
     reports = Reports(json_path, html_path, dot_path, signatures_path, egraph_path)
     paths = [*([] if output is None else [output]), *reports.paths()]
@@ -182,7 +182,7 @@ def command(
     lost = "which" if is_onnx(file) else "whose rules and comments"
     inputs = (file, *rules, *([input_path] if input_path else []))
     check_outputs(paths, inputs, lost)
-    with native_output_elsewhere(), Progress(quiet) as progress:
+    with native_output_elsewhere(), LiveProgress(quiet) as progress:
         progress.phase("parse")
         if (measure and device == "cpu") or (output is not None and is_onnx(output)):
             need_onnx(output or file)

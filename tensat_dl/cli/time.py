@@ -12,7 +12,7 @@ from tensat_dl.cli.options import DIM_HELP, Dim
 if TYPE_CHECKING:
     from tensat_dl.cli.models import Opened
     from tensat_dl.measure.side_by_side import Row
-    from tensat_dl.report.progress import Progress
+    from tensat_dl.report.progress import LiveProgress
 
 
 @click.command("time")
@@ -82,9 +82,9 @@ def command(
     from rich.console import Console
     from rich.table import Table
 
-    from tensat_dl.report.progress import Progress
+    from tensat_dl.report.progress import LiveProgress
 
-    with Progress(quiet) as progress:
+    with LiveProgress(quiet) as progress:
         progress.phase("time")
         if device == "cpu":
             rows = _on_the_cpu(files, opened, threads, seed, progress)
@@ -111,7 +111,7 @@ def command(
 
 
 def _on_the_cpu(
-    files: tuple[str, ...], opened: list[Opened], threads: int, seed: int, progress: Progress
+    files: tuple[str, ...], opened: list[Opened], threads: int, seed: int, progress: LiveProgress
 ) -> list[Row]:
     from tensat_dl.onnx.installed import need_onnx
 
@@ -122,7 +122,7 @@ def _on_the_cpu(
     return compare(entries, threads, seed, progress.measuring)
 
 
-def _on_a_gpu(opened: list[Opened], seed: int, progress: Progress) -> list[Row]:
+def _on_a_gpu(opened: list[Opened], seed: int, progress: LiveProgress) -> list[Row]:
     from tensat_dl.gpu.comparison import Entry, compare
     from tensat_dl.run.machines import weights_of
 

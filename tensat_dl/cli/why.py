@@ -31,10 +31,12 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
     from tensat_dl.fuse.unfuse import unfused
     from tensat_dl.lang.load import read_source
     from tensat_dl.lang.program import load_program
-    from tensat_dl.report.progress import Progress
+    from tensat_dl.report.progress import LiveProgress
     from tensat_dl.report.steps import print_steps
+    from tensat_dl.run.explain import explain
+    from tensat_dl.run.search import Setup
     from tensat_dl.verify.rules import rounding_alike
-    from tensat_dl.why.explain import NoWay, explain
+    from tensat_dl.why.explain import NoWay
     from tensat_dl.why.origin import digest, read_origin
     from tensat_dl.why.steps import Explanation
 
@@ -64,7 +66,7 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
         raise refuse("this graph was made of standard input", "name the original's file: --from FILE")
     if source is None and not Path(file).exists():
         raise refuse(f"the original, {file}, is not there", "say where it is: --from FILE")
-    with native_output_elsewhere(), Progress(quiet) as progress:
+    with native_output_elsewhere(), LiveProgress(quiet) as progress:
         progress.phase("parse")
         optimized = load_program(out)
         dims, name = (given["dims"], None) if is_onnx(file) else ((), given["graph_name"])
@@ -86,15 +88,19 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
         )
         extract_limits = ExtractLimits(seconds=given["extract_time_limit"])
         model = CostModel.of(program.ops, given["device"], given["threads"])
+        setup = Setup(
+            model,
+            limits,
+            given["method"],
+            extract_limits,
+            fusing=given["fuse"],
+            unfit=opened.fixed_sizes,
+        )
         rules = program.rules
         if given["no_reassociate"]:
             rules = rounding_alike(rules, program.ops, progress.checking)
         try:
-            found = explain(
-                *(before, after, rules, model, limits, given["method"], extract_limits, progress),
-                unfit=opened.fixed_sizes,
-                fusing=given["fuse"],
-            )
+            found = explain(before, after, rules, setup, progress)
         except NoWay as e:
             found = Explanation((), e.message)
     if changed and (found.steps or not found.unfinished):

@@ -44,13 +44,13 @@ def command(
     from tensat_dl.engine.types import Limits
     from tensat_dl.files import native_output_elsewhere
     from tensat_dl.lang.imports import packs_with
+    from tensat_dl.lang.node_names import node_names
     from tensat_dl.lang.program import load_program
-    from tensat_dl.report.names import node_names
-    from tensat_dl.report.progress import Progress
+    from tensat_dl.report.progress import LiveProgress
     from tensat_dl.report.whynot import answer_lines
     from tensat_dl.why.whynot import why_not
 
-    with native_output_elsewhere(), Progress() as progress:
+    with native_output_elsewhere(), LiveProgress() as progress:
         progress.phase("parse")
         program = load_program(file, rules)
         for w in program.warnings:

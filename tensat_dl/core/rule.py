@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.source import Span
-from tensat_dl.lang import ast
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class PatternNode:
     result: str
     op: str
     args: tuple[str, ...]
-    attrs: tuple[ast.KeywordArg, ...]
+    attrs: tuple[ex.KeywordArg, ...]
     each: str | None
     span: Span
 
@@ -33,7 +33,7 @@ class Side:
 
     nodes: tuple[PatternNode, ...]
     outputs: tuple[str, ...]
-    lets: tuple[tuple[str, ast.Expr], ...] = ()
+    lets: tuple[tuple[str, ex.Expr], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class RewriteRule:
     name: str
     source: Side
     target: Side
-    conditions: tuple[ast.Expr, ...]
+    conditions: tuple[ex.Expr, ...]
     members: frozenset[str]  #: names that vary by member; empty unless this is a group rule
     index: str | None  #: the group's index name
     doc: str

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensat_dl.core.graph import Graph, Node
+from tensat_dl.cost.application import applied, definition
 from tensat_dl.cost.signature import Signature, SignatureError, parse
-from tensat_dl.ops.expression import applied, definition
 from tensat_dl.ops.table import OpTable
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.rule import RewriteRule, Side
+from tensat_dl.core.types import DTYPES
 from tensat_dl.engine import render
 from tensat_dl.engine.compiled import CompiledRule, member_relation, ruleset
 from tensat_dl.engine.render import variable
 from tensat_dl.engine.schema import Schema
 from tensat_dl.engine.writer import Writer
-from tensat_dl.lang import ast
 from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.forms import Forms
 
@@ -58,7 +61,7 @@ def attribute_columns(rule: RewriteRule, ops: OpTable) -> list[tuple[str, str]]:
             assert a is not None
             expr = keyword.value
             if (
-                isinstance(expr, ast.Name)
+                isinstance(expr, ex.Name)
                 and expr.id not in a.choices
                 and decl.preset(a.name, expr.id) is None
             ):
@@ -67,8 +70,34 @@ def attribute_columns(rule: RewriteRule, ops: OpTable) -> list[tuple[str, str]]:
                 else:
                     for i in range(a.length):
                         out.setdefault(f"{variable(expr.id)}.{i}", "i64")
-            elif isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple):
+            elif isinstance(expr, ex.ListExpr) and isinstance(expr.items, tuple):
                 for item in expr.items:
-                    if isinstance(item, ast.Name):
+                    if isinstance(item, ex.Name):
                         out.setdefault(variable(item.id), "i64")
     return [(sort, name) for name, sort in out.items()]
+
+
+def attribute_values(rule: RewriteRule, columns: Mapping[str, Any], ops: OpTable) -> dict[str, Any]:
+    """Values of attribute variables from the columns of the member relation."""
+    out: dict[str, Any] = {}
+    for node in rule.source.nodes:
+        for keyword in node.attrs:
+            a = ops[node.op].attr(keyword.name)
+            assert a is not None
+            expr = keyword.value
+            items: Sequence[ex.Expr] = ()
+            if isinstance(expr, ex.ListExpr) and isinstance(expr.items, tuple):
+                items = expr.items
+            for item in items:
+                if isinstance(item, ex.Name) and variable(item.id) in columns:
+                    out[item.id] = columns[variable(item.id)]
+            if not isinstance(expr, ex.Name):
+                continue
+            name = variable(expr.id)
+            if a.length is not None and f"{name}.0" in columns:
+                out[expr.id] = tuple(columns[f"{name}.{i}"] for i in range(a.length))
+            elif name in columns:
+                value = columns[name]
+                value = DTYPES[value] if a.type == "dtype" else bool(value) if a.type == "bool" else value
+                out[expr.id] = value
+    return out

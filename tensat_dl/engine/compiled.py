@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tensat_dl.core.expression import calls_of
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.lang.walk import calls_of
 
 
 @dataclass(frozen=True, slots=True)

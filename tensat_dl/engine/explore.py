@@ -17,6 +17,7 @@ from typing import Any
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.iterations import Iteration, Stop
 from tensat_dl.engine.types import (
     NARROWING,
     AskHistory,
@@ -30,7 +31,6 @@ from tensat_dl.engine.types import (
     Step,
 )
 from tensat_dl.ops.table import OpTable
-from tensat_dl.run.result import Iteration, Stop
 
 #: Seconds that the worker may go on after the time limit before it is ended.
 GRACE = 1.0

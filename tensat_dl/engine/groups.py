@@ -14,6 +14,7 @@ from typing import Any
 from tensat_dl.core.graph import Attrs
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.types import DTYPES, TensorType
+from tensat_dl.engine.compile_group import attribute_values
 from tensat_dl.engine.compiled import CompiledRule, member_relation
 from tensat_dl.engine.dependence import layers
 from tensat_dl.engine.egglog import Frozen
@@ -129,7 +130,8 @@ def find_groups(compiled: CompiledRule, frozen: Frozen, view: View) -> list[Grou
         key = (tuple(handle[n] for n in shared_names), tuple(map(repr, values)))
         group = groups.get(key)
         if group is None:
-            attrs = {name: v for (_, name), v in zip(compiled.attrs, values, strict=True)}
+            columns = {name: v for (_, name), v in zip(compiled.attrs, values, strict=True)}
+            attrs = attribute_values(rule, columns, view.checks.ops)
             group = groups[key] = Group({n: handle[n] for n in shared_names}, attrs)
         group.members.append(Member(tuple((n, handle[n]) for n in varying)))
     found: list[Group] = []

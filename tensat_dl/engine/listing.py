@@ -6,9 +6,10 @@ import json
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.engine.compiled import CompiledRule, match_relation, ok_relation, ruleset
-from tensat_dl.engine.program import Program, list_table, starts, type_vector, wide_node
+from tensat_dl.engine.program import Program, list_table, type_vector, wide_node
 from tensat_dl.engine.render import variable
 from tensat_dl.engine.schema import encode
+from tensat_dl.rewrite.classes import starts
 
 #: The rule that built a node of the input program: none.
 EMPTY = '""'

@@ -21,6 +21,7 @@ from tensat_dl.engine.compiled import CompiledRule, ruleset
 from tensat_dl.engine.egglog import Engine, Frozen
 from tensat_dl.engine.groups import View, find_groups
 from tensat_dl.engine.history import applications
+from tensat_dl.engine.iterations import Iteration, RuleStats, Stop
 from tensat_dl.engine.naming import Row, Store
 from tensat_dl.engine.precount import Nodes, by_operator, most_matches
 from tensat_dl.engine.program import Program
@@ -31,7 +32,6 @@ from tensat_dl.engine.targets import Facts, plan
 from tensat_dl.engine.types import Estimate, Feedback, History, Limits, RuleAlarm, Step
 from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.checks import Checks, Group
-from tensat_dl.run.result import Iteration, RuleStats, Stop
 
 #: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
 PATIENCE = 3

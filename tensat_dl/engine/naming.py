@@ -13,8 +13,9 @@ from typing import Any
 from tensat_dl.core.graph import Attrs, Graph
 from tensat_dl.core.types import DTYPES, TensorType
 from tensat_dl.engine.egglog import Engine, Frozen
-from tensat_dl.engine.program import TUPLE, Program, column_term, list_table, starts, wide_node
+from tensat_dl.engine.program import TUPLE, Program, column_term, list_table, wide_node
 from tensat_dl.engine.schema import Constructor, decode, encode
+from tensat_dl.rewrite.classes import starts
 
 
 @dataclass(frozen=True, slots=True)

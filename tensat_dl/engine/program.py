@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence, Set
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import PatternNode, RewriteRule, Side
 from tensat_dl.engine import render
@@ -12,7 +13,6 @@ from tensat_dl.engine.compile import built_forms, compile_rule
 from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.egglog import ESCAPE
 from tensat_dl.engine.schema import Column, Constructor, Schema
-from tensat_dl.lang import ast
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, infer
@@ -176,7 +176,7 @@ def _pattern(c: Constructor, ops: OpTable) -> RewriteRule:
     """A rule whose source is one application of the constructor, every attribute a variable."""
     decl = ops[c.op]
     span = decl.span
-    attrs = tuple(ast.KeywordArg(a.name, ast.Name(f"{a.name}.a", span=span), span=span) for a in decl.attrs)
+    attrs = tuple(ex.KeywordArg(a.name, ex.Name(f"{a.name}.a", span=span), span=span) for a in decl.attrs)
     node = PatternNode("e", c.op, tuple(f"x{i}" for i in range(c.arity)), attrs, None, span)
     return RewriteRule(
         f"type {c.name}", Side((node,), ()), Side((), ()), (), frozenset(), None, "", span, c.op
@@ -249,12 +249,6 @@ def _tuple_rules(
             f':ruleset types :name "type {c.name}.{k} #{i}")'
         )
     return rules
-
-
-def starts(graph: Graph) -> list[int]:
-    """Where chains of products start: at what is computed from inputs and is no product itself."""
-    known = graph.weights_only()
-    return [i for i, n in enumerate(graph.nodes) if not known[i] and n.op != "matmul"]
 
 
 def ranks_of(graph: Graph, ops: OpTable) -> set[int]:

@@ -7,14 +7,15 @@ left out is reported, and tried in the next iteration.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from tensat_dl.engine.compiled import CompiledRule, match_relation, ok_relation, old_relation, ruleset
 from tensat_dl.engine.egglog import Frozen
 from tensat_dl.engine.groups import View
-from tensat_dl.engine.matches import oldest_first
 from tensat_dl.engine.naming import Store
 from tensat_dl.engine.precount import Table, join_size, oldest_within
 from tensat_dl.engine.render import variable
@@ -139,3 +140,13 @@ class Selection:
         """To how many matches a rule can be applied below the node limit. A last few are not worth the time."""
         room = (self.limit - size) // max(1, rule.new_nodes)
         return room if room > self.limit // 1000 else 0
+
+
+def oldest_first(matches: Collection[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Matches by their youngest tensor, then by all in order: the order in which they are applied."""
+    if len(matches) < 1000:
+        return sorted(matches, key=lambda k: (max(k), k))
+    rows = list(matches)
+    table = np.array(rows, dtype=np.int64)
+    order = np.lexsort((*table.T[::-1], table.max(axis=1)))
+    return [rows[i] for i in order.tolist()]

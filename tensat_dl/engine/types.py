@@ -12,8 +12,8 @@ from tensat_dl.core.graph import Attrs, Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.source import Span
 from tensat_dl.core.types import TensorType
+from tensat_dl.engine.iterations import Iteration, Stop
 from tensat_dl.ops.table import OpDecl
-from tensat_dl.run.result import Iteration, Stop
 
 #: Estimated milliseconds of an operator, given its name, attributes, input types and output type; views that are
 #: free for some consumer count as free. It is pickled on its way to the worker.
@@ -24,6 +24,8 @@ NARROWING = 30.0
 #: with which it has none after any iteration.
 Cycles = Literal["none", "vanilla", "efficient", "incremental"]
 CYCLES: tuple[Cycles, ...] = get_args(Cycles)
+#: The schedules that a worker can follow, by name: the usual one, and that of the paper's cycle filters.
+_SCHEDULES = ("tensat_dl.engine.loop:Explorer", "tensat_dl.paper.filtered:FilteredExplorer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,11 @@ class Limits:
                 raise ValueError(f"a limit of {value} {name}: at least {least} is needed")
         if self.cycles not in CYCLES:
             raise ValueError(f"unknown cycle filtering {self.cycles!r}: use one of {', '.join(CYCLES)}")
+
+    @property
+    def schedule(self) -> str:
+        """The explorer that keeps to these limits, as ``module:class``: only the worker imports it."""
+        return _SCHEDULES[self.cycles != "none"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import pkgutil
 import queue
 import sys
 import threading
@@ -21,7 +22,6 @@ from tensat_dl.engine.culprits import blamed
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.types import AskHistory, Feedback, History, Job, RuleAlarm, Step
 from tensat_dl.ops.table import OpTable
-from tensat_dl.paper.filtered import FilteredExplorer
 
 Message = Step | History | TsrError | RuleAlarm | None
 
@@ -48,7 +48,7 @@ def main() -> None:
             os._exit(0)
 
     threading.Thread(target=listen, daemon=True).start()
-    loop = Explorer if job.limits.cycles == "none" else FilteredExplorer
+    loop: type[Explorer] = pkgutil.resolve_name(job.limits.schedule)
     explorer = loop(job.graph, OpTable(job.ops), job.rules, job.limits, job.estimate)
     try:
         for step in explorer.run():

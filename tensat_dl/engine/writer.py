@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.engine import render
 from tensat_dl.engine.comparisons import apart
 from tensat_dl.engine.render import factors_variable, type_variable, value_variable, variable
 from tensat_dl.engine.schema import Column, Schema
-from tensat_dl.lang import ast
 from tensat_dl.rewrite.conditions import factors_in, values_in
 from tensat_dl.rewrite.source import Variant
 
@@ -42,20 +42,20 @@ class Writer:
 
         def direct(expr: Any) -> bool:
             match expr:
-                case ast.Const() | ast.Unary("-", ast.Const()):
+                case ex.Const() | ex.Unary("-", ex.Const()):
                     return True
-                case ast.Name(id):
+                case ex.Name(id):
                     return id not in lets
-                case ast.ListExpr(items) if isinstance(items, tuple):
+                case ex.ListExpr(items) if isinstance(items, tuple):
                     return all(direct(i) and getattr(i, "id", "") not in chosen for i in items)
-                case ast.Call("dtype", _):
+                case ex.Call("dtype", _):
                     return True
             return False
 
         ops = self.schema.ops
         return all(
             direct(k.value)
-            and not (isinstance(k.value, ast.Name) and ops[n.op].preset(k.name, k.value.id) is not None)
+            and not (isinstance(k.value, ex.Name) and ops[n.op].preset(k.name, k.value.id) is not None)
             for n in self.rule.target.nodes
             for k in n.attrs
         )
@@ -68,7 +68,7 @@ class Writer:
         for column in constructor.columns:
             expr = given.get(column.attr.name)
             open_ = self.generic or column.sort == "Ints"
-            if open_ and isinstance(expr, ast.Name) and expr.id in variant.chosen:
+            if open_ and isinstance(expr, ex.Name) and expr.id in variant.chosen:
                 out.append(variable(expr.id))
                 continue
             value = attrs[column.attr.name]

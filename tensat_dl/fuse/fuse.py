@@ -18,10 +18,9 @@ from tensat_dl.cost.device import Device
 from tensat_dl.fuse.residuals import residuals
 from tensat_dl.fuse.rowwise import row_terms
 from tensat_dl.fuse.terms import Term, terms
-from tensat_dl.lang import ast
-from tensat_dl.lang.parser import parse
+from tensat_dl.lang.declare import Declared, declarations
 from tensat_dl.ops.calls import show
-from tensat_dl.ops.table import OpTable, declare
+from tensat_dl.ops.table import OpTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class Fused:
 
     egraph: EGraph
     ops: OpTable
-    declared: Mapping[str, ast.Op]
+    declared: Mapping[str, Declared]
 
 
 def fuse(egraph: EGraph, ops: OpTable, device: Device) -> Fused:
@@ -49,8 +48,8 @@ def fuse(egraph: EGraph, ops: OpTable, device: Device) -> Fused:
     if not texts:
         return Fused(egraph, ops, {})
     source = Source("fused operators", "\n".join(texts[name] for name in sorted(texts)) + "\n")
-    declared = {item.name: item for item in parse(source).items if isinstance(item, ast.Op)}
-    table = OpTable([*ops.values(), *map(declare, declared.values())])
+    declared = declarations(source)
+    table = OpTable([*ops.values(), *(d.decl for d in declared.values())])
     return Fused(_with(egraph, added, names), table, declared)
 
 

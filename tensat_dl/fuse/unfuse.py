@@ -6,15 +6,15 @@ from collections.abc import Container, Mapping, Sequence
 
 from tensat_dl.core.graph import AttrValue, Graph, GraphBuilder
 from tensat_dl.core.types import TensorType
-from tensat_dl.lang import ast
+from tensat_dl.lang.declare import Declared
 from tensat_dl.ops.compose import compose
-from tensat_dl.ops.table import OpTable, declare
+from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import infer
 
 
-def extended(ops: OpTable, declared: Mapping[str, ast.Op]) -> OpTable:
+def extended(ops: OpTable, declared: Mapping[str, Declared]) -> OpTable:
     """The operators, with those that fusion declared."""
-    return OpTable([*ops.values(), *map(declare, declared.values())]) if declared else ops
+    return OpTable([*ops.values(), *(d.decl for d in declared.values())]) if declared else ops
 
 
 def unfused(graph: Graph, ops: OpTable, fused: Container[str]) -> Graph:

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 from tensat_dl.core.graph import Graph, Node
+from tensat_dl.cost.application import definition
 from tensat_dl.cost.model import FREE, CostModel, without_choices
 from tensat_dl.cost.signature import Signature
 from tensat_dl.cost.views import free_views
-from tensat_dl.ops.expression import definition
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.ops.table import OpTable
 from tensat_dl.resources import kernels

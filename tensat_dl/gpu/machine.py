@@ -23,12 +23,12 @@ from tensat_dl.gpu.torch_device import clock_of, once, prepare, running
 from tensat_dl.gpu.trial import relative_error
 from tensat_dl.gpu.workers import Worker
 from tensat_dl.measure import heats
-from tensat_dl.measure.agreement import Agreement
 from tensat_dl.measure.outcome import Candidate, Outcome
 from tensat_dl.measure.statistics import Samples
 from tensat_dl.measure.timing import calls_per_sample, interleaved
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.ops.table import OpTable
+from tensat_dl.verify.agreement import Agreement
 
 Count = Callable[[int, int], None]
 

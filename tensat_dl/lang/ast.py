@@ -1,121 +1,54 @@
-"""The syntax tree. Frozen; spans do not take part in equality, so two texts that mean the same compare equal."""
+"""The syntax tree: expressions (`tensat_dl.core.expression`), and the statements and items that are made of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tensat_dl.core.expression import (
+    Binary as Binary,
+)
+from tensat_dl.core.expression import (
+    Call as Call,
+)
+from tensat_dl.core.expression import (
+    Const as Const,
+)
+from tensat_dl.core.expression import (
+    EachIn as EachIn,
+)
+from tensat_dl.core.expression import (
+    Expr as Expr,
+)
+from tensat_dl.core.expression import (
+    If as If,
+)
+from tensat_dl.core.expression import (
+    Index as Index,
+)
+from tensat_dl.core.expression import (
+    KeywordArg as KeywordArg,
+)
+from tensat_dl.core.expression import (
+    ListExpr as ListExpr,
+)
+from tensat_dl.core.expression import (
+    Name as Name,
+)
+from tensat_dl.core.expression import (
+    Range as Range,
+)
+from tensat_dl.core.expression import (
+    Section as Section,
+)
+from tensat_dl.core.expression import (
+    Unary as Unary,
+)
+from tensat_dl.core.expression import (
+    at,
+)
 from tensat_dl.core.source import Span
-
-
-def _span() -> Span:
-    """The span of a tree: present on everything that was parsed, ignored by comparison."""
-    return field(compare=False, repr=False, kw_only=True)  # type: ignore[no-any-return]
-
-
-# ---- expressions ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Const:
-    """An integer, a float, a string or a truth value."""
-
-    value: int | float | str | bool
-    kind: Literal["int", "float", "string", "bool"]
-    text: str = field(compare=False, repr=False)  # as written: 1e-5 stays 1e-5
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    id: str
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class EachIn:
-    """``body for var in range``: inside a list or in place of the arguments of a call."""
-
-    body: Expr
-    var: str
-    range: Range
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class ListExpr:
-    items: tuple[Expr, ...] | EachIn
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class KeywordArg:
-    name: str
-    value: Expr
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    fn: str
-    args: tuple[Expr, ...] | EachIn
-    attrs: tuple[KeywordArg, ...]
-    fn_span: Span = field(compare=False, repr=False)
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """``base[index]``"""
-
-    base: Expr
-    index: Expr
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """``base[start..stop]``; both ends are optional."""
-
-    base: Expr
-    start: Expr | None
-    stop: Expr | None
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Unary:
-    op: Literal["-", "not"]
-    operand: Expr
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Binary:
-    op: str
-    left: Expr
-    right: Expr
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class If:
-    condition: Expr
-    then: Expr
-    otherwise: Expr
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """``start..stop`` (stop excluded), or the elements of a list."""
-
-    start: Expr
-    stop: Expr | None
-    span: Span = _span()
-
-
-Expr = Const | Name | ListExpr | Call | Index | Section | Unary | Binary | If
+from tensat_dl.ops.table import TensorParam as TensorParam
 
 # ---- statements -----------------------------------------------------------------------------------------
 
@@ -127,14 +60,14 @@ class LValue:
     name: str
     index: Expr | None
     every: bool
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
 class TypeExpr:
     dtype: str
     shape: tuple[Expr, ...]
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +76,14 @@ class Bind:
 
     targets: tuple[LValue, ...]
     value: Expr
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
     target: LValue
     type: TypeExpr
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,26 +91,26 @@ class Weight:
     target: LValue
     type: TypeExpr
     value: Expr | None
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
 class OutputItem:
     name: str | None
     value: Expr
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
     items: tuple[OutputItem, ...]
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
 class Return:
     values: tuple[Expr, ...]
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,20 +118,12 @@ class For:
     var: str
     range: Range
     body: tuple[Stmt, ...]
-    span: Span = _span()
+    span: Span = at()
 
 
 Stmt = Bind | Input | Weight | Output | Return | For
 
 # ---- items ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class TensorParam:
-    name: str
-    kind: Literal["one", "optional", "many"]
-    typed: bool  # whether ": tensor" was written
-    span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +135,7 @@ class AttrParam:
     length: int | None  # of int[n]
     choices: tuple[str, ...]
     default: Expr | None
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +153,7 @@ class OpStmt:
     name: str | None = None
     preset: str | None = None
     message: str | None = None
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +166,7 @@ class Op:
     composition: Expr | None
     doc: str
     name_span: Span = field(compare=False, repr=False)
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,14 +176,14 @@ class RuleStmt:
     targets: tuple[LValue, ...]
     value: Expr
     each: str | None
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
 class RuleSide:
     stmts: tuple[RuleStmt, ...]
     where: tuple[Expr, ...]
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +194,7 @@ class Rule:
     both: bool  # <=> instead of =>
     doc: str
     name_span: Span = field(compare=False, repr=False)
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +204,7 @@ class Block:
     body: tuple[Stmt, ...]
     doc: str
     name_span: Span = field(compare=False, repr=False)
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +213,7 @@ class GraphItem:
     body: tuple[Stmt, ...]
     doc: str
     name_span: Span = field(compare=False, repr=False)
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,13 +225,13 @@ class Test:
     after: tuple[Stmt, ...] | None
     doc: str
     name_span: Span = field(compare=False, repr=False)
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
     target: str
-    span: Span = _span()
+    span: Span = at()
 
 
 Item = Import | Op | Rule | Block | GraphItem | Test
@@ -317,11 +242,11 @@ class Comment:
     """A ``//`` comment. The printer puts it back before, or at the end of the line of, what it stood at."""
 
     text: str
-    span: Span = _span()
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
 class File:
     items: tuple[Item, ...]
     comments: tuple[Comment, ...]
-    span: Span = _span()
+    span: Span = at()

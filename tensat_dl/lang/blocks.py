@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tensat_dl.core.diagnostics import Diagnostic
+from tensat_dl.core.expression import calls_of
 from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, Operand
+from tensat_dl.lang.declare import parameters
 from tensat_dl.lang.scope import Scope
-from tensat_dl.lang.walk import calls_of
 from tensat_dl.ops.calls import check_arity, check_attrs, checked_attrs
-from tensat_dl.ops.table import OpDecl, parameters
+from tensat_dl.ops.table import OpDecl
 from tensat_dl.ops.typing import attributes
 
 

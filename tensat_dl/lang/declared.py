@@ -9,8 +9,8 @@ from itertools import product
 from typing import Any
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
+from tensat_dl.core.expression import calls_of
 from tensat_dl.lang import ast
-from tensat_dl.lang.walk import calls_of
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.calls import check_arity, check_attr_kinds, check_attrs
 from tensat_dl.ops.evaluate import Unresolved

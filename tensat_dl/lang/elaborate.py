@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.core.graph import Graph
@@ -23,13 +24,33 @@ def elaborate(
     return _graph(item.name, f"graph `{item.name}`", item.name_span, item.body, ops, blocks, warn)
 
 
-def elaborate_body(
-    test: ast.Test, body: Sequence[ast.Stmt], ops: OpTable, blocks: Mapping[str, ast.Block], name: str
-) -> Graph:
-    """The typed graph of one side of a test."""
-    side = "before" if body is test.before else "after"
-    what = f"the graph {side} the arrow of this test"
-    return _graph(name, what, test.name_span, body, ops, blocks, None)
+@dataclass(frozen=True, slots=True)
+class RuleTest:
+    """A test of a rule: what it is applied to, and what it makes of that; None if it must change nothing."""
+
+    rule: str
+    before: Graph
+    after: Graph | None
+
+
+def elaborate_test(test: ast.Test, ops: OpTable, blocks: Mapping[str, ast.Block]) -> RuleTest:
+    """The typed graphs of a test. Raises `TsrError` with the problems of both."""
+
+    problems: list[Diagnostic] = []
+
+    def side(name: str, body: Sequence[ast.Stmt]) -> Graph | None:
+        what = f"the graph {name} the arrow of this test"
+        try:
+            return _graph(f"{test.rule}_{name}", what, test.name_span, body, ops, blocks, None)
+        except TsrError as e:
+            problems.extend(e.diagnostics)
+            return None
+
+    before = side("before", test.before)
+    after = None if test.after is None else side("after", test.after)
+    if before is None or problems:
+        raise TsrError(problems)
+    return RuleTest(test.rule, before, after)
 
 
 def _graph(

@@ -6,9 +6,10 @@ from functools import cache
 
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.lang import ast
+from tensat_dl.lang.declare import declare
 from tensat_dl.lang.imports import Items, table
 from tensat_dl.lang.rules import compositions, resolve_rule
-from tensat_dl.ops.table import OpTable, declare
+from tensat_dl.ops.table import OpTable
 
 #: Rules of the library's files, which are parsed once, by identity. The rule is kept, so that its id stays its own.
 _RESOLVED: dict[int, tuple[ast.Rule, list[RewriteRule]]] = {}

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
+from tensat_dl.core.expression import names_of
 from tensat_dl.core.rule import PatternNode
 from tensat_dl.core.source import Span
 from tensat_dl.core.types import DTYPES
 from tensat_dl.lang import ast
 from tensat_dl.lang.splits import Split
-from tensat_dl.lang.walk import names_of
 from tensat_dl.ops.calls import check_arity, check_attr_kinds, check_attrs, words
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.kinds import article, attribute_kind, fits, kind_of, want

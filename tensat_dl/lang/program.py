@@ -12,13 +12,14 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.source import Source
 from tensat_dl.lang import ast
 from tensat_dl.lang.blocks import check_blocks, signature
+from tensat_dl.lang.declare import Declared, declare
 from tensat_dl.lang.declared import check_declaration, compositions_cycle
 from tensat_dl.lang.imports import Items, find, packs, table
 from tensat_dl.lang.library import library_compositions, library_operators, library_rule
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.rules import compositions, resolve_rule
 from tensat_dl.ops.functions import FUNCTIONS
-from tensat_dl.ops.table import OpTable, declare
+from tensat_dl.ops.table import OpTable
 
 #: Names that mean something by themselves in graphs.
 BUILT_IN = (*FUNCTIONS, "split", "proj")
@@ -35,7 +36,7 @@ class Program:
     graphs: dict[str, ast.GraphItem]
     tests: tuple[ast.Test, ...]
     own_rules: tuple[str, ...]  #: names of the rules that the file itself declares
-    declared: dict[str, ast.Op]  #: operators that are not the library's
+    declared: dict[str, Declared]  #: operators that are not the library's
     files: tuple[Path, ...] = ()  #: that it was read from
     warnings: tuple[Diagnostic, ...] = ()
 
@@ -83,7 +84,7 @@ def load_program(
         items.graphs,
         tuple(items.tests),
         tuple(items.own_rules),
-        {name: op for name, op in items.ops.items() if name not in items.library_ops},
+        {name: Declared(ops[name], op) for name, op in items.ops.items() if name not in items.library_ops},
         tuple(items.files),
     )
 

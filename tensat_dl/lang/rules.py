@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
+from tensat_dl.core.expression import names_of
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.lang import ast
 from tensat_dl.lang.patterns import Pattern
-from tensat_dl.lang.walk import names_of
 from tensat_dl.ops.evaluate import Unresolved
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.kinds import FACTS, article, fits, kind_of

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from tensat_dl.measure.agreement import Agreement
 from tensat_dl.measure.outcome import Candidate, Outcome
 from tensat_dl.measure.statistics import Samples, latency, ratio_to_first, rough_ratio, settled
+from tensat_dl.verify.agreement import Agreement
 
 #: Rounds of the first heat, and after how many of the second one it is looked at whether that is enough. Each starts
 #: afresh: in a new process, or with everything in another place of memory.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensat_dl.cost.environment import Environment
-from tensat_dl.measure.agreement import Agreement
 from tensat_dl.measure.statistics import Interval, Latency
+from tensat_dl.verify.agreement import Agreement
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 
-from tensat_dl.measure.agreement import Agreement
 from tensat_dl.onnx.inputs import Undrawable, drawn, inputs_of
 from tensat_dl.ops.semantics.types import Array
+from tensat_dl.verify.agreement import Agreement
 
 #: The largest difference that is put down to rounding, in units of the largest magnitude of an output.
 TOLERANCE = {"float32": 1e-4, "float64": 1e-9, "float16": 1e-2, "bfloat16": 5e-2}

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.files import same_file
-from tensat_dl.measure.agreement import Agreement
 from tensat_dl.onnx.agreement import Incomparable, Reference
 from tensat_dl.onnx.exporter import export
 from tensat_dl.onnx.fresh import build, random_weights
@@ -15,6 +14,7 @@ from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.reading import data_files, failed
 from tensat_dl.onnx.staging import data_of, external, size_of, staged
 from tensat_dl.ops.table import OpTable
+from tensat_dl.verify.agreement import Agreement
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.core.graph import Attrs
 from tensat_dl.core.source import Span
 from tensat_dl.core.types import DTYPES
-from tensat_dl.lang import ast
 from tensat_dl.ops.evaluate import Unresolved
 from tensat_dl.ops.kinds import Kinds, accepted, article, fits, kind_of
 from tensat_dl.ops.table import AttrDecl, OpDecl, coerce, constant, wanted
@@ -33,7 +33,7 @@ def check_arity(decl: OpDecl, count: int, span: Span) -> None:
     raise error(span, message, f"its form is {decl.signature}")
 
 
-def check_attrs(decl: OpDecl, given: Sequence[ast.KeywordArg], span: Span) -> None:
+def check_attrs(decl: OpDecl, given: Sequence[ex.KeywordArg], span: Span) -> None:
     """Raises `TsrError` for unknown, repeated and missing attributes."""
     problems = []
     seen: dict[str, Span] = {}
@@ -57,7 +57,7 @@ def check_attrs(decl: OpDecl, given: Sequence[ast.KeywordArg], span: Span) -> No
         raise TsrError(problems)
 
 
-def checked_attrs(decl: OpDecl, values: Mapping[str, Any], given: Sequence[ast.KeywordArg]) -> Attrs:
+def checked_attrs(decl: OpDecl, values: Mapping[str, Any], given: Sequence[ex.KeywordArg]) -> Attrs:
     """Attributes of the declared types, in declared order. Raises `TsrError` for a value of a wrong type."""
     spans = {k.name: k.value.span for k in given}
     out = []
@@ -73,7 +73,7 @@ def checked_attrs(decl: OpDecl, values: Mapping[str, Any], given: Sequence[ast.K
     return tuple(out)
 
 
-def check_attr_kinds(decl: OpDecl, given: Sequence[ast.KeywordArg], names: Kinds) -> list[Diagnostic]:
+def check_attr_kinds(decl: OpDecl, given: Sequence[ex.KeywordArg], names: Kinds) -> list[Diagnostic]:
     """What is wrong with the attributes of an application whose names stand for values of known kinds."""
     problems: list[Diagnostic] = []
     for keyword in given:
@@ -86,14 +86,14 @@ def check_attr_kinds(decl: OpDecl, given: Sequence[ast.KeywordArg], names: Kinds
     return problems
 
 
-def _check_kind(decl: OpDecl, a: AttrDecl, expr: ast.Expr, names: Kinds) -> None:
-    if isinstance(expr, ast.Name) and expr.id in words(decl, a) and names.get(expr.id) in (None, "tensor"):
+def _check_kind(decl: OpDecl, a: AttrDecl, expr: ex.Expr, names: Kinds) -> None:
+    if isinstance(expr, ex.Name) and expr.id in words(decl, a) and names.get(expr.id) in (None, "tensor"):
         return
-    if isinstance(expr, ast.Name) and expr.id in DTYPES and expr.id not in names:
+    if isinstance(expr, ex.Name) and expr.id in DTYPES and expr.id not in names:
         wrong = not_a_word(decl, a, expr)
         if wrong is not None:
             raise wrong
-    value = None if isinstance(expr, ast.Name) else constant(expr)
+    value = None if isinstance(expr, ex.Name) else constant(expr)
     if value is not None and coerce(a, value) is None:
         raise _misfit(decl, a, value, expr.span)
     try:
@@ -102,7 +102,7 @@ def _check_kind(decl: OpDecl, a: AttrDecl, expr: ast.Expr, names: Kinds) -> None
         raise (not_a_word(decl, a, expr) if e.expr is expr else None) or e from None
     if not any(fits(kind, k) for k in accepted(a)):
         raise error(expr.span, f"`{a.name}` of `{decl.name}` is {wanted(a)}, not {article(kind)}")
-    if isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple) and a.length is not None:
+    if isinstance(expr, ex.ListExpr) and isinstance(expr.items, tuple) and a.length is not None:
         count = len(expr.items)
         if count != a.length:
             raise error(expr.span, f"`{a.name}` of `{decl.name}` is {wanted(a)}, not a list of {count}")
@@ -114,10 +114,10 @@ def words(decl: OpDecl, a: AttrDecl) -> tuple[str, ...]:
     return (*kinds, *(preset for attr, preset, _ in decl.presets if attr == a.name))
 
 
-def not_a_word(decl: OpDecl, a: AttrDecl, expr: ast.Expr) -> TsrError | None:
+def not_a_word(decl: OpDecl, a: AttrDecl, expr: ex.Expr) -> TsrError | None:
     """The message for a name that is none of an attribute's words, if it has any."""
     options = words(decl, a)
-    if not isinstance(expr, ast.Name) or not options:
+    if not isinstance(expr, ex.Name) or not options:
         return None
     hint = did_you_mean(expr.id, options) or f"it is one of {', '.join(options)}"
     what = "an element type" if a.type == "dtype" else f"a value of `{a.name}`"

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.graph import AttrValue
 from tensat_dl.core.types import TensorType
-from tensat_dl.lang import ast
 from tensat_dl.ops.semantics import SEMANTICS, Array, Semantics
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable
 from tensat_dl.ops.typing import attributes, environment, neighbour, scalar_value
@@ -69,17 +69,17 @@ def compose(
 
     env = environment(decl, [type_of(a) for a in operands], attrs)
 
-    def value(expr: ast.Expr) -> T:
+    def value(expr: ex.Expr) -> T:
         match expr:
-            case ast.Name(id) if id in names:
+            case ex.Name(id) if id in names:
                 return names[id]
-            case ast.Binary(op, left, right) if op in INFIX:
+            case ex.Binary(op, left, right) if op in INFIX:
                 return operator(INFIX[op], (left, right), ())
-            case ast.Call(fn, args, given) if isinstance(args, tuple):
+            case ex.Call(fn, args, given) if isinstance(args, tuple):
                 return operator(fn, args, given)
         raise AssertionError(expr)
 
-    def operator(fn: str, args: Sequence[ast.Expr], given: Sequence[ast.KeywordArg]) -> T:
+    def operator(fn: str, args: Sequence[ex.Expr], given: Sequence[ex.KeywordArg]) -> T:
         numbers = [scalar_value(a, env) for a in args]
         tensors = {i: value(a) for i, (a, n) in enumerate(zip(args, numbers, strict=True)) if n is None}
         like = neighbour(ops[fn], tensors)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.core.types import DTYPES
-from tensat_dl.lang import ast
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.functions import FUNCTIONS, MAX_INTEGER, argument, check_call
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
@@ -22,9 +22,9 @@ _ROUNDS = ""
 class Unresolved(TsrError):
     """A name, or the function of a call, means nothing where it stands. Whoever knows more may say more."""
 
-    def __init__(self, expr: ast.Name | ast.Call, known: Mapping[str, Any]) -> None:
+    def __init__(self, expr: ex.Name | ex.Call, known: Mapping[str, Any]) -> None:
         self.expr = expr
-        if isinstance(expr, ast.Name):
+        if isinstance(expr, ex.Name):
             hint = did_you_mean(expr.id, [*known, *DTYPES])
             found = Diagnostic(f"unknown name `{expr.id}`", expr.span, hint)
         else:
@@ -32,7 +32,7 @@ class Unresolved(TsrError):
         super().__init__([found])
 
 
-def evaluate(expr: ast.Expr, env: Env) -> Any:
+def evaluate(expr: ex.Expr, env: Env) -> Any:
     """The value of an expression: int, float, bool, str, tuple, a tensor type, or their symbolic counterparts.
 
     Raises `TsrError` for an unknown name or a misuse, `EvaluationError` if there is no value.
@@ -45,13 +45,13 @@ def evaluate(expr: ast.Expr, env: Env) -> Any:
         raise
 
 
-def _list_expr(expr: ast.ListExpr, env: Env) -> tuple[Any, ...]:
-    if isinstance(expr.items, ast.EachIn):
+def _list_expr(expr: ex.ListExpr, env: Env) -> tuple[Any, ...]:
+    if isinstance(expr.items, ex.EachIn):
         return tuple(_each(expr.items, env))
     return tuple(evaluate(i, env) for i in expr.items)
 
 
-def _if(expr: ast.If, env: Env) -> Any:
+def _if(expr: ex.If, env: Env) -> Any:
     condition = evaluate(expr.condition, env)
     if not isinstance(condition, bool):
         found = "is not known when rules are compiled" if isinstance(condition, Condition | Opaque) else ""
@@ -60,14 +60,14 @@ def _if(expr: ast.If, env: Env) -> Any:
     return evaluate(expr.then if condition else expr.otherwise, env)
 
 
-def _unary(expr: ast.Unary, env: Env) -> Any:
+def _unary(expr: ex.Unary, env: Env) -> Any:
     value = evaluate(expr.operand, env)
     if expr.op == "not":
         return sym.negate(_bool(value, expr.operand))
     return -value if isinstance(value, float) else sym.neg(_int(value, expr.operand))
 
 
-def _index(expr: ast.Index, env: Env) -> Any:
+def _index(expr: ex.Index, env: Env) -> Any:
     items = evaluate(expr.base, env)
     if isinstance(items, dict):
         return member(expr, items, _known_int(evaluate(expr.index, env), expr.index))
@@ -80,7 +80,7 @@ def _index(expr: ast.Index, env: Env) -> Any:
     return items[i]
 
 
-def member(expr: ast.Index, items: Mapping[int, Any], i: int) -> Any:
+def member(expr: ex.Index, items: Mapping[int, Any], i: int) -> Any:
     """Element i of a list of tensors."""
     if i not in items:
         keys = sorted(items)
@@ -96,20 +96,20 @@ def member(expr: ast.Index, items: Mapping[int, Any], i: int) -> Any:
     return items[i]
 
 
-def _section(expr: ast.Section, env: Env) -> tuple[Any, ...]:
+def _section(expr: ex.Section, env: Env) -> tuple[Any, ...]:
     items = _list(evaluate(expr.base, env), expr.base)
     low = None if expr.start is None else _known_int(evaluate(expr.start, env), expr.start)
     high = None if expr.stop is None else _known_int(evaluate(expr.stop, env), expr.stop)
     return items[low:high]
 
 
-def _call(expr: ast.Call, env: Env) -> Any:
+def _call(expr: ex.Call, env: Env) -> Any:
     fn = expr.fn
     function = FUNCTIONS.get(fn)
     if function is None:
         raise Unresolved(expr, FUNCTIONS)
     check_call(expr)
-    if isinstance(expr.args, ast.EachIn):
+    if isinstance(expr.args, ex.EachIn):
         return function.apply(argument(function, 0, 1, tuple(_each(expr.args, env)), expr.args.span))
     n = len(expr.args)
     return function.apply(
@@ -117,7 +117,7 @@ def _call(expr: ast.Call, env: Env) -> Any:
     )
 
 
-def _lookup(expr: ast.Name, env: Env) -> Any:
+def _lookup(expr: ex.Name, env: Env) -> Any:
     name = expr.id
     if name not in env:
         if name in DTYPES:
@@ -133,7 +133,7 @@ def _lookup(expr: ast.Name, env: Env) -> Any:
     return value
 
 
-def _each(each: ast.EachIn, env: Env) -> list[Any]:
+def _each(each: ex.EachIn, env: Env) -> list[Any]:
     values = range_values(each.range, env)
     rounds = env.get(_ROUNDS, 1) * len(values)
     if rounds > MAX_ELEMENTS:
@@ -146,7 +146,7 @@ def _each(each: ast.EachIn, env: Env) -> list[Any]:
     return out
 
 
-def range_values(over: ast.Range, env: Env) -> Sequence[Any]:
+def range_values(over: ex.Range, env: Env) -> Sequence[Any]:
     """The elements of ``a..b`` or of a list."""
     if over.stop is None:
         values = evaluate(over.start, env)
@@ -162,7 +162,7 @@ def range_values(over: ast.Range, env: Env) -> Sequence[Any]:
     return range(start, stop)
 
 
-def _binary(expr: ast.Binary, env: Env) -> Any:
+def _binary(expr: ex.Binary, env: Env) -> Any:
     op = expr.op
     if op in ("and", "or"):
         left = _bool(evaluate(expr.left, env), expr.left)
@@ -221,7 +221,7 @@ _FLOAT: dict[str, Callable[[float, float], Any]] = {
 }
 
 
-def _float_binary(expr: ast.Binary, left: Any, right: Any) -> Any:
+def _float_binary(expr: ex.Binary, left: Any, right: Any) -> Any:
     for value, side in ((left, expr.left), (right, expr.right)):
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise error(side.span, f"expected a number, found {describe(value)}")
@@ -235,13 +235,13 @@ def _float_binary(expr: ast.Binary, left: Any, right: Any) -> Any:
         raise EvaluationError("the integer is too large for a float") from None
 
 
-def _int(value: Any, at: ast.Expr) -> Int:
+def _int(value: Any, at: ex.Expr) -> Int:
     if not is_int(value):
         raise error(at.span, f"expected an integer, found {describe(value)}")
     return value  # type: ignore[no-any-return]
 
 
-def _known_int(value: Any, at: ast.Expr) -> int:
+def _known_int(value: Any, at: ex.Expr) -> int:
     if isinstance(value, Sym):
         raise error(at.span, "this integer is not known when rules are compiled")
     known = _int(value, at)
@@ -249,26 +249,26 @@ def _known_int(value: Any, at: ast.Expr) -> int:
     return known
 
 
-def _bool(value: Any, at: ast.Expr) -> bool | Condition:
+def _bool(value: Any, at: ex.Expr) -> bool | Condition:
     if not isinstance(value, bool | Condition):
         raise error(at.span, f"expected a condition, found {describe(value)}")
     return value
 
 
-def _list(value: Any, at: ast.Expr) -> tuple[Any, ...]:
+def _list(value: Any, at: ex.Expr) -> tuple[Any, ...]:
     if not isinstance(value, tuple):
         raise error(at.span, f"expected a list, found {describe(value)}")
     return value
 
 
 _EVALUATE: Mapping[type, Callable[[Any, Env], Any]] = {
-    ast.Const: lambda expr, env: expr.value,
-    ast.Name: _lookup,
-    ast.ListExpr: _list_expr,
-    ast.If: _if,
-    ast.Unary: _unary,
-    ast.Binary: _binary,
-    ast.Index: _index,
-    ast.Section: _section,
-    ast.Call: _call,
+    ex.Const: lambda expr, env: expr.value,
+    ex.Name: _lookup,
+    ex.ListExpr: _list_expr,
+    ex.If: _if,
+    ex.Unary: _unary,
+    ex.Binary: _binary,
+    ex.Index: _index,
+    ex.Section: _section,
+    ex.Call: _call,
 }

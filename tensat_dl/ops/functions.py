@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import error
 from tensat_dl.core.source import Span
 from tensat_dl.core.types import FLOATS, INTEGERS, TensorType
-from tensat_dl.lang import ast
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
 from tensat_dl.ops.values import AnyType, SymType, describe, is_int
@@ -35,12 +35,12 @@ class Function:
         return "integer" if self.many and count > 1 else self.parameters[i]
 
 
-def check_call(expr: ast.Call) -> None:
+def check_call(expr: ex.Call) -> None:
     """Raises `TsrError` if a function is called with attributes or a wrong number of arguments."""
     function = FUNCTIONS[expr.fn]
     if expr.attrs:
         raise error(expr.attrs[0].span, f"`{expr.fn}` takes no attributes", f"its form is {function.form}")
-    count = 1 if isinstance(expr.args, ast.EachIn) else len(expr.args)
+    count = 1 if isinstance(expr.args, ex.EachIn) else len(expr.args)
     if count != len(function.parameters) and not (function.many and count):
         want = "1 or more" if function.many else str(len(function.parameters))
         plural = "s" if want != "1" else ""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import error
 from tensat_dl.core.types import DTYPES
-from tensat_dl.lang import ast
 from tensat_dl.ops.evaluate import Unresolved
 from tensat_dl.ops.functions import FUNCTIONS, check_call
 from tensat_dl.ops.table import AttrDecl
@@ -63,7 +63,7 @@ def fits(kind: str, wanted: str) -> bool:
     return kind in _ELEMENTS and wanted in _ELEMENTS and "list" in (kind, wanted)
 
 
-def want(expr: ast.Expr, names: Kinds, kinds: tuple[str, ...], facts: bool = False) -> str:
+def want(expr: ex.Expr, names: Kinds, kinds: tuple[str, ...], facts: bool = False) -> str:
     """The kind of an expression, which must be one of some. Raises `TsrError`."""
     kind = kind_of(expr, names, facts)
     if any(fits(kind, k) for k in kinds):
@@ -71,48 +71,48 @@ def want(expr: ast.Expr, names: Kinds, kinds: tuple[str, ...], facts: bool = Fal
     raise error(expr.span, f"expected {article(kinds[0])}, found {article(kind)}")
 
 
-def kind_of(expr: ast.Expr, names: Kinds, facts: bool = False) -> str:
+def kind_of(expr: ex.Expr, names: Kinds, facts: bool = False) -> str:
     """The kind of an expression over names of known kinds. Raises `TsrError` for the first thing that is wrong.
 
     With ``facts`` an expression may ask for `FACTS`, at its top or joined by and, or, not and comparisons.
     """
     match expr:
-        case ast.Const(_, kind):
+        case ex.Const(_, kind):
             return _CONSTANTS[kind]
-        case ast.Name(id):
+        case ex.Name(id):
             if id in names:
                 return names[id]
             if id in DTYPES:
                 return "word"
             raise Unresolved(expr, names)
-        case ast.ListExpr(items):
-            if isinstance(items, ast.EachIn):
+        case ex.ListExpr(items):
+            if isinstance(items, ex.EachIn):
                 return _LISTS.get(_each(items, names), "list")
             return _LISTS.get(_common([kind_of(i, names) for i in items]), "list")
-        case ast.If(condition, then, otherwise):
+        case ex.If(condition, then, otherwise):
             want(condition, names, ("condition",))
             return _common([kind_of(then, names), kind_of(otherwise, names)])
-        case ast.Unary(op, operand):
+        case ex.Unary(op, operand):
             if op == "not":
                 return want(operand, names, ("condition",), facts)
             return want(operand, names, _NUMBERS)
-        case ast.Binary():
+        case ex.Binary():
             return _binary(expr, names, facts)
-        case ast.Index(base, index):
+        case ex.Index(base, index):
             want(index, names, ("integer",))
             return _ELEMENTS.get(want(base, names, tuple(_ELEMENTS)), ANYTHING)
-        case ast.Section(base, start, stop):
+        case ex.Section(base, start, stop):
             for end in (start, stop):
                 if end is not None:
                     want(end, names, ("integer",))
             return want(base, names, tuple(_ELEMENTS))
-        case ast.Call(fn):
+        case ex.Call(fn):
             if fn in FACTS:
                 return _fact(expr, names, facts)
             return _call(expr, names)
 
 
-def _each(each: ast.EachIn, names: Kinds) -> str:
+def _each(each: ex.EachIn, names: Kinds) -> str:
     start, stop = each.range.start, each.range.stop
     if stop is None:
         element = _ELEMENTS.get(want(start, names, tuple(_ELEMENTS)), ANYTHING)
@@ -123,13 +123,13 @@ def _each(each: ast.EachIn, names: Kinds) -> str:
     return kind_of(each.body, {**names, each.var: element})
 
 
-def _call(expr: ast.Call, names: Kinds) -> str:
+def _call(expr: ex.Call, names: Kinds) -> str:
     function = FUNCTIONS.get(expr.fn)
     if function is None:
         raise Unresolved(expr, FUNCTIONS)
     check_call(expr)
     hint = f"its form is {function.form}"
-    if isinstance(expr.args, ast.EachIn):
+    if isinstance(expr.args, ex.EachIn):
         found = _LISTS.get(_each(expr.args, names), "list")
         if not fits(found, function.kind(0, 1)):
             message = f"`{expr.fn}` expects {article(function.kind(0, 1))}, found {article(found)}"
@@ -142,7 +142,7 @@ def _call(expr: ast.Call, names: Kinds) -> str:
     return function.result
 
 
-def _fact(expr: ast.Call, names: Kinds, allowed: bool) -> str:
+def _fact(expr: ex.Call, names: Kinds, allowed: bool) -> str:
     if not allowed:
         where = "in conditions of rules: joined by `and`, `or` and `not`, or compared"
         raise error(expr.span, f"`{expr.fn}` can't be asked for here", f"it stands only {where}")
@@ -150,8 +150,8 @@ def _fact(expr: ast.Call, names: Kinds, allowed: bool) -> str:
         raise error(expr.span, f"`{expr.fn}` takes one tensor", f"its form is {expr.fn}(x)")
     (tensor,) = expr.args
     want(tensor, names, ("tensor",))
-    plain = tensor.base if isinstance(tensor, ast.Index) else tensor
-    if not isinstance(plain, ast.Name):
+    plain = tensor.base if isinstance(tensor, ex.Index) else tensor
+    if not isinstance(plain, ex.Name):
         raise error(tensor.span, f"`{expr.fn}` takes a variable of the pattern")
     return FACTS[expr.fn]
 
@@ -159,7 +159,7 @@ def _fact(expr: ast.Call, names: Kinds, allowed: bool) -> str:
 _ORDER = ("<", "<=", ">", ">=")
 
 
-def _binary(expr: ast.Binary, names: Kinds, facts: bool) -> str:
+def _binary(expr: ex.Binary, names: Kinds, facts: bool) -> str:
     op, sides = expr.op, (expr.left, expr.right)
     if op in ("and", "or"):
         for side in sides:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.expression import names_of
 from tensat_dl.core.source import Span
 from tensat_dl.core.types import TensorType
-from tensat_dl.lang import ast
-from tensat_dl.lang.walk import names_of
 from tensat_dl.ops.calls import show
 from tensat_dl.ops.evaluate import evaluate, range_values
 from tensat_dl.ops.symbolic import EvaluationError
@@ -22,7 +22,7 @@ def explain_ill_typed(
     decl: OpDecl,
     e: IllTyped,
     operands: Sequence[tuple[str, TensorType]],
-    given: Sequence[ast.KeywordArg],
+    given: Sequence[ex.KeywordArg],
     span: Span,
 ) -> Diagnostic:
     """The message for an application at ``span``; ``operands`` are texts and types of its inputs.
@@ -72,12 +72,12 @@ def _axis_hint(decl: OpDecl, name: str, env: Env) -> str:
     return f"its dimensions are 0 to {tensor.rank - 1}" if tensor.rank > 1 else "its only dimension is 0"
 
 
-def _failing(condition: ast.Expr, env: Env) -> tuple[ast.Expr, Env]:
+def _failing(condition: ex.Expr, env: Env) -> tuple[ex.Expr, Env]:
     """The part of a constraint that does not hold, and what its names stand for there."""
     match condition:
-        case ast.Binary("and", left, right):
+        case ex.Binary("and", left, right):
             return _failing(left if _value(left, env) is False else right, env)
-        case ast.Call("all", ast.EachIn(body, var, over)):
+        case ex.Call("all", ex.EachIn(body, var, over)):
             for i in _try(lambda: range_values(over, env)) or ():
                 inner = {**env, var: i}
                 if _value(body, inner) is not True:
@@ -85,9 +85,9 @@ def _failing(condition: ast.Expr, env: Env) -> tuple[ast.Expr, Env]:
     return condition, env
 
 
-def _facts(expr: ast.Expr, env: Env) -> Iterator[str]:
+def _facts(expr: ex.Expr, env: Env) -> Iterator[str]:
     """The constraint as the operator table has it, and the values of what it speaks of."""
-    if isinstance(expr, ast.Call) and expr.fn == "broadcast" and isinstance(expr.args, tuple):
+    if isinstance(expr, ex.Call) and expr.fn == "broadcast" and isinstance(expr.args, tuple):
         yield from _broadcast_fact(expr.args, env)
         return
     found: dict[str, Any] = {}
@@ -105,7 +105,7 @@ def _facts(expr: ast.Expr, env: Env) -> Iterator[str]:
     yield f"`{text}` does not hold: {values}" if values else f"`{text}` does not hold"
 
 
-def _broadcast_fact(args: tuple[ast.Expr, ...], env: Env) -> Iterator[str]:
+def _broadcast_fact(args: tuple[ex.Expr, ...], env: Env) -> Iterator[str]:
     shapes = [_value(a, env) for a in args]
     if len(shapes) == 2 and all(isinstance(s, tuple) for s in shapes):
         pairs = list(zip(reversed(shapes[0]), reversed(shapes[1]), strict=False))
@@ -115,15 +115,15 @@ def _broadcast_fact(args: tuple[ast.Expr, ...], env: Env) -> Iterator[str]:
                 yield f"shapes are aligned at their ends: {at}, {x} meets {y}"
 
 
-def _terms(expr: ast.Expr) -> Iterator[ast.Expr]:
+def _terms(expr: ex.Expr) -> Iterator[ex.Expr]:
     """The parts of a comparison that are no arithmetic and no constants."""
     match expr:
-        case ast.Binary(_, left, right):
+        case ex.Binary(_, left, right):
             yield from _terms(left)
             yield from _terms(right)
-        case ast.Unary(_, operand):
+        case ex.Unary(_, operand):
             yield from _terms(operand)
-        case ast.Const():
+        case ex.Const():
             return
         case _:
             yield expr
@@ -133,7 +133,7 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else show(value)
 
 
-def _value(expr: ast.Expr, env: Env) -> Any:
+def _value(expr: ex.Expr, env: Env) -> Any:
     return _try(lambda: evaluate(expr, env))
 
 

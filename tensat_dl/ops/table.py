@@ -7,18 +7,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
+from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import at, calls_of
 from tensat_dl.core.graph import AttrValue
 from tensat_dl.core.source import Span
 from tensat_dl.core.types import DTYPES
-from tensat_dl.lang import ast
-from tensat_dl.lang.walk import calls_of
 
 AttrType = Literal["int", "float", "bool", "string", "dtype", "axis", "ints", "choice"]
 ATTR_TYPES = ("int", "float", "bool", "string", "dtype", "axis", "ints")
 
 #: Infix operators on tensors stand for these.
 INFIX = {"+": "ewadd", "-": "ewsub", "*": "ewmul", "/": "ewdiv", "@": "matmul"}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorParam:
+    """A tensor that an operator or a block takes."""
+
+    name: str
+    kind: Literal["one", "optional", "many"]
+    typed: bool  # whether ": tensor" was written
+    span: Span = at()
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A constraint on operands and attributes; ``message`` says what it asks for, if the declaration does."""
+
+    value: ex.Expr | None
+    message: str | None
+    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +56,18 @@ class OpDecl:
 
     name: str
     doc: str
-    inputs: tuple[ast.TensorParam, ...]
+    inputs: tuple[TensorParam, ...]
     attrs: tuple[AttrDecl, ...]
     outputs: tuple[str, ...]  #: names of several outputs; empty for an operator with one
-    requires: tuple[ast.OpStmt, ...]
-    lets: tuple[tuple[str, ast.Expr], ...]
-    shapes: tuple[ast.Expr, ...]
-    dtypes: tuple[ast.Expr | None, ...]
-    flops: ast.Expr | None
-    presets: tuple[tuple[str, str, ast.Expr], ...]  #: (attribute, preset, value)
+    requires: tuple[Requirement, ...]
+    lets: tuple[tuple[str, ex.Expr], ...]
+    shapes: tuple[ex.Expr, ...]
+    dtypes: tuple[ex.Expr | None, ...]
+    flops: ex.Expr | None
+    presets: tuple[tuple[str, str, ex.Expr], ...]  #: (attribute, preset, value)
     view: bool
     opaque: bool
-    composition: ast.Expr | None
+    composition: ex.Expr | None
     span: Span
 
     @property
@@ -62,7 +80,7 @@ class OpDecl:
         names = set()
         for stmt in self.requires:
             match stmt.value:
-                case ast.Binary("==", ast.Call("dtype", (ast.Name(name),)), ast.Name("bool")):
+                case ex.Binary("==", ex.Call("dtype", (ex.Name(name),)), ex.Name("bool")):
                     names.add(name)
         return frozenset(i for i, p in enumerate(self.inputs) if p.name in names)
 
@@ -74,7 +92,7 @@ class OpDecl:
     def attr(self, name: str) -> AttrDecl | None:
         return next((a for a in self.attrs if a.name == name), None)
 
-    def preset(self, attr: str, name: str) -> ast.Expr | None:
+    def preset(self, attr: str, name: str) -> ex.Expr | None:
         return next((e for a, p, e in self.presets if (a, p) == (attr, name)), None)
 
     @property
@@ -114,124 +132,6 @@ class OpTable(Mapping[str, OpDecl]):
         return self._contents[name]
 
 
-def declare(op: ast.Op) -> OpDecl:
-    """The declaration of a parsed ``op``. Raises `TsrError` for what is wrong with it by itself."""
-    problems: list[Diagnostic] = []
-
-    def body(kind: str) -> list[ast.OpStmt]:
-        return [s for s in op.body if s.kind == kind]
-
-    attrs = _parameters(op.params, problems)
-    shapes = {s.name: s for s in body("shape")}
-    dtypes = {s.name: s for s in body("dtype")}
-    outputs: tuple[str | None, ...] = op.outputs or (None,)
-    if op.composition is None:
-        for out in outputs:
-            if out not in shapes:
-                what = f"output `{out}`" if out else "the result"
-                hint = f"add a line such as `shape {f'{out} = ' if out else ''}shape(x)`"
-                problems.append(
-                    Diagnostic(f"`{op.name}` does not say the shape of {what}", op.name_span, hint)
-                )
-            if out not in dtypes and not op.params.tensors:
-                problems.append(
-                    Diagnostic(f"`{op.name}` has no inputs and does not say its element type", op.name_span)
-                )
-    elif op.outputs or op.opaque:
-        problems.append(Diagnostic("a composition has one output and is not opaque", op.name_span))
-    if op.composition is not None:
-        for tensor in op.params.tensors:
-            if tensor.kind != "one":
-                hint = f"write `{tensor.name}`, or give the operator a body"
-                message = "a composition has a fixed number of tensors"
-                problems.append(Diagnostic(message, tensor.span, hint))
-    seen: set[tuple[str, str | None, str | None]] = set()
-    for stmt in op.body:
-        key = (stmt.kind, stmt.name, stmt.preset)
-        if key in seen and stmt.kind != "require":
-            of = f" {stmt.name}" if stmt.name else ""
-            problems.append(Diagnostic(f"`{stmt.kind}{of}` stands here twice", stmt.span))
-        seen.add(key)
-    for stmt in (*body("shape"), *body("dtype")):
-        if stmt.name not in outputs:
-            known = f"its outputs are {', '.join(op.outputs)}" if op.outputs else "it has one, without a name"
-            message = f"`{stmt.name}` is not an output of `{op.name}`"
-            if stmt.name is None:
-                message, known = f"which output's {stmt.kind} is this?", f"{known}: `{stmt.kind} NAME = ..`"
-            problems.append(Diagnostic(message, stmt.span, known))
-    if problems:
-        raise TsrError(problems)
-    return OpDecl(
-        name=op.name,
-        doc=op.doc,
-        inputs=op.params.tensors,
-        attrs=attrs,
-        outputs=op.outputs,
-        requires=tuple(body("require")),
-        lets=tuple((s.name or "", s.value) for s in body("let") if s.value is not None),
-        shapes=tuple(e for o in outputs if o in shapes and (e := shapes[o].value) is not None),
-        dtypes=tuple(dtypes[o].value if o in dtypes else None for o in outputs),
-        flops=next((s.value for s in body("flops")), None),
-        presets=tuple((s.name or "", s.preset or "", s.value) for s in body("preset") if s.value is not None),
-        view=bool(body("view")),
-        opaque=op.opaque,
-        composition=op.composition,
-        span=op.name_span,
-    )
-
-
-def parameters(params: ast.Params) -> tuple[AttrDecl, ...]:
-    """The attributes among the parameters of an operator or a block. Raises `TsrError`."""
-    problems: list[Diagnostic] = []
-    attrs = _parameters(params, problems)
-    if problems:
-        raise TsrError(problems)
-    return attrs
-
-
-def _parameters(params: ast.Params, problems: list[Diagnostic]) -> tuple[AttrDecl, ...]:
-    seen: set[str] = set()
-    every: list[ast.TensorParam | ast.AttrParam] = [*params.tensors, *params.attrs]
-    for param in every:
-        if param.name in seen:
-            problems.append(Diagnostic(f"parameter `{param.name}` is declared twice", param.span))
-        seen.add(param.name)
-    for i, tensor in enumerate(params.tensors):
-        before = params.tensors[:i]
-        if tensor.kind == "many" and tensor is not params.tensors[-1]:
-            problems.append(Diagnostic(f"`{tensor.name}: tensor..` must be the last tensor", tensor.span))
-        if tensor.kind == "many" and any(t.kind == "optional" for t in before):
-            message = f"`{tensor.name}: tensor..` can't follow an optional tensor"
-            problems.append(Diagnostic(message, tensor.span))
-        if tensor.kind == "one" and any(t.kind == "optional" for t in before):
-            hint = "optional tensors come last"
-            problems.append(Diagnostic(f"`{tensor.name}` follows an optional tensor", tensor.span, hint))
-    return tuple(_attr(a, problems) for a in params.attrs)
-
-
-def _attr(param: ast.AttrParam, problems: list[Diagnostic]) -> AttrDecl:
-    if not param.choices and param.type not in ATTR_TYPES:
-        near = "" if param.type == "tensor" else did_you_mean(param.type, ATTR_TYPES)
-        if param.type == "tensor":
-            near = "tensors come before the `;`"
-        hint = near or f"one of {', '.join(ATTR_TYPES)}, int[n], or alternatives such as `none | relu`"
-        problems.append(Diagnostic(f"unknown attribute type `{param.type}`", param.span, hint))
-    if param.length is not None and (param.type != "int" or param.length < 1):
-        problems.append(Diagnostic("only int[n] with n of 1 or more has a length", param.span))
-    repeated = next((c for i, c in enumerate(param.choices) if c in param.choices[:i]), None)
-    if repeated is not None:
-        problems.append(Diagnostic(f"`{repeated}` is listed twice", param.span))
-    decl = AttrDecl(param.name, param.type, param.length, param.choices, None)  # type: ignore[arg-type]
-    if param.default is None:
-        return decl
-    default = constant(param.default)
-    if default is not None:
-        default = coerce(decl, default)
-    if default is None and decl.type in (*ATTR_TYPES, "choice"):
-        problems.append(Diagnostic(f"the default of `{param.name}` is {wanted(decl)}", param.default.span))
-    return AttrDecl(decl.name, decl.type, decl.length, decl.choices, default)
-
-
 def wanted(a: AttrDecl) -> str:
     """What an attribute accepts."""
     if a.choices:
@@ -243,16 +143,16 @@ def wanted(a: AttrDecl) -> str:
     return names[a.type]
 
 
-def constant(expr: ast.Expr) -> AttrValue | None:
+def constant(expr: ex.Expr) -> AttrValue | None:
     """The value of a literal, of a name standing for itself, or of a list of integers; else None."""
     match expr:
-        case ast.Const(value):
+        case ex.Const(value):
             return value
-        case ast.Name(id):
+        case ex.Name(id):
             return id
-        case ast.Unary("-", ast.Const(value)) if isinstance(value, int | float):
+        case ex.Unary("-", ex.Const(value)) if isinstance(value, int | float):
             return -value
-        case ast.ListExpr(items) if isinstance(items, tuple):
+        case ex.ListExpr(items) if isinstance(items, tuple):
             values = [constant(i) for i in items]
             if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
                 return tuple(v for v in values if isinstance(v, int))

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import names_of
 from tensat_dl.core.types import TensorType
-from tensat_dl.lang import ast
-from tensat_dl.lang.walk import names_of
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.calls import not_a_word, words
 from tensat_dl.ops.evaluate import Unresolved, evaluate
@@ -22,7 +22,7 @@ class IllTyped(Exception):
     """An application violates a constraint. ``message`` is the constraint's own text, and continues a sentence
     such as "matmul requires that ..". The constraint itself and what its names stand for explain more."""
 
-    def __init__(self, message: str, condition: ast.Expr | None = None, env: Env | None = None) -> None:
+    def __init__(self, message: str, condition: ex.Expr | None = None, env: Env | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.condition = condition
@@ -83,7 +83,7 @@ def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str
     env = environment(decl, inputs, attrs)
     found: list[Condition] = []
 
-    def hold(condition: sym.Bool, message: str, expr: ast.Expr | None = None) -> None:
+    def hold(condition: sym.Bool, message: str, expr: ex.Expr | None = None) -> None:
         if condition is False:
             raise IllTyped(message, expr, env)
         if isinstance(condition, Condition):
@@ -121,7 +121,7 @@ class Inference:
     def __init__(self, table: OpTable) -> None:
         self.table = table
         self._known: dict[tuple[Any, ...], Typing | str] = {}
-        self._constraints: dict[str, list[tuple[ast.Expr, tuple[int, ...]]]] = {}
+        self._constraints: dict[str, list[tuple[ex.Expr, tuple[int, ...]]]] = {}
         self._possible: dict[tuple[str, int, int, tuple[int, ...]], bool] = {}
 
     def __call__(self, op: str, inputs: Sequence[AnyType], attrs: Mapping[str, Any]) -> Typing:
@@ -153,7 +153,7 @@ class Inference:
         return True
 
     @staticmethod
-    def _may_hold(decl: OpDecl, expr: ast.Expr, ranks: tuple[int, ...]) -> bool:
+    def _may_hold(decl: OpDecl, expr: ex.Expr, ranks: tuple[int, ...]) -> bool:
         types = [
             SymType(Opaque(("dtype", i)), tuple(sym.atom("dim", str(i), k) for k in range(rank)))
             for i, rank in enumerate(ranks)
@@ -166,11 +166,11 @@ class Inference:
             return False
 
 
-def _tensor_constraints(decl: OpDecl) -> list[tuple[ast.Expr, tuple[int, ...]]]:
+def _tensor_constraints(decl: OpDecl) -> list[tuple[ex.Expr, tuple[int, ...]]]:
     """The constraints that mention no attribute, each with the positions of the inputs that it mentions."""
     mentioned = {name: {n.id for n in names_of(expr)} for name, expr in decl.lets}
 
-    def names(expr: ast.Expr) -> set[str]:
+    def names(expr: ex.Expr) -> set[str]:
         found = {n.id for n in names_of(expr)}
         for _ in decl.lets:
             found |= {n for name in found & mentioned.keys() for n in mentioned[name]}
@@ -185,16 +185,16 @@ def _tensor_constraints(decl: OpDecl) -> list[tuple[ast.Expr, tuple[int, ...]]]:
     ]
 
 
-def _infer_expr(table: OpTable, expr: ast.Expr, env: Env, conditions: list[Condition]) -> SymType:
+def _infer_expr(table: OpTable, expr: ex.Expr, env: Env, conditions: list[Condition]) -> SymType:
     """The type of a composition's expression."""
     match expr:
-        case ast.Name(id) if isinstance(env.get(id), TensorType | SymType):
+        case ex.Name(id) if isinstance(env.get(id), TensorType | SymType):
             t = env[id]
             return SymType(t.dtype, t.shape)
-        case ast.Binary(op, left, right) if op in INFIX:
+        case ex.Binary(op, left, right) if op in INFIX:
             operands = scalar_like(table, INFIX[op], [left, right], env, conditions)
             typing = infer(table, INFIX[op], operands, defaults(table[INFIX[op]]))
-        case ast.Call(fn, args, attrs) if fn in table and isinstance(args, tuple):
+        case ex.Call(fn, args, attrs) if fn in table and isinstance(args, tuple):
             operands = scalar_like(table, fn, args, env, conditions)
             values = attributes(table[fn], attrs, env, operands)
             typing = infer(table, fn, operands, values)
@@ -213,7 +213,7 @@ def neighbour(decl: OpDecl | None, tensors: Iterable[int]) -> int | None:
 
 
 def scalar_like(
-    table: OpTable, fn: str, exprs: Sequence[ast.Expr], env: Env, conditions: list[Condition]
+    table: OpTable, fn: str, exprs: Sequence[ex.Expr], env: Env, conditions: list[Condition]
 ) -> list[AnyType]:
     """Types of an operator's operands, where a number is a scalar of the element type of its `neighbour`."""
     numbers = [scalar_value(e, env) for e in exprs]
@@ -235,31 +235,31 @@ def scalar_like(
     return out
 
 
-def is_number(expr: ast.Expr) -> bool:
+def is_number(expr: ex.Expr) -> bool:
     """Whether an expression in tensor position is a numeric literal."""
     match expr:
-        case ast.Const(_, "int" | "float"):
+        case ex.Const(_, "int" | "float"):
             return True
-        case ast.Unary("-", ast.Const(_, "int" | "float")):
+        case ex.Unary("-", ex.Const(_, "int" | "float")):
             return True
     return False
 
 
-def number(expr: ast.Expr) -> int | float:
+def number(expr: ex.Expr) -> int | float:
     """The value of a numeric literal."""
-    if isinstance(expr, ast.Unary):
+    if isinstance(expr, ex.Unary):
         return -number(expr.operand)
-    assert isinstance(expr, ast.Const)
+    assert isinstance(expr, ex.Const)
     assert isinstance(expr.value, int | float)
     return expr.value
 
 
-def scalar_value(expr: ast.Expr, env: Env) -> float | Opaque | None:
+def scalar_value(expr: ex.Expr, env: Env) -> float | Opaque | None:
     """The value of an expression that stands for a scalar: a literal, or the name of a float attribute, whose value
     may be unknown. None for tensors."""
     if is_number(expr):
         return float(number(expr))
-    if isinstance(expr, ast.Name) and isinstance(env.get(expr.id), float | Opaque):
+    if isinstance(expr, ex.Name) and isinstance(env.get(expr.id), float | Opaque):
         value: float | Opaque = env[expr.id]
         return value
     return None
@@ -275,7 +275,7 @@ _NO_ATTRIBUTE = (TensorType, SymType, Unknown, dict)
 
 
 def attributes(
-    decl: OpDecl, given: Sequence[ast.KeywordArg], env: Env, inputs: Sequence[AnyType]
+    decl: OpDecl, given: Sequence[ex.KeywordArg], env: Env, inputs: Sequence[AnyType]
 ) -> dict[str, Any]:
     """The attributes of an application: those given, evaluated in ``env``, and defaults for the others.
 
@@ -285,12 +285,12 @@ def attributes(
     attributes.
     """
     values = defaults(decl)
-    presets: list[tuple[str, ast.Expr]] = []
+    presets: list[tuple[str, ex.Expr]] = []
     for keyword in given:
         expr = keyword.value
         a = decl.attr(keyword.name)
         assert a is not None
-        if isinstance(expr, ast.Name) and (expr.id not in env or isinstance(env[expr.id], _NO_ATTRIBUTE)):
+        if isinstance(expr, ex.Name) and (expr.id not in env or isinstance(env[expr.id], _NO_ATTRIBUTE)):
             preset = decl.preset(a.name, expr.id)
             if preset is not None:
                 presets.append((a.name, preset))
@@ -332,11 +332,11 @@ def _composition_flops(
 ) -> float:
     env = environment(decl, inputs, attrs)
 
-    def visit(expr: ast.Expr) -> float:
+    def visit(expr: ex.Expr) -> float:
         match expr:
-            case ast.Binary(op, left, right) if op in INFIX:
+            case ex.Binary(op, left, right) if op in INFIX:
                 fn, args, kwargs = INFIX[op], (left, right), ()
-            case ast.Call(fn, args, kwargs) if fn in table and isinstance(args, tuple):
+            case ex.Call(fn, args, kwargs) if fn in table and isinstance(args, tuple):
                 pass
             case _:
                 return 0.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.source import Span
 from tensat_dl.core.types import TensorType
-from tensat_dl.lang import ast
 from tensat_dl.ops.symbolic import Condition, Int, Opaque, Sym
 
 
@@ -42,7 +42,7 @@ class Failed(Exception):
 class Lazy:
     """A name whose expression is evaluated when it is first used."""
 
-    def __init__(self, expr: ast.Expr) -> None:
+    def __init__(self, expr: ex.Expr) -> None:
         self.expr = expr
 
 

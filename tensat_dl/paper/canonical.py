@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.graph import Attrs
 from tensat_dl.core.rule import PatternNode, RewriteRule
-from tensat_dl.lang import ast
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import defaults
 
@@ -88,15 +88,15 @@ def _attributes(node: PatternNode, ops: OpTable, number: Any) -> Iterator[tuple[
         yield a.name, ("is", usual[a.name]) if expr is None else _spec(expr, a, node, ops, number)
 
 
-def _spec(expr: ast.Expr, a: AttrDecl, node: PatternNode, ops: OpTable, number: Any) -> Spec:
+def _spec(expr: ex.Expr, a: AttrDecl, node: PatternNode, ops: OpTable, number: Any) -> Spec:
     match expr:
-        case ast.Const(value):
+        case ex.Const(value):
             return "is", (value,) * a.length if a.length is not None else value
-        case ast.Name(id) if id in a.choices:
+        case ex.Name(id) if id in a.choices:
             return "is", id
-        case ast.Name(id) if ops[node.op].preset(a.name, id) is None:
+        case ex.Name(id) if ops[node.op].preset(a.name, id) is None:
             return "variable", number(id)
-        case ast.ListExpr(items) if isinstance(items, tuple) and a.length == len(items):
+        case ex.ListExpr(items) if isinstance(items, tuple) and a.length == len(items):
             elements = [_spec(e, _element(a), node, ops, number) for e in items]
             return "list", tuple(elements)
     raise Unsupported(f"{node.op}: {a.name} = {expr.span.text}")

@@ -19,8 +19,8 @@ from tensat_dl.engine.compiled import CompiledRule, ok_relation, ruleset
 from tensat_dl.engine.dependence import goals_of, in_layers
 from tensat_dl.engine.egglog import Frozen
 from tensat_dl.engine.groups import View
+from tensat_dl.engine.iterations import RuleStats, Stop
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.matches import Live, effect, effect_of_facts, is_live, live
 from tensat_dl.engine.naming import Row
 from tensat_dl.engine.snapshot import snapshot
 from tensat_dl.engine.targets import Facts, plan
@@ -35,6 +35,7 @@ from tensat_dl.paper.cycles import (
     closes_cycle,
     has_cycle,
 )
+from tensat_dl.paper.effects import Live, effect, effect_of_facts, is_live, live
 from tensat_dl.paper.order import Incremental
 from tensat_dl.paper.postfilter import (
     Ages,
@@ -46,7 +47,6 @@ from tensat_dl.paper.postfilter import (
     subsume,
 )
 from tensat_dl.rewrite.checks import Checks
-from tensat_dl.run.result import RuleStats, Stop
 
 CHECKERS: dict[Cycles, Callable[[ClassGraph], Checker]] = {
     "vanilla": Vanilla,

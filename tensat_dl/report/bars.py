@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
 
+from tensat_dl.engine.iterations import Iteration
 from tensat_dl.report.facts import seconds
-from tensat_dl.report.growth import growth
-from tensat_dl.run.result import Iteration
+from tensat_dl.run.growth import growth
 
 #: How many rules have a colour of their own.
 RULES = 6

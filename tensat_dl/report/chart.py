@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, floor, log10
 
-from tensat_dl.run.result import Iteration
+from tensat_dl.engine.iterations import Iteration
 
 WIDTH, HEIGHT = 560, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 96, 14, 34

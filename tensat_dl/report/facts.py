@@ -15,7 +15,7 @@ from tensat_dl.verify.exact.run import described
 
 if TYPE_CHECKING:
     from tensat_dl.cost.environment import Environment
-    from tensat_dl.measure.agreement import Agreement
+    from tensat_dl.verify.agreement import Agreement
 
 #: Nodes that are no work at run time.
 LEAVES = frozenset({"input", "weight", "fill", "iota", "eye", "conv_identity", "conv_average", "proj"})

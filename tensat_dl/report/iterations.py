@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
+from tensat_dl.engine.iterations import Iteration, RuleStats
 from tensat_dl.report.facts import seconds
-from tensat_dl.report.growth import together
-from tensat_dl.run.result import Iteration, RuleStats
+from tensat_dl.run.growth import together
 
 #: Columns that the table takes at most; a terminal may have more.
 WIDTH = 80

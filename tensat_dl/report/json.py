@@ -6,12 +6,13 @@ from collections import defaultdict
 from math import isfinite
 from typing import Any
 
+from tensat_dl.engine.iterations import Iteration
 from tensat_dl.measure.outcome import Outcome
 from tensat_dl.measure.statistics import Latency
 from tensat_dl.report.facts import measured_share, operators, speedup
-from tensat_dl.report.growth import growth
 from tensat_dl.report.verdicts import verdict_to_json
-from tensat_dl.run.result import Iteration, Result
+from tensat_dl.run.growth import growth
+from tensat_dl.run.result import Result
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.exact.field import PRIMES
 

@@ -11,11 +11,14 @@ from rich.console import Console
 from rich.progress import Progress as Display
 from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from tensat_dl.core.progress import Progress
 
-class Progress:
-    """Shows what a run is doing, and times it. A context manager; silent if ``quiet`` or not on a terminal."""
+
+class LiveProgress(Progress):
+    """Shows what a run is doing. A context manager; silent if ``quiet`` or not on a terminal."""
 
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
+        super().__init__()
         console = console or Console(file=sys.stderr)
         self._display: Display | None = None
         if not quiet and console.is_terminal:
@@ -28,9 +31,8 @@ class Progress:
                 transient=True,
             )
         self._task: TaskID | None = None
-        self._phases: list[tuple[str, float]] = []  #: names and when they began
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> LiveProgress:
         if self._display is not None:
             self._display.start()
         return self
@@ -42,31 +44,19 @@ class Progress:
             self._display.stop()
 
     def phase(self, name: str) -> None:
-        """The next phase has started, such as parse, explore, cost, extract or verify. Phases may come again."""
-        self._phases.append((name, time.perf_counter()))
+        super().phase(name)
         if self._display is not None:
             if self._task is not None:
                 self._display.update(self._task, total=1, completed=1)
             self._task = self._display.add_task(name, total=None, detail="")
 
-    def seconds(self) -> dict[str, float]:
-        """Wall-clock seconds in each phase until now."""
-        ends = [started for _, started in self._phases[1:]] + [time.perf_counter()]
-        out: dict[str, float] = {}
-        for (name, started), end in zip(self._phases, ends, strict=True):
-            out[name] = out.get(name, 0.0) + end - started
-        return out
-
     def exploring(self, iteration: int, nodes: int, classes: int) -> None:
-        """An iteration is complete, and the e-graph has these sizes."""
         self._detail(f"iteration {iteration}, {nodes:,} e-nodes, {classes:,} e-classes")
 
     def checking(self, done: int, count: int, rule: str) -> None:
-        """So many rules of ``count`` are verified; ``rule`` is the last of them."""
         self._detail(f"rule {done} of {count}: {rule}")
 
     def extracting(self, incumbent: float, bound: float) -> None:
-        """The best cost so far and the proven lower bound, in milliseconds."""
         if not isfinite(incumbent):
             self._detail(f"bound {bound:.4g} ms")
         elif not isfinite(bound) or bound <= 0 or incumbent <= 0:
@@ -76,11 +66,9 @@ class Progress:
             self._detail(f"best {incumbent:.4g} ms, bound {bound:.4g} ms, gap {gap:.1%}")
 
     def counting(self, done: int, total: int) -> None:
-        """So many of so many things are done."""
         self._detail(f"{done} of {total}")
 
     def measuring(self, done: int, total: int) -> None:
-        """So many of so many measurements of this phase are done."""
         took = time.perf_counter() - self._phases[-1][1]
         left = f", about {took / done * (total - done):.0f} s left" if done else ""
         self._detail(f"{done:,} of {total:,}{left}")

@@ -21,7 +21,7 @@ from tensat_dl.report.facts import (
     times_faster,
     verified,
 )
-from tensat_dl.report.growth import growth_line
+from tensat_dl.run.growth import growth_line
 from tensat_dl.run.result import Result
 
 #: How many items lists show, so that the summary fits on a screen.

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.core.types import DTYPES, TensorType
-from tensat_dl.engine.render import variable
-from tensat_dl.lang import ast
+from tensat_dl.core.types import TensorType
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
 from tensat_dl.ops.values import SymType
@@ -84,6 +82,7 @@ class Checks:
     of them holds of all, in every iteration of an exploration."""
 
     def __init__(self, ops: OpTable) -> None:
+        self.ops = ops
         self._infer = Inference(ops)
         self._instances: dict[tuple[str, int], RewriteRule] = {}
         self._targets: dict[tuple[Any, ...], Variant | None] = {}
@@ -112,7 +111,7 @@ class Checks:
                 names[member(name, k)] = handle
                 t = known.types[handle]
                 lists[name] = (*lists.get(name, ()), SymType(t.dtype, t.shape))
-        env: dict[str, Any] = {**lists, **attribute_values(rule, group.attrs, self._infer.table)}
+        env: dict[str, Any] = {**lists, **group.attrs}
         types = {n: known.types[h] for n, h in names.items()}
         return concrete(
             self.instance(rule, len(group.members)),
@@ -121,29 +120,3 @@ class Checks:
             env,
             lambda function, tensor: fact(known, function, names[tensor]),
         )
-
-
-def attribute_values(rule: RewriteRule, columns: Mapping[str, Any], ops: OpTable) -> dict[str, Any]:
-    """Values of attribute variables from the columns of the member relation."""
-    out: dict[str, Any] = {}
-    for node in rule.source.nodes:
-        for keyword in node.attrs:
-            a = ops[node.op].attr(keyword.name)
-            assert a is not None
-            expr = keyword.value
-            items: Sequence[ast.Expr] = ()
-            if isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple):
-                items = expr.items
-            for item in items:
-                if isinstance(item, ast.Name) and variable(item.id) in columns:
-                    out[item.id] = columns[variable(item.id)]
-            if not isinstance(expr, ast.Name):
-                continue
-            name = variable(expr.id)
-            if a.length is not None and f"{name}.0" in columns:
-                out[expr.id] = tuple(columns[f"{name}.{i}"] for i in range(a.length))
-            elif name in columns:
-                value = columns[name]
-                value = DTYPES[value] if a.type == "dtype" else bool(value) if a.type == "bool" else value
-                out[expr.id] = value
-    return out

@@ -10,7 +10,6 @@ from typing import Protocol
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Attrs, Graph
 from tensat_dl.core.types import TensorType
-from tensat_dl.engine.program import starts
 from tensat_dl.ops.table import OpTable
 
 #: A concatenation counts as this many factors, see the functions of conditions in docs/language.md.
@@ -204,3 +203,9 @@ def _factors(op: str, attrs: Attrs, operands: Sequence[int], ops: OpTable) -> in
     if op == "smul" or (op in ops and ops[op].view):
         return operands[0]
     return MANY if op == "concat" else 1
+
+
+def starts(graph: Graph) -> list[int]:
+    """Where chains of products start: at what is computed from inputs and is no product itself."""
+    known = graph.weights_only()
+    return [i for i, n in enumerate(graph.nodes) if not known[i] and n.op != "matmul"]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tensat_dl.lang import ast
-from tensat_dl.lang.walk import children
+from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import children
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.kinds import FACTS
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque, Sym
@@ -26,13 +26,13 @@ def conjuncts(c: sym.Bool) -> list[Condition]:
     return list(c.args) if c.kind == "and" else [c]
 
 
-def is_about_ranks(expr: ast.Expr) -> bool:
+def is_about_ranks(expr: ex.Expr) -> bool:
     """Whether a condition is a comparison of ranks with each other or with numbers."""
 
-    def is_rank(e: ast.Expr) -> bool:
-        return isinstance(e, ast.Const) or (isinstance(e, ast.Call) and e.fn == "rank")
+    def is_rank(e: ex.Expr) -> bool:
+        return isinstance(e, ex.Const) or (isinstance(e, ex.Call) and e.fn == "rank")
 
-    return isinstance(expr, ast.Binary) and is_rank(expr.left) and is_rank(expr.right)
+    return isinstance(expr, ex.Binary) and is_rank(expr.left) and is_rank(expr.right)
 
 
 def values_in(c: Condition) -> list[str]:
@@ -59,11 +59,11 @@ def words(ops: OpTable) -> dict[str, str]:
     return {choice: choice for decl in ops.values() for a in decl.attrs for choice in a.choices}
 
 
-def negated_weight(expr: Any) -> ast.Call | None:
+def negated_weight(expr: Any) -> ex.Call | None:
     """``weight(x)`` of ``not weight(x)``, which is a fact of its own: an e-class may be both computed from weights
     alone in one way and from an input in another."""
     match expr:
-        case ast.Unary("not", ast.Call("weight") as call):
+        case ex.Unary("not", ex.Call("weight") as call):
             return call
     return None
 
@@ -79,14 +79,12 @@ def with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any] 
     call = None if known is None else negated_weight(expr)
     if call is not None:
         return with_facts(replace(call, fn="varying"), env, known)
-    if isinstance(expr, ast.Call) and expr.fn in (*FACTS, "varying") and isinstance(expr.args, tuple):
+    if isinstance(expr, ex.Call) and expr.fn in (*FACTS, "varying") and isinstance(expr.args, tuple):
         (arg,) = expr.args
         tensor = None
-        if isinstance(arg, ast.Name):
+        if isinstance(arg, ex.Name):
             tensor = arg.id
-        elif (
-            isinstance(arg, ast.Index) and isinstance(arg.base, ast.Name) and isinstance(arg.index, ast.Const)
-        ):
+        elif isinstance(arg, ex.Index) and isinstance(arg.base, ex.Name) and isinstance(arg.index, ex.Const):
             tensor = f"{arg.base.id}[{arg.index.value}]"
         if tensor is not None:
             name = f"{expr.fn} of {tensor}"
@@ -98,10 +96,10 @@ def with_facts(expr: Any, env: dict[str, Any], known: Callable[[str, str], Any] 
                 env[name] = sym.atom("factors", tensor)
             else:
                 env[name] = Opaque(("value", tensor))
-            return ast.Name(name, span=expr.span)
-    if isinstance(expr, ast.Binary):
+            return ex.Name(name, span=expr.span)
+    if isinstance(expr, ex.Binary):
         left, right = (with_facts(e, env, known) for e in (expr.left, expr.right))
         return replace(expr, left=left, right=right)
-    if isinstance(expr, ast.Unary):
+    if isinstance(expr, ex.Unary):
         return replace(expr, operand=with_facts(expr.operand, env, known))
     return expr

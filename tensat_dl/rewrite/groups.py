@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import names_of
 from tensat_dl.core.rule import PatternNode, RewriteRule, Side
-from tensat_dl.lang import ast
-from tensat_dl.lang.walk import names_of
 from tensat_dl.rewrite.conditions import is_about_ranks
 
 
@@ -33,7 +33,7 @@ def instantiate(rule: RewriteRule, n: int) -> RewriteRule:
             x for o in side.outputs for x in ([member(o, k) for k in range(n)] if o in rule.members else [o])
         )
 
-    conditions: list[ast.Expr] = []
+    conditions: list[ex.Expr] = []
     for c in rule.conditions:
         per_member = any(name.id == index for name in names_of(c))
         conditions += [with_index(c, index, k) for k in range(n)] if per_member else [c]
@@ -74,9 +74,9 @@ def _for_member(node: PatternNode, rule: RewriteRule, k: int | None, n: int) -> 
 
 def with_index(tree: Any, index: str, k: int) -> Any:
     """A syntax tree with the name ``index`` replaced by k, except where an inner ``for`` rebinds it."""
-    if isinstance(tree, ast.Name):
-        return ast.Const(k, "int", str(k), span=tree.span) if tree.id == index else tree
-    if isinstance(tree, ast.EachIn) and tree.var == index:
+    if isinstance(tree, ex.Name):
+        return ex.Const(k, "int", str(k), span=tree.span) if tree.id == index else tree
+    if isinstance(tree, ex.EachIn) and tree.var == index:
         return replace(tree, range=with_index(tree.range, index, k))
     if isinstance(tree, tuple):
         return tuple(with_index(x, index, k) for x in tree)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import Attrs
 from tensat_dl.core.rule import PatternNode, RewriteRule
-from tensat_dl.lang import ast
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.typing import attributes, defaults
@@ -34,7 +34,7 @@ class Shape:
 
     node: PatternNode
     tests: tuple[Test, ...]
-    late: tuple[ast.KeywordArg, ...]
+    late: tuple[ex.KeywordArg, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,29 +121,29 @@ def _shape(node: PatternNode, decl: OpDecl, names: set[str]) -> Shape:
     """Sorts out the attributes of a node. ``names`` are those bound before, and get those that it binds."""
     given = {k.name for k in node.attrs}
     tests = [Test(a, None, "is", value) for a, value in defaults(decl).items() if a not in given]
-    late: list[ast.KeywordArg] = []
+    late: list[ex.KeywordArg] = []
     for keyword in node.attrs:
         a = decl.attr(keyword.name)
         assert a is not None
         expr = keyword.value
-        if isinstance(expr, ast.Name) and expr.id in a.choices and expr.id not in names:
+        if isinstance(expr, ex.Name) and expr.id in a.choices and expr.id not in names:
             tests.append(Test(a.name, None, "is", expr.id))
-        elif isinstance(expr, ast.Name) and decl.preset(a.name, expr.id) is None:
+        elif isinstance(expr, ex.Name) and decl.preset(a.name, expr.id) is None:
             names.add(expr.id)
             tests.append(Test(a.name, None, "variable", expr.id))
-        elif isinstance(expr, ast.Const | ast.Unary):
+        elif isinstance(expr, ex.Const | ex.Unary):
             tests.append(Test(a.name, None, "is", attributes(decl, (keyword,), {}, ())[a.name]))
         elif (
-            isinstance(expr, ast.ListExpr)
+            isinstance(expr, ex.ListExpr)
             and isinstance(expr.items, tuple)
             and a.length == len(expr.items)
-            and all(isinstance(i, ast.Name | ast.Const) for i in expr.items)
+            and all(isinstance(i, ex.Name | ex.Const) for i in expr.items)
         ):
             for k, item in enumerate(expr.items):
-                if isinstance(item, ast.Name):
+                if isinstance(item, ex.Name):
                     names.add(item.id)
                     tests.append(Test(a.name, k, "variable", item.id))
-                elif isinstance(item, ast.Const):
+                elif isinstance(item, ex.Const):
                     tests.append(Test(a.name, k, "is", item.value))
         else:
             late.append(keyword)

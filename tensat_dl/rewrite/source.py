@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.rule import PatternNode, RewriteRule
-from tensat_dl.lang import ast
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
@@ -122,7 +122,7 @@ def choices(node: PatternNode, infer: Inference, forms: Forms, variant: Variant)
     for keyword in node.attrs:
         a = decl.attr(keyword.name)
         assert a is not None
-        if not isinstance(keyword.value, ast.Name) or keyword.value.id in variant.env:
+        if not isinstance(keyword.value, ex.Name) or keyword.value.id in variant.env:
             continue
         if a.type == "axis":
             names.append((keyword.value.id, "axis"))
@@ -154,12 +154,12 @@ def _pattern_attrs(
     decl = ops[node.op]
     values = defaults(decl)
     equalities: list[Condition] = []
-    computed: list[ast.KeywordArg] = []
+    computed: list[ex.KeywordArg] = []
     for keyword in node.attrs:
         a = decl.attr(keyword.name)
         assert a is not None
         expr = keyword.value
-        if isinstance(expr, ast.Name):
+        if isinstance(expr, ex.Name):
             if expr.id in a.choices and expr.id not in variant.env:
                 values[a.name] = expr.id
                 continue
@@ -168,13 +168,13 @@ def _pattern_attrs(
                     variant.env[expr.id] = _unknown_attr(a, expr.id)
                 values[a.name] = variant.env[expr.id]
                 continue
-        if isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple) and a.length == len(expr.items):
+        if isinstance(expr, ex.ListExpr) and isinstance(expr.items, tuple) and a.length == len(expr.items):
             elements = []
             for k, item in enumerate(expr.items):
-                if isinstance(item, ast.Name) and item.id not in variant.env:
+                if isinstance(item, ex.Name) and item.id not in variant.env:
                     variant.env[item.id] = sym.atom("attr", item.id)
                 value = evaluate(item, variant.env)
-                if isinstance(item, ast.Name | ast.Const):
+                if isinstance(item, ex.Name | ex.Const):
                     elements.append(value)
                 else:
                     element = sym.atom("attr", f"{node.result}:{a.name}", k)
@@ -189,7 +189,7 @@ def _pattern_attrs(
         a = decl.attr(keyword.name)
         assert a is not None
         value = given[a.name]
-        if isinstance(keyword.value, ast.Const | ast.Unary) or value == () or _is_constant(value):
+        if isinstance(keyword.value, ex.Const | ex.Unary) or value == () or _is_constant(value):
             values[a.name] = value
             continue
         if isinstance(value, Opaque):  # such as dtype = dtype(x)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import permutations
 from typing import Any
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.rule import PatternNode, RewriteRule, Side
-from tensat_dl.lang import ast
 from tensat_dl.ops.table import OpTable
 
 #: Rules with more outputs than this keep their mirror images: there are too many orders to try.
@@ -72,15 +72,15 @@ class _Search:
             self.match_attr(x, k.name, k.value, other[k.name]) for k in x.attrs
         )
 
-    def match_attr(self, node: PatternNode, attr: str, a: ast.Expr, b: ast.Expr) -> bool:
-        if isinstance(a, ast.Name) and isinstance(b, ast.Name):
+    def match_attr(self, node: PatternNode, attr: str, a: ex.Expr, b: ex.Expr) -> bool:
+        if isinstance(a, ex.Name) and isinstance(b, ex.Name):
             if self.is_word(node.op, attr, a.id) or self.is_word(node.op, attr, b.id):
                 return a == b
             return self.bind(a.id, b.id)
         match a, b:
-            case ast.ListExpr(tuple(p)), ast.ListExpr(tuple(q)) if len(p) == len(q):
+            case ex.ListExpr(tuple(p)), ex.ListExpr(tuple(q)) if len(p) == len(q):
                 return all(self.match_attr(node, attr, x, y) for x, y in zip(p, q, strict=True))
-        return isinstance(a, ast.Const) and a == b
+        return isinstance(a, ex.Const) and a == b
 
     def is_word(self, op: str, attr: str, name: str) -> bool:
         """Whether an attribute is given by a word of its own, such as ``act = relu``."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import names_of
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.types import TensorType
-from tensat_dl.lang import ast
-from tensat_dl.lang.walk import names_of
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import Condition, EvaluationError
@@ -60,8 +60,8 @@ def type_target(rule: RewriteRule, infer: Inference, variant: Variant, facts: Fa
 
 
 def _bind_lets(
-    pending: list[tuple[str, ast.Expr]], scope: dict[str, Any], unbuilt: set[str]
-) -> list[tuple[str, ast.Expr]]:
+    pending: list[tuple[str, ex.Expr]], scope: dict[str, Any], unbuilt: set[str]
+) -> list[tuple[str, ex.Expr]]:
     """Evaluates the lets whose names are all known by now; the others wait for the nodes that they measure."""
     later = []
     waiting = {*unbuilt, *(name for name, _ in pending)}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
+from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel, PricedGraph
 from tensat_dl.engine.types import Limits
@@ -18,10 +19,9 @@ from tensat_dl.measure.machine import Machine
 from tensat_dl.measure.outcome import Outcome
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.table import OpTable
-from tensat_dl.report.growth import reason_to_stop
-from tensat_dl.report.progress import Progress
+from tensat_dl.run.growth import reason_to_stop
 from tensat_dl.run.result import Result, Times
-from tensat_dl.run.search import Found, Unfit, candidates, search
+from tensat_dl.run.search import Found, Setup, Unfit, candidates, search
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.rules import Verdict, verify_rules
@@ -73,13 +73,10 @@ def optimize(
     noise: one of several candidates, or the input. E-nodes that are ``unfit`` are no part of an answer.
     """
     options = options or Options()
-    progress = progress or Progress(quiet=True)
+    progress = progress or Progress()
     model = CostModel.of(ops, options.device, options.threads)
-    limits = options.extract_limits
-    found = search(
-        graph, rules, model, options.limits, options.method, limits, progress, machine, options.steps,
-        options.fuse, unfit,
-    )  # fmt: skip
+    setup = Setup(model, options.limits, options.method, options.extract_limits, machine, options.fuse, unfit)
+    found = search(graph, rules, setup, progress, options.steps)
     library, ops = ops, found.model.table
     exploration, egraph, extraction, model = found.exploration, found.egraph, found.extraction, found.model
     progress.phase("extract")

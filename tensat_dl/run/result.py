@@ -5,42 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import fsum
-from typing import Literal
 
 from tensat_dl.cost.priced import PricedGraph
+from tensat_dl.engine.iterations import Iteration, Stop
 from tensat_dl.extract.types import Extraction
-from tensat_dl.lang import ast
+from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.outcome import Outcome
 from tensat_dl.verify.equivalence import Equivalence
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.rules.verdict import Verdict
 from tensat_dl.why.steps import Explanation
-
-Stop = Literal["saturated", "nodes", "iterations", "time", "memory", "interrupted"]
-
-
-@dataclass(frozen=True, slots=True)
-class RuleStats:
-    """One rule in one iteration. ``note`` says what held it back, if anything did."""
-
-    rule: str
-    matches: int
-    applied: int
-    new_nodes: int
-    seconds: float
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Iteration:
-    """Sizes of the e-graph after an iteration, and what each rule did in it."""
-
-    nodes: int
-    classes: int
-    seconds: float
-    rules: tuple[RuleStats, ...]
-    skipped: int = 0  #: matches that were not applied because they would close a cycle
-    filtered: int = 0  #: e-nodes on the filter list after the iteration
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +54,7 @@ class Result:
     verdicts: tuple[Verdict, ...] = ()  #: on the rules that were applied; none if verification was skipped
     cycles: str = "none"  #: how cycles were kept out of the e-graph
     measured: Outcome | None = None  #: of timing whole graphs; None if that was not asked for
-    declared: Mapping[str, ast.Op] = field(default_factory=dict)  #: fused operators of the e-graph
+    declared: Mapping[str, Declared] = field(default_factory=dict)  #: fused operators of the e-graph
     steps: Explanation | None = None  #: how the rules lead from one graph to the other; None if not asked for
 
     @property

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tensat_dl.core.egraph import BoolArray, EGraph
 from tensat_dl.core.graph import Graph
+from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
 from tensat_dl.engine.explore import Exploring, exploring
@@ -20,10 +21,9 @@ from tensat_dl.extract.api import extract
 from tensat_dl.extract.types import TOLERANCE, Extraction
 from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.fuse.fuse import fuse
-from tensat_dl.lang import ast
+from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Machine
 from tensat_dl.ops.table import OpTable
-from tensat_dl.report.progress import Progress
 
 #: Tells which e-nodes [N] can be no part of an answer, for reasons that no price knows.
 Unfit = Callable[[EGraph], BoolArray]
@@ -37,6 +37,24 @@ OTHER_WORK = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
+class Setup:
+    """How to search: what may grow, how answers are extracted, and what prices them.
+
+    With a ``machine`` at hand, operators are measured on it before they are priced, and the exact method looks for
+    runners-up as well. With ``fusing``, chains of elementwise operators are e-nodes, too. What is ``unfit`` is left
+    out.
+    """
+
+    model: CostModel
+    limits: Limits = field(default_factory=Limits)
+    method: str = "exact"
+    extract_limits: ExtractLimits = field(default_factory=ExtractLimits)
+    machine: Machine | None = None
+    fusing: bool = False
+    unfit: Unfit | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The cheapest extraction, the priced e-graph that it is from, and how that was explored."""
 
@@ -46,89 +64,82 @@ class Found:
     model: CostModel  #: that the prices are from, with what was measured on the way
     interrupted: bool = False  #: by Ctrl-C, before a better answer could be looked for
     past: tuple[Exploration, History] | None = None  #: the last exploration and what led to it, if asked for
-    declared: Mapping[str, ast.Op] = field(default_factory=dict)  #: fused operators
+    declared: Mapping[str, Declared] = field(default_factory=dict)  #: fused operators
 
 
-def search(
-    graph: Graph,
-    rules: Sequence[RewriteRule],
-    model: CostModel,
-    limits: Limits,
-    method: str,
-    extract_limits: ExtractLimits,
-    progress: Progress,
-    machine: Machine | None = None,
-    past: bool = False,
-    fusing: bool = False,
-    unfit: Unfit | None = None,
-) -> Found:
-    """The cheapest extraction of what the rules make of a graph; with what led to it, if its ``past`` is asked for.
+class Search:
+    """Prices and extracts what was explored, as often as exploration goes on.
 
-    Only the exact method is worth refining for.
-
-    With a machine at hand, operators are measured on it before they are priced, and the exact method looks for
-    runners-up as well. With ``fusing``, chains of elementwise operators are e-nodes, too. What is ``unfit`` is left
-    out.
-
-    Ctrl-C ends the phase that is running, and the best answer until then is returned.
+    ``model`` is the setup's with what was measured on the way, ``extract_limits`` what is left of the setup's.
     """
-    table = model.table
-    declared: Mapping[str, ast.Op] = {}
-    n_best = CANDIDATES if machine is not None and method == "exact" else 1
 
-    def priced(exploration: Exploration, measuring: bool = True) -> EGraph:
-        nonlocal model, declared
-        egraph = exploration.egraph
-        if unfit is not None:
-            progress.phase("cost")
-            egraph = egraph.without(unfit(egraph))
-        if fusing:
-            progress.phase("cost")
-            fused = fuse(egraph, table, model.estimating)
-            egraph, declared = fused.egraph, fused.declared
-            model = replace(model, table=fused.ops)
-        if machine is not None and measuring:
-            progress.phase("measure")
-            model = machine.complete(model, egraph, progress.measuring)
+    def __init__(self, setup: Setup, progress: Progress) -> None:
+        self.setup = setup
+        self.progress = progress
+        self.model = setup.model
+        self.extract_limits = setup.extract_limits
+        self._declared: Mapping[str, Declared] = {}
+
+    def priced(self, exploration: Exploration, measuring: bool = True) -> EGraph:
+        """The e-graph that an answer is extracted from: without what is unfit, with fused e-nodes, with prices."""
+        setup, progress = self.setup, self.progress
         progress.phase("cost")
-        return model.price(egraph)[0]
+        egraph = exploration.egraph
+        if setup.unfit is not None:
+            egraph = egraph.without(setup.unfit(egraph))
+        if setup.fusing:
+            fused = fuse(egraph, setup.model.table, self.model.estimating)
+            egraph, self._declared = fused.egraph, fused.declared
+            self.model = replace(self.model, table=fused.ops)
+        if setup.machine is not None and measuring:
+            progress.phase("measure")
+            self.model = setup.machine.complete(self.model, egraph, progress.measuring)
+            progress.phase("cost")
+        return self.model.price(egraph)[0]
 
-    def answer(exploration: Exploration, egraph: EGraph) -> Found:
-        nonlocal extract_limits
+    def answer(self, exploration: Exploration, egraph: EGraph, patient: bool = True) -> Found:
+        """The cheapest extraction. Ctrl-C makes it the quickest one, unless the caller is not ``patient``."""
+        setup, progress = self.setup, self.progress
         progress.phase("extract")
+        n_best = CANDIDATES if setup.machine is not None and setup.method == "exact" else 1
         try:
-            found = extract(egraph, method, extract_limits, progress.extracting, exploration.early, n_best)
-        except KeyboardInterrupt:  # before there was any choice: the quickest one is made
-            quickly = ExtractLimits(seconds=0.0)
-            found = replace(extract(egraph, method, quickly), interrupted=True)
-        if extract_limits.seconds is not None:  # the limit is one for all extractions of a search
-            left = max(0.0, extract_limits.seconds - found.seconds)
-            extract_limits = replace(extract_limits, seconds=left)
-        return Found(exploration, egraph, found, model, declared=declared)
+            found = extract(
+                egraph, setup.method, self.extract_limits, progress.extracting, exploration.early, n_best
+            )
+        except KeyboardInterrupt:  # before there was any choice
+            if not patient:
+                raise
+            found = replace(extract(egraph, setup.method, ExtractLimits(seconds=0.0)), interrupted=True)
+        if self.extract_limits.seconds is not None:  # the limit is one for all extractions of a search
+            left = max(0.0, self.extract_limits.seconds - found.seconds)
+            self.extract_limits = replace(self.extract_limits, seconds=left)
+        return Found(exploration, egraph, found, self.model, declared=self._declared)
 
-    def refined(worker: Exploring) -> Found:
-        progress.phase("explore")
+    def first(self, worker: Exploring) -> Found:
+        """What the first exploration leads to. Without prices there is no answer, so Ctrl-C does not spare them."""
+        self.progress.phase("explore")
         exploration = worker.run()
-        interrupted = False
         try:
-            egraph = priced(exploration)
-        except KeyboardInterrupt:  # without prices there is no answer, so they are worked out nevertheless
-            interrupted = True
-            egraph = priced(exploration, measuring=False)
-        best = answer(exploration, egraph)
-        if interrupted:
-            return replace(best, interrupted=True)
-        if method != "exact":
-            return best
+            return self.answer(exploration, self.priced(exploration))
+        except KeyboardInterrupt:
+            found = self.answer(exploration, self.priced(exploration, measuring=False))
+            return replace(found, interrupted=True)
+
+    def more(self, worker: Exploring, found: Found) -> Exploration | None:
+        """The exploration that goes on with the members which an answer uses; None if that adds nothing."""
+        self.progress.phase("explore")
+        return worker.refine(feedback(found, self.setup.model.table))
+
+    def refined(self, worker: Exploring, best: Found) -> Found:
+        """The best answer of going on from each answer, until that gains nothing."""
         for _ in range(REFINEMENTS):
             if best.extraction.interrupted:
                 break
             try:
-                progress.phase("explore")
-                more = worker.refine(feedback(best, model.table))
+                more = self.more(worker, best)
                 if more is None:
                     return _noted(best, worker.lost)
-                other = answer(more, priced(more))
+                other = self.answer(more, self.priced(more))
             except KeyboardInterrupt:
                 return replace(best, interrupted=True)
             if other.extraction.cost >= best.extraction.cost * (1 - TOLERANCE):
@@ -136,8 +147,21 @@ def search(
             best = other
         return best
 
-    with exploring(graph, model.table, rules, limits, progress.exploring, model.estimate) as worker:
-        found = refined(worker)
+
+def search(
+    graph: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress, past: bool = False
+) -> Found:
+    """The cheapest extraction of what the rules make of a graph; with what led to it, if its ``past`` is asked for.
+
+    Refinement runs only with the exact method. Ctrl-C ends the phase that is running, and the best answer until then
+    is returned.
+    """
+    model = setup.model
+    with exploring(graph, model.table, rules, setup.limits, progress.exploring, model.estimate) as worker:
+        rounds = Search(setup, progress)
+        found = rounds.first(worker)
+        if setup.method == "exact" and not found.interrupted:
+            found = rounds.refined(worker, found)
         if past and worker.latest is not None:
             try:
                 found = replace(found, past=(worker.latest, worker.history()))

@@ -8,8 +8,7 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph, Node
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.types import Limits
-from tensat_dl.lang import ast
-from tensat_dl.lang.elaborate import elaborate_body
+from tensat_dl.lang.elaborate import RuleTest
 from tensat_dl.lang.program import Program
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.verify.equivalence import compare
@@ -18,18 +17,16 @@ from tensat_dl.verify.equivalence import compare
 LIMITS = Limits(nodes=2_000, iterations=10, k_multi=3)
 
 
-def run_test(test: ast.Test, program: Program) -> str:
+def run_test(test: RuleTest, program: Program) -> str:
     """What was expected and what was found, or "" if the test passes: the named rule, and nothing else, is applied to
     the test's first graph.
 
     ``unchanged`` asks that nothing is added; a second graph asks that each of its outputs is found equal to the
-    output of the first at its place, and that both compute the same. Raises `TsrError` if a graph is wrong.
+    output of the first at its place, and that both compute the same.
     """
-    before = elaborate_body(test, test.before, program.ops, program.blocks, f"{test.rule}_before")
+    before, after = test.before, test.after
     rules = tuple(r for r in program.rules if r.declared == test.rule)
-    after = None
-    if test.after is not None:
-        after = elaborate_body(test, test.after, program.ops, program.blocks, f"{test.rule}_after")
+    if after is not None:
         if len(after.outputs) != len(before.outputs):
             return f"{len(before.outputs)} outputs before the arrow, {len(after.outputs)} after it"
         if failure := _other_types(before, after):

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.iterations import Iteration
 from tensat_dl.ops.table import OpTable
-from tensat_dl.run.result import Iteration
 from tensat_dl.verify.equivalence import Equivalence
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.types import TensorType
-from tensat_dl.lang import ast
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.kinds import FACTS
 from tensat_dl.ops.symbolic import EvaluationError
@@ -67,7 +67,7 @@ def failure(
     return None
 
 
-def written(expr: ast.Expr) -> str:
+def written(expr: ex.Expr) -> str:
     """An expression as it stands in the source, in one line."""
     return " ".join(expr.span.text.split())
 
@@ -76,26 +76,26 @@ def _type(t: SymType) -> str:
     return f"{t.dtype}[{', '.join(map(str, t.shape))}]"
 
 
-def _evaluated(expr: ast.Expr, scope: Mapping[str, Any], known: Fact) -> Any:
+def _evaluated(expr: ex.Expr, scope: Mapping[str, Any], known: Fact) -> Any:
     own = dict(scope)
     return evaluate(with_facts(expr, own, known), own)
 
 
-def _holds(expr: ast.Expr, scope: Mapping[str, Any], known: Fact) -> bool:
+def _holds(expr: ex.Expr, scope: Mapping[str, Any], known: Fact) -> bool:
     try:
         return _evaluated(expr, scope, known) is True
     except (EvaluationError, Absent, TsrError):
         return False
 
 
-def _values(expr: ast.Expr, scope: Mapping[str, Any], known: Fact) -> str:
+def _values(expr: ex.Expr, scope: Mapping[str, Any], known: Fact) -> str:
     """Why an expression does not hold."""
     match expr:
-        case ast.Binary("and", left, right):
+        case ex.Binary("and", left, right):
             return _values(right if _holds(left, scope, known) else left, scope, known)
-        case ast.Binary("or", left, right):
+        case ex.Binary("or", left, right):
             return f"{_values(left, scope, known)}, and {_values(right, scope, known)}"
-        case ast.Binary(op, left, right) if op in _OPPOSITE:
+        case ex.Binary(op, left, right) if op in _OPPOSITE:
             absent = [name for side in (left, right) if (name := _no_constant(side, scope, known))]
             if absent:
                 return f"{absent[0]} is no constant with one value"
@@ -104,21 +104,21 @@ def _values(expr: ast.Expr, scope: Mapping[str, Any], known: Fact) -> str:
             except (EvaluationError, TsrError) as e:
                 return str(e)
             return f"{a} {_OPPOSITE[op]} {b}"
-        case ast.Unary("not", operand):
+        case ex.Unary("not", operand):
             return f"`{written(operand)}` holds"
-        case ast.Call(fn, args) if fn in FACTS and isinstance(args, tuple):
+        case ex.Call(fn, args) if fn in FACTS and isinstance(args, tuple):
             name = written(args[0])
             if fn == "weight":
                 return f"{name} is computed from an input"
             return f"{name} is not where a chain of products starts"
-        case ast.Call("all", ast.EachIn(body, var, over)):
+        case ex.Call("all", ex.EachIn(body, var, over)):
             return f"`{written(body)}` does not hold for every {var} in {' '.join(over.span.text.split())}"
     return "it is false"
 
 
-def _no_constant(expr: ast.Expr, scope: Mapping[str, Any], known: Fact) -> str:
+def _no_constant(expr: ex.Expr, scope: Mapping[str, Any], known: Fact) -> str:
     """The tensor whose value is asked for and is not known, or ""."""
-    if isinstance(expr, ast.Call) and expr.fn == "value" and isinstance(expr.args, tuple):
+    if isinstance(expr, ex.Call) and expr.fn == "value" and isinstance(expr.args, tuple):
         try:
             _evaluated(expr, scope, known)
         except Absent:

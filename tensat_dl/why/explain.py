@@ -1,20 +1,14 @@
-"""`explain`: the chain of rules from a graph to an optimized graph, every step evaluated."""
+"""`way_between`: the chain of rules from a graph to an optimized graph, every step evaluated."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tensat_dl.core.graph import Graph
+from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
-from tensat_dl.engine.explore import Exploring, exploring
-from tensat_dl.engine.types import Applied, Exploration, History, Limits
-from tensat_dl.extract.api import extract
-from tensat_dl.extract.types import Limits as ExtractLimits
-from tensat_dl.fuse.fuse import fuse
-from tensat_dl.report.progress import Progress
-from tensat_dl.run.search import Found, Unfit, feedback
+from tensat_dl.engine.types import Applied, Exploration, History
 from tensat_dl.verify.rule_tests import find
 from tensat_dl.why.evaluate import evaluated
 from tensat_dl.why.furthest import furthest
@@ -35,43 +29,6 @@ class NoWay(Exception):
         self.message = message
 
 
-def explain(
-    before: Graph,
-    after: Graph,
-    rules: Sequence[RewriteRule],
-    model: CostModel,
-    limits: Limits,
-    method: str,
-    extract_limits: ExtractLimits,
-    progress: Progress,
-    seed: int = 0,
-    unfit: Unfit | None = None,
-    fusing: bool = False,
-) -> Explanation:
-    """The steps from ``before`` to ``after``, which a run with these rules, limits and methods found.
-
-    Explores again what the run explored; e-nodes that are ``unfit`` are no part of answers, and fused ones are if it
-    was ``fusing``. If that does not lead to the second graph, or Ctrl-C ends it early, there are steps to as much of
-    the graph as was found. Raises `NoWay` if the two cannot be compared at all.
-    """
-    after = _aligned(after, before)
-    if not missing(after, before):
-        return Explanation(())
-    progress.phase("explore")
-    with exploring(before, model.table, rules, limits, progress.exploring, model.estimate) as worker:
-        exploration = worker.run()
-        interrupted, history = exploration.stop == "interrupted", History()
-        try:
-            exploration = _until_found(
-                worker, exploration, after, model, method, extract_limits, progress, unfit, fusing
-            )
-            history = worker.history()
-        except KeyboardInterrupt:
-            interrupted = True
-    found = way_between(before, after, rules, model, exploration, history, progress, seed)
-    return replace(found, interrupted=interrupted or found.interrupted)
-
-
 def way_between(
     before: Graph,
     after: Graph,
@@ -82,7 +39,11 @@ def way_between(
     progress: Progress,
     seed: int = 0,
 ) -> Explanation:
-    """The steps between two graphs in an e-graph that was explored from the first; see `explain`."""
+    """The steps between two graphs in an e-graph that was explored from the first.
+
+    If it does not have all of the second graph, or Ctrl-C ends this early, there are steps to as much of it as was
+    found. Raises `NoWay` if cycle filtering took a part of the first graph out of the e-graph.
+    """
     egraph, handles = history.whole or (exploration.egraph, exploration.handles)
     if None in find(before, egraph):
         raise NoWay("cycle filtering left a part of the original out of the e-graph, where steps would begin")
@@ -134,53 +95,6 @@ def _steps(
     except KeyboardInterrupt:
         return steps, False, True
     return steps, True, stopped
-
-
-def _until_found(
-    worker: Exploring,
-    exploration: Exploration,
-    after: Graph,
-    model: CostModel,
-    method: str,
-    limits: ExtractLimits,
-    progress: Progress,
-    unfit: Unfit | None,
-    fusing: bool,
-) -> Exploration:
-    """The exploration that has the second graph, or the last one. As in a run, groups are merged that an answer uses;
-    extraction is quick where it was quick there."""
-    while None in find(after, exploration.egraph):
-        progress.phase("extract")
-        egraph = exploration.egraph
-        if unfit is not None:
-            egraph = egraph.without(unfit(egraph))
-        costs = model
-        if fusing:
-            fused = fuse(egraph, model.table, model.estimating)
-            egraph, costs = fused.egraph, replace(model, table=fused.ops)
-        egraph = costs.price(egraph)[0]
-        answer = extract(egraph, method, limits, progress.extracting, exploration.early)
-        progress.phase("explore")
-        refined = worker.refine(feedback(Found(exploration, egraph, answer, costs), costs.table))
-        if refined is None:
-            break
-        exploration = refined
-    return exploration
-
-
-def _aligned(after: Graph, before: Graph) -> Graph:
-    """The second graph with the names that inputs have in the first: written as .tsr, names may have changed."""
-    if len(after.inputs) != len(before.inputs) or len(after.outputs) != len(before.outputs):
-        counts = (len(g.inputs) for g in (before, after)), (len(g.outputs) for g in (before, after))
-        (i, j), (k, m) = counts
-        raise NoWay(f"the original has {i} inputs and {k} outputs, the optimized graph {j} and {m}")
-    nodes = list(after.nodes)
-    for i, j in zip(after.inputs, before.inputs, strict=True):
-        if nodes[i].types != before.nodes[j].types:
-            raise NoWay(f"input {before.nodes[j].attr('name')} has another type in the optimized graph")
-        nodes[i] = before.nodes[j]
-    outputs = zip(before.outputs, after.outputs, strict=True)
-    return replace(after, nodes=tuple(nodes), outputs=tuple((name, j) for (name, _), (_, j) in outputs))
 
 
 def missing(after: Graph, before: Graph) -> bool:

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from tensat_dl.core.graph import Graph, GraphBuilder, Node
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.types import TensorType
+from tensat_dl.lang.node_names import node_names
 from tensat_dl.ops.table import OpTable
-from tensat_dl.report.names import node_names
 from tensat_dl.why.replay import Application, Replay
 from tensat_dl.why.shorten import Rerun
 from tensat_dl.why.steps import Step

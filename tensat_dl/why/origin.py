@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from tensat_dl.core.graph import Graph
+from tensat_dl.lang.print_graph import graph_to_tsr
 from tensat_dl.ops.table import OpTable
-from tensat_dl.report.tsr import graph_to_tsr
 
 _COMMAND = "made by: tensat-dl run "
 _INPUT = "input: "

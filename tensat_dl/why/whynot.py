@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensat_dl.core.graph import Graph
+from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
 from tensat_dl.engine.explore import exploring
+from tensat_dl.engine.iterations import Stop
 from tensat_dl.engine.program import Program
 from tensat_dl.engine.types import Limits
-from tensat_dl.report.progress import Progress
 from tensat_dl.rewrite.classes import EGraphTerms, GraphTerms
 from tensat_dl.rewrite.matcher import Pattern
-from tensat_dl.run.result import Stop
 from tensat_dl.why.members import FoundMembers, look_for_members
 from tensat_dl.why.nearest import Failed, Found, look
 

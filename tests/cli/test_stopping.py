@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from tensat_dl.engine.iterations import Stop
 from tensat_dl.report.text import STOPS
-from tensat_dl.run.result import Stop
 
 from .processes import ENDLESS, SHARED, UNLIMITED, alive, children, exploring, linux, wait_for, watched
 from .running import invoke, spawn, start

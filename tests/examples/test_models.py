@@ -18,7 +18,7 @@ import tensat_dl
 from tensat_dl.core.diagnostics import Diagnostic
 from tensat_dl.core.graph import Graph, Node
 from tensat_dl.lang import ast
-from tensat_dl.lang.elaborate import elaborate, elaborate_body
+from tensat_dl.lang.elaborate import elaborate, elaborate_test
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.program import Program, load_program
@@ -78,8 +78,8 @@ def test_elaborates_to_the_same_graph_each_time(path: Path) -> None:
 def test_sides_of_its_tests_have_the_same_outputs(path: Path) -> None:
     program = program_of(path.stem)
     for test in program.tests:
-        bodies = [test.before] if test.after is None else [test.before, test.after]
-        sides = [elaborate_body(test, body, program.ops, program.blocks, "side") for body in bodies]
+        made = elaborate_test(test, program.ops, program.blocks)
+        sides = [graph for graph in (made.before, made.after) if graph is not None]
         types = [[graph.nodes[i].type for _, i in graph.outputs] for graph in sides]
         assert types[0] == types[-1]
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.expression import calls_of
 from tensat_dl.core.graph import Attrs, Graph
 from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.core.types import TensorType
-from tensat_dl.lang import ast
-from tensat_dl.lang.walk import calls_of
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
@@ -141,17 +141,17 @@ class Reference:
             for name, c in tensors.items():
                 env[f"factors of {name}"] = factors[self.find(c)]
 
-            def holds(c: ast.Expr, tensors: Mapping[str, int] = tensors, env: dict[str, Any] = env) -> bool:
+            def holds(c: ex.Expr, tensors: Mapping[str, int] = tensors, env: dict[str, Any] = env) -> bool:
                 match c:
-                    case ast.Call("weight", (ast.Name(x),)):
+                    case ex.Call("weight", (ex.Name(x),)):
                         return tensors[x] in weights
-                    case ast.Unary("not", ast.Call("weight", (ast.Name(x),))):
+                    case ex.Unary("not", ex.Call("weight", (ex.Name(x),))):
                         return tensors[x] in varying
-                    case ast.Call("start", (ast.Name(x),)):
+                    case ex.Call("start", (ex.Name(x),)):
                         return tensors[x] in starts
-                    case ast.Binary("==", ast.Call("value", (ast.Name(x),)), number):
+                    case ex.Binary("==", ex.Call("value", (ex.Name(x),)), number):
                         return values.get(tensors[x]) == evaluate(number, env)
-                    case ast.Binary("!=", ast.Call("value", (ast.Name(x),)), number):
+                    case ex.Binary("!=", ex.Call("value", (ex.Name(x),)), number):
                         return tensors[x] in values and values[tensors[x]] != evaluate(number, env)
                 try:
                     return evaluate(named(c), env) is True
@@ -194,12 +194,12 @@ class Reference:
             a = decl.attr(keyword.name)
             assert a is not None
             value, expr = actual[a.name], keyword.value
-            if isinstance(expr, ast.ListExpr) and isinstance(expr.items, tuple) and a.length:
+            if isinstance(expr, ex.ListExpr) and isinstance(expr.items, tuple) and a.length:
                 pairs = list(zip(expr.items, value, strict=True))
             else:
                 pairs = [(expr, value)]
             for e, v in pairs:
-                if isinstance(e, ast.Name) and e.id not in a.choices and decl.preset(a.name, e.id) is None:
+                if isinstance(e, ex.Name) and e.id not in a.choices and decl.preset(a.name, e.id) is None:
                     yield e.id, v
 
     def _demands(self, node: PatternNode, tensors: Mapping[str, int], variables: Mapping[str, Any]) -> bool:
@@ -268,12 +268,12 @@ class Reference:
         return applied
 
 
-def named(expr: ast.Expr) -> ast.Expr:
+def named(expr: ex.Expr) -> ex.Expr:
     """``factors(x)`` as a name."""
     match expr:
-        case ast.Call("factors", (ast.Name(x),)):
-            return ast.Name(f"factors of {x}", span=expr.span)
-        case ast.Binary(left=left, right=right):
+        case ex.Call("factors", (ex.Name(x),)):
+            return ex.Name(f"factors of {x}", span=expr.span)
+        case ex.Binary(left=left, right=right):
             return replace(expr, left=named(left), right=named(right))
     return expr
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tensat_dl.engine.culprits import blamed, reduced
 from tensat_dl.engine.explore import _Messages
+from tensat_dl.engine.iterations import RuleStats, Stop
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.types import Job, Limits, RuleAlarm
 from tensat_dl.lang.program import Program
-from tensat_dl.run.result import RuleStats, Stop
 
 from .graphs import graph_in, program_of
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensat_dl.engine.matches import effect, effect_of_facts
 from tensat_dl.engine.naming import Row
 from tensat_dl.engine.schema import Schema
 from tensat_dl.engine.targets import Facts
@@ -22,6 +21,7 @@ from tensat_dl.paper.cycles import (
     children_first,
     closes_cycle,
 )
+from tensat_dl.paper.effects import effect, effect_of_facts
 from tensat_dl.paper.order import Incremental
 from tensat_dl.paper.postfilter import ENode
 from tests.explore.graphs import library, program_of

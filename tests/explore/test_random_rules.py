@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.types import Limits
-from tensat_dl.lang import ast
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.rewrite.conditions import words
@@ -75,14 +75,14 @@ def test_the_engine_agrees_with_plain_python(kind: str) -> None:
     assert fired > COUNT / 8
 
 
-def expressions(rule: RewriteRule) -> Iterator[ast.Expr]:
+def expressions(rule: RewriteRule) -> Iterator[ex.Expr]:
     """All that a rule computes, with all its parts."""
     for expr in (*rule.conditions, *(k.value for node in rule.target.nodes for k in node.attrs)):
         yield from _parts(expr)
 
 
-def _parts(value: Any) -> Iterator[ast.Expr]:
-    if isinstance(value, ast.Binary | ast.Unary | ast.Call | ast.Index | ast.Section | ast.ListExpr):
+def _parts(value: Any) -> Iterator[ex.Expr]:
+    if isinstance(value, ex.Binary | ex.Unary | ex.Call | ex.Index | ex.Section | ex.ListExpr):
         yield value
     if is_dataclass(value):
         for f in fields(value):
@@ -91,7 +91,7 @@ def _parts(value: Any) -> Iterator[ast.Expr]:
                 yield from _parts(part)
 
 
-def has_value(reference: Reference, rule: RewriteRule, expr: ast.Expr) -> bool:
+def has_value(reference: Reference, rule: RewriteRule, expr: ex.Expr) -> bool:
     """Whether an expression has a value wherever the rule's source matches."""
     for tensors, variables in reference.sources(rule):
         types = {name: reference.types[c] for name, c in tensors.items()}

@@ -5,18 +5,17 @@ from __future__ import annotations
 import pytest
 
 from tensat_dl.core.graph import Graph
+from tensat_dl.core.progress import Progress
 from tensat_dl.core.types import TensorType
 from tensat_dl.cost import CostModel, Measurement, Profile, Signature, load_device
 from tensat_dl.engine.loop import REFINED, Explorer
 from tensat_dl.engine.types import Feedback, Limits
-from tensat_dl.extract.types import Limits as ExtractLimits
-from tensat_dl.report.progress import Progress
-from tensat_dl.run.search import Found, search
+from tensat_dl.run.search import Found, Setup, search
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named
 
 
 def found(graph: Graph, model: CostModel, rules: str = "standard") -> Found:
-    return search(graph, pack(rules), model, Limits(), "exact", ExtractLimits(), Progress(quiet=True))
+    return search(graph, pack(rules), Setup(model), Progress())
 
 
 def widths(answer: Found) -> list[int]:
@@ -128,7 +127,7 @@ def test_pairs_beside_groups_are_merged_after_them_and_lose_nothing() -> None:
     graph = graph_of(f"  input x : f32[8, 64]\n{weights}\n  output {products}")
     rules = (*pack("standard"), *pack("pairs"))
     limits = Limits(nodes=1500, k_multi=None)
-    both = search(graph, rules, h100(), limits, "exact", ExtractLimits(), Progress(quiet=True))
+    both = search(graph, rules, Setup(h100(), limits), Progress())
     assert both.exploration.stop == "nodes"
     assert 0 < both.exploration.early < both.egraph.num_classes
     first = {"group": 0, "pair": 0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
-from tensat_dl.lang.elaborate import elaborate, elaborate_body
+from tensat_dl.lang.elaborate import elaborate, elaborate_test
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.verify.rule_types import check_rule_types
 
@@ -25,12 +25,10 @@ def _graphs(program: Program) -> list[Diagnostic]:
         except TsrError as e:
             found += e.diagnostics
     for test in program.tests:
-        for body in (test.before, test.after):
-            if body is not None:
-                try:
-                    elaborate_body(test, body, program.ops, program.blocks, "test")
-                except TsrError as e:
-                    found += e.diagnostics
+        try:
+            elaborate_test(test, program.ops, program.blocks)
+        except TsrError as e:
+            found += e.diagnostics
     return found
 
 

@@ -13,10 +13,10 @@ import onnx_ir as ir
 from onnx import TensorProto, helper, numpy_helper
 
 from tensat_dl.core.graph import Graph, Node
-from tensat_dl.measure.agreement import Agreement
 from tensat_dl.onnx.agreement import Reference
 from tensat_dl.onnx.exporter import export
 from tensat_dl.onnx.importer import Imported, import_model
+from tensat_dl.verify.agreement import Agreement
 
 #: What a graph does not compute.
 LEAVES = ("input", "weight", "fill", "iota")

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from onnx.helper import make_graph, make_node
 
 from tensat_dl.lang.elaborate import elaborate
+from tensat_dl.lang.print_graph import graph_to_tsr
 from tensat_dl.lang.program import load_program
-from tensat_dl.report.tsr import graph_to_tsr
 
 from .models import model, random, read, rewriting, round_trip, tensor, value
 

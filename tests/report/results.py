@@ -8,12 +8,13 @@ from pathlib import Path
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost.priced import PricedGraph
+from tensat_dl.engine.iterations import Iteration, RuleStats
 from tensat_dl.extract.types import Extraction
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.table import OpTable
 from tensat_dl.resources import rules
-from tensat_dl.run.result import Iteration, Result, RuleStats, Times
+from tensat_dl.run.result import Result, Times
 from tensat_dl.verify.equivalence import Equivalence, OutputError
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tsr"))

@@ -12,13 +12,14 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
+from tensat_dl.engine.iterations import Iteration, RuleStats, Stop
 from tensat_dl.report.bars import OTHERS, RULES, by_rule, growth_bars, seconds_bars
-from tensat_dl.report.growth import growth, growth_line, reason_to_stop
 from tensat_dl.report.html import result_to_html
 from tensat_dl.report.iterations import print_iterations
 from tensat_dl.report.json import result_to_json
 from tensat_dl.report.text import print_summary
-from tensat_dl.run.result import Iteration, Result, RuleStats, Stop
+from tensat_dl.run.growth import growth, growth_line, reason_to_stop
+from tensat_dl.run.result import Result
 from tests.explore.graphs import pack
 
 from .results import AFTER, BEFORE, read_text, result

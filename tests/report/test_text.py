@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from tensat_dl.report.facts import rules_checked
-from tensat_dl.report.progress import Progress
+from tensat_dl.report.progress import LiveProgress
 from tensat_dl.report.text import print_summary
 from tensat_dl.run.result import Result
 from tensat_dl.verify.rules.verdict import Verdict
@@ -90,7 +90,7 @@ def test_markup_is_text(name: str, tmp_path: Path) -> None:
     assert name in printed(result(replace(graph, name=name), graph, notes=(name,)))
 
 
-def run_phases(progress: Progress) -> None:
+def run_phases(progress: LiveProgress) -> None:
     with progress as p:
         p.phase("explore")
         p.exploring(3, 12345, 678)
@@ -101,12 +101,12 @@ def run_phases(progress: Progress) -> None:
 
 def test_progress_is_silent_off_a_terminal() -> None:
     out = io.StringIO()
-    run_phases(Progress(console=Console(file=out)))
-    run_phases(Progress(quiet=True, console=Console(file=out, force_terminal=True)))
+    run_phases(LiveProgress(console=Console(file=out)))
+    run_phases(LiveProgress(quiet=True, console=Console(file=out, force_terminal=True)))
     assert out.getvalue() == ""
 
 
 def test_progress_on_a_terminal() -> None:
     out = io.StringIO()
-    run_phases(Progress(console=Console(file=out, force_terminal=True, width=100)))
+    run_phases(LiveProgress(console=Console(file=out, force_terminal=True, width=100)))
     assert "iteration 3, 12,345 e-nodes, 678 e-classes" in out.getvalue()

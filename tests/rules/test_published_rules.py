@@ -16,7 +16,7 @@ from tensat_dl.lang.load import read_source
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.lang.rules import resolve_rule
-from tensat_dl.sexpr.importer import import_rules
+from tensat_dl.lang.sexpr.importer import import_rules
 from tensat_dl.verify.prove.equality import find_equal
 from tensat_dl.verify.prove.goals import goal
 from tensat_dl.verify.prove.prove import Prover

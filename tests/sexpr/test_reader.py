@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensat_dl.core.source import Source
-from tensat_dl.sexpr.reader import MAX_DEPTH, Atom, Form, SExpr, read_lines
+from tensat_dl.lang.sexpr.reader import MAX_DEPTH, Atom, Form, SExpr, read_lines
 
 
 def plain(tree: SExpr) -> object:

@@ -10,16 +10,17 @@ import pytest
 
 import tensat_dl
 from tensat_dl.core.graph import Graph
+from tensat_dl.core.progress import Progress
 from tensat_dl.cost import CostModel, load_device
 from tensat_dl.engine.explore import exploring
 from tensat_dl.engine.types import Limits
-from tensat_dl.extract.types import Limits as ExtractLimits
 from tensat_dl.ops.compose import semantics_of
-from tensat_dl.report.progress import Progress
+from tensat_dl.run.explain import explain
+from tensat_dl.run.search import Setup
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact import compare_exactly
 from tensat_dl.why import evaluate, shorten
-from tensat_dl.why.explain import explain, way_between
+from tensat_dl.why.explain import way_between
 from tensat_dl.why.ledger import Ledger
 from tensat_dl.why.steps import Explained
 from tests.cli.running import EXAMPLES
@@ -35,8 +36,8 @@ def explained(path: Path, limits: Limits | None = None) -> tuple[tensat_dl.Model
     result = tensat_dl.optimize(model, verify=False, k_multi=limits.k_multi)
     costs = CostModel(model.ops, load_device("h100"))
     found = explain(
-        *(model.graph, result.after.graph, model.rules, costs, limits, "exact", ExtractLimits()),
-        Progress(quiet=True),
+        *(model.graph, result.after.graph, model.rules, Setup(costs, limits)),
+        Progress(),
     )
     assert not found.unfinished
     return model, result.after.graph, found.steps
@@ -116,8 +117,8 @@ def test_a_graph_that_the_rules_do_not_lead_to(tmp_path: Path) -> None:
     other = tensat_dl.load(str(EXAMPLES / "tiny_associativity.tsr"))
     costs = CostModel(model.ops, load_device("h100"))
     found = explain(
-        *(model.graph, other.graph, model.rules, costs, Limits(), "exact", ExtractLimits()),
-        Progress(quiet=True),
+        *(model.graph, other.graph, model.rules, Setup(costs)),
+        Progress(),
     )
     assert found.unfinished
 
@@ -126,8 +127,8 @@ def test_the_original_itself_needs_no_step() -> None:
     model = tensat_dl.load(str(EXAMPLES / "tiny_fuse_relu.tsr"))
     costs = CostModel(model.ops, load_device("h100"))
     found = explain(
-        *(model.graph, model.graph, model.rules, costs, Limits(), "exact", ExtractLimits()),
-        Progress(quiet=True),
+        *(model.graph, model.graph, model.rules, Setup(costs)),
+        Progress(),
     )
     assert (found.steps, found.unfinished) == ((), "")
 
@@ -169,9 +170,7 @@ def test_ctrl_c_keeps_the_steps_until_then(tmp_path: Path, monkeypatch: pytest.M
     lengths = set()
     while calls >= when:
         calls, when = 0, when + 1
-        found = way_between(
-            *(model.graph, after, model.rules, costs, exploration, history), Progress(quiet=True)
-        )
+        found = way_between(*(model.graph, after, model.rules, costs, exploration, history), Progress())
         assert found.interrupted == (calls >= when)
         assert len(found.steps) == 2 or found.unfinished == "interrupted"
         lengths.add(len(found.steps))

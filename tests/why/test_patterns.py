@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.expression import calls_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.types import Limits
-from tensat_dl.lang.walk import calls_of
 from tensat_dl.rewrite.classes import EGraphTerms, GraphTerms
 from tensat_dl.rewrite.matcher import Pattern
 from tensat_dl.why.instances import Instances

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph, GraphBuilder
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.iterations import Stop
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.types import Limits
 from tensat_dl.ops.table import OpTable
-from tensat_dl.run.result import Stop
 from tensat_dl.verify.prove.types import Pair
 from tensat_dl.verify.rule_tests import find
 

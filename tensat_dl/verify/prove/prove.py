@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.iterations import Stop
 from tensat_dl.engine.types import Limits
 from tensat_dl.ops.table import OpTable
-from tensat_dl.run.result import Stop
 from tensat_dl.verify.prove.equality import Found, find_equal, near, tight
 from tensat_dl.verify.prove.minimal import minimal
 from tensat_dl.verify.prove.types import Goal, Pair, Proof

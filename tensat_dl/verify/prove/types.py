@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensat_dl.core.graph import Graph
-from tensat_dl.run.result import Stop
+from tensat_dl.engine.iterations import Stop
 
 #: Both sides of a rule at concrete types and attributes: graphs of the same inputs, with as many outputs.
 Pair = tuple[Graph, Graph]

@@ -15,15 +15,15 @@ from typing import Any, get_args
 import numpy as np
 
 import tensat_dl
+from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import calls_of, children
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.files import write
-from tensat_dl.lang import ast
-from tensat_dl.lang.walk import calls_of, children
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable
 from tensat_dl.verify.rules.verdict import Counterexample, Status, Verdict
 
 #: The parts of the program that a verdict depends on.
-_CHECKER = ("datalog", "ir", "lang", "ops", "verify")
+_CHECKER = ("core", "engine", "lang", "ops", "rewrite", "verify")
 #: Operators that every rule's instances have.
 _LEAVES = ("input", "weight", "fill")
 
@@ -79,7 +79,7 @@ def _operators(rule: RewriteRule, ops: OpTable) -> set[str]:
 def _mentioned(tree: Any) -> Iterator[str]:
     for call in calls_of(tree):
         yield call.fn
-    if isinstance(tree, ast.Binary) and tree.op in INFIX:
+    if isinstance(tree, ex.Binary) and tree.op in INFIX:
         yield INFIX[tree.op]
     for part in children(tree):
         yield from _mentioned(part)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.expression import calls_of, names_of
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compile import compile_rule
 from tensat_dl.engine.schema import Schema
-from tensat_dl.lang.walk import calls_of, names_of
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.semantics.types import Semantics
 from tensat_dl.ops.table import OpTable

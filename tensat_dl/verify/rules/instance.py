@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.graph import Attrs, AttrValue, Graph, GraphBuilder
 from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.core.types import TensorType
-from tensat_dl.lang import ast
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
@@ -52,7 +52,7 @@ class Instance:
 class Sides:
     """Builds instances of a rule without a group (see `instantiate`); see `Skeletons` for ``rejected``."""
 
-    def __init__(self, rule: RewriteRule, infer: Inference, rejected: Sequence[ast.Expr] = ()) -> None:
+    def __init__(self, rule: RewriteRule, infer: Inference, rejected: Sequence[ex.Expr] = ()) -> None:
         self.rule = rule
         self.infer = infer
         self.ops: OpTable = infer.table
@@ -102,7 +102,7 @@ class Sides:
         def known(fn: str, tensor: str) -> Any:
             return self._fact(fn, tensor, given)
 
-        def true(c: ast.Expr) -> bool:
+        def true(c: ex.Expr) -> bool:
             env = self._words | variant.env
             return evaluate(with_facts(c, env, known), env) is True
 
@@ -133,7 +133,7 @@ class Sides:
         return builder.add(op, (), (("name", name), ("dtype", t.dtype), ("shape", t.shape)), (t,), name)
 
 
-def _defined(true: Any, c: ast.Expr) -> bool:
+def _defined(true: Any, c: ex.Expr) -> bool:
     """Whether a condition is true; one that has no value is not."""
     try:
         return bool(true(c))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tensat_dl.core import expression as ex
 from tensat_dl.core.rule import PatternNode, RewriteRule, Side
-from tensat_dl.lang import ast
 from tensat_dl.ops.table import AttrDecl, OpTable
 
 
@@ -31,8 +31,8 @@ def loosened(rule: RewriteRule, ops: OpTable) -> Iterator[tuple[Loosened, ...]]:
             # the shape of a number in a pattern is not written, and follows from what it is applied to
             if not _is_literal(value, a) or (node.op, a.name) == ("fill", "shape"):
                 continue
-            name = ast.Name(f"any {a.name}", span=value.span)
-            condition = ast.Binary("==", name, _whole(value, a), span=value.span)
+            name = ex.Name(f"any {a.name}", span=value.span)
+            condition = ex.Binary("==", name, _whole(value, a), span=value.span)
             text = f"{a.name} = {' '.join(value.span.text.split())}"
             alone = (
                 *rule.source.nodes[:i],
@@ -65,26 +65,26 @@ def _with(side: Side, nodes: tuple[PatternNode, ...]) -> Side:
     return replace(side, nodes=nodes)
 
 
-def _replaced(node: PatternNode, attr: str, value: ast.Expr, by: ast.Expr) -> PatternNode:
+def _replaced(node: PatternNode, attr: str, value: ex.Expr, by: ex.Expr) -> PatternNode:
     attrs = tuple(replace(k, value=by) if (k.name, k.value) == (attr, value) else k for k in node.attrs)
     return replace(node, attrs=attrs)
 
 
-def _whole(value: ast.Expr, a: AttrDecl) -> ast.Expr:
+def _whole(value: ex.Expr, a: AttrDecl) -> ex.Expr:
     """A list's value in full where one number is written for all."""
-    if a.length is None or isinstance(value, ast.ListExpr):
+    if a.length is None or isinstance(value, ex.ListExpr):
         return value
-    return ast.ListExpr((value,) * a.length, span=value.span)
+    return ex.ListExpr((value,) * a.length, span=value.span)
 
 
-def _is_literal(value: ast.Expr, a: AttrDecl) -> bool:
+def _is_literal(value: ex.Expr, a: AttrDecl) -> bool:
     match value:
-        case ast.Const():
+        case ex.Const():
             return True
-        case ast.Unary("-", operand):
-            return isinstance(operand, ast.Const)
-        case ast.Name(word):
+        case ex.Unary("-", operand):
+            return isinstance(operand, ex.Const)
+        case ex.Name(word):
             return word in a.choices
-        case ast.ListExpr(items):
+        case ex.ListExpr(items):
             return isinstance(items, tuple) and all(_is_literal(item, a) for item in items)
     return False

@@ -6,10 +6,10 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import calls_of, children
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.types import TensorType
-from tensat_dl.lang import ast
-from tensat_dl.lang.walk import calls_of, children
 from tensat_dl.ops.kinds import FACTS
 from tensat_dl.ops.symbolic import Condition, Opaque, Sym, atom
 from tensat_dl.ops.typing import Inference
@@ -136,7 +136,7 @@ class _Form:
     def __init__(
         self,
         rule: RewriteRule,
-        rejected: tuple[ast.Expr, ...],
+        rejected: tuple[ex.Expr, ...],
         infer: Inference,
         members: int,
         wide: bool,
@@ -236,24 +236,24 @@ def _unknown(fact: tuple[str, str]) -> Sym | Opaque | Condition:
     return Opaque(("value", tensor)) if fn == "value" else Condition(fn, (tensor,))
 
 
-def _tensor(call: ast.Call) -> str:
+def _tensor(call: ex.Call) -> str:
     """The tensor that a fact is asked of: ``x``, or ``w[2]`` of a group."""
     assert isinstance(call.args, tuple)
     (arg,) = call.args
-    if isinstance(arg, ast.Index):
-        assert isinstance(arg.base, ast.Name)
-        assert isinstance(arg.index, ast.Const)
+    if isinstance(arg, ex.Index):
+        assert isinstance(arg.base, ex.Name)
+        assert isinstance(arg.index, ex.Const)
         return f"{arg.base.id}[{arg.index.value}]"
-    assert isinstance(arg, ast.Name)
+    assert isinstance(arg, ex.Name)
     return arg.id
 
 
 def _numbers(tree: object) -> Iterator[int | float]:
     """The numbers that are written in expressions."""
     match tree:
-        case ast.Const(int() | float() as value, "int" | "float"):
+        case ex.Const(int() | float() as value, "int" | "float"):
             yield value
-        case ast.Unary("-", operand):
+        case ex.Unary("-", operand):
             yield from (-x for x in _numbers(operand))
         case _:
             for child in children(tree):

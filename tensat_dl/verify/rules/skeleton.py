@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import children
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.lang import ast
-from tensat_dl.lang.walk import children
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import Bool, EvaluationError, Int
@@ -86,7 +86,7 @@ class Skeletons:
         self,
         rule: RewriteRule,
         infer: Inference,
-        rejected: Collection[ast.Expr] = (),
+        rejected: Collection[ex.Expr] = (),
     ) -> None:
         self._forms = Forms(RANKS)
         self.rule = rule
@@ -178,27 +178,23 @@ class Skeletons:
         return Skeleton(types, env, (*conditions, *variant.guards), shapes)
 
 
-def _all(conditions: Sequence[ast.Expr]) -> ast.Expr:
+def _all(conditions: Sequence[ex.Expr]) -> ex.Expr:
     """The conjunction of conditions."""
     whole = conditions[0]
     for c in conditions[1:]:
-        whole = ast.Binary("and", whole, c, span=c.span)
+        whole = ex.Binary("and", whole, c, span=c.span)
     return whole
 
 
-def _needs(c: ast.Expr, members: Mapping[str, int]) -> dict[str, int]:
+def _needs(c: ex.Expr, members: Mapping[str, int]) -> dict[str, int]:
     """The names of the source that an expression mentions, and how many members of each have to be there."""
     found: dict[str, int] = {}
 
     def visit(tree: Any) -> None:
-        if (
-            isinstance(tree, ast.Index)
-            and isinstance(tree.base, ast.Name)
-            and isinstance(tree.index, ast.Const)
-        ):
+        if isinstance(tree, ex.Index) and isinstance(tree.base, ex.Name) and isinstance(tree.index, ex.Const):
             if tree.base.id in members:
                 found[tree.base.id] = max(found.get(tree.base.id, 0), int(tree.index.value) + 1)
-        elif isinstance(tree, ast.Name):
+        elif isinstance(tree, ex.Name):
             if tree.id in members:
                 found[tree.id] = max(found.get(tree.id, 0), members[tree.id])
         else:
@@ -236,10 +232,10 @@ def attribute_variables(rule: RewriteRule, ops: OpTable) -> dict[str, AttrDecl]:
         for keyword in node.attrs:
             a = decl.attr(keyword.name)
             assert a is not None
-            items = keyword.value.items if isinstance(keyword.value, ast.ListExpr) else (keyword.value,)
+            items = keyword.value.items if isinstance(keyword.value, ex.ListExpr) else (keyword.value,)
             for item in items if isinstance(items, tuple) else ():
                 if (
-                    isinstance(item, ast.Name)
+                    isinstance(item, ex.Name)
                     and item.id not in a.choices
                     and not decl.preset(a.name, item.id)
                 ):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.run.result import Iteration, RuleStats, Stop
+from tensat_dl.engine.iterations import Iteration, RuleStats, Stop
 
 #: The summary names the rules that made the e-graph grow if they brought more e-nodes than this.
 WORTH_SAYING = 1_000

@@ -8,11 +8,11 @@ from math import inf, isfinite, isnan
 from tensat_dl.core.graph import AttrValue, Graph, Node
 from tensat_dl.core.splits import splits
 from tensat_dl.core.types import TensorType
+from tensat_dl.lang.node_names import IDENTIFIER, RESERVED, Names, forbidden, node_names
 from tensat_dl.lang.print_doc import INDENT, Break, Doc, Fill, Group, Nest, join, render
 from tensat_dl.lang.print_expr import bracketed, listed, quoted
 from tensat_dl.ops.table import INFIX, AttrDecl, OpTable
 from tensat_dl.ops.typing import neighbour
-from tensat_dl.report.names import IDENTIFIER, RESERVED, Names, forbidden, node_names
 
 _SYMBOLS = {op: symbol for symbol, op in INFIX.items()}
 

@@ -13,12 +13,12 @@ from tensat_dl.core.source import Source, Span
 from tensat_dl.lang import ast
 from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.rules import resolve_rule
+from tensat_dl.lang.sexpr.reader import Line, read_lines
+from tensat_dl.lang.sexpr.terms import PADDINGS, Apply, Parameter, Term, Terms, Variable, subterms, variables
+from tensat_dl.lang.sexpr.translate import Translation
 from tensat_dl.lang.tokens import RESERVED
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import OpTable
-from tensat_dl.sexpr.reader import Line, read_lines
-from tensat_dl.sexpr.terms import PADDINGS, Apply, Parameter, Term, Terms, Variable, subterms, variables
-from tensat_dl.sexpr.translate import Translation
 
 
 @dataclass(frozen=True, slots=True)

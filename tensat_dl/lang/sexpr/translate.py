@@ -13,8 +13,8 @@ from itertools import pairwise
 from tensat_dl.core.diagnostics import error
 from tensat_dl.core.source import Span
 from tensat_dl.lang import ast
-from tensat_dl.sexpr.conventions import cut, dimension, is_concat, rank_of, same_shape
-from tensat_dl.sexpr.terms import ACTIVATIONS, PADDINGS, Apply, Parameter, Term, Variable, subterms
+from tensat_dl.lang.sexpr.conventions import cut, dimension, is_concat, rank_of, same_shape
+from tensat_dl.lang.sexpr.terms import ACTIVATIONS, PADDINGS, Apply, Parameter, Term, Variable, subterms
 
 
 @dataclass

@@ -12,10 +12,9 @@ from tensat_dl.core.graph import AttrValue, Graph, GraphBuilder
 from tensat_dl.core.source import Source
 from tensat_dl.core.types import TensorType
 from tensat_dl.lang.parser import parse
+from tensat_dl.lang.print_graph import graph_to_tsr
 from tensat_dl.lang.printer import print_file
-from tensat_dl.report.tsr import graph_to_tsr
-
-from .results import AFTER, EXAMPLES, canonical, library, read, read_text
+from tests.report.results import AFTER, EXAMPLES, canonical, library, read, read_text
 
 X = TensorType("f32", (4, 6))
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
-
-import numpy as np
 
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.targets import Facts
@@ -32,16 +30,6 @@ class Effect:
             Output(match[own], frozenset([match[i] for i in leaves]), None if same is None else match[same])
             for own, leaves, same in self.outputs
         )
-
-
-def oldest_first(matches: Collection[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Matches by their youngest tensor, then by all in order: the order in which they are applied."""
-    if len(matches) < 1000:
-        return sorted(matches, key=lambda k: (max(k), k))
-    rows = list(matches)
-    table = np.array(rows, dtype=np.int64)
-    order = np.lexsort((*table.T[::-1], table.max(axis=1)))
-    return [rows[i] for i in order.tolist()]
 
 
 def effect(rule: RewriteRule, tensors: Sequence[str]) -> Effect:

@@ -5,7 +5,7 @@ None of it is evaluated: a fact about a term is said as a fact about another ter
 
 from __future__ import annotations
 
-from tensat_dl.sexpr.terms import Apply, Parameter, Term, Variable
+from tensat_dl.lang.sexpr.terms import Apply, Parameter, Term, Variable
 
 _UNARY = ("relu", "tanh", "sigmoid")
 _ELEMENTWISE = (*_UNARY, "ewadd", "ewmul", "smul")

@@ -20,8 +20,8 @@ from typing import Literal
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.core.source import Span
+from tensat_dl.lang.sexpr.reader import Atom, Form, SExpr
 from tensat_dl.ops.kinds import article
-from tensat_dl.sexpr.reader import Atom, Form, SExpr
 
 #: What stands at a place among an operator's arguments.
 Kind = Literal["tensor", "number", "padding", "activation", "list", "flag"]

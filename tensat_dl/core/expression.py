@@ -1,0 +1,150 @@
+"""Expressions of the language: what attributes, conditions, shapes and lets are given by. Frozen; spans do not take
+part in equality, so two texts that mean the same compare equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal
+
+from tensat_dl.core.source import Span
+
+
+def at() -> Span:
+    """The span of a tree: present on everything that was parsed, ignored by comparison."""
+    return field(compare=False, repr=False, kw_only=True)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """An integer, a float, a string or a truth value."""
+
+    value: int | float | str | bool
+    kind: Literal["int", "float", "string", "bool"]
+    text: str = field(compare=False, repr=False)  # as written: 1e-5 stays 1e-5
+    span: Span = at()
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    id: str
+    span: Span = at()
+
+
+@dataclass(frozen=True, slots=True)
+class EachIn:
+    """``body for var in range``: inside a list or in place of the arguments of a call."""
+
+    body: Expr
+    var: str
+    range: Range
+    span: Span = at()
+
+
+@dataclass(frozen=True, slots=True)
+class ListExpr:
+    items: tuple[Expr, ...] | EachIn
+    span: Span = at()
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordArg:
+    name: str
+    value: Expr
+    span: Span = at()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    fn: str
+    args: tuple[Expr, ...] | EachIn
+    attrs: tuple[KeywordArg, ...]
+    fn_span: Span = field(compare=False, repr=False)
+    span: Span = at()
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """``base[index]``"""
+
+    base: Expr
+    index: Expr
+    span: Span = at()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """``base[start..stop]``; both ends are optional."""
+
+    base: Expr
+    start: Expr | None
+    stop: Expr | None
+    span: Span = at()
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    op: Literal["-", "not"]
+    operand: Expr
+    span: Span = at()
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    op: str
+    left: Expr
+    right: Expr
+    span: Span = at()
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+    span: Span = at()
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """``start..stop`` (stop excluded), or the elements of a list."""
+
+    start: Expr
+    stop: Expr | None
+    span: Span = at()
+
+
+Expr = Const | Name | ListExpr | Call | Index | Section | Unary | Binary | If
+
+# ---- walks
+
+
+def names_of(tree: Any) -> Iterator[Name]:
+    """Every name in an expression, those bound by an inner ``for`` excepted."""
+    if isinstance(tree, Name):
+        yield tree
+    elif isinstance(tree, EachIn):
+        yield from names_of(tree.range)
+        yield from (n for n in names_of(tree.body) if n.id != tree.var)
+    else:
+        for child in children(tree):
+            yield from names_of(child)
+
+
+def calls_of(tree: Any) -> Iterator[Call]:
+    """Every call in a tree."""
+    if isinstance(tree, Call):
+        yield tree
+    for child in children(tree):
+        yield from calls_of(child)
+
+
+def children(tree: Any) -> Iterator[Any]:
+    """The trees that a tree is made of, one level down."""
+    if isinstance(tree, tuple):
+        yield from tree
+    elif is_dataclass(tree):
+        for f in fields(tree):
+            value = getattr(tree, f.name)
+            if isinstance(value, tuple) or (is_dataclass(value) and not isinstance(value, Span)):
+                yield value
