@@ -2,11 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """An attribute that is given by a literal or a word: its value, of the declared type."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """An attribute that is given by a variable. In a source the first place of a variable binds it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """An attribute that is given by an expression or a preset. In a source it is compared with what was matched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """A list that is given element by element."""
+
+    items: tuple[Fixed | Variable | Computed, ...]
+
+
+AttrPattern = Fixed | Variable | Elements | Computed
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute of a pattern node: what it is matched with, and as an expression what it is computed by."""
+
+    name: str
+    value: ex.Expr
+    pattern: AttrPattern
+
+    def variables(self) -> Iterator[str]:
+        """The variables that stand for the value or for an element of it."""
+        items = self.pattern.items if isinstance(self.pattern, Elements) else (self.pattern,)
+        yield from (item.name for item in items if isinstance(item, Variable))
+
+    def bound(self, value: Any) -> dict[str, Any]:
+        """What a value says that these variables are."""
+        match self.pattern:
+            case Variable(name):
+                return {name: value}
+            case Elements(items):
+                pairs = zip(items, value, strict=True)
+                return {item.name: v for item, v in pairs if isinstance(item, Variable)}
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +75,7 @@ class PatternNode:
     result: str
     op: str
     args: tuple[str, ...]
-    attrs: tuple[ex.KeywordArg, ...]
+    attrs: tuple[Attribute, ...]
     each: str | None
     span: Span
 

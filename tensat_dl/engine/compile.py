@@ -122,11 +122,11 @@ def _staged(writer: Writer, filtered: bool) -> CompiledRule:
         f"(relation {ok} ({' '.join(['i64'] * len(tensors))}))",
         *(f"(ruleset {name})" for name in (find, apply)),
     ]
-    reordering = mirror(rule, schema.ops, tensors)
+    reordering = mirror(rule, tensors)
     pruned: list[str] = []
     if several:
         lines.append(f"(ruleset {ruleset('members', rule.name)})")
-        renaming = automorphism(rule, schema.ops)
+        renaming = automorphism(rule)
         safe = all(is_safe(c) for *_, computed in bodies for c in computed)
         if safe and reordering and renaming and symmetric([checked for _, checked, _ in bodies], renaming):
             pruned = list(first_of_pair(tensors, reordering))

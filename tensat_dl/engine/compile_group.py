@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tensat_dl.core import expression as ex
-from tensat_dl.core.rule import RewriteRule, Side
+from tensat_dl.core.rule import Attribute, Elements, RewriteRule, Side
 from tensat_dl.core.types import DTYPES
 from tensat_dl.engine import render
 from tensat_dl.engine.compiled import CompiledRule, member_relation, ruleset
 from tensat_dl.engine.render import variable
 from tensat_dl.engine.schema import Schema
 from tensat_dl.engine.writer import Writer
-from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.rewrite.forms import Forms
 
 
@@ -54,50 +53,36 @@ def attribute_columns(rule: RewriteRule, ops: OpTable) -> list[tuple[str, str]]:
     """(sort, egglog variable) of a rule's attribute variables, in order of first use."""
     out: dict[str, str] = {}
     sorts = {"float": "f64", "string": "String", "choice": "String", "ints": "Ints"}
-    for node in rule.source.nodes:
-        decl = ops[node.op]
-        for keyword in node.attrs:
-            a = decl.attr(keyword.name)
-            assert a is not None
-            expr = keyword.value
-            if (
-                isinstance(expr, ex.Name)
-                and expr.id not in a.choices
-                and decl.preset(a.name, expr.id) is None
-            ):
-                if a.length is None:
-                    out.setdefault(variable(expr.id), sorts.get(a.type, "i64"))
-                else:
-                    for i in range(a.length):
-                        out.setdefault(f"{variable(expr.id)}.{i}", "i64")
-            elif isinstance(expr, ex.ListExpr) and isinstance(expr.items, tuple):
-                for item in expr.items:
-                    if isinstance(item, ex.Name):
-                        out.setdefault(variable(item.id), "i64")
+    for a, attribute in _attributes(rule, ops):
+        for name in attribute.variables():
+            if a.length is None:
+                out.setdefault(variable(name), sorts.get(a.type, "i64"))
+            elif isinstance(attribute.pattern, Elements):
+                out.setdefault(variable(name), "i64")
+            else:
+                out |= {f"{variable(name)}.{i}": "i64" for i in range(a.length)}
     return [(sort, name) for name, sort in out.items()]
 
 
 def attribute_values(rule: RewriteRule, columns: Mapping[str, Any], ops: OpTable) -> dict[str, Any]:
     """Values of attribute variables from the columns of the member relation."""
     out: dict[str, Any] = {}
-    for node in rule.source.nodes:
-        for keyword in node.attrs:
-            a = ops[node.op].attr(keyword.name)
-            assert a is not None
-            expr = keyword.value
-            items: Sequence[ex.Expr] = ()
-            if isinstance(expr, ex.ListExpr) and isinstance(expr.items, tuple):
-                items = expr.items
-            for item in items:
-                if isinstance(item, ex.Name) and variable(item.id) in columns:
-                    out[item.id] = columns[variable(item.id)]
-            if not isinstance(expr, ex.Name):
-                continue
-            name = variable(expr.id)
-            if a.length is not None and f"{name}.0" in columns:
-                out[expr.id] = tuple(columns[f"{name}.{i}"] for i in range(a.length))
-            elif name in columns:
-                value = columns[name]
-                value = DTYPES[value] if a.type == "dtype" else bool(value) if a.type == "bool" else value
-                out[expr.id] = value
+    for a, attribute in _attributes(rule, ops):
+        for name in attribute.variables():
+            column = variable(name)
+            if a.length is not None and not isinstance(attribute.pattern, Elements):
+                out[name] = tuple(columns[f"{column}.{i}"] for i in range(a.length))
+            elif a.type == "dtype":
+                out[name] = DTYPES[columns[column]]
+            else:
+                out[name] = bool(columns[column]) if a.type == "bool" else columns[column]
     return out
+
+
+def _attributes(rule: RewriteRule, ops: OpTable) -> Iterator[tuple[AttrDecl, Attribute]]:
+    """The attributes of a rule's source, with their declarations."""
+    for node in rule.source.nodes:
+        for attribute in node.attrs:
+            a = ops[node.op].attr(attribute.name)
+            assert a is not None
+            yield a, attribute

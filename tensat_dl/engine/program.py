@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence, Set
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.graph import Graph
-from tensat_dl.core.rule import PatternNode, RewriteRule, Side
+from tensat_dl.core.rule import Attribute, PatternNode, RewriteRule, Side, Variable
 from tensat_dl.engine import render
 from tensat_dl.engine.compile import built_forms, compile_rule
 from tensat_dl.engine.compiled import CompiledRule
@@ -176,7 +176,8 @@ def _pattern(c: Constructor, ops: OpTable) -> RewriteRule:
     """A rule whose source is one application of the constructor, every attribute a variable."""
     decl = ops[c.op]
     span = decl.span
-    attrs = tuple(ex.KeywordArg(a.name, ex.Name(f"{a.name}.a", span=span), span=span) for a in decl.attrs)
+    names = {a.name: f"{a.name}.a" for a in decl.attrs}
+    attrs = tuple(Attribute(a, ex.Name(name, span=span), Variable(name)) for a, name in names.items())
     node = PatternNode("e", c.op, tuple(f"x{i}" for i in range(c.arity)), attrs, None, span)
     return RewriteRule(
         f"type {c.name}", Side((node,), ()), Side((), ()), (), frozenset(), None, "", span, c.op

@@ -11,14 +11,11 @@ from collections.abc import Sequence
 from math import fsum
 from typing import Any
 
-from tensat_dl.core import expression as ex
-from tensat_dl.core.graph import Attrs
 from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.targets import target_of
 from tensat_dl.engine.types import Estimate
-from tensat_dl.ops.calls import words
-from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.checks import fact, kind
 from tensat_dl.rewrite.target import concrete
@@ -76,22 +73,7 @@ class Savings:
             )
             if attrs is None:
                 return None
-            found |= _bound(pattern.attrs, attrs, self.ops[pattern.op])
+            values = dict(attrs)
+            for attribute in pattern.attrs:
+                found |= attribute.bound(values[attribute.name])
         return found
-
-
-def _bound(keywords: Sequence[ex.KeywordArg], attrs: Attrs, decl: OpDecl) -> dict[str, Any]:
-    """Variables of a pattern's attributes and their values. Words such as ``same`` and ``relu`` are none."""
-    values: dict[str, Any] = dict(attrs)
-    found: dict[str, Any] = {}
-    for keyword in keywords:
-        a, value = decl.attr(keyword.name), values[keyword.name]
-        assert a is not None
-        match keyword.value:
-            case ex.Name(name) if name in words(decl, a):
-                pass
-            case ex.Name(name):
-                found[name] = value
-            case ex.ListExpr(items) if isinstance(items, tuple) and isinstance(value, tuple):
-                found |= {i.id: v for i, v in zip(items, value, strict=False) if isinstance(i, ex.Name)}
-    return found

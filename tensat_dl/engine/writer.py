@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.rule import PatternNode, RewriteRule
+from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
 from tensat_dl.engine import render
 from tensat_dl.engine.comparisons import apart
 from tensat_dl.engine.render import factors_variable, type_variable, value_variable, variable
@@ -37,39 +37,31 @@ class Writer:
 
     def _direct(self) -> bool:
         """Whether the target's attributes are constants and attribute variables, the same for every rank."""
-        lets = {name for name, _ in self.rule.target.lets}
         chosen = {name for v in self.usable for name in v.chosen}
 
-        def direct(expr: Any) -> bool:
-            match expr:
-                case ex.Const() | ex.Unary("-", ex.Const()):
-                    return True
-                case ex.Name(id):
-                    return id not in lets
-                case ex.ListExpr(items) if isinstance(items, tuple):
-                    return all(direct(i) and getattr(i, "id", "") not in chosen for i in items)
-                case ex.Call("dtype", _):
-                    return True
-            return False
+        def direct(attribute: Attribute) -> bool:
+            match attribute.pattern:
+                case Elements(items):
+                    return all(
+                        isinstance(i, Fixed) or (isinstance(i, Variable) and i.name not in chosen)
+                        for i in items
+                    )
+                case Computed():
+                    return isinstance(attribute.value, ex.Call) and attribute.value.fn == "dtype"
+            return True
 
-        ops = self.schema.ops
-        return all(
-            direct(k.value)
-            and not (isinstance(k.value, ex.Name) and ops[n.op].preset(k.name, k.value.id) is not None)
-            for n in self.rule.target.nodes
-            for k in n.attrs
-        )
+        return all(direct(attribute) for n in self.rule.target.nodes for attribute in n.attrs)
 
     def columns(self, node: PatternNode, attrs: dict[str, Any], variant: Variant) -> list[str]:
         """The attribute columns of a node as egglog terms."""
-        given = {k.name: k.value for k in node.attrs}
+        given = {k.name: k.pattern for k in node.attrs}
         constructor = self.schema.constructor(node.op, len(node.args))
         out = []
         for column in constructor.columns:
-            expr = given.get(column.attr.name)
+            pattern = given.get(column.attr.name)
             open_ = self.generic or column.sort == "Ints"
-            if open_ and isinstance(expr, ex.Name) and expr.id in variant.chosen:
-                out.append(variable(expr.id))
+            if open_ and isinstance(pattern, Variable) and pattern.name in variant.chosen:
+                out.append(variable(pattern.name))
                 continue
             value = attrs[column.attr.name]
             if column.element is not None:

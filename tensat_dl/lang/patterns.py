@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.core.expression import names_of
-from tensat_dl.core.rule import PatternNode
+from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, Variable
 from tensat_dl.core.source import Span
 from tensat_dl.core.types import DTYPES
 from tensat_dl.lang import ast
@@ -15,7 +15,7 @@ from tensat_dl.lang.splits import Split
 from tensat_dl.ops.calls import check_arity, check_attr_kinds, check_attrs, words
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.kinds import article, attribute_kind, fits, kind_of, want
-from tensat_dl.ops.table import INFIX, AttrDecl, OpDecl, OpTable
+from tensat_dl.ops.table import INFIX, AttrDecl, OpDecl, OpTable, coerce, constant
 from tensat_dl.ops.typing import is_number, neighbour
 
 LIST = "list of tensors"
@@ -163,7 +163,7 @@ class Pattern:
         for target, start, size in split.parts(targets):
             name = self._target(target, None)
             self._refuse_second(name, target.span)
-            self._add(split.cut(name, whole, start, size, None))
+            self._add(name, "slice", (whole,), split.cut(start, size), None, split.span)
             self.bound[name] = target.span
 
     def _split_members(self, target: ast.LValue, split: Split, whole: str) -> None:
@@ -176,13 +176,23 @@ class Pattern:
         sizes = f"{name}.sizes"
         self.lets.append((sizes, split.sizes))  # evaluated once, not once for each member
         start, size = split.member(sizes, self.index)
-        self._add(split.cut(name, whole, start, size, self.index))
+        self._add(name, "slice", (whole,), split.cut(start, size), self.index, split.span)
         self.bound[name] = target.span
 
-    def _add(self, node: PatternNode) -> None:
-        if node.each is not None:
-            self.members.add(node.result)
-        self.kinds[node.result] = LIST if node.each is not None else "tensor"
+    def _add(
+        self,
+        result: str,
+        op: str,
+        args: tuple[str, ...],
+        attrs: Sequence[ast.KeywordArg],
+        each: str | None,
+        span: Span,
+    ) -> None:
+        decl = self.ops[op]
+        node = PatternNode(result, op, args, tuple(self._resolved(decl, k) for k in attrs), each, span)
+        if each is not None:
+            self.members.add(result)
+        self.kinds[result] = LIST if each is not None else "tensor"
         self.nodes.append(node)
 
     # ---- expressions -------------------------------------------------------------------------------------
@@ -220,18 +230,39 @@ class Pattern:
         if result is None:
             result = f"{fn}.{'l' if self.is_source else 'r'}{self.fresh}"
             self.fresh += 1
-        self._add(PatternNode(result, fn, tuple(names), self._spelt_out(decl, attrs), each, expr.span))
+        self._add(result, fn, tuple(names), attrs, each, expr.span)
         return result
 
-    def _spelt_out(self, decl: OpDecl, attrs: Sequence[ast.KeywordArg]) -> tuple[ast.KeywordArg, ...]:
-        """Attributes with element types, such as `to = f32`, as constants: other names are variables."""
-        out = []
-        for keyword in attrs:
-            a, value = decl.attr(keyword.name), keyword.value
-            if a is not None and a.type == "dtype" and isinstance(value, ast.Name) and value.id in DTYPES:
-                value = ast.Const(value.id, "string", value.id, span=value.span)
-            out.append(ast.KeywordArg(keyword.name, value, span=keyword.span))
-        return tuple(out)
+    def _resolved(self, decl: OpDecl, keyword: ast.KeywordArg) -> Attribute:
+        """What an attribute is: a value, a variable, a list of those, or computed. This is decided here alone."""
+        a, value = decl.attr(keyword.name), keyword.value
+        assert a is not None
+        if isinstance(value, ast.Name) and a.type == "dtype" and value.id in DTYPES:
+            # a constant, whatever else is called so
+            value = ast.Const(value.id, "string", value.id, span=value.span)
+        listed = value.items if isinstance(value, ast.ListExpr) and isinstance(value.items, tuple) else ()
+        if listed and (a.length == len(listed) or (a.type == "ints" and not self.is_source)):
+            items = tuple(self._element(item) for item in listed)
+            known = tuple(item.value for item in items if isinstance(item, Fixed))
+            return Attribute(a.name, value, Fixed(known) if len(known) == len(items) else Elements(items))
+        return Attribute(a.name, value, self._pattern(decl, a, value))
+
+    def _pattern(self, decl: OpDecl, a: AttrDecl, value: ast.Expr) -> Fixed | Variable | Computed:
+        if isinstance(value, ast.Name) and value.id not in words(decl, a):
+            return self._element(value)
+        if isinstance(value, ast.Name) and decl.preset(a.name, value.id) is not None:
+            return Computed()
+        known = constant(value)
+        known = None if known is None else coerce(a, known)
+        return Computed() if known is None else Fixed(known)
+
+    def _element(self, value: ast.Expr) -> Fixed | Variable | Computed:
+        match value:
+            case ast.Name(id) if self.is_source or id not in (self.index, *(name for name, _ in self.lets)):
+                return Variable(id)
+            case ast.Const(known):
+                return Fixed(known)
+        return Computed()
 
     def _refuse_unknown(self, call: ast.Call) -> None:
         fn = call.fn
@@ -338,7 +369,7 @@ class Pattern:
         )
         # Each member has an element type of its own.
         own = each if like in self.members and not self.is_source else None
-        self._add(PatternNode(result, "fill", (), attrs, own, span))
+        self._add(result, "fill", (), attrs, own, span)
         return result
 
     def _attributes(self, decl: OpDecl, attrs: Sequence[ast.KeywordArg]) -> None:

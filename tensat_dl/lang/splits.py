@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tensat_dl.core.diagnostics import error
-from tensat_dl.core.rule import PatternNode
 from tensat_dl.core.source import Span
 from tensat_dl.lang import ast
 
@@ -52,12 +51,11 @@ class Split:
         start = ast.Call("sum", (ast.Section(every, None, i, span=span),), (), span, span=span)
         return start, ast.Index(every, i, span=span)
 
-    def cut(self, result: str, whole: str, start: ast.Expr, size: ast.Expr, each: str | None) -> PatternNode:
-        """The slice that is one part, or each member's."""
+    def cut(self, start: ast.Expr, size: ast.Expr) -> tuple[ast.KeywordArg, ...]:
+        """The attributes of the slice that is one part, or each member's."""
         span = self.span
-        attrs = (
+        return (
             ast.KeywordArg("axis", self.axis, span=span),
             ast.KeywordArg("start", start, span=span),
             ast.KeywordArg("stop", ast.Binary("+", start, size, span=span), span=span),
         )
-        return PatternNode(result, "slice", (whole,), attrs, each, span)

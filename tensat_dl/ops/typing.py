@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import names_of
@@ -274,9 +274,16 @@ def defaults(decl: OpDecl) -> dict[str, Any]:
 _NO_ATTRIBUTE = (TensorType, SymType, Unknown, dict)
 
 
-def attributes(
-    decl: OpDecl, given: Sequence[ex.KeywordArg], env: Env, inputs: Sequence[AnyType]
-) -> dict[str, Any]:
+class Given(Protocol):
+    """An attribute of an application, as an expression."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> ex.Expr: ...
+
+
+def attributes(decl: OpDecl, given: Sequence[Given], env: Env, inputs: Sequence[AnyType]) -> dict[str, Any]:
     """The attributes of an application: those given, evaluated in ``env``, and defaults for the others.
 
     A name that ``env`` does not know, or knows as a tensor, may be a choice (``act = relu``) or a preset (``pads =

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tensat_dl.core import expression as ex
 from tensat_dl.core.graph import Attrs
-from tensat_dl.core.rule import PatternNode, RewriteRule
-from tensat_dl.ops.table import AttrDecl, OpTable
+from tensat_dl.core.rule import AttrPattern, Elements, Fixed, PatternNode, RewriteRule, Variable
+from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import defaults
 
 #: How an attribute is matched: by a constant, by the variable of that number, or element by element.
@@ -80,27 +79,25 @@ def canonical(rule: RewriteRule, output: str, ops: OpTable) -> tuple[Canonical, 
 
 
 def _attributes(node: PatternNode, ops: OpTable, number: Any) -> Iterator[tuple[str, Spec]]:
-    decl = ops[node.op]
-    given = {k.name: k.value for k in node.attrs}
-    usual = defaults(decl)
-    for a in decl.attrs:
-        expr = given.get(a.name)
-        yield a.name, ("is", usual[a.name]) if expr is None else _spec(expr, a, node, ops, number)
+    given = {a.name: a for a in node.attrs}
+    usual = defaults(ops[node.op])
+    for a in ops[node.op].attrs:
+        attribute = given.get(a.name)
+        if attribute is None:
+            yield a.name, ("is", usual[a.name])
+            continue
+        try:
+            yield a.name, _spec(attribute.pattern, number)
+        except Unsupported:
+            raise Unsupported(f"{node.op}: {a.name} = {attribute.value.span.text}") from None
 
 
-def _spec(expr: ex.Expr, a: AttrDecl, node: PatternNode, ops: OpTable, number: Any) -> Spec:
-    match expr:
-        case ex.Const(value):
-            return "is", (value,) * a.length if a.length is not None else value
-        case ex.Name(id) if id in a.choices:
-            return "is", id
-        case ex.Name(id) if ops[node.op].preset(a.name, id) is None:
-            return "variable", number(id)
-        case ex.ListExpr(items) if isinstance(items, tuple) and a.length == len(items):
-            elements = [_spec(e, _element(a), node, ops, number) for e in items]
-            return "list", tuple(elements)
-    raise Unsupported(f"{node.op}: {a.name} = {expr.span.text}")
-
-
-def _element(a: AttrDecl) -> AttrDecl:
-    return AttrDecl(a.name, a.type, None, (), None)
+def _spec(pattern: AttrPattern, number: Any) -> Spec:
+    match pattern:
+        case Fixed(value):
+            return "is", value
+        case Variable(name):
+            return "variable", number(name)
+        case Elements(items):
+            return "list", tuple(_spec(item, number) for item in items)
+    raise Unsupported

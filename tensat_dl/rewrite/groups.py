@@ -8,7 +8,7 @@ from typing import Any
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import names_of
-from tensat_dl.core.rule import PatternNode, RewriteRule, Side
+from tensat_dl.core.rule import Computed, PatternNode, RewriteRule, Side, Variable
 from tensat_dl.rewrite.conditions import is_about_ranks
 
 
@@ -68,7 +68,15 @@ def _for_member(node: PatternNode, rule: RewriteRule, k: int | None, n: int) -> 
     if k is None:
         return replace(node, args=tuple(args), each=None)
     assert rule.index is not None
-    attrs = tuple(replace(a, value=with_index(a.value, rule.index, k)) for a in node.attrs)
+    index = Variable(rule.index)
+    attrs = tuple(
+        replace(
+            a,
+            value=with_index(a.value, rule.index, k),
+            pattern=Computed() if a.pattern == index else a.pattern,
+        )
+        for a in node.attrs
+    )
     return PatternNode(member(node.result, k), node.op, tuple(args), attrs, None, node.span)
 
 

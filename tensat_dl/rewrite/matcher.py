@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import Attrs
-from tensat_dl.core.rule import PatternNode, RewriteRule
+from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.typing import attributes, defaults
@@ -34,7 +33,7 @@ class Shape:
 
     node: PatternNode
     tests: tuple[Test, ...]
-    late: tuple[ex.KeywordArg, ...]
+    late: tuple[Attribute, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +51,7 @@ class Pattern:
     def __init__(self, rule: RewriteRule, ops: OpTable) -> None:
         self.rule = rule
         self.ops = ops
-        self.shapes: dict[str, Shape] = {}
-        names = {rule.index} if rule.index else set()
-        for node in rule.source.nodes:
-            names.update(node.args)
-            self.shapes[node.result] = _shape(node, ops[node.op], names)
-            names.add(node.result)
+        self.shapes = {node.result: _shape(node, ops[node.op]) for node in rule.source.nodes}
         used = {a for n in rule.source.nodes for a in n.args}
         #: The nodes that matching starts at: outputs, without those that are found inside of others.
         self.roots = [o for o in rule.source.outputs if o in self.shapes and o not in used] or [
@@ -111,42 +105,33 @@ class Pattern:
             except (EvaluationError, TsrError) as e:
                 return result, shape.late[0].name, "not", str(e)
             actual = dict(terms.attrs[nodes[result]])
-            for keyword in shape.late:
-                if actual[keyword.name] != wanted[keyword.name]:
-                    return result, keyword.name, actual[keyword.name], wanted[keyword.name]
+            for attribute in shape.late:
+                name = attribute.name
+                if actual[name] != wanted[name]:
+                    return result, name, actual[name], wanted[name]
         return None
 
 
-def _shape(node: PatternNode, decl: OpDecl, names: set[str]) -> Shape:
-    """Sorts out the attributes of a node. ``names`` are those bound before, and get those that it binds."""
+def _shape(node: PatternNode, decl: OpDecl) -> Shape:
+    """Sorts out the attributes of a node."""
     given = {k.name for k in node.attrs}
     tests = [Test(a, None, "is", value) for a, value in defaults(decl).items() if a not in given]
-    late: list[ex.KeywordArg] = []
-    for keyword in node.attrs:
-        a = decl.attr(keyword.name)
-        assert a is not None
-        expr = keyword.value
-        if isinstance(expr, ex.Name) and expr.id in a.choices and expr.id not in names:
-            tests.append(Test(a.name, None, "is", expr.id))
-        elif isinstance(expr, ex.Name) and decl.preset(a.name, expr.id) is None:
-            names.add(expr.id)
-            tests.append(Test(a.name, None, "variable", expr.id))
-        elif isinstance(expr, ex.Const | ex.Unary):
-            tests.append(Test(a.name, None, "is", attributes(decl, (keyword,), {}, ())[a.name]))
-        elif (
-            isinstance(expr, ex.ListExpr)
-            and isinstance(expr.items, tuple)
-            and a.length == len(expr.items)
-            and all(isinstance(i, ex.Name | ex.Const) for i in expr.items)
-        ):
-            for k, item in enumerate(expr.items):
-                if isinstance(item, ex.Name):
-                    names.add(item.id)
-                    tests.append(Test(a.name, k, "variable", item.id))
-                elif isinstance(item, ex.Const):
-                    tests.append(Test(a.name, k, "is", item.value))
-        else:
-            late.append(keyword)
+    late: list[Attribute] = []
+    for attribute in node.attrs:
+        name = attribute.name
+        match attribute.pattern:
+            case Fixed(value):
+                tests.append(Test(name, None, "is", value))
+            case Variable(variable):
+                tests.append(Test(name, None, "variable", variable))
+            case Elements(items) if not any(isinstance(item, Computed) for item in items):
+                for k, item in enumerate(items):
+                    if isinstance(item, Variable):
+                        tests.append(Test(name, k, "variable", item.name))
+                    elif isinstance(item, Fixed):
+                        tests.append(Test(name, k, "is", item.value))
+            case _:
+                late.append(attribute)
     return Shape(node, tuple(tests), tuple(late))
 
 

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.rule import PatternNode, RewriteRule
+from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
@@ -119,16 +119,16 @@ def choices(node: PatternNode, infer: Inference, forms: Forms, variant: Variant)
     given = [next((bound[a] for a in args if a in bound), None) for args in parameters]
     names: list[tuple[str, str]] = []
     options: list[Sequence[int]] = []
-    for keyword in node.attrs:
-        a = decl.attr(keyword.name)
+    for attribute in node.attrs:
+        a = decl.attr(attribute.name)
         assert a is not None
-        if not isinstance(keyword.value, ex.Name) or keyword.value.id in variant.env:
+        if not isinstance(attribute.pattern, Variable) or attribute.pattern.name in variant.env:
             continue
         if a.type == "axis":
-            names.append((keyword.value.id, "axis"))
+            names.append((attribute.pattern.name, "axis"))
             options.append(range(max(forms.ranks, default=0)))
         elif a.type == "ints":
-            names.append((keyword.value.id, "ints"))
+            names.append((attribute.pattern.name, "ints"))
             options.append(forms.ranks)
     for ranks in forms.operands(node.op, given):
         tensors: dict[str, tuple[str, int]] = {}
@@ -154,42 +154,42 @@ def _pattern_attrs(
     decl = ops[node.op]
     values = defaults(decl)
     equalities: list[Condition] = []
-    computed: list[ex.KeywordArg] = []
-    for keyword in node.attrs:
-        a = decl.attr(keyword.name)
+    computed: list[Attribute] = []
+    for attribute in node.attrs:
+        a = decl.attr(attribute.name)
         assert a is not None
-        expr = keyword.value
-        if isinstance(expr, ex.Name):
-            if expr.id in a.choices and expr.id not in variant.env:
-                values[a.name] = expr.id
-                continue
-            if decl.preset(a.name, expr.id) is None:
-                if expr.id not in variant.env:
-                    variant.env[expr.id] = _unknown_attr(a, expr.id)
-                values[a.name] = variant.env[expr.id]
-                continue
-        if isinstance(expr, ex.ListExpr) and isinstance(expr.items, tuple) and a.length == len(expr.items):
-            elements = []
-            for k, item in enumerate(expr.items):
-                if isinstance(item, ex.Name) and item.id not in variant.env:
-                    variant.env[item.id] = sym.atom("attr", item.id)
-                value = evaluate(item, variant.env)
-                if isinstance(item, ex.Name | ex.Const):
-                    elements.append(value)
-                else:
-                    element = sym.atom("attr", f"{node.result}:{a.name}", k)
-                    elements.append(element)
-                    equalities += conjuncts(sym.equal(element, value))
-            values[a.name] = tuple(elements)
-            continue
-        computed.append(keyword)
+        match attribute.pattern:
+            case Fixed(value):
+                values[a.name] = value
+            case Variable(name):
+                if name not in variant.env:
+                    variant.env[name] = _unknown_attr(a, name)
+                values[a.name] = variant.env[name]
+            case Elements(items):
+                elements: list[Any] = []
+                for k, item in enumerate(items):
+                    match item:
+                        case Fixed(value):
+                            elements.append(value)
+                        case Variable(name):
+                            elements.append(variant.env.setdefault(name, sym.atom("attr", name)))
+                        case Computed():
+                            assert isinstance(attribute.value, ex.ListExpr)
+                            assert isinstance(attribute.value.items, tuple)
+                            element = sym.atom("attr", f"{node.result}:{a.name}", k)
+                            elements.append(element)
+                            wanted = evaluate(attribute.value.items[k], variant.env)
+                            equalities += conjuncts(sym.equal(element, wanted))
+                values[a.name] = tuple(elements)
+            case Computed():
+                computed.append(attribute)
     inputs = [variant.types[a] for a in node.args]
     given = attributes(decl, node.attrs, variant.env, inputs) if computed else {}
-    for keyword in computed:
-        a = decl.attr(keyword.name)
+    for attribute in computed:
+        a = decl.attr(attribute.name)
         assert a is not None
         value = given[a.name]
-        if isinstance(keyword.value, ex.Const | ex.Unary) or value == () or _is_constant(value):
+        if _is_constant(value):
             values[a.name] = value
             continue
         if isinstance(value, Opaque):  # such as dtype = dtype(x)

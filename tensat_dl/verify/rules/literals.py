@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.rule import PatternNode, RewriteRule, Side
+from tensat_dl.core.rule import Fixed, PatternNode, RewriteRule, Side, Variable
 from tensat_dl.ops.table import AttrDecl, OpTable
 
 
@@ -24,29 +24,29 @@ def loosened(rule: RewriteRule, ops: OpTable) -> Iterator[tuple[Loosened, ...]]:
     replaced there alone, or wherever it is the value of an attribute of this name, on both sides."""
     done = set()
     for i, node in enumerate(rule.source.nodes):
-        for keyword in node.attrs:
-            value = keyword.value
-            a = ops[node.op].attr(keyword.name)
+        for attribute in node.attrs:
+            value = attribute.value
+            a = ops[node.op].attr(attribute.name)
             assert a is not None
             # the shape of a number in a pattern is not written, and follows from what it is applied to
-            if not _is_literal(value, a) or (node.op, a.name) == ("fill", "shape"):
+            if not isinstance(attribute.pattern, Fixed) or (node.op, a.name) == ("fill", "shape"):
                 continue
             name = ex.Name(f"any {a.name}", span=value.span)
             condition = ex.Binary("==", name, _whole(value, a), span=value.span)
             text = f"{a.name} = {' '.join(value.span.text.split())}"
             alone = (
                 *rule.source.nodes[:i],
-                _replaced(node, keyword.name, value, name),
+                _replaced(node, attribute.name, value, name),
                 *rule.source.nodes[i + 1 :],
             )
             versions = [(alone, rule.target.nodes)]
-            if (keyword.name, value) not in done:
+            if (attribute.name, value) not in done:
                 both = [
-                    tuple(_replaced(n, keyword.name, value, name) for n in side.nodes)
+                    tuple(_replaced(n, attribute.name, value, name) for n in side.nodes)
                     for side in (rule.source, rule.target)
                 ]
                 versions.append((both[0], both[1]))
-            done.add((keyword.name, value))
+            done.add((attribute.name, value))
             yield tuple(
                 Loosened(
                     text,
@@ -65,8 +65,12 @@ def _with(side: Side, nodes: tuple[PatternNode, ...]) -> Side:
     return replace(side, nodes=nodes)
 
 
-def _replaced(node: PatternNode, attr: str, value: ex.Expr, by: ex.Expr) -> PatternNode:
-    attrs = tuple(replace(k, value=by) if (k.name, k.value) == (attr, value) else k for k in node.attrs)
+def _replaced(node: PatternNode, attr: str, value: ex.Expr, by: ex.Name) -> PatternNode:
+    variable = Variable(by.id)
+    attrs = tuple(
+        replace(k, value=by, pattern=variable) if (k.name, k.value) == (attr, value) else k
+        for k in node.attrs
+    )
     return replace(node, attrs=attrs)
 
 
@@ -75,16 +79,3 @@ def _whole(value: ex.Expr, a: AttrDecl) -> ex.Expr:
     if a.length is None or isinstance(value, ex.ListExpr):
         return value
     return ex.ListExpr((value,) * a.length, span=value.span)
-
-
-def _is_literal(value: ex.Expr, a: AttrDecl) -> bool:
-    match value:
-        case ex.Const():
-            return True
-        case ex.Unary("-", operand):
-            return isinstance(operand, ex.Const)
-        case ex.Name(word):
-            return word in a.choices
-        case ex.ListExpr(items):
-            return isinstance(items, tuple) and all(_is_literal(item, a) for item in items)
-    return False

@@ -229,15 +229,9 @@ def attribute_variables(rule: RewriteRule, ops: OpTable) -> dict[str, AttrDecl]:
     found: dict[str, AttrDecl] = {}
     for node in rule.source.nodes:
         decl = ops[node.op]
-        for keyword in node.attrs:
-            a = decl.attr(keyword.name)
+        for attribute in node.attrs:
+            a = decl.attr(attribute.name)
             assert a is not None
-            items = keyword.value.items if isinstance(keyword.value, ex.ListExpr) else (keyword.value,)
-            for item in items if isinstance(items, tuple) else ():
-                if (
-                    isinstance(item, ex.Name)
-                    and item.id not in a.choices
-                    and not decl.preset(a.name, item.id)
-                ):
-                    found.setdefault(item.id, a)
+            for name in attribute.variables():
+                found.setdefault(name, a)
     return found
