@@ -3,8 +3,8 @@ part in equality, so two texts that mean the same compare equal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal
 
 from tensat_dl.core.source import Span
@@ -114,7 +114,27 @@ class Range:
     span: Span = at()
 
 
-Expr = Const | Name | ListExpr | Call | Index | Section | Unary | Binary | If
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What only an e-graph knows of a tensor, in a condition of a rule: ``weight(x)``, ``value(x)``, ``factors(x)``,
+    ``start(x)``, and as ``varying`` what ``not weight(x)`` asks for. (An e-class may be both computed from weights
+    alone in one way and from an input in another.)"""
+
+    function: str
+    tensor: Name | Index
+    span: Span = at()
+
+    @property
+    def name(self) -> str:
+        """The tensor: ``x``, or ``w[2]`` of a group."""
+        if isinstance(self.tensor, Name):
+            return self.tensor.id
+        assert isinstance(self.tensor.base, Name)
+        assert isinstance(self.tensor.index, Const)
+        return f"{self.tensor.base.id}[{self.tensor.index.value}]"
+
+
+Expr = Fact | Const | Name | ListExpr | Call | Index | Section | Unary | Binary | If
 
 # ---- walks
 
@@ -137,6 +157,28 @@ def calls_of(tree: Any) -> Iterator[Call]:
         yield tree
     for child in children(tree):
         yield from calls_of(child)
+
+
+def facts_of(tree: Any) -> Iterator[Fact]:
+    """Every fact that conditions ask for."""
+    if isinstance(tree, Fact):
+        yield tree
+    for child in children(tree):
+        yield from facts_of(child)
+
+
+def replaced(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """A tree with what ``change`` gives for a part in that part's place; None leaves it and goes on inside of it."""
+    new = change(tree)
+    if new is not None:
+        return new
+    if isinstance(tree, tuple):
+        return tuple(replaced(part, change) for part in tree)
+    if is_dataclass(tree) and not isinstance(tree, type | Span):
+        parts = ((f.name, getattr(tree, f.name)) for f in fields(tree))
+        new = {n: replaced(v, change) for n, v in parts if isinstance(v, tuple) or is_dataclass(v)}
+        return replace(tree, **new) if new else tree
+    return tree
 
 
 def children(tree: Any) -> Iterator[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensat_dl.core.expression import calls_of
+from tensat_dl.core.expression import facts_of
 from tensat_dl.core.rule import RewriteRule
 
 
@@ -33,7 +33,7 @@ class CompiledRule:
     @property
     def bounded(self) -> bool:
         """Whether the rule asks for numbers of factors: its products have so many, and a chain has few of those."""
-        return any(call.fn in ("factors", "start") for call in calls_of(self.rule.conditions))
+        return any(fact.function in ("factors", "start") for fact in facts_of(self.rule.conditions))
 
     @property
     def pointless_alone(self) -> bool:

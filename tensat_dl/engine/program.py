@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence, Set
 
 from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import facts_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import Attribute, PatternNode, RewriteRule, Side, Variable
 from tensat_dl.engine import render
@@ -17,7 +18,6 @@ from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, infer
 from tensat_dl.ops.values import AnyType, SymType
-from tensat_dl.rewrite.conditions import asks_varying
 from tensat_dl.rewrite.forms import Form, Forms, forms_in
 from tensat_dl.rewrite.groups import one_member
 from tensat_dl.rewrite.source import MAX_RANK
@@ -288,7 +288,9 @@ class Program:
         #: Whether some rule asks for numbers of factors.
         self.counts_factors = any(r.bounded for r in self.rules)
         #: Whether some rule asks what depends on inputs.
-        self.tells_varying = any(asks_varying(r.rule.conditions) for r in self.rules)
+        self.tells_varying = any(
+            fact.function == "varying" for r in self.rules for fact in facts_of(r.rule.conditions)
+        )
         self._built = {(n.op, len(n.args)) for r in self.rules for n in r.rule.target.nodes}
         self._declared: set[str] = set()
         self._lengths: set[int] = set()

@@ -21,6 +21,9 @@ from tensat_dl.core.expression import (
     Expr as Expr,
 )
 from tensat_dl.core.expression import (
+    Fact as Fact,
+)
+from tensat_dl.core.expression import (
     If as If,
 )
 from tensat_dl.core.expression import (

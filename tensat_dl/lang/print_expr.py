@@ -23,6 +23,10 @@ def expression(e: ast.Expr) -> Doc:
             return e.text
         case ast.Name():
             return e.id
+        case ast.Fact():
+            negated = e.function == "varying"
+            function = "not weight" if negated else e.function
+            return (f"{function}(", expression(e.tensor), ")")
         case ast.ListExpr():
             return _list(e)
         case ast.Call():

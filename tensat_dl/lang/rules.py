@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
-from tensat_dl.core.expression import names_of
+from tensat_dl.core.expression import Fact, names_of, replaced
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.lang import ast
 from tensat_dl.lang.patterns import Pattern
@@ -115,7 +115,36 @@ def _direction(
     problems = [*_conditions(result, source), *_unused(result, source, target)]
     if problems:
         raise TsrError(problems)
-    return result
+    resolved = tuple(_resolved(c, source.kinds, _words(ops)) for c in result.conditions)
+    return replace(result, conditions=resolved)
+
+
+def _words(ops: OpTable) -> set[str]:
+    """What attributes can be set to by name; a condition may compare with it, as in ``act == relu``."""
+    return {choice for decl in ops.values() for a in decl.attrs for choice in a.choices}
+
+
+def _resolved(condition: ast.Expr, names: Container[str], words: Container[str]) -> ast.Expr:
+    """A condition in which facts about tensors and words of attributes are told from calls and names."""
+
+    def fact(call: ast.Call, function: str) -> Fact:
+        assert isinstance(call.args, tuple)
+        (tensor,) = call.args
+        assert isinstance(tensor, ast.Name | ast.Index)
+        return Fact(function, tensor, span=call.span)
+
+    def change(part: object) -> ast.Expr | None:
+        match part:
+            case ast.Unary("not", ast.Call("weight") as call):
+                return replace(fact(call, "varying"), span=part.span)
+            case ast.Call(fn) if fn in FACTS:
+                return fact(part, fn)
+            case ast.Name(id) if id in words and id not in names:
+                return ast.Const(id, "string", id, span=part.span)
+        return None
+
+    resolved: ast.Expr = replaced(condition, change)
+    return resolved
 
 
 def _uneven(right: ast.RuleSide, source: list[str], target: list[str]) -> TsrError:
@@ -138,8 +167,7 @@ def _no_output(rule: ast.Rule, source: Pattern, target: Pattern) -> TsrError:
 
 def _conditions(rule: RewriteRule, source: Pattern) -> Iterator[Diagnostic]:
     """What is wrong with ``where``: each condition is about names of the left side."""
-    choices = {c: "word" for d in source.ops.values() for a in d.attrs for c in a.choices}
-    known = {**choices, **source.kinds}
+    known = {**dict.fromkeys(_words(source.ops), "word"), **source.kinds}
     for condition in rule.conditions:
         try:
             kind = kind_of(condition, known, facts=True)

@@ -17,6 +17,8 @@ from tensat_dl.ops.values import Absent, Env, Failed, Lazy, Unknown, describe, i
 MAX_ELEMENTS = 100_000
 #: What an environment has under this name is the number of rounds that the comprehensions around make together.
 _ROUNDS = ""
+#: What it has under this name answers facts about tensors; else they are unknowns.
+_KNOWN = "?"
 
 
 class Unresolved(TsrError):
@@ -130,6 +132,18 @@ def _lookup(expr: ex.Name, env: Env) -> Any:
         raise Failed
     if isinstance(value, Lazy):
         env[name] = value = evaluate(value.expr, env)
+    return value
+
+
+def knowing(env: Mapping[str, Any], known: Callable[[str, str], Any]) -> Env:
+    """An environment in which facts about tensors are what ``known`` answers to the function and the tensor."""
+    return {**env, _KNOWN: known}
+
+
+def _fact(expr: ex.Fact, env: Env) -> Any:
+    value = env.get(_KNOWN, sym.fact)(expr.function, expr.name)
+    if value is None:
+        raise Absent(expr.name, expr.span)
     return value
 
 
@@ -263,6 +277,7 @@ def _list(value: Any, at: ex.Expr) -> tuple[Any, ...]:
 
 _EVALUATE: Mapping[type, Callable[[Any, Env], Any]] = {
     ex.Const: lambda expr, env: expr.value,
+    ex.Fact: _fact,
     ex.Name: _lookup,
     ex.ListExpr: _list_expr,
     ex.If: _if,

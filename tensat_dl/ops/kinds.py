@@ -106,6 +106,8 @@ def kind_of(expr: ex.Expr, names: Kinds, facts: bool = False) -> str:
                 if end is not None:
                     want(end, names, ("integer",))
             return want(base, names, tuple(_ELEMENTS))
+        case ex.Fact(function):
+            return FACTS.get(function, "condition")
         case ex.Call(fn):
             if fn in FACTS:
                 return _fact(expr, names, facts)

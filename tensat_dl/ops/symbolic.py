@@ -244,6 +244,18 @@ def only_atom(x: Int) -> Atom | None:
     return None
 
 
+def fact(function: str, tensor: str) -> Any:
+    """What an e-graph knows of a tensor, as an unknown: see `tensat_dl.core.expression.Fact`."""
+    match function:
+        case "factors":
+            return atom("factors", tensor)
+        case "value":
+            return Opaque(("value", tensor))
+        case "varying":
+            return negate(Condition("weight", (tensor,)))
+    return Condition(function, (tensor,))
+
+
 # ---- conditions -----------------------------------------------------------------------------------------
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import names_of
+from tensat_dl.core.expression import names_of, replaced
 from tensat_dl.core.rule import Computed, PatternNode, RewriteRule, Side, Variable
 from tensat_dl.rewrite.conditions import is_about_ranks
 
@@ -81,18 +81,13 @@ def _for_member(node: PatternNode, rule: RewriteRule, k: int | None, n: int) -> 
 
 
 def with_index(tree: Any, index: str, k: int) -> Any:
-    """A syntax tree with the name ``index`` replaced by k, except where an inner ``for`` rebinds it."""
-    if isinstance(tree, ex.Name):
-        return ex.Const(k, "int", str(k), span=tree.span) if tree.id == index else tree
-    if isinstance(tree, ex.EachIn) and tree.var == index:
-        return replace(tree, range=with_index(tree.range, index, k))
-    if isinstance(tree, tuple):
-        return tuple(with_index(x, index, k) for x in tree)
-    if is_dataclass(tree) and not isinstance(tree, type):
-        changes = {}
-        for f in fields(tree):
-            value = getattr(tree, f.name)
-            if f.name != "span" and f.name != "fn_span" and (is_dataclass(value) or isinstance(value, tuple)):
-                changes[f.name] = with_index(value, index, k)
-        return replace(tree, **changes) if changes else tree
-    return tree
+    """An expression with the name ``index`` replaced by k, except where an inner ``for`` rebinds it."""
+
+    def change(part: Any) -> Any:
+        if isinstance(part, ex.Name) and part.id == index:
+            return ex.Const(k, "int", str(k), span=part.span)
+        if isinstance(part, ex.EachIn) and part.var == index:
+            return replace(part, range=with_index(part.range, index, k))
+        return None
+
+    return replaced(tree, change)

@@ -10,11 +10,10 @@ from tensat_dl.core.expression import names_of
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.types import TensorType
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.evaluate import evaluate
+from tensat_dl.ops.evaluate import evaluate, knowing
 from tensat_dl.ops.symbolic import Condition, EvaluationError
 from tensat_dl.ops.typing import IllTyped, Inference, attributes
 from tensat_dl.ops.values import Absent, SymType
-from tensat_dl.rewrite.conditions import with_facts, words
 from tensat_dl.rewrite.facts import Facts
 from tensat_dl.rewrite.source import Variant
 
@@ -90,9 +89,7 @@ def concrete(
     variant = Variant(dict(symbolic), {**symbolic, **env}, {})
     try:
         for expr in rule.conditions:
-            scope = words(infer.table) | variant.env
-            held = evaluate(with_facts(expr, scope, known), scope)
-            if held is not True:
+            if evaluate(expr, knowing(variant.env, known)) is not True:
                 return None
         type_target(rule, infer, variant)
     except (IllTyped, EvaluationError, Absent):  # absent is the value of what is no constant

@@ -21,8 +21,6 @@ from tensat_dl.rewrite.conditions import (
     factors_in,
     is_about_ranks,
     values_in,
-    with_facts,
-    words,
 )
 from tensat_dl.rewrite.facts import Facts
 from tensat_dl.rewrite.forms import Form, Forms, form_of
@@ -86,8 +84,7 @@ class Assignments:
 def _meet(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> None:
     """Adds the rule's own conditions to the guards. Raises `IllTyped` if they can't hold."""
     for expr in rule.conditions:
-        env = words(ops) | variant.env
-        condition = evaluate(with_facts(expr, env), env)
+        condition = evaluate(expr, variant.env)
         if condition is False:
             raise IllTyped(UNMET)
         for c in conjuncts(condition):

@@ -10,13 +10,11 @@ from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.types import TensorType
-from tensat_dl.ops.evaluate import evaluate
-from tensat_dl.ops.kinds import FACTS
+from tensat_dl.ops.evaluate import evaluate, knowing
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import Absent, SymType
-from tensat_dl.rewrite.conditions import with_facts, words
 from tensat_dl.rewrite.source import Variant
 from tensat_dl.rewrite.target import type_target
 from tensat_dl.why.instances import lists
@@ -46,9 +44,9 @@ def failure(
     """
     env = {**types, **lists(types), **attrs}
     for passed, condition in enumerate(rule.conditions):
-        scope: dict[str, Any] = words(ops) | env
-        if not _holds(condition, scope, known):
-            return Failure(f"`{written(condition)}`", _values(condition, scope, known), passed)
+        scope = knowing(env, known)
+        if not _holds(condition, scope):
+            return Failure(f"`{written(condition)}`", _values(condition, scope), passed)
     symbolic = {name: SymType(t.dtype, t.shape) for name, t in types.items()}
     listed = {n: tuple(SymType(t.dtype, t.shape) for t in ts) for n, ts in lists(types).items()}
     variant = Variant(dict(symbolic), {**symbolic, **listed, **attrs}, {})
@@ -76,53 +74,49 @@ def _type(t: SymType) -> str:
     return f"{t.dtype}[{', '.join(map(str, t.shape))}]"
 
 
-def _evaluated(expr: ex.Expr, scope: Mapping[str, Any], known: Fact) -> Any:
-    own = dict(scope)
-    return evaluate(with_facts(expr, own, known), own)
-
-
-def _holds(expr: ex.Expr, scope: Mapping[str, Any], known: Fact) -> bool:
+def _holds(expr: ex.Expr, scope: dict[str, Any]) -> bool:
     try:
-        return _evaluated(expr, scope, known) is True
+        return evaluate(expr, scope) is True
     except (EvaluationError, Absent, TsrError):
         return False
 
 
-def _values(expr: ex.Expr, scope: Mapping[str, Any], known: Fact) -> str:
+def _values(expr: ex.Expr, scope: dict[str, Any]) -> str:
     """Why an expression does not hold."""
     match expr:
         case ex.Binary("and", left, right):
-            return _values(right if _holds(left, scope, known) else left, scope, known)
+            return _values(right if _holds(left, scope) else left, scope)
         case ex.Binary("or", left, right):
-            return f"{_values(left, scope, known)}, and {_values(right, scope, known)}"
+            return f"{_values(left, scope)}, and {_values(right, scope)}"
         case ex.Binary(op, left, right) if op in _OPPOSITE:
-            absent = [name for side in (left, right) if (name := _no_constant(side, scope, known))]
+            absent = [name for side in (left, right) if (name := _no_constant(side, scope))]
             if absent:
                 return f"{absent[0]} is no constant with one value"
             try:
-                a, b = (_shown(_evaluated(side, scope, known)) for side in (left, right))
+                a, b = (_shown(evaluate(side, scope)) for side in (left, right))
             except (EvaluationError, TsrError) as e:
                 return str(e)
             return f"{a} {_OPPOSITE[op]} {b}"
         case ex.Unary("not", operand):
             return f"`{written(operand)}` holds"
-        case ex.Call(fn, args) if fn in FACTS and isinstance(args, tuple):
-            name = written(args[0])
-            if fn == "weight":
-                return f"{name} is computed from an input"
-            return f"{name} is not where a chain of products starts"
+        case ex.Fact("varying", tensor):
+            return f"`weight({written(tensor)})` holds"
+        case ex.Fact("weight", tensor):
+            return f"{written(tensor)} is computed from an input"
+        case ex.Fact(_, tensor):
+            return f"{written(tensor)} is not where a chain of products starts"
         case ex.Call("all", ex.EachIn(body, var, over)):
             return f"`{written(body)}` does not hold for every {var} in {' '.join(over.span.text.split())}"
     return "it is false"
 
 
-def _no_constant(expr: ex.Expr, scope: Mapping[str, Any], known: Fact) -> str:
+def _no_constant(expr: ex.Expr, scope: dict[str, Any]) -> str:
     """The tensor whose value is asked for and is not known, or ""."""
-    if isinstance(expr, ex.Call) and expr.fn == "value" and isinstance(expr.args, tuple):
+    if isinstance(expr, ex.Fact) and expr.function == "value":
         try:
-            _evaluated(expr, scope, known)
+            evaluate(expr, scope)
         except Absent:
-            return written(expr.args[0])
+            return written(expr.tensor)
     return ""
 
 

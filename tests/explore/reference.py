@@ -13,7 +13,7 @@ from typing import Any
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.egraph import EGraph
-from tensat_dl.core.expression import calls_of
+from tensat_dl.core.expression import facts_of
 from tensat_dl.core.graph import Attrs, Graph
 from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.core.types import TensorType
@@ -21,7 +21,6 @@ from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, attributes, defaults, infer
-from tensat_dl.rewrite.conditions import words
 
 Key = tuple[str, Attrs, tuple[int, ...]]
 
@@ -136,22 +135,22 @@ class Reference:
         weights, varying = self.weights(), self.varying()
         values, starts, factors = self.values(), self.starts(), self.factors()
         for tensors, variables in self.sources(rule):
-            env = {**words(self.ops), **{n: self.types[c] for n, c in tensors.items()}, **variables}
+            env = {**{n: self.types[c] for n, c in tensors.items()}, **variables}
 
             for name, c in tensors.items():
                 env[f"factors of {name}"] = factors[self.find(c)]
 
             def holds(c: ex.Expr, tensors: Mapping[str, int] = tensors, env: dict[str, Any] = env) -> bool:
                 match c:
-                    case ex.Call("weight", (ex.Name(x),)):
+                    case ex.Fact("weight", ex.Name(x)):
                         return tensors[x] in weights
-                    case ex.Unary("not", ex.Call("weight", (ex.Name(x),))):
+                    case ex.Fact("varying", ex.Name(x)):
                         return tensors[x] in varying
-                    case ex.Call("start", (ex.Name(x),)):
+                    case ex.Fact("start", ex.Name(x)):
                         return tensors[x] in starts
-                    case ex.Binary("==", ex.Call("value", (ex.Name(x),)), number):
+                    case ex.Binary("==", ex.Fact("value", ex.Name(x)), number):
                         return values.get(tensors[x]) == evaluate(number, env)
-                    case ex.Binary("!=", ex.Call("value", (ex.Name(x),)), number):
+                    case ex.Binary("!=", ex.Fact("value", ex.Name(x)), number):
                         return tensors[x] in values and values[tensors[x]] != evaluate(number, env)
                 try:
                     return evaluate(named(c), env) is True
@@ -261,7 +260,7 @@ class Reference:
     def round(self, rule: RewriteRule) -> int:
         """What an iteration does: a rule that counts factors is applied until that changes nothing."""
         applied, size = self.step(rule), 0
-        bounded = any(call.fn in ("factors", "start") for call in calls_of(rule.conditions))
+        bounded = any(fact.function in ("factors", "start") for fact in facts_of(rule.conditions))
         while bounded and size != len(self.nodes):
             size = len(self.nodes)
             applied += self.step(rule)
@@ -271,7 +270,7 @@ class Reference:
 def named(expr: ex.Expr) -> ex.Expr:
     """``factors(x)`` as a name."""
     match expr:
-        case ex.Call("factors", (ex.Name(x),)):
+        case ex.Fact("factors", ex.Name(x)):
             return ex.Name(f"factors of {x}", span=expr.span)
         case ex.Binary(left=left, right=right):
             return replace(expr, left=named(left), right=named(right))

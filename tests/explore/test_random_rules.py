@@ -15,7 +15,6 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.types import Limits
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
-from tensat_dl.rewrite.conditions import words
 
 from .graphs import explored, graph_in, program_of
 from .random_rules import computing, conditional, joining
@@ -96,7 +95,7 @@ def has_value(reference: Reference, rule: RewriteRule, expr: ex.Expr) -> bool:
     for tensors, variables in reference.sources(rule):
         types = {name: reference.types[c] for name, c in tensors.items()}
         try:
-            evaluate(expr, {**words(reference.ops), **types, **variables})
+            evaluate(expr, {**types, **variables})
         except EvaluationError:
             return False
         except TsrError:  # it names the variable of a list around it

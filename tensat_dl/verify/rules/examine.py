@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tensat_dl.core.diagnostics import TsrError
-from tensat_dl.core.expression import calls_of, names_of
+from tensat_dl.core.expression import facts_of, names_of
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compile import compile_rule
 from tensat_dl.engine.schema import Schema
@@ -44,7 +44,7 @@ REPEATS = 3
 #: On how many instances rounding is observed.
 ROUNDED = 12
 #: What a condition may ask for that says where a rule pays, not where it is true.
-ABOUT_COST = frozenset(("weight", "start", "factors"))
+ABOUT_COST = frozenset(("weight", "varying", "start", "factors"))
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Examiner:
         """The conditions without which nothing fails, those about costs excepted, and the literal attributes that can
         be others."""
         for i, condition in enumerate(rule.conditions):
-            if any(call.fn in ABOUT_COST for call in calls_of(condition)):
+            if any(fact.function in ABOUT_COST for fact in facts_of(condition)):
                 continue
             compared = 0
             for compared, (_, _, instance) in enumerate(self._weaker(rule, i, wide), start=1):
@@ -253,8 +253,8 @@ def _forms(instance: Instance) -> Forms:
 def _values_of_results(rule: RewriteRule) -> str:
     """The results of operators whose values a rule's conditions ask for, which no instance can set."""
     results = {n.result.partition("[")[0] for n in rule.source.nodes}
-    asked = [call for c in rule.conditions for call in calls_of(c) if call.fn == "value"]
-    names = [n.id for call in asked for n in names_of(call.args) if n.id in results]
+    asked = [fact for c in rule.conditions for fact in facts_of(c) if fact.function == "value"]
+    names = [n.id for fact in asked for n in names_of(fact.tensor) if n.id in results]
     return ", ".join(f"`{name}`" for name in dict.fromkeys(names))
 
 

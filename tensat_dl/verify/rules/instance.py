@@ -12,12 +12,11 @@ from tensat_dl.core import expression as ex
 from tensat_dl.core.graph import Attrs, AttrValue, Graph, GraphBuilder
 from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.core.types import TensorType
-from tensat_dl.ops.evaluate import evaluate
+from tensat_dl.ops.evaluate import evaluate, knowing
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, attributes
 from tensat_dl.ops.values import SymType
-from tensat_dl.rewrite.conditions import with_facts, words
 from tensat_dl.rewrite.source import Variant
 from tensat_dl.rewrite.target import type_target
 
@@ -57,7 +56,6 @@ class Sides:
         self.infer = infer
         self.ops: OpTable = infer.table
         self.rejected = tuple(rejected)
-        self._words = words(infer.table)
         self._opaque = [n.op for n in (*rule.source.nodes, *rule.target.nodes) if self.ops[n.op].opaque]
 
     def build(self, given: Assignment, members: int = 0) -> Instance | None:
@@ -103,8 +101,7 @@ class Sides:
             return self._fact(fn, tensor, given)
 
         def true(c: ex.Expr) -> bool:
-            env = self._words | variant.env
-            return evaluate(with_facts(c, env, known), env) is True
+            return evaluate(c, knowing(variant.env, known)) is True
 
         if not all(true(c) for c in self.rule.conditions):
             return False

@@ -75,7 +75,9 @@ def _replaced(node: PatternNode, attr: str, value: ex.Expr, by: ex.Name) -> Patt
 
 
 def _whole(value: ex.Expr, a: AttrDecl) -> ex.Expr:
-    """A list's value in full where one number is written for all."""
+    """What a condition compares with: a word as text, a list in full where one number is written for all."""
+    if isinstance(value, ex.Name):
+        return ex.Const(value.id, "string", value.id, span=value.span)
     if a.length is None or isinstance(value, ex.ListExpr):
         return value
     return ex.ListExpr((value,) * a.length, span=value.span)

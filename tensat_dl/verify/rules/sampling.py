@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import calls_of, children
+from tensat_dl.core.expression import children, facts_of
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.types import TensorType
-from tensat_dl.ops.kinds import FACTS
-from tensat_dl.ops.symbolic import Condition, Opaque, Sym, atom
+from tensat_dl.ops.symbolic import Opaque, Sym, fact
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.groups import instantiate
 from tensat_dl.verify.rules.domains import RandomDomain, SmallerDomain
@@ -147,8 +146,9 @@ class _Form:
         self.skeletons = Skeletons(rule, infer, rejected)
         self.sides = Sides(rule, infer, rejected)
         self.attrs = attribute_variables(rule, infer.table)
-        asked = [call for c in (*rule.conditions, *rejected) for call in calls_of(c) if call.fn in FACTS]
-        self.facts = tuple(dict.fromkeys((call.fn, _tensor(call)) for call in asked))
+        asked = [f for c in (*rule.conditions, *rejected) for f in facts_of(c)]
+        functions = ("weight" if f.function == "varying" else f.function for f in asked)
+        self.facts = tuple(dict.fromkeys(zip(functions, (f.name for f in asked), strict=True)))
         attrs = tuple(k.value for n in (*rule.source.nodes, *rule.target.nodes) for k in n.attrs)
         lets = tuple(expr for _, expr in rule.target.lets)
         used = {n.op for n in (*rule.source.nodes, *rule.target.nodes)}
@@ -188,7 +188,7 @@ class Frame:
             value = skeleton.env[name]
             items = value if isinstance(value, tuple) else (value,)
             unknowns += [x for x in items if isinstance(x, Sym | Opaque)]
-        unknowns += [x for f in form.facts if isinstance(x := _unknown(f), Sym | Opaque)]
+        unknowns += [x for f in form.facts if isinstance(x := fact(*f), Sym | Opaque)]
         self.problem = Problem(skeleton.conditions, unknowns, skeleton.shapes, form.limit)
 
     @property
@@ -212,7 +212,7 @@ class Frame:
             types[name] = TensorType(value(t.dtype, values), value(t.shape, values))
         attrs = {name: value(self.skeleton.env[name], values) for name in self.form.attrs}
         facts = {
-            f: values.get(f) if f[0] in ("weight", "start") else value(_unknown(f), values)
+            f: values.get(f) if f[0] in ("weight", "start") else value(fact(*f), values)
             for f in self.form.facts
         }
         for fn, tensor in self.form.facts:
@@ -226,26 +226,6 @@ class Frame:
         found = self.problem.draw(rng, domain, 1)
         instance = None if found is None else self.instance(found)
         return None if found is None or instance is None else (found, instance)
-
-
-def _unknown(fact: tuple[str, str]) -> Sym | Opaque | Condition:
-    """What conditions know a fact by; see `with_facts`."""
-    fn, tensor = fact
-    if fn == "factors":
-        return atom("factors", tensor)
-    return Opaque(("value", tensor)) if fn == "value" else Condition(fn, (tensor,))
-
-
-def _tensor(call: ex.Call) -> str:
-    """The tensor that a fact is asked of: ``x``, or ``w[2]`` of a group."""
-    assert isinstance(call.args, tuple)
-    (arg,) = call.args
-    if isinstance(arg, ex.Index):
-        assert isinstance(arg.base, ex.Name)
-        assert isinstance(arg.index, ex.Const)
-        return f"{arg.base.id}[{arg.index.value}]"
-    assert isinstance(arg, ex.Name)
-    return arg.id
 
 
 def _numbers(tree: object) -> Iterator[int | float]:

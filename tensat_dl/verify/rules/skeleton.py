@@ -16,7 +16,6 @@ from tensat_dl.ops.symbolic import Bool, EvaluationError, Int
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import SymType
-from tensat_dl.rewrite.conditions import with_facts, words
 from tensat_dl.rewrite.facts import Facts
 from tensat_dl.rewrite.forms import Forms
 from tensat_dl.rewrite.source import Choice, Prefix, Variant, choices
@@ -92,7 +91,6 @@ class Skeletons:
         self.rule = rule
         self.infer = infer
         self.rejected = tuple(rejected)
-        self._words = words(infer.table)
         self._start = Prefix(rule, infer, Variant({}, {}, {}))
         self._met: dict[Prefix, tuple[Bool, ...] | None] = {}
         self._complete: dict[Prefix, Skeleton | None] = {}
@@ -153,9 +151,8 @@ class Skeletons:
         for expr, truth, needs in self._asked:
             if not _bound(needs, variant) or (before.types and _bound(needs, before)):
                 continue
-            env = self._words | variant.env
             try:
-                found: Bool = evaluate(with_facts(expr, env), env)
+                found: Bool = evaluate(expr, variant.env)
             except EvaluationError:
                 found = False
             if not truth:
