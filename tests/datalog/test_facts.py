@@ -11,6 +11,8 @@ from tensat_dl.datalog.facts import Facts
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, EvaluationError, Int
 
+pytestmark = pytest.mark.sampled(4)
+
 ATOMS: tuple[Atom, ...] = (("dim", "x", 0), ("dim", "y", 0), ("attr", "a"), ("attr", "b"))
 
 

@@ -201,6 +201,7 @@ def sizes(text: str) -> Iterator[tuple[int, int, int]]:
         yield steps[-1].egraph.num_nodes, steps[-1].egraph.num_classes, len(steps)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", [ENCODER, RESIDUAL], ids=["encoder", "resnext"])
 def test_each_layer_adds_as_much_as_the_one_before(text: str) -> None:
     two, three, four, seven = sizes(text)

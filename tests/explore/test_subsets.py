@@ -14,6 +14,8 @@ from tensat_dl.report.progress import Progress
 from tensat_dl.search import Found, search
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def found(graph: Graph, model: CostModel, rules: str = "standard") -> Found:
     return search(graph, pack(rules), model, Limits(), "exact", ExtractLimits(), Progress(quiet=True))

@@ -153,6 +153,7 @@ def test_wheel(checkout: Path, tmp_path: Path) -> None:
     assert "<html" in (tmp_path / "elsewhere" / "out.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_editable_install(checkout: Path, tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
     pip("install", "--prefix", prefix, "--ignore-installed", "--no-warn-script-location", "-e", checkout)

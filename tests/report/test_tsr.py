@@ -17,6 +17,8 @@ from tensat_dl.report.tsr import graph_to_tsr
 
 from .results import AFTER, EXAMPLES, canonical, library, read, read_text
 
+pytestmark = pytest.mark.sampled(5)
+
 X = TensorType("f32", (4, 6))
 
 

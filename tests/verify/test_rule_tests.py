@@ -10,6 +10,8 @@ from tensat_dl import resources
 from tensat_dl.lang.program import load_program
 from tensat_dl.verify.rule_tests import run_test
 
+pytestmark = pytest.mark.sampled(5)
+
 RULE = "rule relu-relu { relu(relu(x)) => relu(x) }\n"
 INPUT = "  input x : f32[2, 3]\n"
 
