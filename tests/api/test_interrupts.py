@@ -17,6 +17,8 @@ from tensat_dl.cost import CostModel
 from tensat_dl.explore.explore import Exploring
 from tensat_dl.explore.types import Exploration
 
+pytestmark = pytest.mark.sampled(3)
+
 SHARED = str(Path(__file__).parents[2] / "examples" / "tiny_share_input.tsr")
 INTERRUPTED = "interrupted: the cheapest graph extracted until then is used"
 

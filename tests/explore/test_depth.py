@@ -211,6 +211,7 @@ def test_each_layer_adds_as_much_as_the_one_before(text: str) -> None:
     assert two[2] == three[2] == four[2] == seven[2]
 
 
+@pytest.mark.thorough
 def test_chains_of_products_grow_in_proportion_to_their_length() -> None:
     nodes = []
     for n in (8, 12, 16):

@@ -21,7 +21,7 @@ from tests.cli.running import EXAMPLES, invoke
 
 from .models import model, random, saved, value
 
-pytestmark = pytest.mark.sampled(5)
+pytestmark = pytest.mark.sampled(6)
 
 
 def terms(batch: int | str = 4) -> Any:

@@ -124,6 +124,7 @@ def test_there_are_data_files() -> None:
         assert name in found
 
 
+@pytest.mark.thorough
 def test_wheel(checkout: Path, tmp_path: Path) -> None:
     pip("wheel", checkout, "-w", tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
