@@ -34,7 +34,7 @@ nvidia-smi
 case $step in
   check) # kernels on the hardware; then a little of each of the other steps
     several=$(python3 -c 'import xdist; print("-n 12")' 2> /dev/null)
-    TENSAT_DL_GPU_TESTS=1 timeout 240 python3 -m pytest -q $several -p no:cacheprovider --tb=short \
+    TENSAT_DL_GPU_TESTS=1 timeout 240 python3 -m pytest -q --all $several -p no:cacheprovider --tb=short \
       tests/kernels/test_against_reference.py > "$OUT/tests.log" 2>&1
     tail -30 "$OUT/tests.log"
     within 90 profile "$graphs"/nasrnn.sigs.json -o "$profile"

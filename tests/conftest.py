@@ -9,6 +9,9 @@ from unittest.mock import patch
 
 import pytest
 
+#: Not all tests run each day.
+pytest_plugins = ["sampling"]
+
 # Hundreds of processes are started here: where no bytecode is kept, each of them compiles all modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

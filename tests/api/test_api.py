@@ -17,6 +17,8 @@ import tensat_dl
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.egraph_json import loads
 
+pytestmark = pytest.mark.sampled(3)
+
 ROOT = Path(__file__).parents[2]
 SHARED = str(ROOT / "examples" / "tiny_share_input.tsr")
 GRAPH = "graph g {\n  input x : f32[4]\n  output relu(relu(x))\n}\n"

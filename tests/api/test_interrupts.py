@@ -17,6 +17,8 @@ from tensat_dl.engine.explore import Exploring
 from tensat_dl.engine.types import Exploration
 from tensat_dl.run import search
 
+pytestmark = pytest.mark.sampled(3)
+
 SHARED = str(Path(__file__).parents[2] / "examples" / "tiny_share_input.tsr")
 INTERRUPTED = "interrupted: the cheapest graph extracted until then is used"
 

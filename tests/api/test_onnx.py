@@ -19,6 +19,8 @@ from tensat_dl.report.html import result_to_html
 from tests.measure.quick import quick
 from tests.onnx_files.models import model, random, saved, value
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def products() -> Any:
     """x a + x b, and an operator that no rule knows."""

@@ -24,6 +24,8 @@ from tensat_dl.bench.packs import PACKS, graph_of, rules_of
 from tensat_dl.cli.bench import BENCHMARKS
 from tests.cli.running import EXAMPLES, Done, invoke
 
+pytestmark = pytest.mark.sampled(5)
+
 ROOT = Path(__file__).parents[2]
 SMALL = "tiny_share_input"
 #: Options that make each benchmark quick, and what each of its rows says.

@@ -23,6 +23,8 @@ from tensat_dl.bench.onnx_table import line, mean, notes, speedup
 from tests.cli.running import invoke
 from tests.measure.quick import quick
 
+pytestmark = pytest.mark.sampled(3)
+
 NETS: dict[str, dict[str, int]] = {
     "bert": {"layers": 1, "c": 16, "heads": 2, "tokens": 4},
     "vit": {"layers": 1, "c": 16, "heads": 2, "image": 32},

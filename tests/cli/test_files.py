@@ -13,6 +13,8 @@ from tensat_dl import files
 
 from .running import EXAMPLES, invoke
 
+pytestmark = pytest.mark.sampled(3)
+
 SHARED = EXAMPLES / "tiny_share_input.tsr"
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from .running import invoke
 
+pytestmark = pytest.mark.sampled(4)
+
 PROGRAMS = {
     "pair": """rule merge {
   left = matmul(x, a; act = f)

@@ -9,6 +9,8 @@ import pytest
 
 from .running import invoke
 
+pytestmark = pytest.mark.sampled(6)
+
 WORDS = (
     "vec map union unit string input_ rational big_int big_rat py_object t ints node edge digraph subgraph"
 )

@@ -108,6 +108,7 @@ def test_bad_usage(
     assert (tmp_path / "rules.txt").read_text() == RULES
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published rules are not at hand")
 def test_published_rules(tmp_path: Path) -> None:
     for name, rules, left_out in (("converted", 116, 4), ("converted_multi", 12, 1)):

@@ -12,6 +12,8 @@ import pytest
 
 from .running import EXAMPLES, Done, invoke
 
+pytestmark = pytest.mark.sampled(5)
+
 SHARED = EXAMPLES / "tiny_share_input.tsr"
 RULE = "rule once { relu(relu(x)) => relu(x) }\n"
 GRAPH = "graph g {\n  input x : f32[4]\n  output relu(relu(x))\n}\n"

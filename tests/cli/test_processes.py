@@ -14,6 +14,8 @@ import pytest
 from .processes import SHARED, linux, watched
 from .running import EXAMPLES, ROOT, Done, spawn, start
 
+pytestmark = pytest.mark.sampled(5)
+
 
 def test_progress_is_for_terminals(tmp_path: Path) -> None:
     process, seen = watched("run", SHARED, "-o", "-")

@@ -125,6 +125,7 @@ def test_bad_input(args: tuple[str, ...], message: str, rules: Path) -> None:
     assert rules.read_text() == RULES
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published rules are not at hand")
 def test_published_pairs(tmp_path: Path) -> None:
     """The pack proves the true ones, and does not prove those that are false for grouped convolutions."""

@@ -21,7 +21,7 @@ from tensat_dl.report.text import STOPS
 from .processes import ENDLESS, SHARED, UNLIMITED, alive, children, exploring, linux, wait_for, watched
 from .running import invoke, spawn, start
 
-pytestmark = linux
+pytestmark = [pytest.mark.sampled(4), linux]
 
 #: The command line with something done to the worker just before it is asked to refine the e-graph.
 REFINING = """

@@ -11,6 +11,8 @@ import pytest
 from .running import EXAMPLES, Done, invoke
 from .test_options import refused
 
+pytestmark = pytest.mark.sampled(5)
+
 SHARED = EXAMPLES / "tiny_share_input.tsr"
 FUSE = """import "activation"
 graph g {

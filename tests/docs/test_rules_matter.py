@@ -11,6 +11,8 @@ from snippets import ROOT, blocks
 import tensat_dl
 from tensat_dl.run.result import Result
 
+pytestmark = pytest.mark.sampled(4)
+
 
 @dataclass(frozen=True)
 class Case:

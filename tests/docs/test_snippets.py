@@ -46,6 +46,7 @@ CONSOLE = [
 TSR = [pytest.param(d, b, id=f"{Path(d).stem}-{b.name}") for d in DOCUMENTS for b in files(d, "tsr")]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("document", "section"), CONSOLE)
 def test_commands_print_what_is_shown(document: str, section: str, tmp_path: Path) -> None:
     folder = Folder(tmp_path)

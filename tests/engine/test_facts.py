@@ -11,6 +11,8 @@ from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, EvaluationError, Int
 from tensat_dl.rewrite.facts import Facts
 
+pytestmark = pytest.mark.sampled(4)
+
 ATOMS: tuple[Atom, ...] = (("dim", "x", 0), ("dim", "y", 0), ("attr", "a"), ("attr", "b"))
 
 

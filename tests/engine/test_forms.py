@@ -11,6 +11,8 @@ from tensat_dl.engine.types import Limits
 from tensat_dl.rewrite.forms import Form, Forms, form_of, forms_in
 from tests.explore.graphs import graph_in, graph_of, library, pack, program_of, rules_named
 
+pytestmark = pytest.mark.sampled(2)
+
 SIBLINGS = """
   input x : f32[4, 8]
   weight u : f32[8, 2]

@@ -39,6 +39,7 @@ def run(text: str) -> list[object]:
         engine.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("forms", "closed"), [(ANY, True), (Forms((2, 4)), False)])
 def test_the_text_of_every_rule_is_valid(forms: Forms, closed: bool) -> None:
     ops = library().ops
@@ -185,6 +186,7 @@ def test_mirror_images_are_left_out_where_conditions_are_symmetric(where: str, o
     assert "Matmul" not in find
 
 
+@pytest.mark.thorough
 def test_ranks_are_ruled_out_only_where_nothing_type_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Operators rule out ranks by their constraints on tensors alone, before anything else is looked at."""
     rules = [r for r in library().rules if r.index is None]

@@ -26,6 +26,8 @@ from tensat_dl.ops.semantics import SEMANTICS, Array
 from tensat_dl.verify.execute import execute
 from tests.examples.steps import Shape, from_graph, from_taso, results, same_formulas, summary
 
+pytestmark = pytest.mark.sampled(4)
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.tsr"))
 PUBLISHED = ROOT.parent / "shared" / "data" / "tensat"

@@ -23,6 +23,8 @@ from tensat_dl.run.pipeline import Options, optimize
 from tests.explore.graphs import graph_in, graph_of, library, pack, program_of, steps_of
 from tests.explore.values import check_values
 
+pytestmark = pytest.mark.sampled(4)
+
 FILTERS: tuple[Cycles, ...] = ("vanilla", "efficient", "incremental")
 each_filter = pytest.mark.parametrize("cycles", FILTERS)
 

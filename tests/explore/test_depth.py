@@ -201,6 +201,7 @@ def sizes(text: str) -> Iterator[tuple[int, int, int]]:
         yield steps[-1].egraph.num_nodes, steps[-1].egraph.num_classes, len(steps)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", [ENCODER, RESIDUAL], ids=["encoder", "resnext"])
 def test_each_layer_adds_as_much_as_the_one_before(text: str) -> None:
     two, three, four, seven = sizes(text)
@@ -210,6 +211,7 @@ def test_each_layer_adds_as_much_as_the_one_before(text: str) -> None:
     assert two[2] == three[2] == four[2] == seven[2]
 
 
+@pytest.mark.thorough
 def test_chains_of_products_grow_in_proportion_to_their_length() -> None:
     nodes = []
     for n in (8, 12, 16):

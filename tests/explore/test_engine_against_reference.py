@@ -26,6 +26,8 @@ from tensat_dl.verify.rules.sampling import instances
 from tests.explore.graphs import explored, library
 from tests.explore.reference import Reference, counterparts
 
+pytestmark = pytest.mark.sampled(10)
+
 RULES = {r.name: r for r in library().rules if r.kind != "group"}
 ROUNDS = 2
 

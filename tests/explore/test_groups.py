@@ -13,6 +13,8 @@ from tensat_dl.run.pipeline import Options, optimize
 from tests.explore.graphs import graph_in, graph_of, library, program_of, rules_named, steps_of
 from tests.explore.values import check_values
 
+pytestmark = pytest.mark.sampled(4)
+
 RULES = {r.name: r for r in library().rules if r.kind == "group"}
 
 #: What the siblings share; what member {i} has of its own, {s} being {i} + 1; and the member.

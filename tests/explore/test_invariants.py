@@ -30,6 +30,8 @@ from tests.explore.graphs import (
 )
 from tests.explore.values import check_values
 
+pytestmark = pytest.mark.sampled(4)
+
 GRAPHS = {
     "chain": "input x : f32[4, 3]\n weight u : f32[3, 5]\n weight v : f32[5, 2]\n output relu((x @ u) @ v) * 2",
     "attention": """

@@ -20,6 +20,8 @@ from .graphs import explored, graph_in, program_of
 from .random_rules import computing, conditional, joining
 from .reference import Reference, counterparts
 
+pytestmark = pytest.mark.sampled(3)
+
 CHAINS = """
 graph g {
   input x : f32[6, 4]

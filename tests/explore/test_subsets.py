@@ -13,6 +13,8 @@ from tensat_dl.engine.types import Feedback, Limits
 from tensat_dl.run.search import Found, Setup, search
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def found(graph: Graph, model: CostModel, rules: str = "standard") -> Found:
     return search(graph, pack(rules), Setup(model), Progress())

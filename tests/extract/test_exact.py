@@ -13,6 +13,8 @@ from tensat_dl.extract.types import METHODS, WORK, ExtractionError, Limits
 
 from .builders import brute_force, egraph, layered_egraph, random_egraph
 
+pytestmark = pytest.mark.sampled(4)
+
 
 @pytest.mark.parametrize("back", [0.0, 0.2, 0.5])
 @pytest.mark.parametrize("seed", range(100))

@@ -36,6 +36,8 @@ from .builders import (
     wild_egraph,
 )
 
+pytestmark = pytest.mark.sampled(4)
+
 
 def wild(seeds: Iterable[int]) -> Iterator[EGraph]:
     return (wild_egraph(random.Random(seed)) for seed in seeds)

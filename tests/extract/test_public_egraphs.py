@@ -9,6 +9,8 @@ import pytest
 from tensat_dl.core.egraph_json import loads
 from tensat_dl.extract.api import extract
 
+pytestmark = pytest.mark.sampled(3)
+
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "egraphs"
 
 

@@ -16,6 +16,8 @@ from tensat_dl.extract.types import METHODS, Extraction, ExtractionError, Limits
 
 from .builders import derivations, egraph, layered_egraph, price, random_egraph
 
+pytestmark = pytest.mark.sampled(3)
+
 COSTS = (0, 0, 1, 1, 2, 3.5)
 #: No two sums of these are equal unless they are sums of the same.
 DISTINCT = tuple(2.0**-i for i in range(40))

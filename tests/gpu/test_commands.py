@@ -18,6 +18,8 @@ from tensat_dl.cost.profile import Measurement, Profile, record
 from tensat_dl.cost.signature import parse
 from tests.cost.test_calibrate import REAL, made_up
 
+pytestmark = pytest.mark.sampled(3)
+
 SIGNATURES = json.dumps(["relu(f32[4]) -> f32[4] @ h100"])
 
 #: Runs the command line in a process where what stands first can't be imported.

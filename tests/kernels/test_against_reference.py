@@ -25,6 +25,8 @@ from tensat_dl.verify.execute import execute
 from tests.kernels.applications import APPLICATIONS, application
 from tests.kernels.conftest import ON_GPU
 
+pytestmark = pytest.mark.sampled(4)
+
 registry, launch, elementwise = (kernels(m) for m in ("registry", "launch", "elementwise"))
 DEVICE = "cuda" if ON_GPU else "cpu"
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.sampled(5)
+
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 

@@ -15,6 +15,8 @@ import pytest
 from .golden import check_golden
 from .messages import messages
 
+pytestmark = pytest.mark.sampled(5)
+
 BAD = Path(__file__).parent / "bad"
 
 

@@ -17,6 +17,8 @@ from tensat_dl.lang import ast
 from tensat_dl.lang.parser import MAX_LINE, parse
 from tensat_dl.lang.printer import print_file
 
+pytestmark = pytest.mark.sampled(6)
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 OPS = (ROOT / "rules" / "ops.tsr").read_text(encoding="utf-8")
 MODEL = (ROOT / "tests" / "lang" / "formatted" / "comments.out.tsr").read_text(encoding="utf-8")

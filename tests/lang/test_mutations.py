@@ -13,6 +13,8 @@ from tensat_dl.lang.tokens import scan
 
 from .messages import diagnostics
 
+pytestmark = pytest.mark.sampled(5)
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 #: How many mutants of each file; more with MUTATIONS set.
 COUNT = int(os.environ.get("MUTATIONS", "6"))

@@ -16,6 +16,8 @@ from tensat_dl.lang.print_graph import graph_to_tsr
 from tensat_dl.lang.printer import print_file
 from tests.report.results import AFTER, EXAMPLES, canonical, library, read, read_text
 
+pytestmark = pytest.mark.sampled(5)
+
 X = TensorType("f32", (4, 6))
 
 

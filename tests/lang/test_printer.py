@@ -18,6 +18,8 @@ from tensat_dl.lang.tokens import scan
 
 from .trees import exprs, files
 
+pytestmark = pytest.mark.sampled(5)
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHIPPED = sorted([*ROOT.glob("rules/*.tsr"), *ROOT.glob("examples/*.tsr")])
 

@@ -18,6 +18,8 @@ from tensat_dl.measure import contest, operators, process
 from tests.cli.running import invoke
 from tests.measure.quick import quick
 
+pytestmark = pytest.mark.sampled(3)
+
 FRESH = contest.time_in_fresh_process
 
 SOURCE = """

@@ -17,6 +17,8 @@ from tensat_dl.measure.statistics import (
     summary,
 )
 
+pytestmark = pytest.mark.sampled(3)
+
 PROCESSES, ROUNDS = 12, 15
 
 

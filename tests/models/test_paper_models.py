@@ -18,6 +18,8 @@ import tensat_dl
 from tensat_dl.core.graph import Graph
 from tests.models import structures
 
+pytestmark = pytest.mark.sampled(9)
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -22,6 +22,8 @@ from tests.cli.running import invoke
 
 from .models import model, saved, tensor, value
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def scaled(factor: float, shape: tuple[int | str, ...] = (3, 4), op: str = "Mul") -> Any:
     nodes = [make_node(op, ["x", "c"], ["y"])]

@@ -21,6 +21,8 @@ from tests.cli.running import EXAMPLES, invoke
 
 from .models import model, random, saved, value
 
+pytestmark = pytest.mark.sampled(6)
+
 
 def terms(batch: int | str = 4) -> Any:
     """x a + x b, which is x (a + b), and a copy of x that costs nothing to leave out."""

@@ -27,6 +27,8 @@ from tests.cli.running import EXAMPLES, Done, invoke
 
 from .models import model, random, read, rewriting, saved, tensor, value
 
+pytestmark = pytest.mark.sampled(5)
+
 
 def product(rows: int | str | None = 4, opset: int = 17) -> Any:
     nodes = [make_node("MatMul", ["x", "w"], ["p"]), make_node("Relu", ["p"], ["y"])]

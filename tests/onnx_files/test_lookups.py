@@ -19,6 +19,8 @@ from tests.cli.running import invoke
 
 from .models import model, random, read, rewriting, tensor, value
 
+pytestmark = pytest.mark.sampled(3)
+
 ONE_HOT = {
     "OneHot": [make_node("OneHot", ["i", "n", "values"], ["h"], axis=2)],
     "Equal": [

@@ -29,6 +29,8 @@ from tensat_dl.verify.execute import execute
 
 from .models import read
 
+pytestmark = pytest.mark.sampled(8)
+
 #: What is read of these needs more than a case shows: values of their operands, or another rank.
 NONE_READ = {"ConvTranspose", "LayerNormalization", "OneHot"}
 

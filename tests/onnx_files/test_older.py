@@ -21,6 +21,8 @@ from tests.cli.running import invoke
 from .models import model, operators, random, read, rewriting, round_trip, saved, tensor, value
 from .test_files import refused
 
+pytestmark = pytest.mark.sampled(4)
+
 #: Networks without their weights, as the onnx package brings them for its own tests.
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 

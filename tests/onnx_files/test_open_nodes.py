@@ -19,6 +19,8 @@ from tensat_dl.onnx.open_shapes import REST, SAME, OfInput, OfOperand, asked_sha
 from tensat_dl.run.pipeline import Options, optimize
 from tests.onnx_files.models import model, operators, random, rewriting, round_trip, saved, tensor, value
 
+pytestmark = pytest.mark.sampled(2)
+
 WIDTH, HEADS = 128, 2
 
 

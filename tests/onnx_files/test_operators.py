@@ -21,6 +21,8 @@ from tensat_dl.onnx.reading import NEWEST
 
 from .models import model, operators, random, read, rewriting, round_trip, tensor, value
 
+pytestmark = pytest.mark.sampled(8)
+
 X = (2, 6, 9, 8)
 I64 = np.int64
 #: The newest operator set to try: of what is read, as far as it is installed.

@@ -19,6 +19,8 @@ from tests.cli.test_options import refused
 
 from .models import model, random, saved, tensor, value
 
+pytestmark = pytest.mark.sampled(4)
+
 
 def odd() -> Any:
     """An open dimension, an opaque operator between things to rewrite, and names that the language does not have."""

@@ -22,6 +22,8 @@ from tests.explore.graphs import explored, graph_in, program_of
 
 from .applications import TABLE
 
+pytestmark = pytest.mark.sampled(3)
+
 LEAKY = "op leaky(x: tensor; slope: float) = relu(x) + ewmin(x, 0.0) * slope\n"
 COMPOSITIONS = sorted(d.name for d in TABLE.values() if d.composition is not None)
 

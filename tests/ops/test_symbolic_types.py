@@ -13,6 +13,8 @@ from tensat_dl.ops.typing import IllTyped, infer
 from .applications import TABLE, Application, application
 from .symbols import Case
 
+pytestmark = pytest.mark.sampled(6)
+
 
 def concrete(a: Application) -> tuple[TensorType, ...] | None:
     """The types of the results, or None if the application is ill-typed."""

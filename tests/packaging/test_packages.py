@@ -124,6 +124,7 @@ def test_there_are_data_files() -> None:
         assert name in found
 
 
+@pytest.mark.thorough
 def test_wheel(checkout: Path, tmp_path: Path) -> None:
     pip("wheel", checkout, "-w", tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
@@ -153,6 +154,7 @@ def test_wheel(checkout: Path, tmp_path: Path) -> None:
     assert "<html" in (tmp_path / "elsewhere" / "out.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_editable_install(checkout: Path, tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
     pip("install", "--prefix", prefix, "--ignore-installed", "--no-warn-script-location", "-e", checkout)

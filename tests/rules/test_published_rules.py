@@ -55,7 +55,10 @@ def published() -> tuple[RewriteRule, ...]:
     return tuple(found)
 
 
-pytestmark = pytest.mark.skipif(not published(), reason="the published rules are not at hand")
+pytestmark = [
+    pytest.mark.sampled(8),
+    pytest.mark.skipif(not published(), reason="the published rules are not at hand"),
+]
 
 
 def batches() -> list[tuple[RewriteRule, ...]]:

@@ -14,6 +14,8 @@ from tensat_dl.verify.rules import Verdict
 from tensat_dl.verify.rules.examine import Examiner
 from tensat_dl.verify.rules.literals import loosened
 
+pytestmark = pytest.mark.sampled(10)
+
 PACKS = sorted(p.stem for p in resources.rules().glob("*.tsr"))
 
 #: Conditions without which a rule would be true as well, and what they are for. Of all others it is shown that the

@@ -11,6 +11,8 @@ from tensat_dl.lang.elaborate import elaborate_test
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.verify.rule_tests import run_test
 
+pytestmark = pytest.mark.sampled(5)
+
 RULE = "rule relu-relu { relu(relu(x)) => relu(x) }\n"
 INPUT = "  input x : f32[2, 3]\n"
 

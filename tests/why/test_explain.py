@@ -25,6 +25,8 @@ from tensat_dl.why.ledger import Ledger
 from tensat_dl.why.steps import Explained
 from tests.cli.running import EXAMPLES
 
+pytestmark = pytest.mark.sampled(6)
+
 SMALL = ["tiny_associativity", "tiny_enlarge", "tiny_fuse_relu", "tiny_own_rule", "tiny_share_input"]
 MODELS = ["squeezenet", "nasrnn", "inception_v3"]
 

@@ -19,6 +19,8 @@ from tensat_dl.why.nearest import look
 from tests.explore.graphs import explored, graph_of, library, rules_named
 from tests.explore.test_engine_against_reference import RULES, drawn_graph
 
+pytestmark = pytest.mark.sampled(10)
+
 #: Rules that ask for numbers of factors are applied until they have no more matches in one iteration.
 BOUNDED = {n for n, r in RULES.items() if any(c.fn == "factors" for c in calls_of(r.conditions))}
 ONE_STEP = [n for n, r in RULES.items() if r.kind == "single" and n not in BOUNDED]

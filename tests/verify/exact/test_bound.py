@@ -15,6 +15,8 @@ from tensat_dl.verify.exact.modular import Modular
 from tensat_dl.verify.exact.operators import EXACT_SEMANTICS
 from tests.verify.making import TABLE, Maker
 
+pytestmark = pytest.mark.sampled(4)
+
 DRAWS = 400
 
 

@@ -16,6 +16,8 @@ from tensat_dl.verify.exact.draws import FRACTIONS, LARGE, WHOLE, near
 from tensat_dl.verify.execute import execute
 from tests.explore.graphs import graph_in, library, program_of
 
+pytestmark = pytest.mark.sampled(6)
+
 LEAVES = """
 input x : f32[2, 4]
 input y : f32[2, 4]

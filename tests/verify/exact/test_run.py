@@ -15,6 +15,8 @@ from tensat_dl.verify.exact.run import compare_if_small, described, refuted_by
 from tests.cli.running import invoke
 from tests.explore.graphs import graph_of, library
 
+pytestmark = pytest.mark.sampled(3)
+
 OPS = library().ops
 LEAVES = "input x : f32[2, 4]\ninput y : f32[2, 4]\n"
 

@@ -11,6 +11,8 @@ from tensat_dl.verify.prove.goals import DRAWS
 
 from .proving import ADD, LIMITS, RELU, goals, prove
 
+pytestmark = pytest.mark.sampled(3)
+
 #: From commutativity and associativity.
 REVERSED = "rule reversed { ewadd(x, ewadd(y, z)) => ewadd(z, ewadd(y, x)) }\n"
 ASSOCIATED = """

@@ -15,6 +15,8 @@ from tensat_dl.verify.rules.examine import Examiner
 from tensat_dl.verify.rules.verdict import Counterexample, Verdict
 from tests.verify.rules.by_hand import evaluate
 
+pytestmark = pytest.mark.sampled(8)
+
 HERE = Path(__file__).parent
 
 

@@ -23,6 +23,8 @@ from tensat_dl.verify.rules import sampling
 from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.sampling import LIMIT, WIDE_LIMIT, Sampler
 
+pytestmark = pytest.mark.sampled(10)
+
 #: Rules without small instances: small weights are not mirrored.
 LARGE = {"mirror-matmul", "mirror-matmul-bias", "matmul-as-conv", "matmul-bias-as-conv"}
 

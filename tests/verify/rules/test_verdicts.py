@@ -15,6 +15,8 @@ from tensat_dl.verify.rules import Verdict, cache, verify_rules
 from tensat_dl.verify.rules.examine import Examiner
 from tensat_dl.verify.rules.verdict import derived
 
+pytestmark = pytest.mark.sampled(5)
+
 
 def program(text: str, tmp_path: Path, name: str = "r.tsr") -> Program:
     path = tmp_path / name
