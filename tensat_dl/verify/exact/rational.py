@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 
 from tensat_dl.ir.graph import Node
-from tensat_dl.ir.types import INTEGERS
+from tensat_dl.ir.types import FLOATS
 from tensat_dl.ops.semantics import elementwise
 from tensat_dl.ops.semantics.types import Array, computed_in, wrapped
 from tensat_dl.verify.exact.arithmetic import Arithmetic
@@ -27,7 +26,6 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "floor": lambda x: _typed(np.floor(x), x),
     "is zero": lambda x: np.asarray(x == 0, np.bool_),
     "is positive": lambda x: np.asarray(x > 0, np.bool_),
-    **{f"wrapped to {to}": partial(wrapped, to=to) for to in INTEGERS if to != "i64"},
 }
 
 
@@ -90,13 +88,10 @@ class Rational(Arithmetic[Array]):
     def pick(self, function: Callable[[Array, Array], Array], x: Array, places: Array) -> Array:
         return function(x, places)
 
-    def typed(self, x: Array, to: type[np.generic]) -> Array:
-        """Raises OverflowError where a number is not one of i64."""
-        if to is np.float64:
+    def typed(self, x: Array, to: str) -> Array:
+        if to in FLOATS:
             return x.astype(np.int64).astype(object) if x.dtype == np.bool_ else x.astype(object)
-        if to is np.bool_:
-            return np.asarray(x != 0, np.bool_)
-        return x.astype(np.int64)
+        return np.asarray(x != 0, np.bool_) if to == "bool" else wrapped(x, to)
 
     def function(self, name: str, x: Array) -> Array:
         if name in FUNCTIONS:

@@ -13,7 +13,7 @@ from tensat_dl.datalog.source import Variant
 from tensat_dl.datalog.target import type_target
 from tensat_dl.ir.graph import Attrs, AttrValue, Graph, GraphBuilder
 from tensat_dl.ir.rule import PatternNode, RewriteRule
-from tensat_dl.ir.types import TensorType
+from tensat_dl.ir.types import INTEGERS, TensorType
 from tensat_dl.lang import ast
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
@@ -127,6 +127,9 @@ class Sides:
     def _leaf(self, builder: GraphBuilder, name: str, t: TensorType, given: Assignment) -> int:
         value = given.facts.get(("value", name))
         if value is not None:
+            least, most = INTEGERS.get(t.dtype, (value, value))
+            if not least <= value <= most:
+                raise EvaluationError(f"{value} is not one of {t.dtype}")
             attrs: Attrs = (("value", float(value)), ("dtype", t.dtype), ("shape", t.shape))
             return builder.add("fill", (), attrs, (t,))
         op = "weight" if given.facts.get(("weight", name)) else "input"
