@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -32,14 +32,22 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
 class Rational(Arithmetic[Array]):
     """Object arrays of Python integers and fractions for float types; int64 for integer types.
 
-    `FUNCTIONS` and the largest of several numbers are what they are; other functions are random ones. ``results`` is
-    the range of those of opaque operators, and ``calls`` tells what these were applied to.
+    `FUNCTIONS` and the largest of several numbers are what they are; other functions are random ones, whose values
+    are beyond each of the constants ``passed``, too. ``results`` is the range of those of opaque operators, and
+    ``calls`` tells what these were applied to.
     """
 
-    def __init__(self, key: object, results: tuple[int, int] = (-RANGE, RANGE)) -> None:
+    def __init__(
+        self,
+        key: object,
+        results: tuple[int, int] = (-RANGE, RANGE),
+        passed: Collection[Fraction] = (),
+    ) -> None:
         super().__init__()
         self.key = key
         self.results = results
+        # A whole number from 1 to RANGE times these is above, below, above the reciprocal, below it.
+        self.scales = (Fraction(1), *(x for c in passed for x in (c, c / RANGE, 1 / c, 1 / c / RANGE)))
         self.calls: set[tuple[object, ...]] = set()
 
     def shape(self, x: Array) -> tuple[int, ...]:
@@ -113,13 +121,16 @@ class Rational(Arithmetic[Array]):
             outs.append(values.astype(exact_type(type_.dtype)))
         return tuple(outs)
 
-    def _value(self, name: str, argument: object) -> int:
+    def _value(self, name: str, argument: object) -> int | Fraction:
         """The random function's value, positive where the true one is: exp."""
         if argument == 0 and name in KEEP_ZERO:
             return 0
         key = repr((self.key, name, str(argument))).encode()  # str, as 2 and Fraction(2, 1) are equal
-        value = int.from_bytes(hashlib.sha256(key).digest()[:8], "little") % RANGE + 1
-        return value if name in ("exp", "rsqrt") or value % 2 else -value
+        digest = hashlib.sha256(key).digest()
+        whole = int.from_bytes(digest[:8], "little") % RANGE + 1
+        scaled = whole * self.scales[int.from_bytes(digest[8:16], "little") % len(self.scales)]
+        value = int(scaled) if scaled.denominator == 1 else scaled
+        return value if name in ("exp", "rsqrt") or whole % 2 else -value
 
 
 def exact_type(dtype: str) -> type:
