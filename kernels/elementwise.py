@@ -208,6 +208,7 @@ MEANING: dict[str, Meaning] = {
     "log": _unary(torch.log),
     "floor": _unary(torch.floor),
     "power": lambda operands, attrs: torch.pow(operands[0], attrs["exponent"]),
+    # floats that an integer type lacks become what the GPU makes of them: they are undefined in PyTorch
     "cast": lambda operands, attrs: operands[0].to(TORCH_TYPES[attrs["to"]]),
 }
 

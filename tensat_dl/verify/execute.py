@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from tensat_dl.core.graph import Graph, Node
-from tensat_dl.ops.semantics.types import Array, Semantics, narrowed, wrapped
+from tensat_dl.ops.semantics.types import Array, Semantics, widened
 
 
 class ExecutionError(ValueError):
@@ -59,9 +59,9 @@ def last_uses(graph: Graph) -> dict[int, int]:
     return last
 
 
-def narrowing(graph: Graph, node: Node) -> bool:
-    """Whether a node is a cast that wraps integers around."""
-    return node.op == "cast" and narrowed(graph.nodes[node.inputs[0]].types[0].dtype, node.types[0].dtype)
+def widening(graph: Graph, node: Node) -> bool:
+    """Whether a node is a cast of integers that changes none."""
+    return node.op == "cast" and widened(graph.nodes[node.inputs[0]].types[0].dtype, node.types[0].dtype)
 
 
 def _apply(
@@ -81,8 +81,8 @@ def _apply(
         assert isinstance(index, int)
         return (computed[node.inputs[0]][index],)
     operands = [_only(computed[j]) for j in node.inputs]
-    if narrowing(graph, node):
-        return (wrapped(operands[0], node.types[0].dtype),)
+    if widening(graph, node):  # also what a sum made too large
+        return (operands[0],)
     function = semantics.get(node.op)
     if function is None:
         return surrogate(node, operands)

@@ -62,6 +62,7 @@ EXPLAINED = {
     **{(name, "dim(x, 0) > 1"): SPARES_ROW for name in OF_LARGE_WEIGHTS},
     **{(name, f"dim(w, {i}) >= 128"): SPARES_SMALL for name in OF_LARGE_WEIGHTS for i in (0, 1)},
     ("shift-left", "rank(s) == 0"): SPARES_FORMS,
+    ("cast-wide", "is_float(dtype(x))"): "f64 rounds large integers, and floats stand for real numbers here",
     **{(name, "dim(w, k) <= prod(shape(i))"): SPARES_TABLES for name in OF_TABLES},
     **{
         (f"lookup-{name}", "dim(w, 0) <= prod(shape(i))"): SPARES_TABLES

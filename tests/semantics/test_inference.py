@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -9,6 +11,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnx")
+
+from tensat_dl.verify.exact.rational import Rational
 
 from .applying import apply
 from .composed import value
@@ -106,6 +110,38 @@ def test_casts() -> None:
     whole = value("cast", np.array([True, False]), to="f32")
     assert whole.dtype == np.float64
     assert whole.tolist() == [1.0, 0.0]
+
+
+#: Numbers, and what they are in i8, u8, i32 and i64: the whole part, modulo 2^8, 2^32 and 2^64.
+WRAPPED = [
+    (127.9, (127, 127, 127, 127)),
+    (128.0, (-128, 128, 128, 128)),
+    (200.7, (-56, 200, 200, 200)),
+    (-200.7, (56, 56, -200, -200)),
+    (-1.0, (-1, 255, -1, -1)),
+    (3e9, (0, 0, -1294967296, 3000000000)),
+    (2.0**63, (0, 0, 0, -(2**63))),
+    (-(2.0**63), (0, 0, 0, -(2**63))),
+    (2.0**63 + 2**11, (0, 0, 2**11, -(2**63) + 2**11)),
+    (-(2.0**64) + 2**12, (0, 0, 2**12, 2**12)),
+    (1e300, (0, 0, 0, 0)),
+    (math.inf, (0, 0, 0, 0)),
+    (-math.inf, (0, 0, 0, 0)),
+    (math.nan, (0, 0, 0, 0)),
+]
+
+
+@pytest.mark.parametrize(("number", "results"), WRAPPED)
+def test_what_an_integer_type_lacks_wraps_around(number: float, results: tuple[int, ...]) -> None:
+    for to, result in zip(("i8", "u8", "i32", "i64"), results, strict=True):
+        found = value("cast", np.array([number]), to=to)
+        assert found.dtype == np.int64
+        assert found.tolist() == [result]
+        if math.isfinite(number):  # and the same in exact numbers
+            exact = Rational(0).typed(np.array([Fraction(number)], object), to)
+            assert exact.tolist() == [result]
+            narrower = value("cast", value("cast", np.array([number]), to="i64"), to=to)
+            assert narrower.tolist() == [result]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from tensat_dl.ops.semantics.types import Array, Attributes, Semantics, computed_in, number, text
+from tensat_dl.core.types import INTEGERS
+from tensat_dl.ops.semantics.types import Array, Attributes, Semantics, computed_in, number, text, wrapped
 
 
 def quotient(x: Array, y: Array) -> Array:
@@ -80,10 +81,10 @@ def select(arrays: Sequence[Array], _: Attributes) -> Array:
 
 
 def cast(arrays: Sequence[Array], attrs: Attributes) -> Array:
-    """To what stands for the element type: narrower floats are the same numbers here, and so are narrower integers;
-    those that wrap around do so where the type of ``x`` is known."""
-    (x,) = arrays
-    return x.astype(computed_in(text(attrs, "to")))
+    """To what stands for the element type: narrower floats are the same numbers here, what an integer type lacks
+    wraps around."""
+    (x,), to = arrays, text(attrs, "to")
+    return wrapped(x, to) if to in INTEGERS else x.astype(computed_in(to))
 
 
 def unary(function: Callable[[Array], Array]) -> Semantics:

@@ -24,18 +24,29 @@ Attributes: TypeAlias = Mapping[str, AttrValue]
 Semantics: TypeAlias = Callable[[Sequence[Array], Attributes], Array]
 
 
-def narrowed(dtype: str, to: str) -> bool:
-    """Whether a cast from one integer type to another loses numbers: those beyond its range wrap around."""
+def widened(dtype: str, to: str) -> bool:
+    """Whether a cast leaves all numbers of an integer type as they are: the other one has them, too."""
     if dtype not in INTEGERS or to not in INTEGERS:
         return False
     (least, most), (first, last) = INTEGERS[dtype], INTEGERS[to]
-    return least < first or last < most
+    return first <= least and most <= last
 
 
 def wrapped(x: Array, to: str) -> Array:
-    """Whole numbers as a narrower integer type than i64 has them."""
+    """Numbers as an integer type has them: what is behind the point is dropped, and the rest wraps around. Infinity
+    and what is not a number are 0."""
     least, most = INTEGERS[to]
-    return np.asarray((x - least) % (most - least + 1) + least)
+    if x.dtype == object:
+        return np.asarray(
+            np.frompyfunc(lambda v: (int(v) - least) % (most - least + 1) + least, 1, 1)(x), np.int64
+        )
+    if x.dtype.kind == "f":
+        whole = np.trunc(np.where(np.isfinite(x), x, 0), dtype=np.float64)
+        whole = np.fmod(whole, 2.0**64)  # exact, and so are these sums: such numbers have 53 digits
+        whole = np.where(whole >= 2.0**63, whole - 2.0**64, whole)
+        x = np.where(whole < -(2.0**63), whole + 2.0**64, whole).astype(np.int64)
+    x = x.astype(np.int64)
+    return x if to == "i64" else np.asarray((x - least) % (most - least + 1) + least)
 
 
 def integer(attrs: Attributes, name: str) -> int:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Generic, TypeVar
 
-import numpy as np
-
 from tensat_dl.core.graph import Node
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.verify.exact.constants import LARGEST_DENOMINATOR
@@ -95,8 +93,8 @@ class Arithmetic(ABC, Generic[V]):
         """Elements of x at places, which are integers that have to be known."""
 
     @abstractmethod
-    def typed(self, x: V, to: type[np.generic]) -> V:
-        """The same numbers as float64, int64 or bool: what is behind the point is dropped, 0 is false."""
+    def typed(self, x: V, to: str) -> V:
+        """The numbers in another element type: see `tensat_dl.ops.semantics.types.wrapped`, and 0 is false."""
 
     @abstractmethod
     def function(self, name: str, x: V) -> V:

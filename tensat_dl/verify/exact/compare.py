@@ -32,6 +32,8 @@ from tensat_dl.verify.exact.draws import (
     LARGE,
     RANGES,
     WHOLE,
+    Range,
+    beyond,
     exact_values,
     leaves,
     near,
@@ -39,6 +41,7 @@ from tensat_dl.verify.exact.draws import (
     wrapping,
 )
 from tensat_dl.verify.exact.evaluate import evaluate
+from tensat_dl.verify.exact.far import constants, far, scales
 from tensat_dl.verify.exact.field import PRIMES
 from tensat_dl.verify.exact.modular import Modular
 from tensat_dl.verify.exact.rational import Rational
@@ -48,7 +51,7 @@ Status = Literal["equal", "different", "unsupported"]
 Level = Literal["modular", "integer", "float"]
 
 #: Sets of numbers that exact values are drawn from; besides, so many times numbers near the graphs' constants are, or
-#: until so many elements were, as there are many such numbers.
+#: until so many elements were, as there are many such numbers; and as often numbers far beyond them.
 FIXED = (*WHOLE, *FRACTIONS, LARGE)
 NEAR_TURNS = 2
 NEAR_ELEMENTS = 48
@@ -60,6 +63,10 @@ MOST_RATIONAL_OPERATIONS = 3_000_000
 #: ``TOLERANCE_WITHIN`` times the largest magnitude of anything that was computed: what cancels leaves an error.
 TOLERANCE = 1e-9
 TOLERANCE_WITHIN = 1e-12
+#: The same for graphs that may be deep: what they make of numbers far beyond their constants is rounded more often.
+TOLERANCE_DEEP = 1e-6
+#: Functions whose results are much nearer to 1 than what they are taken of.
+LEVELLING = frozenset({"sqrt", "rsqrt", "log"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +129,8 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
     equal = found if found is not None and found.status == "equal" else None
     if equal is not None and all(name in ops and ops[name].opaque for name in equal.stand_ins):
         return equal
-    floats = _compare_floats(before, after, ops, seed, reason)
+    ranges = (*RANGES, *beyond(scales(constants((before, after), ops))))
+    floats = _compare_floats(before, after, ops, seed, reason, ranges)
     return equal if equal is not None and floats.status == "unsupported" else floats
 
 
@@ -178,16 +186,17 @@ def compare_integers(
     types = leaves((before, after))
     compared = False
     stand_ins: set[str] = set()
-    constants: set[Fraction] = set()
-    elements = sum(t.size for t in types.values())
+    seen: set[Fraction] = set()
+    passed = constants((before, after), ops)
+    turns = max(NEAR_TURNS, NEAR_ELEMENTS // max(1, sum(t.size for t in types.values())))
     fixed = (*FIXED, *wrapping((before, after)))
-    for i in range(len(fixed) + max(NEAR_TURNS, NEAR_ELEMENTS // max(1, elements))):
-        numbers = fixed[i] if i < len(fixed) else near(constants)
+    for i in range(len(fixed) + 2 * turns):
+        numbers = fixed[i] if i < len(fixed) else near(seen) if i < len(fixed) + turns else far(passed)
         if not numbers:  # the graphs have no constants
             break
         for attempt in range(ATTEMPTS):
             key = (seed, i, attempt)
-            a = Rational(key)
+            a = Rational(key, passed=passed if i >= len(fixed) else ())
             values = exact_values(types, numbers, *key)
             try:
                 x, y = evaluate(before, values, a, ops), evaluate(after, values, a, ops)
@@ -195,7 +204,7 @@ def compare_integers(
                 continue
             compared = True
             stand_ins |= a.stand_ins
-            constants |= a.constants
+            seen |= a.constants
             if difference := _difference(before, x, y, values):
                 doubtful = (*sorted(stand_ins), *sorted(a.rounded))
                 return Exact("different", "integer", None, difference, reason, doubtful)
@@ -205,7 +214,7 @@ def compare_integers(
     return Exact("equal", "integer", reason=reason, stand_ins=tuple(sorted(stand_ins)))
 
 
-class _Beyond:
+class _TooFar:
     """Takes note of numbers that are too large or too small for a float."""
 
     seen = False
@@ -214,22 +223,43 @@ class _Beyond:
         self.seen = True
 
 
-def _compare_floats(before: Graph, after: Graph, ops: OpTable, seed: int, reason: str) -> Exact:
+def compare_far(before: Graph, after: Graph, ops: OpTable, seed: int) -> Exact:
+    """In float64, on numbers far beyond the graphs' constants alone: "unsupported" where they have none."""
+    ranges = beyond(scales(constants((before, after), ops)))
+    return _compare_floats(before, after, ops, seed, "far beyond constants", ranges, deep=True)
+
+
+def _compare_floats(
+    before: Graph,
+    after: Graph,
+    ops: OpTable,
+    seed: int,
+    reason: str,
+    ranges: Sequence[Range],
+    deep: bool = False,
+) -> Exact:
+    """On values in these ranges. Where graphs may be ``deep``, elements that are not finite count for nothing."""
+    within = TOLERANCE_DEEP if deep else TOLERANCE_WITHIN
     semantics = semantics_of(ops)
     reason = f"{reason}; compared in float64, relative error up to {TOLERANCE:.0e}"
     compared = False
-    beyond = _Beyond()
-    for spread in RANGES:
-        beyond.seen = False
+    too_far = _TooFar()
+    for spread in ranges:
+        too_far.seen = False
         largest = [0.0]
 
-        def noted(array: Array, largest: list[float] = largest) -> None:
+        levelled: set[int] = set()
+
+        def noted(array: Array, largest: list[float] = largest, levelled: set[int] = levelled) -> None:
+            if id(array) in levelled:
+                return
             finite = np.abs(np.asarray(array, np.float64)[np.isfinite(array)])
             largest[0] = max(largest[0], float(finite.max(initial=0.0)))
 
         try:
             values = real_values(before, after, spread, seed)
-            with np.errstate(all="ignore", over="call", under="call", call=beyond):
+            levelled.update(id(values[name]) for name in _levelled((before, after)))
+            with np.errstate(all="ignore", over="call", under="call", call=too_far):
                 x = execute(before, values, semantics, noted)
                 y = execute(after, values, semantics, noted)
         except ValueError as error:
@@ -239,19 +269,32 @@ def _compare_floats(before: Graph, after: Graph, ops: OpTable, seed: int, reason
             p, q = (np.asarray(array, np.float64) for array in found)
             finite = np.isfinite(p) & np.isfinite(q)
             size = np.maximum(np.abs(p), np.abs(q))[finite].max(initial=0.0)
-            allowed = TOLERANCE * size + TOLERANCE_WITHIN * largest[0]
+            allowed = TOLERANCE * size + within * largest[0]
             # Where the first graph has no finite value, it says nothing of what the other's should be. If the other
             # has none, that counts, unless it may come from numbers that a float does not have, but reals do.
             with np.errstate(invalid="ignore"):
-                far = np.where(finite, np.abs(p - q) > allowed, np.isfinite(p) & (not beyond.seen))
-            if far.any():
-                index = _first(far)
+                counts = not deep and not too_far.seen
+                unequal = np.where(finite, np.abs(p - q) > allowed, np.isfinite(p) & counts)
+            if unequal.any():
+                index = _first(unequal)
                 difference = Difference(name, index, float(p[index]), float(q[index]), values)
                 return Exact("different", "float", None, difference, reason)
             compared = compared or bool(finite.any())
     if not compared:
         return Exact("unsupported", "float", reason=f"{reason}; no output is a finite number")
     return Exact("equal", "float", reason=reason)
+
+
+def _levelled(graphs: Sequence[Graph]) -> set[str]:
+    """Leaves that only roots and logarithms are taken of: how large they are makes no sum inaccurate."""
+    rooted: set[str] = set()
+    others: set[str] = set()
+    for graph in graphs:
+        names = {i: str(graph.nodes[i].attr("name")) for i in (*graph.inputs, *graph.weights)}
+        for node in graph.nodes:
+            (rooted if node.op in LEVELLING else others).update(names[i] for i in node.inputs if i in names)
+        others.update(names[i] for _, i in graph.outputs if i in names)
+    return rooted - others
 
 
 def _difference(

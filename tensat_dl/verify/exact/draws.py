@@ -115,6 +115,16 @@ RANGES = (
 )
 
 
+def beyond(scales: Iterable[float]) -> tuple[Range, ...]:
+    """Changes to values beyond each of these magnitudes, on the other side of it than 1."""
+
+    def change(scale: float) -> Callable[[Array, np.random.Generator], Array]:
+        further = 1 if scale > 1 else -1
+        return lambda x, _: np.where(x < 0, -scale, scale) * (1 + np.abs(x)) ** further
+
+    return tuple(Range(f"beyond {scale!r}", change(scale)) for scale in scales)
+
+
 def real_values(before: Graph, after: Graph, spread: Range, seed: int) -> dict[str, Array]:
     """Values in float64 (integers stay as drawn), positive ones where ``before`` needs them."""
     if spread.anywhere:

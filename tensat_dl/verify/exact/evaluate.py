@@ -11,7 +11,7 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach, V
 from tensat_dl.verify.exact.constants import meant
 from tensat_dl.verify.exact.operators import EXACT_SEMANTICS, ExactSemantics
-from tensat_dl.verify.execute import ExecutionError, last_uses, narrowing
+from tensat_dl.verify.execute import ExecutionError, last_uses, widening
 
 
 def evaluate(graph: Graph, values: Mapping[str, V], a: Arithmetic[V], ops: OpTable) -> list[V]:
@@ -54,8 +54,8 @@ def _apply(
     operands = [computed[j][0] for j in node.inputs]
     if node.op not in ops or ops[node.op].opaque:
         return a.opaque(node, operands)
-    if narrowing(graph, node):
-        return (a.function(f"wrapped to {node.types[0].dtype}", operands[0]),)
+    if widening(graph, node):
+        return (operands[0],)
     return (_operator(node.op, operands, dict(node.attrs), a, ops),)
 
 

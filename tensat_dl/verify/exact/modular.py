@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from tensat_dl.core.graph import Node
-from tensat_dl.core.types import FLOATS
+from tensat_dl.core.types import FLOATS, INTEGERS
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach
 from tensat_dl.verify.exact.bound import Degrees, Ledger
@@ -18,6 +18,8 @@ from tensat_dl.verify.exact.keyed import digest, generator, packed, scrambled
 
 #: Functions of which f(0) = 0 is known. Padding with zeros, before or after, is the same to them.
 KEEP_ZERO = frozenset({"relu", "tanh", "erf", "gelu", "floor", "whole part", "is not zero"})
+#: Integer types to which casts wrap around. Whole numbers stand for i64.
+WRAPPED = frozenset(INTEGERS) - {"i64"}
 
 CONSTANT = Degrees(0)
 VARIABLE = Degrees(1)
@@ -134,14 +136,17 @@ class Modular(Arithmetic[Residues]):
     def pick(self, function: Callable[[Array, Array], Array], x: Residues, places: Residues) -> Residues:
         raise OutOfReach("places are integers, not residues")
 
-    def typed(self, x: Residues, to: type[np.generic]) -> Residues:
-        if to is np.float64:
+    def typed(self, x: Residues, to: str) -> Residues:
+        """Wrapping around is a function like any other, applied to the whole part."""
+        if to in FLOATS:
             return Residues(x.arrays, x.degrees)
-        if to is np.int64 and x.integer:
-            return x
-        name = "whole part" if to is np.int64 else "is not zero"
-        out = self.function(name, x)
-        return Residues(out.arrays, out.degrees, integer=True)
+        if to == "bool":
+            x = self.function("is not zero", x)
+        elif not x.integer:
+            x = self.function("whole part", x)
+        if to in WRAPPED:
+            x = self.function(f"wrapped to {to}", x)
+        return Residues(x.arrays, x.degrees, integer=True)
 
     def function(self, name: str, x: Residues) -> Residues:
         self.stand_ins.add(name)

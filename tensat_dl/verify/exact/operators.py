@@ -295,7 +295,7 @@ EXACT_SEMANTICS: Mapping[str, ExactSemantics[Any]] = {
     "equal": equal,
     "greater": greater,
     "select": select,
-    "cast": lambda a, xs, attrs: a.typed(xs[0], computed_in(text(attrs, "to"))),
+    "cast": lambda a, xs, attrs: a.typed(xs[0], text(attrs, "to")),
     **{f: _unary(f) for f in ELEMENTWISE},
     "matmul": matmul,
     "conv2d": conv2d,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 
 from tensat_dl.core.graph import Node
-from tensat_dl.core.types import INTEGERS
+from tensat_dl.core.types import FLOATS
 from tensat_dl.ops.semantics import elementwise
 from tensat_dl.ops.semantics.types import Array, computed_in, wrapped
 from tensat_dl.verify.exact.arithmetic import Arithmetic
@@ -27,21 +26,28 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "floor": lambda x: _typed(np.floor(x), x),
     "is zero": lambda x: np.asarray(x == 0, np.bool_),
     "is positive": lambda x: np.asarray(x > 0, np.bool_),
-    **{f"wrapped to {to}": partial(wrapped, to=to) for to in INTEGERS if to != "i64"},
 }
 
 
 class Rational(Arithmetic[Array]):
     """Object arrays of Python integers and fractions for float types; int64 for integer types.
 
-    `FUNCTIONS` and the largest of several numbers are what they are; other functions are random ones. ``results`` is
-    the range of those of opaque operators, and ``calls`` tells what these were applied to.
+    `FUNCTIONS` and the largest of several numbers are what they are; other functions are random ones, whose values
+    are beyond each of the constants ``passed``, too. ``results`` is the range of those of opaque operators, and
+    ``calls`` tells what these were applied to.
     """
 
-    def __init__(self, key: object, results: tuple[int, int] = (-RANGE, RANGE)) -> None:
+    def __init__(
+        self,
+        key: object,
+        results: tuple[int, int] = (-RANGE, RANGE),
+        passed: Collection[Fraction] = (),
+    ) -> None:
         super().__init__()
         self.key = key
         self.results = results
+        # A whole number from 1 to RANGE times these is above, below, above the reciprocal, below it.
+        self.scales = (Fraction(1), *(x for c in passed for x in (c, c / RANGE, 1 / c, 1 / c / RANGE)))
         self.calls: set[tuple[object, ...]] = set()
 
     def shape(self, x: Array) -> tuple[int, ...]:
@@ -90,13 +96,10 @@ class Rational(Arithmetic[Array]):
     def pick(self, function: Callable[[Array, Array], Array], x: Array, places: Array) -> Array:
         return function(x, places)
 
-    def typed(self, x: Array, to: type[np.generic]) -> Array:
-        """Raises OverflowError where a number is not one of i64."""
-        if to is np.float64:
+    def typed(self, x: Array, to: str) -> Array:
+        if to in FLOATS:
             return x.astype(np.int64).astype(object) if x.dtype == np.bool_ else x.astype(object)
-        if to is np.bool_:
-            return np.asarray(x != 0, np.bool_)
-        return x.astype(np.int64)
+        return np.asarray(x != 0, np.bool_) if to == "bool" else wrapped(x, to)
 
     def function(self, name: str, x: Array) -> Array:
         if name in FUNCTIONS:
@@ -118,13 +121,16 @@ class Rational(Arithmetic[Array]):
             outs.append(values.astype(exact_type(type_.dtype)))
         return tuple(outs)
 
-    def _value(self, name: str, argument: object) -> int:
+    def _value(self, name: str, argument: object) -> int | Fraction:
         """The random function's value, positive where the true one is: exp."""
         if argument == 0 and name in KEEP_ZERO:
             return 0
         key = repr((self.key, name, str(argument))).encode()  # str, as 2 and Fraction(2, 1) are equal
-        value = int.from_bytes(hashlib.sha256(key).digest()[:8], "little") % RANGE + 1
-        return value if name in ("exp", "rsqrt") or value % 2 else -value
+        digest = hashlib.sha256(key).digest()
+        whole = int.from_bytes(digest[:8], "little") % RANGE + 1
+        scaled = whole * self.scales[int.from_bytes(digest[8:16], "little") % len(self.scales)]
+        value = int(scaled) if scaled.denominator == 1 else scaled
+        return value if name in ("exp", "rsqrt") or whole % 2 else -value
 
 
 def exact_type(dtype: str) -> type:

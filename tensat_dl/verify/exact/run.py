@@ -9,7 +9,7 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import Equivalence, interface_difference
 from tensat_dl.verify.exact.arithmetic import OutOfReach
-from tensat_dl.verify.exact.compare import Exact, compare_integers, compare_modular
+from tensat_dl.verify.exact.compare import Exact, compare_far, compare_integers, compare_modular
 from tensat_dl.verify.exact.field import PRIMES
 from tensat_dl.verify.exact.work import seconds
 
@@ -23,7 +23,8 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int) -> Ex
     """The two graphs compared modulo primes; "unsupported" with the reason where that shows nothing.
 
     Graphs that are equal only for what relu, say, really is, show nothing: random functions take their places. In
-    exact numbers relu is what it is, so these graphs are compared there, if they are small enough.
+    exact numbers relu is what it is, so these graphs are compared there, if they are small enough. Where that shows
+    nothing either, they may still differ in float64, far beyond their constants.
     """
     if interface_difference(before, after):  # the comparison in float64 says which
         return Exact("unsupported", "modular", reason="inputs or outputs are not the same")
@@ -31,6 +32,15 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int) -> Ex
     if takes > PATIENCE:
         reason = f"too large (it would take about {takes:.0f} s, more than {PATIENCE:.0f})"
         return Exact("unsupported", "modular", reason=reason)
+    found = _exactly(before, after, ops, seed)
+    if found.status == "unsupported":
+        beyond = compare_far(before, after, ops, seed)
+        if beyond.status == "different":
+            return beyond
+    return found
+
+
+def _exactly(before: Graph, after: Graph, ops: OpTable, seed: int) -> Exact:
     try:
         found = compare_modular(before, after, ops, seed)
     except (OutOfReach, ValueError, MemoryError) as error:
@@ -64,7 +74,7 @@ def described(exact: Exact) -> str:
     """In a line, for reports."""
     if exact.status == "unsupported":
         return f"not compared: {exact.reason}"
-    modulo = "in exact numbers"
+    modulo = "in float64, far beyond constants" if exact.level == "float" else "in exact numbers"
     if exact.level == "modular":
         modulo = "modulo " + " and ".join(f"2^31 - {2**31 - p}" for p in PRIMES)
     if exact.status == "different":

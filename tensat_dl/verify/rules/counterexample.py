@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from tensat_dl.core.graph import Graph
-from tensat_dl.ops.semantics.types import Array, Semantics, computed_in
+from tensat_dl.ops.semantics.elementwise import cast
+from tensat_dl.ops.semantics.types import Array, Semantics
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.exact import Difference
 from tensat_dl.verify.execute import ExecutionError, execute
@@ -143,7 +144,7 @@ def _differences(instance: Instance, semantics: Mapping[str, Semantics], seed: i
     for palette in PALETTES:
         for _ in range(12):
             values = {
-                name: np.asarray(rng.choice(palette, t.shape)).astype(computed_in(t.dtype))
+                name: cast([np.asarray(rng.choice(palette, t.shape))], {"to": t.dtype})
                 for name, t in types.items()
             }
             found = _differs(instance, semantics, values)

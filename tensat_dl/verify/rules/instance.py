@@ -11,7 +11,7 @@ from typing import Any
 from tensat_dl.core import expression as ex
 from tensat_dl.core.graph import Attrs, AttrValue, Graph, GraphBuilder
 from tensat_dl.core.rule import PatternNode, RewriteRule
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.types import INTEGERS, TensorType
 from tensat_dl.ops.evaluate import evaluate, knowing
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
@@ -124,6 +124,9 @@ class Sides:
     def _leaf(self, builder: GraphBuilder, name: str, t: TensorType, given: Assignment) -> int:
         value = given.facts.get(("value", name))
         if value is not None:
+            least, most = INTEGERS.get(t.dtype, (value, value))
+            if not least <= value <= most:
+                raise EvaluationError(f"{value} is not one of {t.dtype}")
             attrs: Attrs = (("value", float(value)), ("dtype", t.dtype), ("shape", t.shape))
             return builder.add("fill", (), attrs, (t,))
         op = "weight" if given.facts.get(("weight", name)) else "input"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -182,7 +183,10 @@ def test_a_difference_that_small_numbers_do_not_show() -> None:
     constants = [Fraction(n) for n in (1, -1, 2, -2, 3, -3)]
     numbers = {float(n) for drawn in (*WHOLE, *FRACTIONS, LARGE, near(constants)) for n in drawn}
     factors = "\n".join(["result = s", *(f"result = result * (s - {n!r})" for n in sorted(numbers))])
-    found = compared(factors, "0.0 * s")
+    with patch(
+        "tensat_dl.verify.exact.compare.far", return_value=()
+    ):  # beyond these factors there are always others
+        found = compared(factors, "0.0 * s")
     assert (found.status, found.level) == ("different", "modular")
     assert found.difference is not None
     assert found.difference.modulus == 2**31 - 1

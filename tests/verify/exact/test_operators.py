@@ -15,7 +15,7 @@ from tensat_dl.core.types import FLOATS
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.ops.semantics.elementwise import ACTIVATIONS
-from tensat_dl.ops.semantics.types import Array
+from tensat_dl.ops.semantics.types import Array, computed_in
 from tensat_dl.verify.exact.arithmetic import OutOfReach
 from tensat_dl.verify.exact.field import PRIMES
 from tensat_dl.verify.exact.modular import Modular
@@ -46,8 +46,8 @@ class Reals(Rational):
     def function(self, name: str, x: Array) -> Array:
         return SEMANTICS[name]([x], {}) if name in SEMANTICS else super().function(name, x)
 
-    def typed(self, x: Array, to: type[np.generic]) -> Array:
-        return x.astype(to)
+    def typed(self, x: Array, to: str) -> Array:
+        return x.astype(computed_in(to))
 
     def divide(self, x: Array, y: Array) -> Array:
         return np.asarray(x / y)

@@ -149,3 +149,26 @@ def test_it_is_part_of_verification(tmp_path: Path) -> None:
     report = tmp_path / "r.json"
     assert invoke("run", tmp_path / "g.tsr", "--no-verify", "--json", report).code == 0
     assert json.loads(report.read_text())["verify"]["exact"]["status"] == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("ewmin(sqrt(x), 100.0)", "sqrt(x)"),
+        ("clip(gelu(x); low = -65504.0, high = 65504.0)", "gelu(x)"),
+        ("ewmin(sqrt(x), 100.0) + cast(n / 2; to = f32)", "sqrt(x) + cast(n / 2; to = f32)"),
+    ],
+)
+def test_a_bound_beyond_a_function_is_passed(before: str, after: str) -> None:
+    """Near 1 these graphs are equal, and for random functions they are not."""
+    leaves = f"{LEAVES}input n : i64[2, 4]\n"
+    b, a = (graph_of(f"{leaves}output z = {body}") for body in (before, after))
+    floats, exact = compare(b, a, semantics_of(OPS)), compare_if_small(b, a, OPS, 0)
+    assert floats.status == "equivalent"
+    assert described(exact) == "different in float64, far beyond constants"
+    assert refuted_by(floats, exact).status == "different"
+
+
+def test_equal_bounds_beyond_a_function_are_not() -> None:
+    exact = found("ewmin(sqrt(x), 100.0)", "sqrt(ewmin(x, 10000.0))")
+    assert exact.status == "unsupported"
