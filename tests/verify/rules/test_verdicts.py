@@ -175,13 +175,13 @@ NARROW = (
 
 @pytest.mark.parametrize("condition", NARROW)
 def test_conditions_that_little_meets(condition: str, tmp_path: Path) -> None:
-    """Instances are worked out from what the conditions compare with: a false rule differs on the first."""
+    """Instances are worked out from what the conditions compare with: a false rule differs on the first ones."""
     text = f"rule r {{ ewadd(relu(relu(x)), ewmul(c, d)) where {condition} => ewadd(relu(x), ewmul(d, d)) }}"
     found = program(text, tmp_path)
     (rule,) = own_rules(found)
-    met = next(instances(rule, Examiner(found.ops).infer, 1, 150), None)
-    assert met is not None
-    assert compare_exactly(met[2].before, met[2].after, found.ops).status == "different"
+    drawn = instances(rule, Examiner(found.ops).infer, 3, 150)
+    exact = (compare_exactly(i.before, i.after, found.ops) for _, _, i in drawn)
+    assert any(e.status == "different" for e in exact)
 
 
 def test_a_true_rule_that_applies_to_few_sizes(tmp_path: Path) -> None:
