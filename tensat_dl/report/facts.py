@@ -210,7 +210,7 @@ def rules_checked(result: Result) -> str:
         "tested": "tested without a bound",
     }
     parts = []
-    for kind in ("refuted", "vacuous", "bounded", "derived", "partly", "tested", "assumed"):
+    for kind in ("refuted", "bounded", "derived", "partly", "tested", "assumed"):
         names = kinds[kind]
         if names:
             listed = ", ".join(names[:3]) + (", .." if names[3:] else "")

@@ -25,7 +25,7 @@ from tensat_dl.run.search import Found, Setup, Unfit, candidates, search
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.rules import Verdict, verify_rules
-from tensat_dl.verify.trust import assumed, on_trust, rules_applied
+from tensat_dl.verify.trust import UNSAMPLED, assumed, on_trust, rules_applied, unsampled
 from tensat_dl.why.explain import INTERRUPTED, NoWay, missing, way_between
 from tensat_dl.why.steps import Explanation
 
@@ -112,9 +112,9 @@ def optimize(
     if options.verify:
         progress.phase("verify")
         try:
-            verdicts = verify_rules(
-                rules_applied(rules, exploration.iterations), library, progress=progress.checking
-            )
+            applied = rules_applied(rules, exploration.iterations)
+            verdicts = unsampled(verify_rules(applied, library, progress=progress.checking))
+            notes[:0] = [f"rule {v.rule}: {v.reason}" for v in verdicts if v.reason == UNSAMPLED]
             compared = compare(graph, optimized, semantics_of(ops), options.seed)
             equivalence = on_trust(
                 compared, (graph, optimized), exploration.iterations, assumed(rules, library)

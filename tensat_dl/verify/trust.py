@@ -1,4 +1,5 @@
-"""Rules that no execution can check: those about operators of which only the types are known."""
+"""Rules that no execution can check: those about operators of which only the types are known, and those of which
+sampling finds no instance."""
 
 from __future__ import annotations
 
@@ -10,6 +11,12 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.iterations import Iteration
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import Equivalence
+from tensat_dl.verify.rules.verdict import Verdict
+
+#: What stands for the verdict on a rule that was applied, and so has an instance.
+UNSAMPLED = (
+    "sampling found no instance of it; where it was applied, the comparison of the two graphs is the evidence"
+)
 
 
 def assumed(rules: Iterable[RewriteRule], ops: OpTable) -> dict[str, tuple[str, ...]]:
@@ -34,6 +41,14 @@ def rules_applied(rules: Iterable[RewriteRule], iterations: Sequence[Iteration])
     """
     names = _applied(iterations)
     return [rule for rule in rules if rule.name in names]
+
+
+def unsampled(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """The verdicts on rules that were applied. Where sampling found no instance a rule is not vacuous: the place that
+    it was applied to is one, and what rests on it is compared as a part of the whole graph."""
+    return tuple(
+        Verdict(v.rule, "assumed", reason=UNSAMPLED) if v.status == "vacuous" else v for v in verdicts
+    )
 
 
 def _applied(iterations: Sequence[Iteration]) -> set[str]:

@@ -170,7 +170,7 @@ def _near(pattern: Pattern, terms: Terms, root: str, c: int, n: int) -> Near:
     walk = _Walk(pattern, terms)
     walk.node(root, n)
     if root in pattern.roots:
-        _others(walk, pattern, terms)
+        _others(walk, pattern, terms, c)
     complete = len(walk.nodes) == len(pattern.shapes)
     if complete and not walk.differences:
         late = pattern.late_problem(terms, walk.tensors, walk.attrs, walk.nodes)
@@ -182,8 +182,9 @@ def _near(pattern: Pattern, terms: Terms, root: str, c: int, n: int) -> Near:
     return Near(root, c, walk.matched, tuple(walk.differences))
 
 
-def _others(walk: _Walk, pattern: Pattern, terms: Terms) -> None:
-    """The other outputs of a multi-pattern rule, each at the node that fits best to what is matched."""
+def _others(walk: _Walk, pattern: Pattern, terms: Terms, at: int) -> None:
+    """The other outputs of a multi-pattern rule, each at the node that fits best to what is matched, of which the
+    first is ``at`` this class."""
     for root in pattern.roots:
         if root in walk.nodes:
             continue
@@ -198,7 +199,7 @@ def _others(walk: _Walk, pattern: Pattern, terms: Terms) -> None:
                 best = (agree, -n), n
         if best is None:
             what = f"there is no other {shape.node.op}"
-            walk.differences.append(Difference(shape.node, walk.tensors[pattern.roots[0]], what))
+            walk.differences.append(Difference(shape.node, at, what))
         else:
             walk.node(root, best[1])
 

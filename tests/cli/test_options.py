@@ -422,3 +422,57 @@ def test_what_made_the_e_graph_grow(tmp_path: Path) -> None:
     assert found["growth"][most] == sum(n for rule, n in each if rule == most)
     assert re.search(rf"^growth +{most} \+", done.out, re.MULTILINE)
     assert any(note.startswith(f"rule {most} brought ") for note in found["notes"])
+
+
+NARROW = {
+    "product": ("relu(relu(x))", "dim(x, 0) > 16 * 16", "relu(x)", "f32[300, 4]"),
+    "quotient": ("relu(relu(x))", "dim(x, 1) / 64 == 3", "relu(x)", "f32[2, 200]"),
+    "between": ("x * c + y * c", "value(c) > 0.1, value(c) < 0.12", "(x + y) * c", "f32[4]"),
+    "either-type": ("relu(relu(x))", "dtype(x) == i8 or dtype(x) == i16", "relu(x)", "i16[4]"),
+    "few-types": ("relu(relu(x))", "dtype(x) != f32, dtype(x) != f64, dtype(x) != i32", "relu(x)", "i16[4]"),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_a_run_with_a_rule_that_seldom_applies(name: str, tmp_path: Path) -> None:
+    source, condition, target, type_ = NARROW[name]
+    values = "".join(f"  input {v} : {type_}\n" for v in ("x", "y") if v in source)
+    values += "  weight c : f32[] = 0.11\n" if "c" in source else ""
+    text = (
+        f"rule {name} {{ {source} where {condition} => {target} }}\n"
+        f"graph g {{\n{values}  output {source}\n}}\n"
+    )
+    path = write(tmp_path, text)
+    out, report = tmp_path / "out.tsr", tmp_path / "r.json"
+    done = invoke("run", path, "-o", out, "--json", report)
+    assert (done.code, done.err) == (0, "")
+    assert out.exists()
+    (said,) = json.loads(report.read_text())["rules_applied"]
+    assert (said["rule"], said["status"]) == (name, "tested")
+
+
+def test_a_rule_that_was_applied_is_not_vacuous(tmp_path: Path) -> None:
+    """No instance is found of it alone; that there is one is seen in the graph."""
+    hard = "(dim(x, 0) * dim(x, 0) + 3 * dim(x, 0)) % 1000003 == 526455"
+    rule = f"rule hard {{ relu(relu(x)) where {hard} => relu(x) }}\n"
+    path = write(tmp_path, rule + GRAPH.replace("f32[4]", "f32[1234]"))
+    assert "rule `hard` never applies" in invoke("check", path).err
+    out, report = tmp_path / "out.tsr", tmp_path / "r.json"
+    done = invoke("run", path, "-o", out, "--json", report)
+    assert (done.code, done.err) == (0, "")
+    assert out.exists()
+    assert "rules applied 1 assumed (hard)" in done.out
+    assert "rule hard: sampling found no instance of it" in done.out
+    found = json.loads(report.read_text())
+    assert [v["status"] for v in found["rules_applied"]] == ["assumed"]
+    assert found["verify"]["status"] == "equivalent"
+
+
+def test_a_false_rule_without_instances_is_refused_by_its_graph(tmp_path: Path) -> None:
+    hard = "(dim(x, 0) * dim(x, 0) + 3 * dim(x, 0)) % 1000003 == 526455"
+    rule = f"rule hard {{ relu(relu(x)) where {hard} => x }}\n"
+    out = tmp_path / "out.tsr"
+    done = invoke("run", write(tmp_path, rule + GRAPH.replace("f32[4]", "f32[1234]")), "-o", out)
+    assert done.code == 1
+    assert "the optimized graph computes something else" in done.err
+    assert not out.exists()

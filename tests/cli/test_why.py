@@ -229,6 +229,27 @@ rule once { relu(relu(x)) => relu(x) }
 rule plain { relu(matmul(x, y)) => matmul(x, y; act = relu) }
 rule six { x * c where value(c) == 6.0 => x + x }
 rule square { matmul(transpose(x; perm = [1, 0]), x) => matmul(x, x) }
+rule two-roots {
+  p = relu(matmul(x, a))
+  q = tanh(matmul(x, b))
+  where dim(a, 1) == dim(b, 1), weight(b)
+  =>
+  m = matmul(x, concat(a, b; axis = 1))
+  (l, r) = split(m; axis = 1, sizes = [dim(a, 1), dim(b, 1)])
+  p = relu(l)
+  q = tanh(r)
+}
+rule three-roots {
+  p = relu(matmul(x, a))
+  q = tanh(matmul(x, b))
+  r = sigmoid(matmul(y, b))
+  =>
+  s = matmul(concat(x, y; axis = 0), b)
+  (t, u) = split(s; axis = 0, sizes = [dim(x, 0), dim(y, 0)])
+  p = relu(matmul(x, a))
+  q = tanh(t)
+  r = sigmoid(u)
+}
 rule all {
   each i: y[i] = matmul(x, w[i]; act = f)
   =>
@@ -289,6 +310,30 @@ def asked(folder: Path, rule: str, body: str, *options: object) -> str:
             "square",
             "output matmul(transpose(x; perm = [1, 0]), x)",
             "fails the target's `matmul(x, x)`: matmul requires that the inner dimensions agree",
+        ),
+        (
+            "two-roots",
+            "weight b : f32[8, 2]\n output tanh(x @ b)",
+            "nearest is `tanh(matmul(x, b))` at out0 (f32[4, 2])\n"
+            "  but there is no other relu (for `relu(matmul(x, a))`)",
+        ),
+        (
+            "two-roots",
+            "weight b : f32[8, 2]\n output tanh(x @ b), relu(x)",
+            "nearest is `relu(matmul(x, a))` at out1 (f32[4, 8])\n"
+            "  but `x` is an input, and the pattern has a matmul (for `matmul(x, a)`)",
+        ),
+        (
+            "three-roots",
+            "weight b : f32[8, 2]\n output sigmoid(x @ b)",
+            "nearest is `sigmoid(matmul(y, b))` at out0 (f32[4, 2])\n"
+            "  but there is no other relu (for `relu(matmul(x, a))`)\n"
+            "  but there is no other tanh (for `tanh(matmul(x, b))`)",
+        ),
+        (
+            "three-roots",
+            "weight b : f32[8, 2]\n output sigmoid(x @ b), tanh(x @ b)",
+            "  but there is no other relu (for `relu(matmul(x, a))`)\n",
         ),
         (
             "all",

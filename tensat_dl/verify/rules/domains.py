@@ -6,9 +6,11 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tensat_dl.core import types
 from tensat_dl.ops.symbolic import Atom
 from tensat_dl.ops.table import AttrDecl
 from tensat_dl.verify.rules.expressions import INTEGERS, Values
+from tensat_dl.verify.rules.inverse import around
 
 #: Dimensions of one instance are mostly from one of these, so that some are equal and many divide each other.
 POOLS = ((1, 2, 3), (1, 2, 4), (2, 4), (2, 3), (1, 3, 4), (1, 2, 3, 4, 6), (2, 4, 6))
@@ -27,9 +29,18 @@ FACTORS = (1, 2, 3)
 
 class RandomDomain:
     """Values for one instance in a random order. ``attrs`` tells which attribute a name stands for, ``constants``
-    are the numbers that a rule has: what conditions compare with, bounds, sizes."""
+    are the numbers that a rule has: what conditions compare with, bounds, sizes. ``every_type`` tells that element
+    types are no longer the common ones alone, as conditions are about them; ``thorough``, that numbers between those
+    of the rule are tried, too."""
 
-    def __init__(self, rng: random.Random, attrs: Mapping[str, AttrDecl], constants: Sequence[float]) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        attrs: Mapping[str, AttrDecl],
+        constants: Sequence[float],
+        every_type: bool = False,
+        thorough: bool = False,
+    ) -> None:
         self._rng = rng
         self._attrs = attrs
         self._constants = constants
@@ -38,8 +49,11 @@ class RandomDomain:
         self._near = tuple(n for n in dict.fromkeys(near) if n > max(ATTRIBUTES))
         floats = [c for c in constants if isinstance(c, float)]
         self._floats = tuple(x for c in floats for x in (c, 2 * c, -2 * c, c + 0.5, c - 0.5))
+        if thorough:
+            self._floats += tuple(around(sorted(constants)))
         self._pool = rng.choice(POOLS)
-        self._dtype = rng.choice(DTYPES)
+        self._dtypes = tuple(dict.fromkeys((*DTYPES, *types.DTYPES))) if every_type else DTYPES
+        self._dtype = rng.choice(self._dtypes)
         #: Lists whose elements are to be equal, by attribute: pads of 0, strides of 2.
         self._uniform: dict[str, Any] = {}
 
@@ -50,7 +64,7 @@ class RandomDomain:
                 first = self._order(self._pool if self._rng.random() < 0.7 else DIMENSIONS)
                 return tuple(dict.fromkeys((*self._nearby(), *first, *self._order(DIMENSIONS), *self._near)))
             case "dtype":
-                return tuple(dict.fromkeys((self._dtype, *self._order(DTYPES))))
+                return tuple(dict.fromkeys((self._dtype, *self._order(self._dtypes))))
             case "value":
                 return self._order((*map(float, self._constants), *self._floats, *VALUES))
             case "factors":

@@ -105,7 +105,7 @@ class Examiner:
             max(bounds, default=None),
             next((x.reason for x in results if x.log2_error is None), ""),
             self._rounding(tested),
-            unneeded=tuple(self._unneeded(rule, frame.form.limit == WIDE_LIMIT)),
+            unneeded=tuple(self._unneeded(rule, frame.form.wide, frame.form.thorough)),
         )
 
     def _telling(self, rule: RewriteRule) -> Iterator[Draw]:
@@ -123,18 +123,18 @@ class Examiner:
         if count == 0:
             yield from plain[:INSTANCES]
 
-    def _weaker(self, rule: RewriteRule, without: int, wide: bool) -> Iterator[Draw]:
-        sampler = Sampler(rule, self.infer, self.seed, (without,), wide)
+    def _weaker(self, rule: RewriteRule, without: int, wide: bool, thorough: bool) -> Iterator[Draw]:
+        sampler = Sampler(rule, self.infer, self.seed, (without,), wide, thorough)
         return sampler.several(LARGE_INSTANCES if wide else WEAKER_INSTANCES, WEAKER_PATIENCE)
 
-    def _unneeded(self, rule: RewriteRule, wide: bool) -> Iterator[str]:
+    def _unneeded(self, rule: RewriteRule, wide: bool, thorough: bool) -> Iterator[str]:
         """The conditions without which nothing fails, those about costs excepted, and the literal attributes that can
         be others."""
         for i, condition in enumerate(rule.conditions):
             if any(fact.function in ABOUT_COST for fact in facts_of(condition)):
                 continue
             compared = 0
-            for compared, (_, _, instance) in enumerate(self._weaker(rule, i, wide), start=1):
+            for compared, (_, _, instance) in enumerate(self._weaker(rule, i, wide, thorough), start=1):
                 if self._compare(instance, compared).status == "different":
                     break
             else:
@@ -146,17 +146,19 @@ class Examiner:
         told = set()
         for versions in loosened(rule, self.ops):
             for version in versions:
-                compared = self._holds(version.rule, wide)
+                compared = self._holds(version.rule, wide, thorough)
                 if compared and version.text not in told:
                     told.add(version.text)
                     yield f"`{version.text}`: the rule is true of other values, on {compared} instances"
 
-    def _holds(self, rule: RewriteRule, wide: bool) -> int:
+    def _holds(self, rule: RewriteRule, wide: bool, thorough: bool) -> int:
         """On how many instances a rule is true that its last condition rules out, 0 if it is false on one. Those do
         not count in which nothing changes or a dimension is 1, where many an attribute makes no difference."""
         compared = 0
         try:
-            for number, (_, _, instance) in enumerate(self._weaker(rule, len(rule.conditions) - 1, wide)):
+            for number, (_, _, instance) in enumerate(
+                self._weaker(rule, len(rule.conditions) - 1, wide, thorough)
+            ):
                 if self._compare(instance, number).status == "different":
                     return 0
                 flat = any(1 in t.shape for t in instance.assignment.types.values())
@@ -233,7 +235,7 @@ class Examiner:
         needed = [
             f"`{' '.join(c.span.text.split())}`"
             for i, c in enumerate(rule.conditions)
-            if next(self._weaker(rule, i, False), None) is not None
+            if next(self._weaker(rule, i, False, False), None) is not None
         ]
         if needed:
             return f"no instance meets its conditions: there are some without {' or without '.join(needed)}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import children, facts_of
+from tensat_dl.core.expression import calls_of, children, facts_of, names_of
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.types import TensorType
-from tensat_dl.ops.symbolic import Opaque, Sym, fact
+from tensat_dl.ops.evaluate import evaluate
+from tensat_dl.ops.symbolic import EvaluationError, Opaque, Sym, fact
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.groups import instantiate
 from tensat_dl.verify.rules.domains import RandomDomain, SmallerDomain
@@ -37,7 +39,7 @@ Draw = tuple["Frame", Values, Instance]
 class Sampler:
     """Draws instances of a rule. ``without`` are the positions of conditions that are left out; then at least one of
     those is false, so that the instances are such as only the weaker rule has. ``wide`` draws large ones as well,
-    ``high`` tells how often high ranks come first."""
+    ``thorough`` works out what conditions ask for, ``high`` tells how often high ranks come first."""
 
     def __init__(
         self,
@@ -46,12 +48,13 @@ class Sampler:
         seed: int = 0,
         without: Sequence[int] = (),
         wide: bool = False,
+        thorough: bool = False,
         high: float = HIGH_FIRST,
     ) -> None:
         self._high = high
         self._rng = random.Random(f"{seed} {rule.name} {sorted(without)}")
         sizes = MEMBERS if rule.index is not None else (0,)
-        self._forms = [form for n in sizes for form in _forms(rule, infer, n, without, wide)]
+        self._forms = [form for n in sizes for form in _forms(rule, infer, n, without, wide, thorough)]
         self._frame: Frame | None = None
         self._left = 0
 
@@ -92,7 +95,7 @@ class Sampler:
 
 
 #: Of rules that have large instances only, as they ask for a dimension of 768 or for rank 6, at most so many are
-#: drawn, and they are given up after so many vain attempts.
+#: drawn. These, and such as have to be worked out, are given up after so many vain attempts.
 LARGE_INSTANCES = 6
 LARGE_PATIENCE = 40
 
@@ -100,33 +103,38 @@ LARGE_PATIENCE = 40
 def instances(
     rule: RewriteRule, infer: Inference, count: int, patience: int, seed: int = 0, high: float = HIGH_FIRST
 ) -> Iterator[Draw]:
-    """Instances of a rule: small ones, or if there are none a few large ones."""
-    small = Sampler(rule, infer, seed, high=high).several(count, patience)
-    first = next(small, None)
-    if first is not None:
-        yield first
-        yield from small
-    else:
-        large = Sampler(rule, infer, seed, wide=True)
-        yield from large.several(min(count, LARGE_INSTANCES), LARGE_PATIENCE)
+    """Instances of a rule: small ones, or if there are none a few large ones; or if there are none, either, such as
+    have what its conditions ask for."""
+    for thorough in (False, True):
+        for wide in (False, True):
+            sampler = Sampler(
+                rule, infer, seed, wide=wide, thorough=thorough, high=HIGH_FIRST if wide else high
+            )
+            most = min(count, LARGE_INSTANCES) if wide else count
+            found = sampler.several(most, LARGE_PATIENCE if wide or thorough else patience)
+            first = next(found, None)
+            if first is not None:
+                yield first
+                yield from found
+                return
 
 
 def _forms(
-    rule: RewriteRule, infer: Inference, members: int, without: Sequence[int], wide: bool
+    rule: RewriteRule, infer: Inference, members: int, without: Sequence[int], wide: bool, thorough: bool
 ) -> Iterator[_Form]:
     """A rule for a number of members. Where a condition on each member is left out, it may be false for any of them,
     or for the first or the last alone."""
     kept = tuple(c for i, c in enumerate(rule.conditions) if i not in without)
     dropped = tuple(rule.conditions[i] for i in without)
     if not members:
-        yield _Form(replace(rule, conditions=kept), dropped, infer, 0, wide)
+        yield _Form(replace(rule, conditions=kept), dropped, infer, 0, wide, thorough)
         return
     whole = instantiate(replace(rule, conditions=kept), members)
     rejected = instantiate(replace(rule, conditions=dropped), members).conditions
-    yield _Form(whole, rejected, infer, members, wide)
+    yield _Form(whole, rejected, infer, members, wide, thorough)
     for k in {0, len(rejected) - 1} if len(rejected) > 1 else ():
         others = (*whole.conditions, *(c for i, c in enumerate(rejected) if i != k))
-        yield _Form(replace(whole, conditions=others), (rejected[k],), infer, members, wide)
+        yield _Form(replace(whole, conditions=others), (rejected[k],), infer, members, wide, thorough)
 
 
 class _Form:
@@ -139,14 +147,19 @@ class _Form:
         infer: Inference,
         members: int,
         wide: bool,
+        thorough: bool,
     ) -> None:
         self.members = members
         self.rule = rule
+        self.wide = wide
+        self.thorough = thorough
         self.limit = WIDE_LIMIT if wide else LIMIT
         self.skeletons = Skeletons(rule, infer, rejected)
         self.sides = Sides(rule, infer, rejected)
         self.attrs = attribute_variables(rule, infer.table)
-        asked = [f for c in (*rule.conditions, *rejected) for f in facts_of(c)]
+        conditions = (*rule.conditions, *rejected)
+        self.every_type = thorough or any(call.fn == "dtype" for call in calls_of(conditions))
+        asked = list(facts_of(conditions))
         functions = ("weight" if f.function == "varying" else f.function for f in asked)
         self.facts = tuple(dict.fromkeys(zip(functions, (f.name for f in asked), strict=True)))
         attrs = tuple(k.value for n in (*rule.source.nodes, *rule.target.nodes) for k in n.attrs)
@@ -189,7 +202,7 @@ class Frame:
             items = value if isinstance(value, tuple) else (value,)
             unknowns += [x for x in items if isinstance(x, Sym | Opaque)]
         unknowns += [x for f in form.facts if isinstance(x := fact(*f), Sym | Opaque)]
-        self.problem = Problem(skeleton.conditions, unknowns, skeleton.shapes, form.limit)
+        self.problem = Problem(skeleton.conditions, unknowns, skeleton.shapes, form.limit, form.thorough)
 
     @property
     def dimensions(self) -> int:
@@ -198,8 +211,10 @@ class Frame:
 
     def draw(self, rng: random.Random) -> Draw | None:
         """One attempt at an instance."""
+        form = self.form
         tries = 2 if max((len(s) for s in self.skeleton.shapes), default=0) < HIGH else 30
-        values = self.problem.draw(rng, RandomDomain(rng, self.form.attrs, self.form.constants), tries)
+        domain = RandomDomain(rng, form.attrs, form.constants, form.every_type, form.thorough)
+        values = self.problem.draw(rng, domain, tries)
         found = None if values is None else self.instance(values)
         return None if values is None or found is None else (self, values, found)
 
@@ -229,12 +244,17 @@ class Frame:
 
 
 def _numbers(tree: object) -> Iterator[int | float]:
-    """The numbers that are written in expressions."""
+    """The numbers that are written in expressions, and what is computed from numbers alone, as in ``16 * 16``."""
     match tree:
         case ex.Const(int() | float() as value, "int" | "float"):
             yield value
         case ex.Unary("-", operand):
             yield from (-x for x in _numbers(operand))
         case _:
+            if isinstance(tree, ex.Binary) and not any(names_of(tree)):
+                with suppress(EvaluationError):
+                    value = evaluate(tree, {})
+                    if isinstance(value, int | float) and not isinstance(value, bool):
+                        yield value
             for child in children(tree):
                 yield from _numbers(child)

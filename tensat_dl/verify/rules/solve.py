@@ -2,7 +2,8 @@
 
 What is to be found is small (dimensions up to 7 or so), and a solution is one of many: equations are solved for one
 unknown each, the others are drawn in a random order, and every condition is checked as soon as its last unknown has
-a value. An equation that is linear in its last unknown gives that one's value; else other values are tried.
+a value. An equation that is linear in its last unknown gives that one's value; else other values are tried. A
+thorough search works out values from the other conditions, too: rules may ask for a dimension beyond 16 * 16.
 """
 
 from __future__ import annotations
@@ -13,33 +14,39 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, EvaluationError, Int, Opaque, Sym
 from tensat_dl.rewrite.facts import Facts
 from tensat_dl.verify.rules.expressions import INTEGERS, Values, Writer, holds
+from tensat_dl.verify.rules.inverse import Inverse
 
 #: The values to try for an unknown, the first first.
 Domain = Callable[[Atom], Sequence[Any]]
 
 #: How many values one search tries before it starts again in another order.
 EFFORT = 400
+#: How many of the values that are worked out for an unknown are tried, and how many values working them out is worth.
+WORKED_OUT = 8
+WORK = 8
 
 
 @dataclass(frozen=True)
 class _Check:
     """A condition on the unknowns ``mentioned``. ``linear``: of an equation, by unknown x, the functions a and b that
-    do not depend on x, where it says a x + b = 0."""
+    do not depend on x, where it says a x + b = 0. ``condition`` says the same."""
 
     holds: Callable[[Values], Any]
     mentioned: frozenset[Atom]
     linear: Mapping[Atom, tuple[Callable[[Values], int], Callable[[Values], int]]]
+    condition: Bool
 
 
 class Problem:
     """Conditions on unknowns, prepared for drawing solutions.
 
     ``unknowns`` are what needs a value whether or not a condition mentions it. ``shapes`` are those of tensors,
-    which have at most ``limit`` elements each. ``possible`` is False where the conditions contradict each other at
-    first sight.
+    which have at most ``limit`` elements each. ``thorough`` searches work out what conditions ask for. ``possible``
+    is False where the conditions contradict each other at first sight.
     """
 
     def __init__(
@@ -48,6 +55,7 @@ class Problem:
         unknowns: Iterable[Sym | Opaque],
         shapes: Iterable[tuple[Int, ...]] = (),
         limit: int = 512,
+        thorough: bool = False,
     ) -> None:
         flat = [part for c in conditions for part in _conjuncts(c)]
         facts = Facts()
@@ -55,14 +63,16 @@ class Problem:
         with suppress(EvaluationError):  # with one, a condition has no value, and nothing is a solution
             facts.add(c for c in flat if isinstance(c, Condition))
             left = dict.fromkeys(facts.simplify(c) for c in flat)
+        self._facts = facts
+        self._thorough = thorough
         self._writer = Writer(facts)
         self._functions: dict[Sym | Opaque, Callable[[Values], Any]] = {}
         checks = [self._check(c) for c in left if isinstance(c, Condition)]
         for a, x in facts.known.items():
             if a[0] not in INTEGERS:  # a quotient or the like that must have a value
-                checks.append(self._compare(Sym((((a,), 1),)), "==", x))
+                checks.append(self._compare(Sym((((a,), 1),)), "==", x, sym.equal))
             elif a[0] == "dim":
-                checks.append(self._compare(x, ">", 0))
+                checks.append(self._compare(1, "<=", x, sym.at_most))
         for shape in dict.fromkeys(shapes):
             if any(isinstance(d, Sym) for d in shape):
                 checks.append(self._size(shape, limit))
@@ -77,7 +87,7 @@ class Problem:
         for _ in range(tries if self.possible else 0):
             order = list(self.free)
             rng.shuffle(order)
-            found = self._search(order, domain)
+            found = self._search(order, domain, rng)
             if found is not None:
                 return found
         return None
@@ -92,7 +102,7 @@ class Problem:
             self._functions[x] = self._writer.function(x)
         return self._functions[x](values)
 
-    def _search(self, order: Sequence[Atom], domain: Domain) -> Values | None:
+    def _search(self, order: Sequence[Atom], domain: Domain, rng: random.Random) -> Values | None:
         position = {a: i for i, a in enumerate(order)}
         due: list[list[_Check]] = [[] for _ in order]
         for check in self._checks:
@@ -105,7 +115,9 @@ class Problem:
             if i == len(order):
                 return True
             a = order[i]
-            for value in _candidates(a, due[i], values, domain):
+            values.pop(a, None)
+            effort -= WORK if self._thorough and due[i] else 0
+            for value in self._candidates(a, due[i], values, domain, rng):
                 effort -= 1
                 if effort < 0:
                     return False
@@ -124,33 +136,54 @@ class Problem:
                 split = _linear_in(c.args[0], a) if a[0] in INTEGERS else None
                 if split is not None:
                     linear[a] = (self._writer.function(split[0]), self._writer.function(split[1]))
-        return _Check(self._writer.function(c), self._writer.unknowns(c), linear)
+        return _Check(self._writer.function(c), self._writer.unknowns(c), linear, c)
 
     def _size(self, shape: tuple[Int, ...], limit: int) -> _Check:
         product = " * ".join(self._writer.text(d) for d in shape)
         mentioned = frozenset(a for d in shape for a in self._writer.unknowns(d))
-        return _Check(self._writer.compiled(f"{product} <= {limit}"), mentioned, {})
+        total: Int = 1
+        for d in shape:
+            total = sym.mul(total, d)
+        return _Check(
+            self._writer.compiled(f"{product} <= {limit}"), mentioned, {}, sym.at_most(total, limit)
+        )
 
-    def _compare(self, x: Int, sign: str, y: Int) -> _Check:
+    def _compare(self, x: Int, sign: str, y: Int, condition: Callable[[Int, Int], Bool]) -> _Check:
         text = f"{self._writer.text(x)} {sign} {self._writer.text(y)}"
-        return _Check(self._writer.compiled(text), self._writer.unknowns(x) | self._writer.unknowns(y), {})
+        mentioned = self._writer.unknowns(x) | self._writer.unknowns(y)
+        return _Check(self._writer.compiled(text), mentioned, {}, condition(x, y))
+
+    def _candidates(
+        self, a: Atom, due: Sequence[_Check], values: Values, domain: Domain, rng: random.Random
+    ) -> Sequence[Any]:
+        """The only value that an equation leaves an unknown, or all that may be tried."""
+        for check in due:
+            if a in check.linear:
+                try:
+                    slope, rest = (f(values) for f in check.linear[a])
+                except ArithmeticError:  # a division by an unknown that was drawn as zero
+                    return ()
+                if slope:
+                    return (-rest // slope,) if rest % slope == 0 else ()
+        if not self._thorough or not due:
+            return domain(a)
+        return (*self._worked_out(a, due, values, rng), *domain(a))
+
+    def _worked_out(
+        self, a: Atom, due: Sequence[_Check], values: Values, rng: random.Random
+    ) -> Sequence[Any]:
+        """Some of the values with which all conditions hold, in a random order."""
+        inverse = Inverse(a, self._writer, self._facts, lambda x: self.value(x, values), rng)
+        try:
+            found = inverse.candidates(c.condition for c in due if isinstance(c.condition, Condition))
+        except (ArithmeticError, EvaluationError):
+            return ()
+        fitting = [x for x in found if all(holds(c.holds, {**values, a: x}) for c in due)]
+        return rng.sample(fitting, min(len(fitting), WORKED_OUT))
 
 
 def _conjuncts(c: Bool) -> tuple[Bool, ...]:
     return c.args if isinstance(c, Condition) and c.kind == "and" else (c,)
-
-
-def _candidates(a: Atom, due: Sequence[_Check], values: Values, domain: Domain) -> Sequence[Any]:
-    """The only value that an equation leaves an unknown, or all that may be tried."""
-    for check in due:
-        if a in check.linear:
-            try:
-                slope, rest = (f(values) for f in check.linear[a])
-            except ArithmeticError:  # a division by an unknown that was drawn as zero
-                return ()
-            if slope:
-                return (-rest // slope,) if rest % slope == 0 else ()
-    return domain(a)
 
 
 def _linear_in(p: Sym, a: Atom) -> tuple[Int, Int] | None:

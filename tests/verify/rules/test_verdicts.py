@@ -10,9 +10,12 @@ from unittest.mock import patch
 import pytest
 
 import tensat_dl
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.lang.program import Program, load_program
+from tensat_dl.verify.exact import compare_exactly
 from tensat_dl.verify.rules import Verdict, cache, verify_rules
 from tensat_dl.verify.rules.examine import Examiner
+from tensat_dl.verify.rules.sampling import instances
 from tensat_dl.verify.rules.verdict import derived
 
 pytestmark = pytest.mark.sampled(5)
@@ -26,8 +29,11 @@ def program(text: str, tmp_path: Path, name: str = "r.tsr") -> Program:
 
 def verdicts(text: str, tmp_path: Path) -> list[Verdict]:
     found = program(text, tmp_path)
-    own = [r for r in found.rules if r.name.removesuffix("-back") in found.own_rules]
-    return [Examiner(found.ops).verdict(r) for r in own]
+    return [Examiner(found.ops).verdict(r) for r in own_rules(found)]
+
+
+def own_rules(found: Program) -> list[RewriteRule]:
+    return [r for r in found.rules if r.name.removesuffix("-back") in found.own_rules]
 
 
 def verdict(text: str, tmp_path: Path) -> Verdict:
@@ -145,6 +151,60 @@ def test_vacuous(body: str, tmp_path: Path) -> None:
     assert found.status == "vacuous"
     assert found.failed
     assert VACUOUS[body] in found.reason
+
+
+#: Conditions that few numbers or element types meet, on x and a constant c.
+NARROW = (
+    "dim(x, 0) > 16 * 16",
+    "dim(x, 1) / 64 == 3",
+    "dim(x, 1) / 64 / 4 == 3",
+    "dim(x, 1) % 128 == 70, dim(x, 1) > 1000",
+    "dim(x, 1) % 128 == 70, dim(x, 1) % 125 == 20",
+    "(2 * dim(x, 1) + 1) % 1001 == 0",
+    "dim(x, 0) / 10 % 50 == 40",
+    "dim(x, 0) * dim(x, 0) == 6400",
+    "dim(x, 0) > 50 * dim(x, 1), dim(x, 1) > 31",
+    "dim(x, 0) / 1024 == 500",
+    "min(dim(x, 0), 900) / 2 > 400, max(dim(x, 0), 300) < 2000",
+    "dim(x, 0) / 77 == 12 or dim(x, 0) % 1000 == 999",
+    "value(c) > 0.1, value(c) < 0.12",
+    "value(c) > 0.1, value(c) < value(d), value(d) < 0.12",
+    "dtype(x) == i8 or dtype(x) == i16",
+    "dtype(x) != f32, dtype(x) != f64, dtype(x) != i32",
+    "dtype(x) != f32, dtype(x) != f64, dtype(x) != i32, dtype(x) != u8, dtype(x) != i64, not is_float(dtype(x))",
+)
+
+
+@pytest.mark.parametrize("condition", NARROW)
+def test_conditions_that_little_meets(condition: str, tmp_path: Path) -> None:
+    """Instances are worked out from what the conditions compare with: a false rule differs on the first ones."""
+    text = f"rule r {{ ewadd(relu(relu(x)), ewmul(c, d)) where {condition} => ewadd(relu(x), ewmul(d, d)) }}"
+    found = program(text, tmp_path)
+    (rule,) = own_rules(found)
+    drawn = instances(rule, Examiner(found.ops).infer, 3, 150)
+    exact = (compare_exactly(i.before, i.after, found.ops) for _, _, i in drawn)
+    assert any(e.status == "different" for e in exact)
+
+
+def test_a_true_rule_that_applies_to_few_sizes(tmp_path: Path) -> None:
+    found = verdict("rule r { relu(relu(x)) where dim(x, 0) / 64 == 3 => relu(x) }", tmp_path)
+    assert found.status == "tested"
+    assert any("the rule is true without it" in text for text in found.unneeded)
+
+
+def test_every_element_type_that_a_condition_leaves(tmp_path: Path) -> None:
+    """What it names is not among the types that are drawn as a rule."""
+    text = "rule r { relu(relu(x)) where dtype(x) == i8 or dtype(x) == i16 or dtype(x) == i32 => relu(x) }"
+    found = program(text, tmp_path)
+    (rule,) = own_rules(found)
+    drawn = instances(rule, Examiner(found.ops).infer, 36, 150)
+    assert {d[2].assignment.types["x"].dtype for d in drawn} == {"i8", "i16", "i32"}
+
+
+def test_a_rule_that_is_false_for_a_named_type_alone(tmp_path: Path) -> None:
+    text = "rule r { cast(cast(x; to = u8); to = i16) where dtype(x) == i16 or dtype(x) == u8 => cast(x; to = i16) }"
+    found = verdict(text, tmp_path)
+    assert found.status == "refuted"
 
 
 OPAQUE = "opaque op secret(x: tensor) { shape shape(x) }\n"
