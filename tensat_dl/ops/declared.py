@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
+from tensat_dl.ir.types import DTYPES
 from tensat_dl.lang import ast
 from tensat_dl.lang.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.lang.walk import calls_of
@@ -185,7 +186,7 @@ def _never_typed(decl: OpDecl, ops: OpTable) -> Iterator[Diagnostic]:
 
 
 def _tensor(name: str, rank: int) -> SymType:
-    return SymType(Opaque(("dtype", name)), tuple(sym.atom("dim", name, i) for i in range(rank)))
+    return SymType(Opaque(("dtype", name), DTYPES), tuple(sym.atom("dim", name, i) for i in range(rank)))
 
 
 def _unknown(a: AttrDecl) -> Any:
@@ -193,4 +194,4 @@ def _unknown(a: AttrDecl) -> Any:
         return tuple(sym.atom("attr", a.name, i) for i in range(a.length))
     if a.type == "ints":
         return sym.elements(a.name, 2)
-    return sym.atom("attr", a.name) if a.type == "int" else Opaque(("attr", a.name))
+    return sym.atom("attr", a.name) if a.type == "int" else Opaque(("attr", a.name), a.words)

@@ -244,4 +244,9 @@ def attribute_variables(rule: RewriteRule, ops: OpTable) -> dict[str, AttrDecl]:
                     and not decl.preset(a.name, item.id)
                 ):
                     found.setdefault(item.id, a)
+    for node in rule.target.nodes:
+        for keyword in node.attrs:
+            a, name = ops[node.op].attr(keyword.name), getattr(keyword.value, "id", None)
+            if a is not None and a.words and name in found and found[name].type == "string":
+                found[name] = a  # a string that is a word there
     return found
