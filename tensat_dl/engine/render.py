@@ -217,6 +217,10 @@ def _known(*sides: object) -> bool:
     return any(isinstance(x, Opaque) and x.atom[0] == "value" for x in sides)
 
 
+def _is_dtype(x: object) -> bool:
+    return x in DTYPES if isinstance(x, str) else isinstance(x, Opaque) and x.words == DTYPES
+
+
 def boolean(c: Condition | bool) -> str:
     """A condition as a truth value, for use inside and / or / not."""
     if isinstance(c, bool):
@@ -238,8 +242,11 @@ def boolean(c: Condition | bool) -> str:
             return text
         case "not", (inner,):
             return f"(not {boolean(inner)})"
-        case "same", (a, b) if any(isinstance(x, Opaque) and x.atom[0] == "dtype" for x in (a, b)):
+        case "same", (a, b) if any(map(_is_dtype, (a, b))):
             return f"(bool-= {value(a)} {value(b)})"
+        case "same", (a, b) if any(isinstance(x, str) for x in (a, b)):
+            a, b = value(a), value(b)  # egglog compares texts in facts only: here each is found in the other
+            return f"(and (bool-<= 1 (count-matches {a} {b})) (bool-<= 1 (count-matches {b} {a})))"
         case "same", (a, b) if any(isinstance(x, float) for x in (a, b)) and not _known(a, b):
             return f"(bool-= 0 (to-i64 (* {_FINEST} (- {_number(b)} {_number(a)}))))"
         case "below", (a, b) if not _known(a, b):
@@ -247,7 +254,7 @@ def boolean(c: Condition | bool) -> str:
         case "holds", (dtype, number):
             return _held(value(dtype), value(number))
     raise NotCompilable(
-        "weight(x), start(x), value(x) and words stand alone, not inside `or`, and start(x) not inside `not`"
+        "weight(x), start(x) and value(x) stand alone, not inside `or`, and start(x) not inside `not`"
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.core.expression import calls_of
+from tensat_dl.core.types import DTYPES
 from tensat_dl.lang import ast
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.calls import check_arity, check_attr_kinds, check_attrs
@@ -185,7 +186,7 @@ def _never_typed(decl: OpDecl, ops: OpTable) -> Iterator[Diagnostic]:
 
 
 def _tensor(name: str, rank: int) -> SymType:
-    return SymType(Opaque(("dtype", name)), tuple(sym.atom("dim", name, i) for i in range(rank)))
+    return SymType(Opaque(("dtype", name), DTYPES), tuple(sym.atom("dim", name, i) for i in range(rank)))
 
 
 def _unknown(a: AttrDecl) -> Any:
@@ -193,4 +194,4 @@ def _unknown(a: AttrDecl) -> Any:
         return tuple(sym.atom("attr", a.name, i) for i in range(a.length))
     if a.type == "ints":
         return sym.elements(a.name, 2)
-    return sym.atom("attr", a.name) if a.type == "int" else Opaque(("attr", a.name))
+    return sym.atom("attr", a.name) if a.type == "int" else Opaque(("attr", a.name), a.words)

@@ -15,7 +15,7 @@ from tensat_dl.lang.splits import Split
 from tensat_dl.ops.calls import check_arity, check_attr_kinds, check_attrs, words
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.kinds import article, attribute_kind, fits, kind_of, want
-from tensat_dl.ops.table import INFIX, AttrDecl, OpDecl, OpTable, coerce, constant
+from tensat_dl.ops.table import INFIX, AttrDecl, OpDecl, OpTable, coerce, constant, have_common_values, wanted
 from tensat_dl.ops.typing import is_number, neighbour
 
 LIST = "list of tensors"
@@ -35,6 +35,7 @@ class Pattern:
     lets: list[tuple[str, ast.Expr]] = field(default_factory=list)
     bound: dict[str, Span] = field(default_factory=dict)  #: results of statements of this side
     alias: dict[str, str] = field(default_factory=dict)
+    chosen: dict[str, list[AttrDecl]] = field(default_factory=dict)  #: what variables for words are values of
     failed: set[str] = field(default_factory=set)
     problems: list[Diagnostic] = field(default_factory=list)
     fresh: int = 0
@@ -113,6 +114,8 @@ class Pattern:
     def _let(self, name: str, value: ast.Expr) -> None:
         self.kinds[name] = self._kind(value)
         self.lets.append((name, value))
+        if isinstance(value, ast.Name) and value.id in self.chosen:
+            self.chosen[name] = self.chosen[value.id]
 
     def _target(self, target: ast.LValue, each: str | None) -> str:
         if target.index is None and not target.every:
@@ -390,8 +393,26 @@ class Pattern:
             raise _Silent
         problems = [d for k in attrs for d in self._unbound_names(decl, k)]
         problems = problems or check_attr_kinds(decl, attrs, self.kinds)
+        problems = problems or [d for k in attrs for d in self._other_words(decl, k)]
         if problems:
             raise TsrError(problems)
+
+    def _other_words(self, decl: OpDecl, keyword: ast.KeywordArg) -> Iterator[Diagnostic]:
+        """A variable in an attribute none of whose values it can have, since it is another attribute's."""
+        a, value = decl.attr(keyword.name), keyword.value
+        assert a is not None
+        if attribute_kind(a) != "word" or not isinstance(value, ast.Name) or value.id in words(decl, a):
+            return
+        known = self.chosen.get(value.id, ())
+        other = next((o for o in known if not have_common_values(o, a)), None)
+        if other is not None:
+            message = (
+                f"`{value.id}` is a value of `{other.name}`, and never one of `{a.name}` of `{decl.name}`"
+            )
+            hint = f"`{other.name}` is {wanted(other)}, and `{a.name}` {wanted(a)}"
+            yield Diagnostic(message, value.span, hint)
+        elif self.is_source:
+            self.chosen.setdefault(value.id, []).append(a)
 
     def _unbound_names(self, decl: OpDecl, keyword: ast.KeywordArg) -> Iterator[Diagnostic]:
         """Names in an attribute that nothing binds, apart from one that should be a word."""

@@ -87,6 +87,7 @@ def _direction(
         raise error(left.stmts[0].span, "the source pattern has no operator", hint)
     target = Pattern(ops, False, dict(source.kinds), set(source.members), source.index)
     target.failed |= source.failed
+    target.chosen |= source.chosen
     target_values = target.side(right)
     problems = source.problems + target.problems
     if problems:

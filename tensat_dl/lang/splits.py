@@ -42,7 +42,8 @@ class Split:
         start: ast.Expr = ast.Const(0, "int", "0", span=span)
         for target, size in zip(targets, sizes.items, strict=True):
             yield target, start, size
-            start = size if isinstance(start, ast.Const) else ast.Binary("+", start, size, span=span)
+            first = isinstance(start, ast.Const) and start.value == 0
+            start = size if first else ast.Binary("+", start, size, span=span)
 
     def member(self, sizes: str, index: str) -> tuple[ast.Expr, ast.Expr]:
         """Where the part of a group's member starts, and its size, if ``sizes`` names the list of all sizes."""

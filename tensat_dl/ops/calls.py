@@ -110,7 +110,7 @@ def _check_kind(decl: OpDecl, a: AttrDecl, expr: ex.Expr, names: Kinds) -> None:
 
 def words(decl: OpDecl, a: AttrDecl) -> tuple[str, ...]:
     """The words that stand for values of an attribute: choices, presets, element types."""
-    kinds = DTYPES if a.type == "dtype" else ("true", "false") if a.type == "bool" else a.choices
+    kinds = ("true", "false") if a.type == "bool" else a.words
     return (*kinds, *(preset for attr, preset, _ in decl.presets if attr == a.name))
 
 

@@ -15,7 +15,7 @@ tuples whose first element tells their kind:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
@@ -62,9 +62,11 @@ Int = int | Sym
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """An unknown value that is not an integer: an element type, a string, a float or a truth value."""
+    """An unknown value that is not an integer: an element type, a string, a float or a truth value. ``words`` are
+    those of the attribute whose value it is; empty where that may be any."""
 
     atom: Atom
+    words: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,11 @@ class AttrDecl:
     choices: tuple[str, ...]
     default: AttrValue | None
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All strings that are values of it; empty where any string is, or none."""
+        return DTYPES if self.type == "dtype" else self.choices
+
 
 @dataclass(frozen=True, slots=True)
 class OpDecl:
@@ -141,6 +146,14 @@ def wanted(a: AttrDecl) -> str:
     names = {"int": "an integer", "float": "a number", "bool": "true or false", "string": "a string"}
     names |= {"dtype": "an element type", "axis": "an integer", "ints": "a list of integers"}
     return names[a.type]
+
+
+def have_common_values(a: AttrDecl, b: AttrDecl) -> bool:
+    """Whether some word may be the value of either of two attributes, which take words. An element type is not the
+    string that is its name."""
+    if (a.type == "dtype") != (b.type == "dtype"):
+        return False
+    return not a.words or not b.words or not set(a.words).isdisjoint(b.words)
 
 
 def constant(expr: ex.Expr) -> AttrValue | None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import names_of
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.types import DTYPES, TensorType
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.calls import not_a_word, words
 from tensat_dl.ops.evaluate import Unresolved, evaluate
@@ -72,16 +72,16 @@ def environment(decl: OpDecl, inputs: Sequence[AnyType], attrs: Mapping[str, Any
 def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str, Any]) -> Typing:
     """The type of ``op(inputs; attrs)``. Raises `IllTyped` if it certainly violates a constraint."""
     decl = table[op]
+    conditions = _words(decl, attrs)
     if decl.composition is not None:
         env = environment(decl, inputs, attrs)
-        conditions: list[Condition] = []
         try:
             result = _infer_expr(table, decl.composition, env, conditions)
         except EvaluationError as e:
             raise NotComputable(f"its definition can be computed ({e})") from None
         return Typing((result,), tuple(dict.fromkeys(conditions)))
     env = environment(decl, inputs, attrs)
-    found: list[Condition] = []
+    found = conditions
 
     def hold(condition: sym.Bool, message: str, expr: ex.Expr | None = None) -> None:
         if condition is False:
@@ -113,6 +113,26 @@ def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str
     except EvaluationError as e:
         raise IllTyped(f"its shape can be computed ({e})") from None
     return Typing(tuple(types), tuple(dict.fromkeys(found)))
+
+
+def _words(decl: OpDecl, attrs: Mapping[str, Any]) -> list[Condition]:
+    """What makes attributes that choose among words have one of these: a rule may put a variable there that stands
+    for a value of an attribute with others. Raises `IllTyped` if one certainly has another value."""
+    out: list[sym.Bool] = []
+    for a in decl.attrs:
+        if not a.words or a.name not in attrs:
+            continue
+        value = attrs[a.name]
+        if isinstance(value, Opaque) and value.words:
+            possible = not set(value.words).isdisjoint(a.words)
+            out += [sym.negate(sym.equal(value, w)) for w in value.words if w not in a.words]
+        else:
+            one = sym.any_of(sym.equal(value, w) for w in a.words)
+            possible = one is not False
+            out.append(one)
+        if not possible:
+            raise IllTyped(f"`{a.name}` is one of {', '.join(a.words)}")
+    return [c for c in out if isinstance(c, Condition)]
 
 
 class Inference:
@@ -155,7 +175,7 @@ class Inference:
     @staticmethod
     def _may_hold(decl: OpDecl, expr: ex.Expr, ranks: tuple[int, ...]) -> bool:
         types = [
-            SymType(Opaque(("dtype", i)), tuple(sym.atom("dim", str(i), k) for k in range(rank)))
+            SymType(Opaque(("dtype", i), DTYPES), tuple(sym.atom("dim", str(i), k) for k in range(rank)))
             for i, rank in enumerate(ranks)
         ]
         try:

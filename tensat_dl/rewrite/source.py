@@ -12,6 +12,7 @@ from typing import Any
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
+from tensat_dl.core.types import DTYPES
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
@@ -104,7 +105,7 @@ class Prefix:
 
 
 def _unknown_tensor(name: str, rank: int) -> SymType:
-    return SymType(Opaque(("dtype", name)), tuple(sym.atom("dim", name, i) for i in range(rank)))
+    return SymType(Opaque(("dtype", name), DTYPES), tuple(sym.atom("dim", name, i) for i in range(rank)))
 
 
 def choices(node: PatternNode, infer: Inference, forms: Forms, variant: Variant) -> Iterator[Choice]:
@@ -216,4 +217,4 @@ def _is_constant(value: Any) -> bool:
 def _unknown_attr(a: AttrDecl, name: str) -> Any:
     if a.length is not None:
         return tuple(sym.atom("attr", name, i) for i in range(a.length))
-    return sym.atom("attr", name) if a.type in ("int", "axis") else Opaque(("attr", name))
+    return sym.atom("attr", name) if a.type in ("int", "axis") else Opaque(("attr", name), a.words)

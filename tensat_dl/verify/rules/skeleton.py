@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import children
-from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.rule import RewriteRule, Variable
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import Bool, EvaluationError, Int
@@ -231,4 +231,12 @@ def attribute_variables(rule: RewriteRule, ops: OpTable) -> dict[str, AttrDecl]:
             assert a is not None
             for name in attribute.variables():
                 found.setdefault(name, a)
+    for node in rule.target.nodes:
+        for attribute in node.attrs:
+            a = ops[node.op].attr(attribute.name)
+            match attribute.pattern:
+                case Variable(name) if (
+                    a is not None and a.words and name in found and found[name].type == "string"
+                ):
+                    found[name] = a  # a string that is a word there
     return found
