@@ -102,7 +102,7 @@ class RewriteRule:
     index: str | None  #: the group's index name
     doc: str
     span: Span
-    declared: str  #: the name of the declared rule: ``f`` for ``f-back``, the direction from right to left of a ``<=>``
+    declared: str  #: the name of the declared rule: ``f`` for ``f-back``, a ``<=>`` from right to left
 
     @property
     def kind(self) -> Literal["single", "multi", "group"]:

@@ -103,7 +103,7 @@ def _precise(m: Measurement) -> Measurement | None:
 
 def read_profile(path: Path, device: str | None = None) -> Profile:
     """The profile in a file, of the given device or, without one, of any. Raises `ProfileError` if the file is
-    damaged, of another device, or was recorded with another measuring protocol; `FileNotFoundError` if there is none."""
+    damaged, of another device, or recorded with another measuring protocol; `FileNotFoundError` if there is none."""
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
         data = json.loads(text)

@@ -40,9 +40,9 @@ def extract(
 
     The answers of the greedy methods may cost more than the input program. The other methods are never costlier
     than the input program, and prove a bound within the limits. When a limit binds, or on Ctrl-C, they return the
-    best choice so far. ``progress`` is called with each better cost or bound. The exact method solves the part of the first ``early``
-    e-classes first, and starts from that answer: so an e-graph that has grown too large to be searched gives
-    no worse answer than the part that it grew from.
+    best choice so far. ``progress`` is called with each better cost or bound. The exact method solves the part of the
+    first ``early`` e-classes first, and starts from that answer: so an e-graph that has grown too large to be
+    searched gives no worse answer than the part that it grew from.
 
     With ``n_best`` above 1, which is for the exact method, ``runners_up`` of the answer has the next cheapest
     derivations, ``n_best`` - 1 if there are as many. They get about as much work again as the best answer took,
