@@ -20,9 +20,10 @@ import tables
 from tensat_dl import resources
 from tensat_dl.core.source import Source, Span
 from tensat_dl.lang import ast
+from tensat_dl.lang.declare import declare
 from tensat_dl.lang.parser import parse
 from tensat_dl.ops.functions import FUNCTIONS
-from tensat_dl.ops.table import AttrDecl, OpDecl, declare
+from tensat_dl.ops.table import AttrDecl, OpDecl
 
 LANGUAGE = Path(__file__).resolve().parent / "language.md"
 README = LANGUAGE.parent.parent / "README.md"

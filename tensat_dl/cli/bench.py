@@ -6,7 +6,7 @@ import click
 
 from tensat_dl.cli.lazy import LazyGroup
 
-#: benchmark -> the module that defines its command, and what it shows
+#: benchmark -> the module that defines its command, and its line of help
 BENCHMARKS = {
     "onnx": ("tensat_dl.bench.onnx", "Real models in ONNX Runtime, against tools that simplify models."),
     "models": ("tensat_dl.bench.models", "The models of the paper through the whole pipeline."),
@@ -15,7 +15,7 @@ BENCHMARKS = {
         "tensat_dl.bench.join",
         "Multi-pattern matching: the paper's algorithm 1 against Datalog joins.",
     ),
-    "k-multi": ("tensat_dl.bench.k_multi", "What pairs find as k_multi grows, against group rules."),
+    "k-multi": ("tensat_dl.bench.k_multi", "Pairs by k_multi, against group rules."),
     "depth": ("tensat_dl.bench.depth", "Deep graphs: time and memory by the number of layers."),
     "cycles": ("tensat_dl.bench.cycles", "Cycle filters: vanilla, efficient, incremental, none."),
     "extraction": (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _File:
-    """What is found out about one file. ``problems`` are errors in it, ``failures`` of its rules and tests."""
+    """The findings about one file: ``problems`` are errors in it, ``failures`` failed rules and tests."""
 
     path: str
     program: Program | None = None
@@ -74,7 +74,7 @@ def _file_of(name: str) -> str:
 
 
 def _read(path: str) -> _File:
-    """A file, with what is wrong with its graphs and the types of its rules."""
+    """A file, with the errors in its graphs and in the types of its rules."""
     from tensat_dl.cli.common import warn
     from tensat_dl.core.diagnostics import TsrError
     from tensat_dl.lang.elaborate import elaborate
@@ -99,7 +99,7 @@ def _read(path: str) -> _File:
 
 
 def _verify(files: list[_File], progress: Progress) -> None:
-    """The verdicts on the rules of files without errors; all that share their operators at once."""
+    """The verdicts on the rules of files without errors. Files with equal operators are verified together."""
     from tensat_dl.report.verdicts import diagnostic
     from tensat_dl.verify.rule_types import check_rule_types
     from tensat_dl.verify.rules import verify_rules

@@ -1,4 +1,4 @@
-"""What several commands need: reading a program, choosing a graph, printing warnings."""
+"""Helpers of several commands: reading a program, choosing a graph, printing warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tensat-dl costs``: what a profile has, beside the roofline's estimates."""
+"""``tensat-dl costs``: measurements of a profile beside the roofline's estimates."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import click
 @click.argument("profile", metavar="PROFILE")
 @click.option("--json", "json_path", metavar="FILE", help="Write the table as JSON.")
 def command(profile: str, json_path: str | None) -> int:
-    """Compare the measurements in PROFILE with the roofline of its device, and calibrate that.
+    """Compare the measurements in PROFILE with the roofline of its device, and calibrate the roofline.
 
-    The error is that on every fifth operator, which the calibration has not seen.
+    The error is measured on every fifth operator, which the calibration leaves out.
     """
     from rich.console import Console
     from rich.table import Table
@@ -45,7 +45,7 @@ def command(profile: str, json_path: str | None) -> int:
         table.add_row(op, f"{count:,}", f"{before:.2f}", "" if after is None else f"{after:.2f}", names)
     console.print(table)
     if calibration is None:
-        print(f"not calibrated: that takes {LEAST} operators of the library or more")
+        print(f"not calibrated: calibration needs at least {LEAST} operators of the library")
     else:
         c = calibration
         print(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     show_default=True,
     type=click.IntRange(1),
     metavar="K",
-    help="Find the K cheapest answers that differ in what they pay for (with exact).",
+    help="Find the K cheapest answers that pay for different e-nodes (with exact).",
 )
 @click.option(
     "--time-limit",
@@ -52,8 +52,8 @@ def command(
 ) -> int:
     """Extract the cheapest acyclic term for the roots of the e-graph in FILE ("-": standard input).
 
-    FILE is JSON in the format of egraph-serialize. ANSWER names for each e-class of the term the e-node that is
-    chosen, by the names in FILE:
+    FILE is JSON in the format of egraph-serialize. ANSWER has the chosen e-node of each e-class of the term, by
+    the names in FILE:
 
     \b
       {"root_eclasses": [CLASS, ..], "cost": COST, "choices": {CLASS: NODE, ..}}

@@ -10,7 +10,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """Commands by name: the module that defines each one as ``command``, and a line that says what it does."""
+    """Commands by name: the module that defines each one as ``command``, and a line of help."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **options: Any) -> None:
         super().__init__(*args, **options)

@@ -12,7 +12,7 @@ import click
 from tensat_dl.cli.lazy import LazyGroup
 from tensat_dl.cli.readers import ReaderGone, noticing
 
-#: command -> the module that defines it, and what it does
+#: command -> the module that defines it, and its line of help
 COMMANDS = {
     "run": ("tensat_dl.cli.run", "Optimize a graph."),
     "check": ("tensat_dl.cli.check", "Type-check files, verify their rules, run the tests of their rules."),
@@ -30,7 +30,7 @@ COMMANDS = {
 }
 
 
-#: What shells say of a program that ended because nobody reads its output any more: 128 and the number of SIGPIPE.
+#: The exit code that shells give a program whose reader is gone: 128 and the number of SIGPIPE.
 READER_GONE = 141
 
 
@@ -72,7 +72,7 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
-    """What the command line says is done; its exit code."""
+    """Runs the command line. Returns its exit code."""
     try:
         result = cli.main(standalone_mode=False)
         sys.stdout.flush()
@@ -92,7 +92,7 @@ def _run() -> int:
 
 
 def _reader_gone() -> int:
-    """What is left to be written goes nowhere, or the interpreter would complain at its end; the exit code."""
+    """Discards the output that is left, or the interpreter would complain at its end. Returns the exit code."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(nowhere, stream.fileno())
@@ -123,7 +123,7 @@ def _standard_streams() -> None:
 
 
 def _report(e: Exception) -> int:
-    """Known failures as a message; the exit code for them."""
+    """Prints the message of a known failure. Returns its exit code."""
     from tensat_dl.core.diagnostics import TsrError
 
     if isinstance(e, TsrError):

@@ -28,7 +28,7 @@ def is_onnx(path: str) -> bool:
 
 @dataclass(frozen=True)
 class Opened:
-    """A graph with what it may use, and the ONNX model that it is from, if it is."""
+    """A graph, the program that it is part of, and its ONNX model, if it comes from one."""
 
     program: Program
     graph: Graph
@@ -84,7 +84,9 @@ def open_file(
     `click.UsageError`."""
     if not is_onnx(file):
         if dims:
-            raise click.UsageError("--dim binds dimensions of ONNX models; in .tsr files all are known")
+            raise click.UsageError(
+                "--dim binds dimensions of ONNX models; all dimensions of a .tsr file are known"
+            )
         if inputs is not None:
             raise click.UsageError("--input is for ONNX models: a .tsr file has no weights to run with")
         program = load_program(file, tuple(rules))

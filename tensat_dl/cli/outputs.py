@@ -1,4 +1,4 @@
-"""Where a command may write."""
+"""Checks the paths that a command writes to."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ SHOWN = 20
 def command(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, quiet: bool) -> int:
     """Measure the operators in SIGNATURES, which `tensat-dl run --signatures` writes, on the GPU of this machine.
 
-    What PROFILE has is not measured again. Files are gone through in turn, one operator of each, and PROFILE is
+    Operators in PROFILE are not measured again. Files are read in turn, one operator of each, and PROFILE is
     written as it goes, so this can be cut short. An implementation that does not compile, runs out of memory or
     computes something wrong is left out and reported. See docs/gpu.md.
     """
@@ -50,7 +50,7 @@ def command(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, q
     from tensat_dl.gpu.workers import Worker
     from tensat_dl.report.progress import LiveProgress
 
-    # What matters most stands first in each file.
+    # The operators that matter most stand first in each file.
     in_turn = (job for jobs in zip_longest(*read) for job in jobs if job is not None)
     wanted = [Job(replace(j.signature, device=gpu.device), j.definition) for j in in_turn]
     checkers = [Worker("check", "cuda", tf32) for _ in range(jobs or number_of_checkers())]
@@ -69,7 +69,7 @@ def command(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, q
 
 
 def print_report(report: Report, output: str) -> None:
-    """What was measured, what won, and what failed."""
+    """Prints the numbers of measurements, the fastest implementations, and the failures."""
     print(
         f"{report.measured:,} measured in {report.checking + report.timing:.0f} s ({report.checking:.0f} s of them "
         f"to compile and check), {report.known:,} known before: {output}"

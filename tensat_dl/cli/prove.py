@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     "--max-iters", default=8, show_default=True, type=click.IntRange(1), metavar="N", help="Iterations."
 )
 @click.option(
-    "--time-limit", type=Seconds(), metavar="S", help="Stop after S seconds, with what is known then."
+    "--time-limit",
+    type=Seconds(),
+    metavar="S",
+    help="Stop after S seconds, and report the proofs found so far.",
 )
 @click.option("--json", "json_path", metavar="FILE", help='Write a report as JSON ("-": standard output).')
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
@@ -56,12 +59,12 @@ def command(
     json_path: str | None,
     quiet: bool,
 ) -> int:
-    """Derive the rules of RULES.tsr from those of PACK, whose equations make both sides of a rule equal.
+    """Derive the rules of RULES.tsr from the rules of PACK, whose equations make both sides of a rule equal.
 
     A rule is derived at several assignments of shapes and attributes. It never proves itself: axioms of its name
     are left out. Limits are for each e-graph.
 
-    Exits with 0 if every rule is derived, and with 1 if one is not. That does not make it false: the axioms may say
+    Exits with 0 if every rule is derived, and with 1 if one is not. Such a rule need not be false: the axioms may say
     too little, or a limit was reached. `tensat-dl check` looks for counterexamples.
     """
     from rich.console import Console
@@ -128,7 +131,7 @@ def command(
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[str, str], None]]:
-    """Shows what is tried, on a terminal only."""
+    """Shows the rule that is tried, on a terminal only."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

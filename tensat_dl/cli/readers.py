@@ -1,4 +1,4 @@
-"""Whoever reads what a command says may go, as in ``| head -1``."""
+"""The reader of a command's output may go away, as in ``| head -1``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def noticing() -> Iterator[None]:
 
 
 class Said:
-    """What a command says before all its files are written. They are written whether or not anybody reads it."""
+    """The messages of a command before all its files are written. Files are written whether or not anybody reads."""
 
     def __init__(self) -> None:
         self._gone: ReaderGone | None = None

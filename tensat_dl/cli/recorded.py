@@ -13,7 +13,7 @@ from tensat_dl.onnx.installed import PACK
 from tensat_dl.run.machines import DEVICE, ONNX_DEVICE
 from tensat_dl.why.origin import relative, resolved
 
-#: The options of `run` that decide what is found. Others say what is written and shown.
+#: The options of `run` that decide the result. The others are about output.
 DECIDE = (
     *(
         "graph_name",
@@ -52,7 +52,7 @@ def arguments(context: click.Context, output: str, dims: Mapping[str, int]) -> t
 
 
 def parameters(command: click.Command, recorded: tuple[str, ...], output: str) -> dict[str, Any]:
-    """What `run` was given. Raises `click.UsageError` if it was no such command line."""
+    """The parameters of a recorded `run`. Raises `click.UsageError` if the text is no command line of `run`."""
     given = command.make_context("run", list(recorded), resilient_parsing=False).params
     model = is_onnx(given["file"])
     given["device"] = given["device"] or (ONNX_DEVICE if model else DEVICE)

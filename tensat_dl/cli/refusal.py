@@ -10,14 +10,15 @@ from tensat_dl.run.result import Result
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is said on standard error, if anything, and the exit code."""
+    """A message for standard error, which may be empty, and the exit code."""
 
     message: str
     code: int = 1
 
 
 def refusal(result: Result, program: Program, output: str | None, verified: bool) -> Refusal | None:
-    """What keeps the answer from ``output``, if anything does; ``verified`` tells whether it was to be."""
+    """The reason not to write the answer to ``output``; None if there is none. ``verified`` tells whether
+    verification was asked for."""
     false = {v.rule: v for v in result.verdicts if v.failed}
     if false:
         from tensat_dl.report.verdicts import diagnostic

@@ -1,4 +1,4 @@
-"""The files that a run writes besides its answer: they say what happened, whether or not there is an answer."""
+"""The reports of a run: files besides its answer, which are written whether or not there is an answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensat_dl.run.result import Result
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """Where they go, those that were asked for."""
+    """The paths of the reports; None for a report that was not asked for."""
 
     json: str | None
     html: str | None
@@ -29,8 +29,8 @@ class Reports:
                 yield path
 
     def write(self, opened: Opened, result: Result, egraph: EGraph, output: str | None, answer: bool) -> None:
-        """Writes them. ``output`` is where the answer was written; only if there is an ``answer`` is it drawn. Raises
-        OSError."""
+        """Writes the reports. ``output`` is the path of the answer. The answer is drawn only if there is an
+        ``answer``. Raises OSError."""
         if self.dot is not None and answer:
             from tensat_dl.report.diff import changed_nodes
             from tensat_dl.report.dot import graph_to_dot

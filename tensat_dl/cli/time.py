@@ -1,4 +1,4 @@
-"""``tensat-dl time``: what graphs take on this machine, on its GPU or its CPU."""
+"""``tensat-dl time``: times graphs on this machine, on its GPU or its CPU."""
 
 from __future__ import annotations
 
@@ -52,10 +52,9 @@ def command(
 ) -> int:
     """Time graphs as a whole, in turn: those of .tsr files, or models (.onnx).
 
-    The first one is what the others are compared with. They run with the same random inputs; models with their own
-    weights, and graphs of .tsr files with the same random ones, which are told by their names. On a GPU each is one
-    CUDA graph, of the kernels that the device's profile finds fastest; on the CPU ONNX Runtime runs them. See
-    docs/gpu.md.
+    The others are compared with the first. All get the same random inputs. Models have their own weights; graphs of
+    .tsr files have random weights, the same for the same name. On a GPU each graph is one CUDA graph, with the
+    kernels that are fastest by the device's profile; on the CPU ONNX Runtime runs them. See docs/gpu.md.
     """
     from tensat_dl.cli.models import checked_dims, is_onnx, open_file
     from tensat_dl.cli.outputs import check_outputs

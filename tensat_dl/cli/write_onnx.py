@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from tensat_dl.cli.models import Opened
 from tensat_dl.core.graph import Graph
 
-#: What names and stated types of values may add to a file without being called growth, in bytes.
+#: Bytes that names and types of values may add to a file before it counts as grown.
 NAMES = 1024
 
 
 @dataclass(frozen=True)
 class Written:
-    """What there is to say about a model that was written, as (label, text) pairs, or why it was not."""
+    """The rows of the summary about a written model, as (label, text) pairs, or the reason why it was not written."""
 
     rows: tuple[tuple[str, str], ...]
     error: str = ""
 
 
 def write_onnx(opened: Opened, graph: Graph, output: str, seed: int) -> Written:
-    """Writes ``graph``, which is equivalent to the one that was opened. A model that came from a file is compared
-    with that file in ONNX Runtime first, and not written if they differ. Raises `TsrError`, OSError."""
+    """Writes ``graph``, which is equivalent to the opened graph. A model from a file is first compared with that file
+    in ONNX Runtime, and not written if they differ. Raises `TsrError`, OSError."""
     from tensat_dl.onnx.write import write_fresh
 
     if opened.model is not None:

@@ -1,4 +1,4 @@
-"""Located messages: what is wrong, where, and what would be right."""
+"""Located messages: a mistake, its place, and a hint at the right form."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Expressions of the language: what attributes, conditions, shapes and lets are given by. Frozen; spans do not take
-part in equality, so two texts that mean the same compare equal."""
+"""Expressions of the language, for attributes, conditions, shapes and lets. They are frozen. Spans do not take part
+in equality, so equal expressions at different places compare equal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensat_dl.core.source import Span
 
 
 def at() -> Span:
-    """The span of a tree: present on everything that was parsed, ignored by comparison."""
+    """The span of a tree: every parsed tree has one, and comparison ignores it."""
     return field(compare=False, repr=False, kw_only=True)  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""What long work tells of itself: its phases, and how far it has come in each."""
+"""Events of long work: its phases, and how far each has come."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import time
 
 
 class Progress:
-    """Times the phases of a run. Whoever shows them is a subclass; this one is silent."""
+    """Times the phases of a run. This class is silent; a subclass may show them."""
 
     def __init__(self) -> None:
         self._phases: list[tuple[str, float]] = []  #: names and when they began
 
     def phase(self, name: str) -> None:
-        """The next phase has started, such as parse, explore, cost, extract or verify. Phases may come again."""
+        """A phase has started, such as parse, explore, cost, extract or verify. A phase may start several times."""
         self._phases.append((name, time.perf_counter()))
 
     def seconds(self) -> dict[str, float]:
@@ -24,16 +24,16 @@ class Progress:
         return out
 
     def exploring(self, iteration: int, nodes: int, classes: int) -> None:
-        """An iteration is complete, and the e-graph has these sizes."""
+        """An iteration is complete. The e-graph has so many e-nodes and e-classes."""
 
     def checking(self, done: int, count: int, rule: str) -> None:
-        """So many rules of ``count`` are verified; ``rule`` is the last of them."""
+        """``done`` of ``count`` rules are verified, ``rule`` last."""
 
     def extracting(self, incumbent: float, bound: float) -> None:
         """The best cost so far and the proven lower bound, in milliseconds."""
 
     def counting(self, done: int, total: int) -> None:
-        """So many of so many things are done."""
+        """``done`` of ``total`` things are done."""
 
     def measuring(self, done: int, total: int) -> None:
-        """So many of so many measurements of this phase are done."""
+        """``done`` of ``total`` measurements of this phase are done."""

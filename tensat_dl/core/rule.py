@@ -1,4 +1,4 @@
-"""Rewrite rules in the form that the compiler uses: both sides flattened to one operator per node."""
+"""Rewrite rules as data: both sides are flat patterns, one operator per node, with resolved attributes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from tensat_dl.core.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """An attribute that is given by a literal or a word: its value, of the declared type."""
+    """An attribute given by a literal or a word: its value, of the declared type."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """An attribute that is given by a variable. In a source the first place of a variable binds it."""
+    """An attribute given by a variable. In a source, the first place of a variable binds it."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """An attribute that is given by an expression or a preset. In a source it is compared with what was matched."""
+    """An attribute given by an expression or a preset. In a source, the matched value is compared with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """A list that is given element by element."""
+    """A list given element by element."""
 
     items: tuple[Fixed | Variable | Computed, ...]
 
@@ -41,7 +41,7 @@ AttrPattern = Fixed | Variable | Elements | Computed
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of a pattern node: what it is matched with, and as an expression what it is computed by."""
+    """An attribute of a pattern node: ``pattern`` matches its value, the expression ``value`` computes it."""
 
     name: str
     value: ex.Expr
@@ -53,7 +53,7 @@ class Attribute:
         yield from (item.name for item in items if isinstance(item, Variable))
 
     def bound(self, value: Any) -> dict[str, Any]:
-        """What a value says that these variables are."""
+        """The values of these variables, if the attribute has this value."""
         match self.pattern:
             case Variable(name):
                 return {name: value}
@@ -92,7 +92,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class RewriteRule:
-    """source => target, for values of the variables that meet ``conditions``."""
+    """source => target, for all values of the variables that meet ``conditions``."""
 
     name: str
     source: Side
@@ -102,9 +102,7 @@ class RewriteRule:
     index: str | None  #: the group's index name
     doc: str
     span: Span
-    declared: (
-        str  #: the name of the rule that says so: ``f`` for ``f-back``, which is a ``<=>`` from right to left
-    )
+    declared: str  #: the name of the declared rule: ``f`` for ``f-back``, a ``<=>`` from right to left
 
     @property
     def kind(self) -> Literal["single", "multi", "group"]:

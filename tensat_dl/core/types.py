@@ -7,7 +7,7 @@ from math import prod
 
 #: Element types in a fixed order: the position is the code that stands first in an encoded type.
 DTYPES = ("f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64", "u8", "bool")
-#: Those of them that are floating-point numbers.
+#: The element types of floating-point numbers.
 FLOATS = ("f32", "f16", "bf16", "f64")
 ITEMSIZE = {
     "f32": 4,

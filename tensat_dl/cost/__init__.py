@@ -1,4 +1,4 @@
-"""Costs: what each operator application takes on a device, measured if a profile knows it, else estimated."""
+"""Costs: the time of each operator application on a device, measured if a profile has it, else estimated."""
 
 from tensat_dl.cost.device import Device, UnknownDeviceError, device_names, load_device
 from tensat_dl.cost.environment import this_machine

@@ -1,4 +1,4 @@
-"""Single applications as graphs: of one operator, or of what a composition stands for."""
+"""Single applications as graphs: one operator, or the definition of a composition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def applied(signature: Signature) -> Graph:
 
 
 def definition(ops: OpTable, signature: Signature) -> Graph | None:
-    """What a composition computes of inputs x0, x1, .., as a graph of operators that are none; None for another
+    """The definition of a composition on inputs x0, x1, .., as a graph without compositions; None for another
     operator. Numbers in its text are `fill` nodes."""
     from tensat_dl.ops.compose import compose
     from tensat_dl.ops.typing import infer

@@ -2,8 +2,8 @@
 
 Three numbers are fitted: the launch, the part of the peak rate and the part of the bandwidth that operators reach.
 They are chosen to make the mean of |log(estimate / measured)| small: being off by a factor counts the same for small
-operators and large ones. Every fifth signature, by its hash, is left out of the fit, and tells the error on what was
-not seen.
+operators and large ones. Every fifth signature, by its hash, is left out of the fit, and gives the error on unseen
+signatures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tensat_dl.ops.table import OpTable, coerce
 from tensat_dl.ops.typing import IllTyped, infer
 from tensat_dl.ops.values import Absent
 
-#: Fewer signatures than these tell too little.
+#: The least number of signatures for a calibration.
 LEAST = 20
 #: Every how many-th signature is held out.
 HOLD_OUT = 5
@@ -77,8 +77,8 @@ def calibrate(ops: OpTable, device: Device, profile: Profile) -> Calibration | N
 
 
 def known(ops: OpTable, signature: Signature) -> bool:
-    """Whether the operator of a signature is the one that the table has by that name, and applies as it says: a
-    profile may have been made by anyone."""
+    """Whether the table has the operator of a signature, with the same definition, and the signature type-checks:
+    anyone may have made the profile."""
     return (
         signature.op in ops
         and ops.content(signature.op) == signature.content
@@ -102,7 +102,7 @@ def _type_checks(ops: OpTable, signature: Signature) -> bool:
 
 def _fit(table: FloatArray, start: FloatArray) -> FloatArray:
     """[launch, shares] by going downhill one number at a time. ``table`` has a row for each signature: the
-    milliseconds that computing and moving take at the peaks, and what was measured."""
+    milliseconds that computing and moving take at the peaks, and the measured milliseconds."""
     best, loss = start, _loss(table, start)
     for step in STEPS:
         improved = True

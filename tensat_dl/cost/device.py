@@ -1,4 +1,4 @@
-"""The devices whose costs can be minimised: what a data sheet says about each."""
+"""The devices whose costs can be minimised, with the figures of their data sheets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROFILE_SUFFIX = ".profile.json"
 
 
 class UnknownDeviceError(ValueError):
-    """No device has this name. The message lists those there are."""
+    """No device has this name. The message lists the known devices."""
 
 
 @dataclass(frozen=True, slots=True)

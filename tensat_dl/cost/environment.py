@@ -1,4 +1,4 @@
-"""What a measurement on this machine depends on besides the operator."""
+"""The environment of a measurement: hardware, number of threads, and versions of libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 CPU_INFO = Path("/proc/cpuinfo")
-#: Counts the ways in which operators were measured on CPUs. Those of another way are in another file.
+#: The version of the method that measures operators on CPUs. Each version has its own profile files.
 TIMING = "2"
 
 

@@ -1,12 +1,12 @@
-"""What ONNX Runtime computes together with the convolution before it, so that it costs nothing by itself.
+"""Operators that ONNX Runtime computes together with the convolution before them, so that they cost nothing.
 
 It folds a batch normalisation, a known factor, and known factors and terms for each channel into the weights of a
 convolution; and a relu is applied before the result is written. (Other activations are, too, but take nearly as long
-there as by themselves. A single number as a term is not folded.) All of that only where nothing else reads what is in
-between.
+there as by themselves. A single number as a term is not folded.) All of that only where nothing else reads the values
+in between.
 
 In an e-graph the readers are not known. There rules bring the fused operators, which have prices of their own; here
-graphs get the price of what they run as.
+graphs get the price of the kernels that run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def fused(graph: Graph) -> list[int]:
     known = graph.weights_only()
     readers = Counter(j for node in graph.nodes for j in node.inputs)
     readers.update(i for _, i in graph.outputs)
-    convolutions: set[int] = set()  #: with what was folded into their weights
+    convolutions: set[int] = set()  #: and operators that were folded into their weights
     found = []
     for i, node in enumerate(graph.nodes):
         before = [j for j in node.inputs if j in convolutions and readers[j] == 1]

@@ -1,4 +1,4 @@
-"""Which properties of a tensor's memory layout a view keeps, and which it asks of its input.
+"""The properties of a tensor's memory layout that a view keeps, and those that it needs of its input.
 
 Dimensions of size 1 have no layout: write the shape without them as q[0..r-1]. A layout is described by r
 bits. Bit i < r - 1 is set if dimensions i and i + 1 are *joined*, stride[i] == stride[i + 1] * q[i + 1], so
@@ -16,7 +16,7 @@ from tensat_dl.core.types import TensorType
 
 @dataclass(frozen=True, slots=True)
 class ViewEffect:
-    """What one view does to layouts.
+    """The effect of one view on layouts.
 
     ``needs`` are the input's bits without which no view exists, whoever reads it. Of a contiguous input the
     view has the bits ``keeps``. It has bit i of these whenever the input has the bits ``back[i]``.
@@ -41,7 +41,7 @@ def contiguous(t: TensorType) -> int:
 
 
 def effect(op: str, attrs: Attrs, given: TensorType, result: TensorType) -> ViewEffect:
-    """What the view ``op`` does to layouts. A view operator that is not built in may be anything: it is taken
+    """The effect of the view ``op`` on layouts. A view operator that is not built in may be anything: it is taken
     to ask for a contiguous input and to return no known layout."""
     match op:
         case "dropout":

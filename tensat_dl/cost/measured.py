@@ -1,4 +1,4 @@
-"""Measures what a profile lacks, and records it as it goes."""
+"""Measures operators that a profile lacks, and records each measurement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Unmeasurable(Exception):
     """An operator that can't be run on its own. Its cost is estimated. The message says why."""
 
 
-#: Runs an operator, and says what it takes. Raises `Unmeasurable`.
+#: Times an operator. Raises `Unmeasurable`.
 Measurer = Callable[[Signature], Measurement]
 
 
@@ -33,7 +33,7 @@ def measure_missing(
     seconds: float = inf,
 ) -> Profile:
     """The profile with everything of ``signatures``, in their order, that can be measured within so many seconds.
-    What it has is not measured again.
+    Signatures in the profile are not measured again.
 
     Measurements get into the file at ``path`` within seconds, and at the latest when Ctrl-C or an error ends this.
     ``progress`` is told how many of how many are done. Raises `ProfileError`, OSError.

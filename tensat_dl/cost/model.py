@@ -41,8 +41,8 @@ class Cost:
 class CostModel:
     """Costs on one device, in milliseconds. Without a profile every cost is estimated.
 
-    ``calibrated`` is the device as the profile shows it: what the profile lacks is priced by its roofline, so that it
-    compares with what was measured. Without it the data sheet's is used.
+    ``calibrated`` is the device with figures fitted to the profile. Its roofline prices operators that the profile
+    lacks, so that they compare with measurements. Without it, the roofline of the data sheet does.
     """
 
     table: OpTable
@@ -84,8 +84,8 @@ class CostModel:
         """Milliseconds of one application, views that the device has for free at nothing.
 
         For choosing what to try: `price` knows the consumers, and may make a view pay for its copy. Where it matters
-        which operands are weights, this is always the roofline's estimate: here they are not known. So what is tried,
-        and then measured, does not depend on what was measured before.
+        which operands are weights, this is always the roofline's estimate: here they are not known. So the operators
+        that are tried, and then measured, do not depend on earlier measurements.
         """
         if op in FREE or (self.device.strided_views and self.table[op].view):
             return 0.0
@@ -117,13 +117,13 @@ class CostModel:
         return replace(egraph, cost=costs), measured
 
     def signatures(self, egraph: EGraph) -> tuple[Signature, ...]:
-        """What would have to be measured to know every cost of the e-graph: each signature once, sorted."""
+        """The signatures that the costs of the e-graph depend on, each once, sorted."""
         keys = {key for _, key in self._kernels(egraph)}
         return tuple(sorted((self._signature(egraph, k) for k in keys), key=lambda s: s.text))
 
     def unknown(self, egraph: EGraph, graphs: Iterable[Graph] = ()) -> list[Signature]:
-        """Those of an e-graph and of some graphs that the profile lacks: first those of the input program and of the
-        graphs, then the costliest by the data sheet."""
+        """The signatures of an e-graph and of some graphs that the profile lacks: first those of the input program
+        and of the graphs, then the costliest by the data sheet."""
         source = set(egraph.source.tolist())
         keys: dict[_Key, bool] = {}
         for n, key in self._kernels(egraph):
@@ -147,7 +147,7 @@ class CostModel:
         return PricedGraph(graph, tuple(priced.cost.tolist()), tuple(measured.tolist()), weight_bytes(graph))
 
     def _kernels(self, egraph: EGraph) -> Iterator[tuple[int, _Key]]:
-        """The e-nodes that run a kernel, each with what its cost depends on."""
+        """The e-nodes that run a kernel, each with the key of its cost."""
         unknown = set(egraph.op) - set(self.table) - FREE
         if unknown:
             raise UnpricedError(f"no operator `{min(unknown)}` is declared, so its cost can't be known")

@@ -5,8 +5,8 @@ A file says what was measured, how and on what:
     {"format": 1, "device": "h100", "protocol": 1, "hardware": {"gpu": "..."}, "versions": {"torch": "..."},
      "entries": {"<signature>": {"median_ms": 0.0123, "spread_ms": 0.0004, "samples": 50}}}
 
-Numbers from different protocols, machines or library versions are never mixed in one file. What this machine measures
-itself goes into a file of its `Environment`, so that another one does not get in the way. Several processes
+Numbers from different protocols, machines or library versions are never mixed in one file. Measurements of this
+machine go into a file of its `Environment`, apart from other machines. Several processes
 may record into one file at a time: each takes a lock, reads the file again, adds its entries and renames the
 whole over the old one, so that nothing is lost and no reader ever sees half a file.
 """
@@ -46,8 +46,8 @@ class ProfileError(ValueError):
 class Measurement:
     """The measured milliseconds of one application: the median and the spread (interquartile range).
 
-    Where there are several implementations, it is that of the fastest one, by its name, and ``others`` are the
-    medians of the other ones.
+    If there are several implementations, it is the measurement of the fastest, whose name is ``implementation``;
+    ``others`` are the medians of the others.
     """
 
     median_ms: float
@@ -59,10 +59,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Measurements on one device, by `Signature.text`. What it lacks is looked up in ``fallback``."""
+    """Measurements on one device, by `Signature.text`. Other signatures are looked up in ``fallback``."""
 
     device: str
-    hardware: Mapping[str, str]  #: what was measured on, such as {"gpu": "NVIDIA H100 80GB HBM3"}
+    hardware: Mapping[str, str]  #: of the machine, such as {"gpu": "NVIDIA H100 80GB HBM3"}
     versions: Mapping[str, str]  #: of the libraries whose kernels were measured
     entries: Mapping[str, Measurement] = field(default_factory=dict)
     protocol: int = PROTOCOL
@@ -82,8 +82,8 @@ class Profile:
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def without_tf32(self) -> Profile:
-        """The same for those who don't want TF32: of each operator the fastest implementation without it. Where there
-        is none, there is no entry."""
+        """The profile without TF32: each operator has its fastest implementation without it, or no entry if it has
+        none."""
         entries = {key: found for key, m in self.entries.items() if (found := _precise(m)) is not None}
         fallback = None if self.fallback is None else self.fallback.without_tf32()
         return replace(self, entries=entries, fallback=fallback)
@@ -102,8 +102,8 @@ def _precise(m: Measurement) -> Measurement | None:
 
 
 def read_profile(path: Path, device: str | None = None) -> Profile:
-    """The profile in a file, of the given device or whichever it is of. Raises `ProfileError` if the file is damaged,
-    of another device, or was recorded with another measuring protocol; `FileNotFoundError` if there is none."""
+    """The profile in a file, of the given device or, without one, of any. Raises `ProfileError` if the file is
+    damaged, of another device, or recorded with another measuring protocol; `FileNotFoundError` if there is none."""
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
         data = json.loads(text)

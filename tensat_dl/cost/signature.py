@@ -1,4 +1,4 @@
-"""What decides the cost of one operator application, and its text form: the key of profile files."""
+"""Signatures: the facts that decide the cost of an operator application. Their text is the key of profile files."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class _Reader:
         return found
 
     def operands(self) -> tuple[tuple[TensorType, ...], tuple[int, ...]]:
-        """Types, and the positions of those that are weights."""
+        """Types, and the positions of weights."""
         found: list[TensorType] = []
         weights: list[int] = []
         while True:

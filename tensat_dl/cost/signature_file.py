@@ -1,6 +1,6 @@
-"""Files of signatures: what is to be measured, so that it can be on another machine.
+"""Files of signatures to be measured, possibly on another machine.
 
-A JSON list. An operator is its signature's text; a composition also says what it stands for, since the machine that
+A JSON list. An operator is its signature's text; a composition also has its definition, since the machine that
 measures may not have its declaration:
 
     ["relu(f32[64]) -> f32[64] @ h100",
@@ -33,7 +33,7 @@ class Job:
 
 
 def job(ops: OpTable, signature: Signature) -> Job:
-    """A signature with what its operator stands for."""
+    """A signature with the definition of its operator."""
     return Job(signature, definition(ops, signature))
 
 
@@ -43,7 +43,7 @@ def dumps(jobs: Iterable[Job]) -> str:
 
 
 def loads(text: str, name: str) -> tuple[Job, ...]:
-    """What the text of the file ``name`` has. Raises `SignatureError`."""
+    """The jobs in the text of the file ``name``. Raises `SignatureError`."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as e:

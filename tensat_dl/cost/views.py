@@ -1,4 +1,4 @@
-"""Which view e-nodes are free: those whose every consumer takes them as strides, on a device that has these.
+"""Free views: view e-nodes whose every consumer takes them as strides, on a device with strides.
 
 For each e-class the bits of `layout` that some consumer needs are collected into a *demand*: all bits for a
 graph output and for an operand of an opaque operator; none for operands of other operators, which read
@@ -43,7 +43,7 @@ def free_views(egraph: EGraph, table: OpTable, device: Device) -> BoolArray:
     return free
 
 
-#: The views of an e-graph: e-node -> (its class, its operand's class, what it does to layouts)
+#: The views of an e-graph: e-node -> (its class, its operand's class, its effect on layouts)
 _Views = dict[int, tuple[int, int, ViewEffect]]
 
 

@@ -23,8 +23,7 @@ _ILP: dict[str, Cycles] = {"ilp-real": "real", "ilp-int": "int", "ilp-none": "no
 #: The share of the work that goes into the older part of the e-graph.
 _EARLY_SHARE = 0.3
 
-#: The share of the time that the best answer may take where others are asked for as well, and the work that
-#: these get if the best one took less.
+#: The share of the time for the best answer if runners-up are asked for, and the least work for the runners-up.
 _BEST_SHARE = 0.5
 _LEAST_WORK = 1_000_000.0
 
@@ -39,11 +38,11 @@ def extract(
 ) -> Extraction:
     """The cheapest acyclic choice of e-nodes for the roots of a priced e-graph, by one of `METHODS`.
 
-    The greedy methods give what their rule gives. The others are never costlier than the input program, prove
-    what they can within the limits, and when the limits bind, or on Ctrl-C, return the best choice so far.
-    ``progress`` is called with each better cost or bound. The exact method solves the part of the first ``early``
-    e-classes first, and starts from that answer: an e-graph that has grown too large to be searched gives no worse
-    answer than what it grew from.
+    The answers of the greedy methods may cost more than the input program. The other methods are never costlier
+    than the input program, and prove a bound within the limits. When a limit binds, or on Ctrl-C, they return the
+    best choice so far. ``progress`` is called with each better cost or bound. The exact method solves the part of the
+    first ``early`` e-classes first, and starts from that answer: so an e-graph that has grown too large to be
+    searched gives no worse answer than the part that it grew from.
 
     With ``n_best`` above 1, which is for the exact method, ``runners_up`` of the answer has the next cheapest
     derivations, ``n_best`` - 1 if there are as many. They get about as much work again as the best answer took,
@@ -100,7 +99,7 @@ def extract(
 
 
 def _other(best: Extraction, problem: Problem, choice: Choice) -> Extraction:
-    """A runner-up: what bounds the best answer bounds it, so one that is as cheap is optimal too."""
+    """A runner-up. The bound of the best answer bounds it, too, so a runner-up of the same cost is optimal."""
     cost = problem.total(choice)
     ties = best.status == "optimal" and cost * (1 - TOLERANCE) <= best.cost
     return replace(

@@ -21,10 +21,10 @@ from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.loops import Loop
 from tensat_dl.extract.problem import Problem, strong_components
 
-#: The scale of prices: heights are whole numbers, so that what is zero is zero. The answer so far costs this much.
+#: The scale of prices: heights are whole numbers, so that zeros are exact. The answer so far costs this much.
 _UNITS = 1e15
 
-#: What rounding can add to the bound, as a share of it.
+#: The share of the bound that rounding can add.
 _ROUNDING = 1e-12
 
 #: Cuts for one goal before heights are brought up to date, which takes most of the time. With more of them the bound
@@ -40,14 +40,14 @@ _INFINITE = 1 << 200
 
 @dataclass(frozen=True, slots=True)
 class Ascended:
-    """What one ascent found."""
+    """The result of one ascent."""
 
     bound: float
     loops: list[Loop]  #: for each cut the forced class and the set that it is in
     left: dict[int, float]  #: reduced costs of e-nodes, where they are not zero
 
     def reduced_cost(self, n: int) -> float:
-        """What choosing an e-node adds to the bound at least."""
+        """The least that choosing an e-node adds to the bound."""
         return self.left.get(n, 0.0)
 
 
@@ -159,7 +159,7 @@ class _Zone:
         return self._priced
 
 
-#: The highest child of an e-node that has none, and of one that has no derivation.
+#: The highest child of an e-node without children, and of an e-node without a derivation.
 _LEAF = -1
 _UNDERIVED = -2
 

@@ -1,4 +1,4 @@
-"""What is left of the limits while an extraction runs."""
+"""The work and time that an extraction has left."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tensat_dl.extract.types import Limits
 
-#: Unlimited work: some 30 years. Shares of infinity, and what they leave of it, would be no numbers.
+#: Unlimited work: some 30 years. Shares of infinity, and differences of these, would be no numbers.
 _UNLIMITED = 1e15
 
 
@@ -21,7 +21,7 @@ class Budget:
 
     work: float
     deadline: float | None  #: on the clock of `time.perf_counter`
-    interrupted: bool = field(default=False)  #: Ctrl-C was pressed: finish with what is there
+    interrupted: bool = field(default=False)  #: Ctrl-C was pressed: finish with the best choice so far
 
     @classmethod
     def of(cls, limits: Limits) -> Budget:
@@ -35,7 +35,7 @@ class Budget:
 
     def take(self, share: float, most: float = _UNLIMITED) -> Budget:
         """A budget for one step, with this share of work and time, and at ``most`` so much work; `give_back` returns
-        what is left."""
+        the rest."""
         deadline = None
         if self.deadline is not None:
             deadline = self.deadline - (1 - share) * max(self.seconds_left, 0.0)

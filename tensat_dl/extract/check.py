@@ -1,4 +1,4 @@
-"""An independent check of an extraction, which uses nothing of how it was found."""
+"""An independent check of an extraction, which shares no code with the methods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tensat_dl.extract.types import Extraction
 
 
 class ExtractionCheckError(AssertionError):
-    """An extraction is not what it says it is: a fault in this program."""
+    """An extraction has a false cost, bound or choice: a fault in this program."""
 
 
 def check(egraph: EGraph, extraction: Extraction) -> None:

@@ -109,7 +109,7 @@ class Cutting:
         self._relaxation.add(cuts)
 
     def reduced_cost(self, found: Relaxed) -> Callable[[int], float]:
-        """What choosing an e-node, and with it its e-class, adds to the bound at least."""
+        """The least that choosing an e-node, and with it its e-class, adds to the bound."""
         form = self.form
         home = form.reduced.problem.home
         rising: list[float] = np.where(form.floor == 0, np.maximum(found.reduced_cost, 0.0), 0.0).tolist()

@@ -1,4 +1,4 @@
-"""Decomposition: what hangs together only through classes of every derivation can be solved apart."""
+"""Decomposition: parts that are connected only through classes of every derivation are solved apart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensat_dl.extract.reduce import Reduced
 
 
 def pieces(reduced: Reduced) -> tuple[list[Problem], Choice]:
-    """Independent problems, and what is left to no choice.
+    """Independent problems, and the classes without a choice.
 
     The roots of a piece are its forced classes. Arcs into forced classes of other pieces are ignored: those are
     derived in any case, and pieces that could be derived from one another are one piece. So best answers for the

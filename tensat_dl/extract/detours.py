@@ -1,4 +1,4 @@
-"""What an answer with an e-node adds to a bound at least: reduced costs along a way through it.
+"""The least that an answer with an e-node adds to a bound: reduced costs along a way through it.
 
 The e-node is there because something needs it, up to a class that every answer has, and its children are derived,
 down to an e-node without any. An answer has no cycles, so no e-node is met twice, and all that are met pay: on the
@@ -14,7 +14,7 @@ from tensat_dl.extract.problem import Problem
 
 
 def detours(problem: Problem, forced: Collection[int], rising: Callable[[int], float]) -> dict[int, float]:
-    """What this is, for each e-node that an answer can have. ``rising`` is the reduced cost of an e-node."""
+    """This least cost, for each e-node that an answer can have. ``rising`` is the reduced cost of an e-node."""
     price = {n: rising(n) for ns in problem.nodes.values() for n in ns}
     below = _below(problem, price)
     above = _above(problem, forced, price)
@@ -23,7 +23,7 @@ def detours(problem: Problem, forced: Collection[int], rising: Callable[[int], f
 
 
 def _below(problem: Problem, price: dict[int, float]) -> dict[int, float]:
-    """For each e-node what it and its dearest child cost, and so on down."""
+    """For each e-node its cost with that of its dearest child, and so on down."""
     users = problem.parents()
     home = problem.home
     waiting = {n: len(problem.kids[n]) for n in price}

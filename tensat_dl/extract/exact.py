@@ -1,4 +1,4 @@
-"""The exact method: reductions, relaxation with loop cuts, then the integer program on what is left."""
+"""The exact method: reductions, relaxation with loop cuts, then the integer program on the rest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tensat_dl.extract.types import TOLERANCE
 _HUGE = 5_000
 _WIDE = 0.1
 
-#: Work on the relaxation, as a share of what is left. It stops sooner where cuts no longer help.
+#: Work on the relaxation, as a share of the work left. It stops sooner where cuts no longer help.
 _RELAXATION_SHARE = 0.9
 
 #: Work on problems of the e-nodes near a solution of the relaxation, how much of the gap must be left of what it was

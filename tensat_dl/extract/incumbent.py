@@ -1,4 +1,4 @@
-"""The best choice so far, and where the first ones come from."""
+"""The best choice so far, and the first choices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REPORT = 0.005
 
 @dataclass(slots=True)
 class Incumbent:
-    """The cheapest choice seen. Among equally cheap ones the first stays, so the source program wins ties."""
+    """The cheapest choice seen. Among equally cheap choices the first stays, so the source program wins ties."""
 
     problem: Problem
     progress: Progress | None = None
@@ -29,7 +29,7 @@ class Incumbent:
     _reported: float = -1.0
 
     def offer(self, choice: Choice) -> bool:
-        """Takes a complete acyclic choice if it is cheaper; what the roots do not need is dropped."""
+        """Takes a complete acyclic choice if it is cheaper; choices that the roots do not need are dropped."""
         choice = needed(self.problem, choice.__getitem__)
         cost = self.problem.total(choice)
         if cost >= self.cost * (1 - TOLERANCE):

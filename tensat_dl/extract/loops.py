@@ -57,7 +57,7 @@ class LoopCut(Row):
 
 
 def remaining(loops: Iterable[Loop], reduced: Reduced) -> list[Loop]:
-    """What loops of a larger problem say of a part of it.
+    """The loops of a larger problem, as loops of a part of it.
 
     Where a loop's e-class has been settled, another one of the set that every answer has stands in for it.
     """

@@ -111,7 +111,7 @@ def from_egraph(egraph: EGraph) -> Problem:
 
 
 def prune(problem: Problem, nodes: Mapping[int, Iterable[int]]) -> Problem | None:
-    """The problem with only the given candidates, less those that no acyclic derivation of the roots uses.
+    """The problem with the given candidates that some acyclic derivation of the roots uses.
 
     An e-node goes if one of its children cannot be derived, a class if the roots do not reach it. None if a
     root cannot be derived.

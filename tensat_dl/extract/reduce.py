@@ -19,7 +19,7 @@ _LEAST_GAIN = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """A problem that further reduction would change little, with what is known about it."""
+    """A problem that further reduction would change little, with its forced classes and bound."""
 
     problem: Problem
     marks: Landmarks
@@ -81,7 +81,7 @@ def _undominated(
     forced: int,
     preferred: frozenset[int],
 ) -> list[int]:
-    """The candidates of a class less those that another can replace in every derivation.
+    """The candidates of a class without those that another candidate can replace in every derivation.
 
     e-node A replaces B if it costs no more and its children are there whenever B is chosen, without depending
     on the class: they are landmarks of B, or forced classes from which the class cannot be reached.

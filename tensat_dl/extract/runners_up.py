@@ -1,4 +1,4 @@
-"""Runners-up: the cheapest answers after the best one that really differ from it and from one another.
+"""Runners-up: the cheapest answers after the best one, which pay for different e-nodes.
 
 An answer is known by what it pays for: the e-nodes that cost something, where e-nodes of one e-class that are the
 same kernel count as one. So answers that differ in views alone, or in what is computed from weights, are one. And a
@@ -105,7 +105,7 @@ class _Solved:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What is left of a part without its answer, as far as it has some kernels of it and lacks another."""
+    """A part without its answer: the choices with some kernels of the answer that lack another."""
 
     whole: _Solved
     paid: tuple[int, ...]  #: the kernels of the answer
@@ -125,7 +125,7 @@ class _Part:
 
 
 def _answers(derivations: Iterable[_Derivation], count: int) -> list[_Derivation]:
-    """The ``count`` cheapest, without those that pay for all that a cheaper or an earlier one pays for."""
+    """The ``count`` cheapest choices, without those that pay for all kernels of a cheaper or an earlier choice."""
     kept: list[_Derivation] = []
     for derivation in sorted(derivations, key=lambda d: d.cost):
         if len(kept) < count and not any(other.paid <= derivation.paid for other in kept):
@@ -135,7 +135,7 @@ def _answers(derivations: Iterable[_Derivation], count: int) -> list[_Derivation
 
 @dataclass(slots=True)
 class _Search:
-    """The parts by what they cost at least: solved ones first, then those with something cheap at hand."""
+    """The order of parts: by their least cost, solved parts first, then parts with a cheap choice at hand."""
 
     kernel: list[int]
     preferred: frozenset[int]
@@ -186,7 +186,7 @@ class _Search:
         self.push(replace(part, least=limit, at_hand=(known,)) if beyond else _Solved(problem, known))
 
     def split(self, item: _Solved) -> None:
-        """Queues the parts of what is left of a part without its answer."""
+        """Queues the parts that a part without its answer falls into."""
         problem, known = item.problem, item.known
         order = topological(problem, known.choice)
         assert order is not None

@@ -68,7 +68,7 @@ class Watch(Eventhdlr):
         self.look()
 
     def look(self, work: float = 0.0) -> None:
-        """Charges what was done since the last look, and some work of the caller's own.
+        """Charges the work since the last look, and some work of the caller's own.
 
         Other callbacks look too: a root node can take long.
         """

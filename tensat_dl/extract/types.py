@@ -1,4 +1,4 @@
-"""What extraction returns, what stops it, and how it fails."""
+"""The result of an extraction, its limits, and its errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Status = Literal["optimal", "feasible"]
 
 METHODS = ("exact", "ilp-real", "ilp-int", "ilp-none", "greedy", "greedy-dag")
 
-#: What the exact method is at: a first choice, reductions, the relaxation with its cuts, pieces that are solved
+#: The stages of the exact method: a first choice, reductions, the relaxation with its cuts, pieces that are solved
 #: apart, the search of neighbourhoods, the integer program.
 Stage = Literal["start", "reduction", "relaxation", "pieces", "search", "program"]
 
@@ -40,16 +40,16 @@ class ExtractionError(ValueError):
 
 
 class CyclicEGraphError(ExtractionError):
-    """``ilp-none`` was asked for an e-graph with cycles, where its answer could be cyclic."""
+    """``ilp-none`` was asked for an e-graph with cycles, in which its answer could be cyclic."""
 
 
-#: What an extraction does that was given no limit.
+#: The work of an extraction without a limit.
 WORK = 10_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to stop before optimality is proven. Raises ValueError for what is no limit.
+    """When to stop before optimality is proven. Raises ValueError for an invalid limit.
 
     ``work`` is deterministic: equal inputs stop at the same point on every machine. One unit is about a
     microsecond of simplex iterations (see `tensat_dl.extract.budget`); the default is about ten seconds, and no
@@ -75,14 +75,14 @@ class Limits:
 
 
 def check_method(method: str) -> None:
-    """Raises `ExtractionError` for what is none of `METHODS`."""
+    """Raises `ExtractionError` unless the method is one of `METHODS`."""
     if method not in METHODS:
         raise ExtractionError(f"unknown extraction method {method!r}: use one of {', '.join(METHODS)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was known after so many seconds, and which stage had just found it out."""
+    """The best cost and bound after so many seconds, and the stage that found them."""
 
     seconds: float
     cost: float
@@ -113,5 +113,5 @@ class Extraction:
 
     @property
     def gap(self) -> float:
-        """Relative distance between cost and bound: 0 is proven optimal, 1 is nothing known."""
+        """Relative distance between cost and bound: 0 is proven optimal, 1 without any bound."""
         return 0.0 if self.cost <= self.bound else (self.cost - self.bound) / self.cost

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 
 from tensat_dl.extract.flows import Branch
 
-#: Where thresholds are tried, between the width of an e-class and what it is chosen by.
+#: Where thresholds are tried, between the width of an e-class and its value in the solution.
 _THRESHOLDS = (0.0, 0.25)
 
 #: Widths up to a threshold are below it by this much.

@@ -1,4 +1,4 @@
-"""E-nodes that compute what their e-class is for one size of the open dimensions only.
+"""E-nodes that are valid only at the given sizes of open dimensions.
 
 Rules see known shapes, so a rule may write a size down that is open in the model: a reshape of a batch of one, say.
 Shapes at other sizes tell: those of the model's own values are known, others follow. An e-node that can't be applied

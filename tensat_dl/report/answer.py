@@ -1,4 +1,4 @@
-"""What was extracted from a priced e-graph, as JSON: the answer file and the report of ``tensat-dl extract``.
+"""An extraction from a priced e-graph, as JSON: the answer file and the report of ``tensat-dl extract``.
 
 The names of the keys are a contract; extras may be added. docs/extraction.md describes the answer file.
 """
@@ -30,7 +30,7 @@ def answer_to_json(
 
 
 def extraction_to_json(found: Extraction) -> dict[str, Any]:
-    """The report as plain data: how the answer was found and what is proven about it."""
+    """The report as plain data: how the answer was found, and its proven bound."""
     return {
         "extract": {
             "method": found.method,

@@ -1,4 +1,4 @@
-"""What each iteration took and brought, as bars in SVG, and the same numbers as a table."""
+"""The seconds and the new e-nodes of each iteration, as bars in SVG and as a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Series:
 
 
 def by_rule(iterations: Sequence[Iteration]) -> list[Series]:
-    """New e-nodes in each iteration: of the rules that brought most, and of all others together."""
+    """New e-nodes in each iteration: by the rules that brought most, and by all others together."""
     brought = [rule for rule, n in growth(iterations).items() if n > 0][:RULES]
     each = [growth([it]) for it in iterations]
     found = [
@@ -64,7 +64,7 @@ def seconds_bars(iterations: Sequence[Iteration]) -> str:
 
 
 def _bars(series: Sequence[Series], title: str, tip: Callable[[Series, int], str], height: int) -> str:
-    """Bars for each iteration, stacked in the order of the series; what is negative is stacked downwards."""
+    """Bars for each iteration, stacked in the order of the series; negative values are stacked downwards."""
     count = len(series[0].values)
     stacks = [[s.values[i] for s in series] for i in range(count)]
     top = max((sum(v for v in stack if v > 0) for stack in stacks), default=0.0)

@@ -13,7 +13,7 @@ Key = Callable[[int], Hashable]
 def changed_nodes(before: Graph, after: Graph) -> tuple[frozenset[int], frozenset[int]]:
     """The nodes of ``before`` that are gone, and the nodes of ``after`` that are new.
 
-    Behind a rewritten node every node computes with something else, yet most of them are what they were.
+    Behind a rewritten node every node computes with something else, yet most of them are unchanged.
     So nodes are paired in passes, from strict to loose: the same expression; the same operator with the same
     weights on the same types; the same operator on the same types, in order.
     """

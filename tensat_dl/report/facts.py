@@ -23,7 +23,7 @@ LEAVES = frozenset({"input", "weight", "fill", "iota", "eye", "conv_identity", "
 
 @dataclass(frozen=True, slots=True)
 class OperatorRow:
-    """One operator in both graphs: how often it runs, what that costs, what share of the cost is measured."""
+    """One operator in both graphs: how often it runs, its cost, and the measured share of the cost."""
 
     op: str
     count: tuple[int, int]
@@ -38,7 +38,7 @@ class OperatorRow:
 
 
 def running(graph: Graph) -> list[int]:
-    """The nodes that run each time: neither leaves nor computed from weights alone."""
+    """The nodes that run each time: all but leaves and nodes computed from weights alone."""
     constant = graph.weights_only()
     return [i for i, n in enumerate(graph.nodes) if not constant[i] and n.op not in LEAVES]
 
@@ -100,7 +100,7 @@ def costs_come_from(before: PricedGraph, after: PricedGraph, device: str) -> str
 
 
 def measured(found: Outcome) -> str:
-    """What timing whole graphs said."""
+    """The result of timing whole graphs, in one line."""
     place = _place(found.environment)
     if found.before is None or found.after is None or found.ratio is None:
         return f"{found.reason} ({place})"
@@ -115,7 +115,7 @@ def measured(found: Outcome) -> str:
 
 
 def _place(where: Environment) -> str:
-    """What graphs were timed on."""
+    """The machine that graphs were timed on."""
     if "gpu" in where.hardware:
         return f"CUDA graphs on {where.hardware['gpu']}"
     used = int(where.hardware["threads"])
@@ -188,13 +188,13 @@ def gap(result: Result) -> str:
 
 
 def exactly(result: Result) -> str:
-    """What the exact comparison showed, in one line."""
+    """The result of the exact comparison, in one line."""
     return "skipped" if result.exact is None else described(result.exact)
 
 
 def rules_checked(result: Result) -> str:
-    """The verdicts on rules that were applied: how many of each kind, and which ones have no bound, or one on some
-    instances alone."""
+    """The verdicts on applied rules: how many of each kind, and the names of rules without a bound, or with a bound
+    on some instances only."""
     kinds: dict[str, list[str]] = defaultdict(list)
     for v in result.verdicts:
         kind: str = v.status
@@ -206,7 +206,7 @@ def rules_checked(result: Result) -> str:
     said = {
         "bounded": f"tested, {bound}",
         "derived": "derived",
-        "partly": f"tested, {bound} on some instances alone",
+        "partly": f"tested, {bound} on some instances only",
         "tested": "tested without a bound",
     }
     parts = []
@@ -220,7 +220,7 @@ def rules_checked(result: Result) -> str:
 
 
 def verified(result: Result) -> str:
-    """What the comparison of both graphs showed, in one line."""
+    """The result of comparing both graphs, in one line."""
     found = result.equivalence
     if found is None:
         return "skipped"

@@ -23,7 +23,7 @@ from tensat_dl.report.template import template
 from tensat_dl.report.text import STOPS
 from tensat_dl.run.result import Result
 
-#: Rows that tables show at most; the rest is counted.
+#: Tables show at most so many rows, and count the rest.
 MAX_ROWS = 30
 
 
@@ -50,7 +50,7 @@ class RuleRow:
 
 
 def result_to_html(result: Result, model: Mapping[str, Any] | None = None) -> str:
-    """The report of a run, and what there is to say of the ``model`` that it was for (`model_to_json`). Equal results
+    """The report of a run, with the summary of its ONNX ``model`` (`model_to_json`), if it had one. Equal results
     give equal text."""
     gone, new = changed_nodes(result.before.graph, result.after.graph)
     rows = facts.by_operator(result.before, result.after)
@@ -89,13 +89,13 @@ def result_to_html(result: Result, model: Mapping[str, Any] | None = None) -> st
 
 
 def _drawn(found: Picture) -> dict[str, object]:
-    """The SVG is made of escaped texts, so the template takes it as it is."""
+    """A picture for the template. Its SVG needs no escaping: all texts in it are escaped."""
     svg = None if found.svg is None else Markup(found.svg)
     return {"svg": svg, "boxes": found.boxes, "changed": found.changed}
 
 
 def _changes(priced: PricedGraph, changed: Collection[int]) -> list[Change]:
-    """The changed nodes that run, alike ones together, the costliest first."""
+    """The changed nodes that run, grouped by kind, the costliest first."""
     totals: dict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     nodes = priced.graph.nodes
     for i in facts.running(priced.graph):
@@ -110,7 +110,7 @@ def _changes(priced: PricedGraph, changed: Collection[int]) -> list[Change]:
 
 
 def _rules(result: Result) -> list[RuleRow]:
-    """What each rule did over all iterations: those that the result uses first, then by what they added."""
+    """The work of each rule over all iterations: rules that the result uses first, then by added e-nodes."""
     totals: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0, 0.0])
     notes: dict[str, dict[str, None]] = defaultdict(dict)
     for iteration in result.iterations:

@@ -1,4 +1,4 @@
-"""What ``--verbose`` prints: a table of the iterations, with what each rule did in them."""
+"""The table that ``--verbose`` prints: iterations, and the work of each rule in them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tensat_dl.verify.exact.field import PRIMES
 
 
 def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
-    """The report as plain data. Costs are milliseconds, times are seconds; what is not finite is null."""
+    """The report as plain data. Costs are milliseconds, times are seconds; numbers that are not finite are null."""
     extraction, found = result.extraction, result.equivalence
     return {
         "graph": result.before.graph.name,
@@ -78,8 +78,8 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
 
 
 def _exact(exact: Exact | None) -> dict[str, Any]:
-    """The exact comparison. ``moduli`` is empty where it was in exact numbers, ``log2_error`` null where no bound is
-    known."""
+    """The exact comparison. ``moduli`` is empty for a comparison in exact numbers, ``log2_error`` null without a
+    bound."""
     if exact is None:
         return {"status": "skipped", "moduli": [], "log2_error": None, "functions": [], "reason": ""}
     compared = exact.status != "unsupported"

@@ -34,7 +34,7 @@ _FAMILY = {
 
 
 def family(op: str) -> str:
-    """The family of an operator; "other" for those that the library does not declare."""
+    """The family of an operator; "other" for operators that the library does not declare."""
     return _FAMILY.get(op, "other")
 
 
@@ -44,7 +44,7 @@ def shape(type: TensorType) -> str:
 
 
 def shown_attrs(node: Node, place: bool = True) -> list[str]:
-    """What distinguishes a node from others of its operator, in few characters.
+    """The attributes that distinguish a node from others of its operator, in few characters.
 
     Without ``place``, slices of one size are alike wherever they start.
     """

@@ -23,7 +23,7 @@ _MARGIN = 12.0
 
 @dataclass(slots=True)
 class Box:
-    """One drawn node: lines of text, and what is shown on pointing at it."""
+    """One drawn node: lines of text, and the text shown on pointing at it."""
 
     lines: list[str]
     kind: str
@@ -38,7 +38,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The SVG of a graph, or None if it is too large; ``boxes`` counts what is (or would be) drawn."""
+    """The SVG of a graph, or None if it is too large; ``boxes`` counts the nodes that are (or would be) drawn."""
 
     svg: str | None
     boxes: int
@@ -55,7 +55,7 @@ def picture(priced: PricedGraph, changed: Collection[int], label: str) -> Pictur
 
 
 def _boxes(priced: PricedGraph, changed: Collection[int]) -> tuple[list[Box], list[tuple[int, int]]]:
-    """What is drawn: the nodes that depend on inputs, and the outputs."""
+    """The nodes to draw: those that depend on inputs, and the outputs."""
     graph = priced.graph
     constant = graph.weights_only()
     texts = _expressions(graph)

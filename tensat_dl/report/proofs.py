@@ -1,4 +1,4 @@
-"""What ``tensat-dl prove`` says: a line for each rule, and JSON."""
+"""The output of ``tensat-dl prove``: a line for each rule, and JSON."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.prove.types import Pair, Proof
 from tensat_dl.verify.rules.terms import terms
 
-#: Why a search ended that did not find a proof.
+#: Why a search without a proof ended.
 REASONS = {
     "saturated": "the axioms say no more",
     "nodes": "the limit of e-nodes was reached",
     "iterations": "the limit of iterations was reached",
-    "time": "the time was up",
-    "memory": "the memory was full",
+    "time": "the time limit was reached",
+    "memory": "the memory limit was reached",
     "interrupted": "interrupted",
 }
 
 
 def print_proofs(proofs: Sequence[Proof], ops: OpTable, console: Console) -> None:
-    """One line for each rule; under those that were not derived the first assignment at which they were not."""
+    """One line for each rule; under a rule that was not derived, the first assignment at which it was not."""
     names = max((len(p.goal.rule) for p in proofs), default=0)
     for proof in proofs:
         verdict = ("derived    ", "green") if proof.derived else ("not derived", "yellow")
@@ -36,7 +36,7 @@ def print_proofs(proofs: Sequence[Proof], ops: OpTable, console: Console) -> Non
 
 
 def evidence(proof: Proof) -> str:
-    """From which rules and at how many assignments, or why not."""
+    """The axioms and the number of assignments of a proof, or the reason why there is none."""
     n = len(proof.goal.pairs)
     if proof.derived:
         return f"{n} assignment{'s' if n != 1 else ''}, from {', '.join(proof.axioms) or 'the axioms'}"
@@ -46,7 +46,7 @@ def evidence(proof: Proof) -> str:
 
 
 def _assignment(pair: Pair, ops: OpTable) -> list[str]:
-    """An assignment: the types of variables, and what is not found equal."""
+    """An assignment: the types of variables, and the two sides that were not found equal."""
     leaves = {n.name: str(n.type) for graph in pair for n in graph.nodes if n.op in ("input", "weight")}
     types = ", ".join(f"{name} : {t}" for name, t in leaves.items())
     left, right = (", ".join(terms(graph, ops)) for graph in pair)

@@ -15,7 +15,7 @@ from tensat_dl.why.steps import Explained, Explanation
 
 #: Places that are listed of one group of steps.
 MAX_PLACES = 4
-#: What evaluating a step showed, in words.
+#: The results of evaluating a step, in words.
 VERDICTS = {
     "equal": "evaluated: equal",
     "assumed": "assumed",
@@ -50,7 +50,7 @@ class Alike:
 
     @property
     def cost(self) -> str:
-        """What the graph costs before and after."""
+        """The graph's cost before and after."""
         first, last = self.steps[0].cost, self.steps[-1].cost
         if first is None or last is None:
             return ""
@@ -59,7 +59,7 @@ class Alike:
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """What evaluating them showed, each once."""
+        """The different results of evaluating them."""
         return tuple(dict.fromkeys(e.verdict for e in self.steps))
 
 
@@ -74,7 +74,7 @@ def alike(steps: Sequence[Explained], verbose: bool = False) -> list[Alike]:
 
 
 def place(e: Explained, most: int = MAX_PLACES) -> str:
-    """Where a step replaces what: ``q, k, v: 64×1024``."""
+    """The tensors that a step replaces: ``q, k, v: 64×1024``."""
     names = [name for name, _ in e.step.at]
     shapes = list(dict.fromkeys(shape(t) for _, t in e.step.at))
     more = f", .. ({len(names)} in all)" if len(names) > most else ""
@@ -82,14 +82,14 @@ def place(e: Explained, most: int = MAX_PLACES) -> str:
 
 
 def verdict(e: Explained) -> str:
-    """What evaluating a step showed."""
+    """The result of evaluating a step, in words."""
     how = " exactly" if e.exactly else " in float64"
     shown = VERDICTS[e.verdict].replace("evaluated:", f"evaluated{how}:")
     return shown if e.verdict == "equal" else f"{shown}: {e.message}"
 
 
 def conclusion(explanation: Explanation) -> str:
-    """What is known after all steps."""
+    """The conclusion from all steps, in one line."""
     steps = explanation.steps
     if not steps:
         return explanation.unfinished or "The graph is the original: no rule made it cheaper."
@@ -110,7 +110,7 @@ def conclusion(explanation: Explanation) -> str:
 
 
 def whole_cost(explanation: Explanation, device: str) -> tuple[str, str, str] | None:
-    """What the graph costs before and after all steps, and where that comes from; None if it is not known."""
+    """The graph's cost before and after all steps, and the origin of these costs; None if they are not known."""
     steps = explanation.steps
     if not steps or steps[0].whole is None or steps[-1].whole is None:
         return None
@@ -121,7 +121,7 @@ def whole_cost(explanation: Explanation, device: str) -> tuple[str, str, str] | 
 def print_steps(
     name: str, explanation: Explanation, device: str, console: Console, verbose: bool = False
 ) -> None:
-    """Prints the steps, those alike together."""
+    """Prints the steps; steps in a row that apply one rule are printed together."""
     steps = explanation.steps
     console.print(Text(name, style="bold"))
     told: set[str] = set()
@@ -139,9 +139,7 @@ def print_steps(
         again = sum(bool(e.step.turned) for e in part.steps)
         if again:
             what = "it" if len(part.steps) == 1 else f"{again} of them"
-            body.append(
-                (f"(before {what}, earlier steps are read backwards for what the rule looks at)", "dim")
-            )
+            body.append((f"(before {what}, operators that the rule looks at are put back)", "dim"))
         for e in part.steps:
             if e.verdict != "equal":
                 body.append(

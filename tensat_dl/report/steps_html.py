@@ -19,10 +19,10 @@ from tensat_dl.why.steps import Explanation
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Steps alike, with the two sides of the first one drawn; None where that is too large."""
+    """Steps alike, with the two sides of the first step drawn; None if a side is too large."""
 
     alike: Alike
-    places: tuple[tuple[int, str, str, str], ...]  #: number, where, cost after it, what evaluating it showed
+    places: tuple[tuple[int, str, str, str], ...]  #: number, place, cost after the step, verdict
     sides: tuple[Markup | None, Markup | None]
 
 
@@ -42,7 +42,7 @@ def steps_to_html(name: str, explanation: Explanation, device: str) -> str:
 
 
 def parts(explanation: Explanation) -> list[Part]:
-    """What the templates show of the steps, those alike together."""
+    """The steps for the templates; steps in a row that apply one rule are one part."""
     return [_part(p) for p in alike(explanation.steps)]
 
 

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 @cache
 def template(name: str) -> Template:
-    """A template by its file's name. What it is given is escaped; a name that it is not given is an error."""
+    """A template by its file's name. All values are escaped; a missing value is an error."""
     environment = Environment(
         loader=PackageLoader("tensat_dl.report"),
         autoescape=True,

@@ -24,7 +24,7 @@ from tensat_dl.report.facts import (
 from tensat_dl.run.growth import growth_line
 from tensat_dl.run.result import Result
 
-#: How many items lists show, so that the summary fits on a screen.
+#: Lists show at most so many items, so that the summary fits on a screen.
 MAX_ITEMS = 6
 MAX_NOTES = 4
 

@@ -1,4 +1,4 @@
-"""What ``tensat-dl check`` says of rules: a table of verdicts, located messages, JSON."""
+"""The output of ``tensat-dl check`` about rules: a table of verdicts, located messages, JSON."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _notes(v: Verdict) -> list[str]:
 
 
 def diagnostic(verdict: Verdict, rule: RewriteRule) -> Diagnostic | None:
-    """The message about a rule that fails; None for one that does not."""
+    """The message about a failed rule; None if the rule did not fail."""
     name = rule.name
     back = ""
     if rule.span.text != name:  # the other direction of a rule

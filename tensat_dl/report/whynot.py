@@ -1,4 +1,4 @@
-"""What keeps a rule from firing, in words."""
+"""The reason why a rule does not fire, in words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST = 60
 
 
 def answer_lines(answer: Answer, graph: Graph, names: Sequence[str]) -> Iterator[str]:
-    """The answer, line by line. ``names`` are those of the graph's nodes."""
+    """The answer, line by line. ``names`` are the names of the graph's nodes."""
     rule = answer.rule
     yield f"{rule.name}: {' '.join(rule.doc.split())}" if rule.doc else rule.name
     called = dict(enumerate(names))
@@ -33,7 +33,7 @@ def answer_lines(answer: Answer, graph: Graph, names: Sequence[str]) -> Iterator
         yield from _among_others(explored)
         yield "on the graph itself:"
     else:
-        yield f"does not fire on graph {graph.name}, nor on what the rules make of it"
+        yield f"does not fire on graph {graph.name}, nor on any graph that the rules make of it"
         yield f"  {explored.nodes:,} e-nodes after {_count(explored.iterations, 'iteration')}; {STOPS[explored.stop]}"
         yield from (f"  {note}" for note in explored.notes)
         if explored.passed_over:
@@ -65,7 +65,7 @@ def _fires(answer: Answer, called: Mapping[int, str]) -> Iterator[str]:
     yield from (f"  {place}" for place in places[:MAX_PLACES])
     if len(places) > MAX_PLACES:
         yield f"  and {len(places) - MAX_PLACES} more"
-    yield "(that a rule fires does not mean that the cheapest graph uses it: `tensat-dl why` tells)"
+    yield "(the cheapest graph need not use a rule that fires: `tensat-dl why` shows the rules that it uses)"
 
 
 def _among_others(explored: Explored) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _among_others(explored: Explored) -> Iterator[str]:
         more = f", .. ({len(explored.at)} in all)" if len(explored.at) > MAX_PLACES else ""
         yield f"  such as at {', '.join(explored.at[:MAX_PLACES])}{more}"
     if explored.built_by:
-        yield f"  on what {', '.join(explored.built_by)} built"
+        yield f"  on operators that {', '.join(explored.built_by)} built"
     yield from (f"  {note}" for note in explored.notes)
 
 
@@ -130,22 +130,22 @@ def _members(
 
     if found.failed is not None:
         a, b, failure = found.failed
-        yield f"  members {of(a)} and {of(b)} share what they have to"
+        yield f"  members {of(a)} and {of(b)} agree in all that members share"
         yield f"  fails {failure.what}: {failure.values}"
     elif found.dependent is not None:
         a, b = found.dependent
-        yield f"  members {of(a)} and {of(b)} share what they have to"
+        yield f"  members {of(a)} and {of(b)} agree in all that members share"
         yield f"  but {of(b)} is computed from {of(a)}: members must not need one another"
     elif found.apart is not None:
         pair = found.apart
-        yield f"  no two members share what they have to; nearest are {of(pair.first)} and {of(pair.second)}"
+        yield f"  no two members agree in all that members share; nearest are {of(pair.first)} and {of(pair.second)}"
         for name, x, y in pair.differences[:MAX_PLACES]:
             yield names_in(f"  but `{name}` is {x} for the first and {y} for the second", called)
     elif found.single is not None:
         yield f"  there is one member only: {of(found.single)}; a group has two or more"
     elif found.constant:
         matches = _count(found.constant, "match", "es")
-        yield f"  {matches}, computed from weights alone: ahead of time merging saves nothing"
+        yield f"  {matches}, computed from weights alone, ahead of time: merging saves nothing"
     else:
         yield from _near(found.near, rule, graph, called)
 

@@ -408,7 +408,7 @@ def test_a_rule_that_fires_after_others(tmp_path: Path) -> None:
     (tmp_path / "h.tsr").write_text(text)
     done = invoke("why-not", "once", tmp_path / "h.tsr")
     assert "it fires after other rules\n  3 times, first in iteration 2 of" in done.out
-    assert "on what thrice built" in done.out
+    assert "on operators that thrice built" in done.out
 
 
 def test_unknown_names_get_a_hint(tmp_path: Path) -> None:

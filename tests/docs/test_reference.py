@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from snippets import ROOT
 
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 GRAMMAR = (ROOT / "grammar" / "tsr.lark").read_text(encoding="utf-8")
 LANGUAGE = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
 #: What is written in backticks, fenced blocks left out.
@@ -51,22 +52,38 @@ def test_reference_is_up_to_date() -> None:
     assert done.returncode == 0, "run `python docs/generate.py`"
 
 
-@pytest.mark.parametrize(
-    "document", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
-)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
 def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8")):
         if not target.startswith(("http://", "https://", "#")):
             assert (document.parent / target.partition("#")[0]).exists(), target
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/architecture.md", "docs/decisions.md"])
-def test_named_files_exist(name: str) -> None:
-    text = (ROOT / name).read_text(encoding="utf-8")
-    paths = re.findall(r"`((?:tensat_dl|grammar|rules|docs|tests|examples|benchmarks)/[\w./]*)`", text)
-    assert paths
-    for path in paths:
-        assert (ROOT / path).exists(), path
+def test_named_files_exist() -> None:
+    """What a document calls `tensat_dl/..`, or calls a file of another folder, is there."""
+    wrong, count = [], 0
+    for document in DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        paths = re.findall(r"`((?:tensat_dl|grammar|rules|kernels|docs|tests|examples)/[\w./]*)`", text)
+        paths += re.findall(r"\btensat_dl/[\w/]*(?:\.\w+)?", text)
+        count += len(paths)
+        wrong += [f"{document.name}: {path}" for path in paths if not (ROOT / path).exists()]
+    assert not wrong
+    assert count > 80
+
+
+def test_files_of_folders_exist() -> None:
+    """In the section of a folder, `x.py` is in it or a folder inside of it."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^### (\w+)\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL)
+    names = [(f, n) for f, section in sections for n in re.findall(r"`([\w/]+\.py)`", section)]
+    assert len(names) > 200
+    wrong = [
+        f"{f}: {n}"
+        for f, n in names
+        if not (ROOT / n).exists() and not any((ROOT / "tensat_dl" / f).rglob(n))
+    ]
+    assert not wrong
 
 
 def test_every_folder_is_described() -> None:

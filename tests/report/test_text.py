@@ -68,7 +68,7 @@ def test_evidence_on_rules(tmp_path: Path) -> None:
         Verdict("none", "tested", 8),
     )
     assert rules_checked(replace(result(before, after), verdicts=verdicts)) == (
-        "1 tested, p < 2^-40; 1 tested, p < 2^-40 on some instances alone (part); "
+        "1 tested, p < 2^-40; 1 tested, p < 2^-40 on some instances only (part); "
         "1 tested without a bound (none)"
     )
 

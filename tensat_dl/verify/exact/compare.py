@@ -115,7 +115,7 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
         modular = compare_modular(before, after, ops, seed)
         if modular.status == "equal":
             return modular
-        reason = "not equal whatever these are: " + ", ".join(modular.stand_ins)
+        reason = "true only because of the values of " + ", ".join(modular.stand_ins)
     except (OutOfReach, ValueError) as error:  # NumPy has arrays of up to 64 dimensions
         modular, reason = None, str(error)
     try:

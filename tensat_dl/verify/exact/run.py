@@ -53,7 +53,7 @@ def _exactly(before: Graph, after: Graph, ops: OpTable, seed: int) -> Exact:
 def _in_exact_numbers(
     before: Graph, after: Graph, ops: OpTable, seed: int, functions: tuple[str, ...]
 ) -> Exact:
-    reason = f"they rely on what is true of {', '.join(functions)}"
+    reason = f"equality depends on the values of {', '.join(functions)}"
     try:
         found = compare_integers(before, after, ops, seed, reason, MOST_OPERATIONS)
     except (OutOfReach, ValueError, MemoryError):

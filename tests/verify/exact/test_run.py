@@ -49,19 +49,19 @@ def test_functions_are_named() -> None:
 
 
 def test_what_relu_is_is_compared_in_exact_numbers() -> None:
-    bound = "(no bound on the error: they rely on what is true of relu)"
+    bound = "(no bound on the error: equality depends on the values of relu)"
     assert described(found("relu(relu(x))", "relu(x)")) == f"equal in exact numbers {bound}"
     assert described(found("relu(relu(x))", "x")) == "different in exact numbers"
 
 
 def test_what_other_functions_are_is_not_compared() -> None:
-    bound = "(no bound on the error: they rely on what is true of exp, relu)"
+    bound = "(no bound on the error: equality depends on the values of exp, relu)"
     assert (
         described(found("relu(relu(exp(x)))", "relu(exp(x))"))
         == f"equal in exact numbers for any exp {bound}"
     )
     other = found("relu(relu(exp(x) * exp(y)))", "relu(exp(x + y))")
-    assert described(other) == "not compared: they rely on what is true of exp, relu"
+    assert described(other) == "not compared: equality depends on the values of exp, relu"
 
 
 def test_larger_graphs_are_not_compared_in_exact_numbers() -> None:
@@ -69,7 +69,7 @@ def test_larger_graphs_are_not_compared_in_exact_numbers() -> None:
         graph_of(f"input x : f32[100, 100]\noutput z = {body} @ x") for body in ("relu(relu(x))", "relu(x)")
     )
     exact = compare_if_small(before, after, OPS, 0)
-    assert described(exact) == "not compared: they rely on what is true of relu"
+    assert described(exact) == "not compared: equality depends on the values of relu"
 
 
 def test_large_graphs_are_not_compared() -> None:
