@@ -10,6 +10,7 @@ import torch
 
 from tensat_dl.core.graph import Graph, Node
 from tensat_dl.cost.signature import Signature
+from tensat_dl.ops.traits import traits
 
 from . import conv, matmul
 from .activation import in_place
@@ -17,7 +18,6 @@ from .implementation import Implementation, Kernel
 
 #: Products, with what makes kernels for them.
 PRODUCTS = {"matmul": matmul.tiled, "conv2d": conv.implicit}
-ACTIVATIONS = ("relu", "tanh", "sigmoid", "gelu")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def residual(definition: Graph) -> Residual | None:
     nodes = definition.nodes
     last = nodes[definition.outputs[0][1]]
     act = "none"
-    if last.op in ACTIVATIONS:
+    if traits(last.op).activation:
         act, last = last.op, nodes[last.inputs[0]]
     if last.op != "ewadd" or sum(n.op != "input" for n in nodes) != 2 + (act != "none"):
         return None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.resources import files
 
 from tensat_dl.core.diagnostics import did_you_mean
+from tensat_dl.core.types import DTYPES
 
 #: The folder of ``<device>.json`` and, where one is shipped, ``<device>.profile.json``.
 DEVICES = files("tensat_dl.cost.devices")
@@ -15,7 +16,7 @@ PROFILE_SUFFIX = ".profile.json"
 
 
 class UnknownDeviceError(ValueError):
-    """No device has this name. The message lists the known devices."""
+    """No device has this name, or its file lacks a field. The message lists the known devices, or the fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +46,16 @@ def device_names() -> tuple[str, ...]:
 
 
 def load_device(name: str) -> Device:
-    """The device of this name. Raises `UnknownDeviceError`."""
+    """The device of this name. Raises `UnknownDeviceError`, also where its file lacks something."""
     known = device_names()
     if name not in known:
         near = did_you_mean(name.lower(), known)
         hint = f"{near} " if near else ""
         raise UnknownDeviceError(f"unknown device `{name}`: {hint}devices are {', '.join(known)}")
     data = json.loads(DEVICES.joinpath(f"{name}.json").read_text(encoding="utf-8"))
-    return Device(
-        name=data["name"],
-        title=data["title"],
-        sources=tuple(data["sources"]),
-        flops=data["flops"],
-        bandwidth=data["bandwidth"],
-        launch_ms=data["launch_ms"],
-        strided_views=data["strided_views"],
-        packs_weights=data["packs_weights"],
-    )
+    wanted = [field.name for field in fields(Device)]
+    missing = [f"`{field}`" for field in wanted if field not in data]
+    missing += [f"`flops` of {dtype}" for dtype in DTYPES if dtype not in data.get("flops", DTYPES)]
+    if missing:
+        raise UnknownDeviceError(f"tensat_dl/cost/devices/{name}.json has no {', no '.join(missing)}")
+    return Device(**{field: data[field] for field in wanted} | {"sources": tuple(data["sources"])})

@@ -23,9 +23,7 @@ from tensat_dl.core.types import TensorType
 from tensat_dl.cost.device import Device
 from tensat_dl.cost.layout import ViewEffect, contiguous, effect
 from tensat_dl.ops.table import OpTable
-
-#: Views that only rename a contiguous tensor, wherever tensors are stored.
-RENAMINGS = frozenset({"reshape", "dropout"})
+from tensat_dl.ops.traits import traits
 
 
 def free_views(egraph: EGraph, table: OpTable, device: Device) -> BoolArray:
@@ -33,7 +31,7 @@ def free_views(egraph: EGraph, table: OpTable, device: Device) -> BoolArray:
     at: their values are computed ahead of time and stored contiguously."""
     if not device.strided_views:
         return np.fromiter(
-            (op in RENAMINGS and table[op].view for op in egraph.op), np.bool_, egraph.num_nodes
+            (traits(op).renames and table[op].view for op in egraph.op), np.bool_, egraph.num_nodes
         )
     views = _views(egraph, table)
     demand = _demands(egraph, table, views)

@@ -73,6 +73,8 @@ def extract(
                 if early:
                     _start_early(early, problem, best, preferred, budget)
                 improve(problem, best, preferred, budget)
+            elif method not in _ILP:
+                raise ExtractionError(f"tensat_dl/extract/api.py does not call the method {method}")
             else:
                 best.stage = "program"
                 solve_ilp(problem, _ILP[method], best, budget)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.cost.device import Device
 from tensat_dl.fuse.terms import KEPT, Term, single_nodes, term_of
+from tensat_dl.ops.traits import having
 
-PRODUCTS = frozenset({"matmul", "conv2d"})
-ACTIVATIONS = frozenset({"relu", "tanh", "sigmoid", "gelu"})
+PRODUCTS = having(lambda t: t.family == "product")
+ACTIVATIONS = having(lambda t: t.activation)
 
 
 def residuals(egraph: EGraph, device: Device) -> dict[int, list[Term]]:
@@ -36,7 +37,7 @@ def _sums(egraph: EGraph, device: Device, c: int) -> list[Term]:
             if egraph.types[d] != egraph.types[c] or egraph.types[other] != egraph.types[c]:
                 continue
             for m in single_nodes(egraph, d, PRODUCTS):
-                if dict(egraph.attrs[m])["act"] == "none":
+                if dict(egraph.attrs[m]).get("act") == "none":
                     product = term_of(egraph, device, m, egraph.children_of(m))
                     operands = (other, product) if turned else (product, other)
                     term = term_of(egraph, device, n, operands)

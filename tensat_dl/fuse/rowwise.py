@@ -10,9 +10,9 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.types import TensorType
 from tensat_dl.cost.device import Device
 from tensat_dl.fuse.terms import ELEMENTWISE, Term, grow, single_nodes
+from tensat_dl.ops.traits import having
 
-REDUCTIONS = frozenset({"reduce_sum", "reduce_mean", "reduce_max"})
-NORMS = frozenset({"softmax", "layernorm", "rmsnorm"})
+ROWWISE = having(lambda t: t.rowwise)
 #: Operators of a term, counted as often as they are written: a row less its mean has the mean once, squared twice.
 MOST_OPERATORS = 16
 #: Elements of the longest rows.
@@ -42,7 +42,7 @@ def row_terms(egraph: EGraph, device: Device) -> dict[int, list[Term]]:
 def _along(egraph: EGraph, c: int) -> list[int]:
     """The reductions and normalisations of a class that go along the last axis."""
     found = []
-    for n in single_nodes(egraph, c, REDUCTIONS | NORMS):
+    for n in single_nodes(egraph, c, ROWWISE):
         last = egraph.types[egraph.children_of(n)[0]][0].rank - 1
         if dict(egraph.attrs[n]).get("axis", last) == last:
             found.append(n)
@@ -50,4 +50,4 @@ def _along(egraph: EGraph, c: int) -> list[int]:
 
 
 def _reduces(term: Term) -> bool:
-    return term.op in REDUCTIONS | NORMS or any(isinstance(x, Term) and _reduces(x) for x in term.operands)
+    return term.op in ROWWISE or any(isinstance(x, Term) and _reduces(x) for x in term.operands)

@@ -15,33 +15,14 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Attrs
 from tensat_dl.core.types import FLOATS
 from tensat_dl.cost.device import Device
+from tensat_dl.ops.traits import having
 
 #: The most operators and the most tensors of one term, and how many terms an e-class keeps.
 MOST_OPERATORS, MOST_TENSORS, KEPT = 8, 8, 6
 #: How many terms of each operand are combined with one another.
 COMBINED = 3
 
-#: Operators that compute each element by itself; those that are compositions of such are, too.
-ELEMENTWISE = frozenset(
-    {
-        *(
-            "ewadd",
-            "ewsub",
-            "ewmul",
-            "ewdiv",
-            "ewmax",
-            "ewmin",
-            "smul",
-            "relu",
-            "tanh",
-            "sigmoid",
-            "exp",
-            "sqrt",
-        ),
-        *("rsqrt", "erf", "gelu", "log", "floor", "power", "silu", "neg", "abs", "clip", "leakyrelu", "elu"),
-        *("hardsigmoid", "hardswish", "softplus", "mish", "gelu_tanh"),
-    }
-)
+ELEMENTWISE = having(lambda t: t.chained)
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,9 @@ from tensat_dl.cost.signature import Signature
 from tensat_dl.cost.views import free_views
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.traits import traits
 from tensat_dl.resources import kernels
 from tensat_dl.verify.execute import last_uses
-
-#: Operators for which a vendor's library is the best guess as long as nothing was measured.
-VENDORS = {"matmul", "conv2d"}
 
 
 class NotExecutable(Exception):
@@ -123,7 +121,8 @@ def choose(model: CostModel, graph: Graph, i: int, free: bool, tf32: bool) -> tu
     usable = [f for f in found if f.kind != "view" and registry.runnable(f) and (tf32 or not f.tf32)]
     measured = model.profile.lookup(signature) if model.profile is not None else None
     ops = {node.op} if means is None else {n.op for n in means.nodes}
-    preferred = "vendor" if ops & VENDORS else "triton"
+    # A vendor's library is the best guess for products as long as nothing was measured.
+    preferred = "vendor" if any(traits(op).family == "product" for op in ops) else "triton"
     best = min(
         usable,
         key=lambda f: (measured is None or f.name != measured.implementation, f.kind != preferred),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from math import inf
 from typing import Any
@@ -16,24 +16,14 @@ from tensat_dl.cost.signature_file import Job
 from tensat_dl.gpu.protocol import time_calls
 from tensat_dl.gpu.torch_device import cache_bytes, once, recorder
 from tensat_dl.measure.statistics import Latency
+from tensat_dl.ops.traits import positive_operands, traits
 from tensat_dl.resources import kernels
 
 #: How far a result may be from that in f64, in units of the largest one.
 TOLERANCE = {"f32": 1e-4, "f16": 5e-3, "bf16": 3e-2, "f64": 1e-10}
 TF32_TOLERANCE = 5e-3
 
-#: Operands that are weights in a model, by position: nothing has read them since the last run of the whole model.
-COLD = {
-    "matmul": (1, 2),
-    "conv2d": (1, 2),
-    "batchnorm": (1, 2, 3, 4),
-    "layernorm": (1, 2),
-    "rmsnorm": (1,),
-    "gather": (0,),
-}
-#: Operands that are positive, by position: of others these operators are no numbers.
-POSITIVE = {"batchnorm": (4,), "sqrt": (0,), "rsqrt": (0,), "log": (0,), "power": (0,)}
-#: Copies of those that are weights that are used in turn, at most; together they fill the cache so many times.
+#: Copies of operands that are weights that are used in turn, at most; together they fill the cache so many times.
 MOST_COPIES, FILLINGS = 64, 2
 
 
@@ -96,19 +86,12 @@ def operands(job: Job, device: torch.device) -> list[torch.Tensor]:
     """Random tensors, the same for equal signatures; positive where the operators that take them need that."""
     generator = torch.Generator(device).manual_seed(zlib.crc32(job.signature.text.encode()))
     made = [_random(t, generator, device) for t in job.signature.inputs]
-    positive = _taken(job, _of_positive)
+    positive = _taken(job, positive_operands)
     return [_positive(x) if i in positive and x.is_floating_point() else x for i, x in enumerate(made)]
 
 
 def _positive(x: torch.Tensor) -> torch.Tensor:
     return x.abs() + 0.5
-
-
-def _of_positive(op: str, attrs: Attrs) -> Sequence[int]:
-    """The operands of an operator that have to be positive: of whole powers none."""
-    if op == "power" and float(str(dict(attrs)["exponent"])).is_integer():
-        return ()
-    return POSITIVE.get(op, ())
 
 
 def _random(type: TensorType, generator: torch.Generator, device: torch.device) -> torch.Tensor:
@@ -123,10 +106,10 @@ def _random(type: TensorType, generator: torch.Generator, device: torch.device) 
 
 def cold(job: Job) -> frozenset[int]:
     """The operands that are weights in a model, by position; of a composition those that its operators take so."""
-    return _taken(job, lambda op, _: COLD.get(op, ()))
+    return _taken(job, lambda op, _: traits(op).weights)
 
 
-def _taken(job: Job, positions: Callable[[str, Attrs], Sequence[int]]) -> frozenset[int]:
+def _taken(job: Job, positions: Callable[[str, Attrs], Iterable[int]]) -> frozenset[int]:
     """The operands that an operator takes in some of its positions; of a composition those that one of its operators
     takes so."""
     if job.definition is None:

@@ -109,6 +109,13 @@ class OpDecl:
         return f"{self.name}({inputs}{'; ' + attrs if attrs else ''})"
 
 
+class UnknownOperatorError(KeyError):
+    """Nothing declares an operator of this name."""
+
+    def __str__(self) -> str:
+        return f"no operator `{self.args[0]}` is declared, in rules/ops.tsr or in a file of one's own"
+
+
 class OpTable(Mapping[str, OpDecl]):
     """Operators by name."""
 
@@ -117,7 +124,10 @@ class OpTable(Mapping[str, OpDecl]):
         self._contents: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> OpDecl:
-        return self._decls[name]
+        try:
+            return self._decls[name]
+        except KeyError:
+            raise UnknownOperatorError(name) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._decls)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tensat_dl.core.graph import Graph
-from tensat_dl.report.labels import FAMILIES, family, shown_attrs
+from tensat_dl.ops.traits import traits
+from tensat_dl.report.labels import FAMILIES, shown_attrs
 
 
 def graph_to_dot(graph: Graph, changed: Collection[int] = frozenset()) -> str:
@@ -18,7 +19,7 @@ def graph_to_dot(graph: Graph, changed: Collection[int] = frozenset()) -> str:
     ]
     constant = graph.weights_only()
     for i, node in enumerate(graph.nodes):
-        colour = FAMILIES[family(node.op)]
+        colour = FAMILIES[traits(node.op).family]
         title = node.op if node.op in ("input", "weight") else " ".join([node.op, *shown_attrs(node)])
         name = str(node.attr("name")) if node.op in ("input", "weight") else node.name
         label = "\n".join(x for x in (title, name, ", ".join(map(str, node.types))) if x)

@@ -8,6 +8,7 @@ from math import ceil, fsum, isfinite
 from typing import TYPE_CHECKING
 
 from tensat_dl.core.graph import Graph
+from tensat_dl.cost.model import FREE
 from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.measure.outcome import Outcome
 from tensat_dl.run.result import Result
@@ -16,9 +17,6 @@ from tensat_dl.verify.exact.run import described
 if TYPE_CHECKING:
     from tensat_dl.cost.environment import Environment
     from tensat_dl.verify.agreement import Agreement
-
-#: Nodes that are no work at run time.
-LEAVES = frozenset({"input", "weight", "fill", "iota", "eye", "conv_identity", "conv_average", "proj"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +36,9 @@ class OperatorRow:
 
 
 def running(graph: Graph) -> list[int]:
-    """The nodes that run each time: all but leaves and nodes computed from weights alone."""
+    """The nodes that run each time: neither free nor computed from weights alone."""
     constant = graph.weights_only()
-    return [i for i, n in enumerate(graph.nodes) if not constant[i] and n.op not in LEAVES]
+    return [i for i, n in enumerate(graph.nodes) if not constant[i] and n.op not in FREE]
 
 
 def operators(graph: Graph) -> dict[str, int]:

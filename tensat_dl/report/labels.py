@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tensat_dl.core.graph import AttrValue, Node
 from tensat_dl.core.types import TensorType
+from tensat_dl.ops.traits import Family
 
 #: Operator families and their colours, which are readable on light and dark grounds.
-FAMILIES = {
+FAMILIES: dict[Family, str] = {
     "product": "#3b82f6",
     "elementwise": "#10b981",
     "normalisation": "#a855f7",
@@ -15,27 +16,6 @@ FAMILIES = {
     "leaf": "#94a3b8",
     "other": "#ec4899",
 }
-
-_FAMILY = {
-    op: family
-    for family, ops in {
-        "product": "matmul conv2d",
-        "elementwise": "ewadd ewsub ewmul ewdiv ewmax ewmin smul relu tanh sigmoid exp sqrt rsqrt erf gelu silu "
-        "log floor power neg abs clip leakyrelu prelu elu hardsigmoid hardswish softplus mish gelu_tanh equal "
-        "greater select one_hot cast dropout",
-        "normalisation": "batchnorm layernorm instancenorm rmsnorm softmax",
-        "pooling": "poolmax poolavg reduce_sum reduce_mean reduce_max",
-        "movement": "transpose reshape concat slice expand pad gather resize upsample depth_to_space pixel_shuffle "
-        "space_to_depth enlarge merge proj",
-        "leaf": "input weight fill iota eye conv_identity conv_average",
-    }.items()
-    for op in ops.split()
-}
-
-
-def family(op: str) -> str:
-    """The family of an operator; "other" for operators that the library does not declare."""
-    return _FAMILY.get(op, "other")
 
 
 def shape(type: TensorType) -> str:

@@ -8,8 +8,9 @@ from html import escape
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost.priced import PricedGraph
+from tensat_dl.ops.traits import traits
 from tensat_dl.report.facts import milliseconds
-from tensat_dl.report.labels import attributes, family, shape, shown_attrs
+from tensat_dl.report.labels import attributes, shape, shown_attrs
 from tensat_dl.report.layout import Drawing, Point, draw
 
 #: Graphs with more boxes are not drawn: neither people nor browsers make sense of them.
@@ -79,7 +80,7 @@ def _boxes(priced: PricedGraph, changed: Collection[int]) -> tuple[list[Box], li
         weights = [texts[j] for j in dict.fromkeys(node.inputs) if constant[j]]
         if weights and not constant[i]:
             lines.append(_short(", ".join(weights)))
-        boxes.append(Box(lines, family(node.op), i in changed, _details(priced, i, weights)))
+        boxes.append(Box(lines, traits(node.op).family, i in changed, _details(priced, i, weights)))
         edges.update({(place[j], place[i]): None for j in node.inputs if not constant[j] or j in outputs})
     for name, i in graph.outputs:
         edges[(place[i], len(boxes))] = None

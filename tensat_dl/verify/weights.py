@@ -18,6 +18,7 @@ import numpy as np
 from tensat_dl.core.graph import Graph, Node
 from tensat_dl.core.types import TensorType
 from tensat_dl.ops.semantics.types import Array, computed_in
+from tensat_dl.ops.traits import positive_operands, traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +31,8 @@ class Distribution:
 
 
 POSITIVE = Distribution(positive=True)
-NEAR_ONE = Distribution(1.0, 0.1)
-NEAR_ZERO = Distribution(0.0, 0.1)
-
-#: What the use of a weight as an argument (operator, position) says of its distribution.
-BY_USE = {
-    ("batchnorm", 1): NEAR_ONE,
-    ("batchnorm", 2): NEAR_ZERO,
-    ("batchnorm", 3): NEAR_ZERO,
-    ("layernorm", 1): NEAR_ONE,
-    ("layernorm", 2): NEAR_ZERO,
-    ("rmsnorm", 1): NEAR_ONE,
-    ("matmul", 2): NEAR_ZERO,
-    ("conv2d", 2): NEAR_ZERO,
-}
-
-#: Arguments outside whose domain results are not numbers.
-NEEDS_POSITIVE = {("batchnorm", 4), ("sqrt", 0), ("rsqrt", 0), ("log", 0)}
-
-#: Operators whose result is positive where all operands are.
-KEEPS_POSITIVE = {
-    *("ewadd", "ewmul", "ewdiv", "smul", "sqrt", "rsqrt", "power", "dropout", "poolmax", "poolavg"),
-    *("reduce_sum", "reduce_mean", "reduce_max", "transpose", "reshape", "concat", "slice", "expand"),
-}
+#: By what the use of a weight as an operand says of it.
+DISTRIBUTIONS = {"near one": Distribution(1.0, 0.1), "near zero": Distribution(0.0, 0.1)}
 
 
 def draw_values(graphs: Iterable[Graph], seed: int, known: Mapping[str, Array]) -> dict[str, Array]:
@@ -86,7 +66,7 @@ def choose_distributions(graph: Graph) -> dict[int, Distribution]:
     positive = _positive(graph)
     chosen = {i: Distribution() for i in graph.inputs}
     for i in graph.weights:
-        by_use = (BY_USE.get(use) for use in uses[i])
+        by_use = (DISTRIBUTIONS.get(traits(op).weights.get(position, "")) for op, position in uses[i])
         chosen[i] = next(filter(None, by_use), None) or _by_shape(graph.nodes[i].type, uses[i])
     return {i: POSITIVE if positive[i] else distribution for i, distribution in chosen.items()}
 
@@ -132,10 +112,8 @@ def _positive(graph: Graph) -> list[bool]:
         n = graph.nodes[node]
         for position, i in enumerate(n.inputs):
             divisor = (n.op, position) == ("ewdiv", 1) and (constant[i] or _whole(graph.nodes[i]))
-            # Whole powers are defined for negative numbers, too.
-            root = n.op == "power" and not _exponent(n).is_integer()
-            passed_on = needed[node] and n.op in KEEPS_POSITIVE and not _square(n)
-            if (n.op, position) in NEEDS_POSITIVE or divisor or root or passed_on:
+            passed_on = needed[node] and traits(n.op).keeps_positive and not _square(n)
+            if position in positive_operands(n.op, n.attrs) or divisor or passed_on:
                 needed[i] = True
     return needed
 
@@ -143,14 +121,8 @@ def _positive(graph: Graph) -> list[bool]:
 def _square(node: Node) -> bool:
     """x * x is not negative, whatever x is."""
     if node.op == "power":
-        return _exponent(node) % 2 == 0
+        return float(str(node.attr("exponent"))) % 2 == 0
     return node.op == "ewmul" and node.inputs[0] == node.inputs[1]
-
-
-def _exponent(node: Node) -> float:
-    exponent = node.attr("exponent")
-    assert isinstance(exponent, float | int)
-    return float(exponent)
 
 
 def _whole(node: Node) -> bool:
@@ -161,9 +133,9 @@ def _by_shape(type_: TensorType, uses: list[tuple[str, int]]) -> Distribution:
     """He's initialisation, std = sqrt(2 / fan in), for products; vectors are biases, scalars factors."""
     shape = type_.shape
     if type_.rank == 0:
-        return NEAR_ONE
+        return DISTRIBUTIONS["near one"]
     if type_.rank == 1:
-        return NEAR_ZERO
+        return DISTRIBUTIONS["near zero"]
     if ("matmul", 0) in uses:
         fan_in = shape[-1]
     elif type_.rank == 4 and ("matmul", 1) not in uses:

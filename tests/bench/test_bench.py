@@ -19,9 +19,10 @@ from tensat_dl.apart import Failed, Overran, apart
 from tensat_dl.bench.common import MODELS, Row, path_of
 from tensat_dl.bench.extraction import check, measured
 from tensat_dl.bench.extraction_cell import explored, extracted, load
-from tensat_dl.bench.extraction_table import HEADINGS, lines
+from tensat_dl.bench.extraction_table import HEADINGS, columns, lines
 from tensat_dl.bench.packs import PACKS, graph_of, rules_of
 from tensat_dl.cli.bench import BENCHMARKS
+from tensat_dl.extract.types import METHODS
 from tests.cli.running import EXAMPLES, Done, invoke
 
 pytestmark = pytest.mark.sampled(5)
@@ -362,6 +363,12 @@ def test_lines_of_the_extraction_table() -> None:
 
 
 @pytest.mark.usefixtures("_here")
+def test_a_method_that_the_extraction_table_does_not_know_has_a_column() -> None:
+    known = ("greedy", "greedy-dag", "ilp-real", "ilp-int", "ilp-none", "exact")
+    assert columns(METHODS) == known
+    assert columns((*METHODS, "best")) == (*known, "best")
+
+
 def test_a_failure_is_shown_and_the_others_go_on(tmp_path: Path) -> None:
     """And with JSON on standard output, the table is beside it."""
     bad = tmp_path / "bad.tsr"

@@ -1,9 +1,12 @@
 """The device files."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tensat_dl.core.types import DTYPES
-from tensat_dl.cost import UnknownDeviceError, device_names, load_device
+from tensat_dl.cost import UnknownDeviceError, device, device_names, load_device
 
 
 def test_the_devices_there_are() -> None:
@@ -12,15 +15,15 @@ def test_the_devices_there_are() -> None:
 
 @pytest.mark.parametrize("name", device_names())
 def test_a_device_file_is_complete(name: str) -> None:
-    device = load_device(name)
-    assert device.name == name
-    assert device.title
-    assert device.sources
-    assert set(device.flops) == set(DTYPES)
-    assert all(peak > 0 for peak in device.flops.values())
-    assert device.bandwidth > 0
-    assert device.launch_ms > 0
-    assert device.strided_views == (name != "cpu")
+    found = load_device(name)
+    assert found.name == name
+    assert found.title
+    assert found.sources
+    assert set(found.flops) == set(DTYPES)
+    assert all(peak > 0 for peak in found.flops.values())
+    assert found.bandwidth > 0
+    assert found.launch_ms > 0
+    assert found.strided_views == (name != "cpu")
 
 
 def test_f32_is_plain_single_precision() -> None:
@@ -37,3 +40,14 @@ def test_an_unknown_device_lists_the_known_ones() -> None:
     )
     with pytest.raises(UnknownDeviceError, match=r"unknown device `\.\./h100`: "):
         load_device("../h100")
+
+
+def test_what_a_device_file_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = json.loads(device.DEVICES.joinpath("a100.json").read_text(encoding="utf-8"))
+    del data["bandwidth"], data["flops"]["bf16"]
+    (tmp_path / "mine.json").write_text(json.dumps(data), encoding="utf-8")
+    monkeypatch.setattr(device, "DEVICES", tmp_path)
+    with pytest.raises(UnknownDeviceError) as caught:
+        load_device("mine")
+    expected = "tensat_dl/cost/devices/mine.json has no `bandwidth`, no `flops` of bf16"
+    assert str(caught.value) == expected

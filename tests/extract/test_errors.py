@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tensat_dl.extract import types
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.check import ExtractionCheckError, check
 from tensat_dl.extract.types import CyclicEGraphError, Extraction, ExtractionError
@@ -52,6 +53,12 @@ def test_messages_can_name_e_classes() -> None:
 
 def test_unknown_method() -> None:
     with pytest.raises(ExtractionError, match="unknown extraction method 'best': use one of exact, ilp-real"):
+        extract(egraph([[(1.0, [])]], [0]), "best")
+
+
+def test_a_method_that_is_named_but_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(types, "METHODS", (*types.METHODS, "best"))
+    with pytest.raises(ExtractionError, match=r"tensat_dl/extract/api\.py does not call the method best"):
         extract(egraph([[(1.0, [])]], [0]), "best")
 
 

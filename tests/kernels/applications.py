@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from tensat_dl.cost.signature import Signature, parse
+from tensat_dl.ops.semantics.elementwise import FUNCTIONS
+from tensat_dl.ops.traits import traits
 
 CONV = "act=none, dilation=[1, 1], pads=[0, 0, 0, 0], stride=[1, 1]"
 
 APPLICATIONS = [
-    *(f"{op}(f32[3, 70]) -> f32[3, 70]" for op in ("relu", "tanh", "sigmoid", "exp", "erf", "gelu", "floor")),
+    *(f"{op}(f32[3, 70]) -> f32[3, 70]" for op in FUNCTIONS if not traits(op).positive),
     *(f"ew{op}(f32[3, 4, 5], f32[4, 1]) -> f32[3, 4, 5]" for op in ("add", "sub", "mul", "div", "max", "min")),
     "smul(f32[7, 3], f32[]) -> f32[7, 3]",
     "ewadd(bf16[6, 1, 5], bf16[4, 5]) -> bf16[6, 4, 5]",

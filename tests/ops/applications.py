@@ -11,6 +11,7 @@ from typing import Any
 from tensat_dl import resources
 from tensat_dl.core.types import DTYPES, TensorType
 from tensat_dl.lang.program import load_program
+from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 from tensat_dl.ops.table import AttrDecl
 from tensat_dl.ops.typing import defaults
 
@@ -282,11 +283,8 @@ _WELL_TYPED: dict[str, _Draw] = {
         ("ewadd", "ewsub", "ewmul", "ewdiv", "ewmax", "ewmin", "prelu", "equal", "greater"), _binary
     ),
     "smul": lambda rng: ([_shape(rng), ()], {}),
-    **dict.fromkeys(
-        ("relu", "tanh", "sigmoid", "exp", "sqrt", "rsqrt", "erf", "gelu", "silu", "dropout"), _unary
-    ),
-    **dict.fromkeys(("log", "floor", "neg", "abs", "leakyrelu", "elu", "hardsigmoid", "hardswish"), _unary),
-    **dict.fromkeys(("softplus", "mish", "gelu_tanh"), _unary),
+    **dict.fromkeys((*FUNCTIONS, "silu", "dropout", "neg", "abs", "leakyrelu", "elu"), _unary),
+    **dict.fromkeys(("hardsigmoid", "hardswish", "softplus", "mish", "gelu_tanh"), _unary),
     "clip": lambda rng: ([_shape(rng)], {"low": -1.0, "high": rng.choice((1.0, 6.0, -2.0))}),
     "power": _power,
     "select": _select,

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from tensat_dl.core.types import TensorType
 from tensat_dl.onnx.operator import Reading, Row, Tensor, Writer, same
+from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 
 
 def _read_gelu(r: Reading) -> int:
@@ -107,9 +108,7 @@ def _scaled(onnx: str, op: str, alpha: float) -> Row:
 
 
 ROWS = (
-    same("Relu", "relu"),
-    same("Tanh", "tanh"),
-    same("Sigmoid", "sigmoid"),
+    *(same(function.onnx, op) for op, function in FUNCTIONS.items() if function.onnx),
     Row("Gelu", _read_gelu, "gelu", lambda w, xs, attrs, type: write_gelu(w, xs[0].value, type.dtype)),
     Row(op="gelu_tanh", write=_write_gelu_tanh),
     Row("Clip", _read_clip, "clip", _write_clip),

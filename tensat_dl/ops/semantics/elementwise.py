@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -58,13 +59,32 @@ def gelu(x: Array) -> Array:
     return np.asarray(x / 2 * (1 + erf(x / math.sqrt(2))))
 
 
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of one number, and the name of ONNX's operator without attributes that is the same, if there is
+    one."""
+
+    apply: Callable[[Array], Array]
+    onnx: str = ""
+
+
+#: By operator. In exact arithmetic these stand for themselves.
+FUNCTIONS: dict[str, Function] = {
+    "relu": Function(relu, "Relu"),
+    "tanh": Function(np.tanh, "Tanh"),
+    "sigmoid": Function(sigmoid, "Sigmoid"),
+    "exp": Function(np.exp, "Exp"),
+    "sqrt": Function(np.sqrt, "Sqrt"),
+    "rsqrt": Function(lambda x: np.asarray(1 / np.sqrt(x))),
+    "erf": Function(erf, "Erf"),
+    "gelu": Function(gelu),
+    "log": Function(np.log, "Log"),
+    "floor": Function(np.floor, "Floor"),
+}
 #: By the value of an attribute ``act``.
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "none": lambda x: x,
-    "relu": relu,
-    "sigmoid": sigmoid,
-    "tanh": lambda x: np.asarray(np.tanh(x)),
-    "gelu": gelu,
+    **{name: FUNCTIONS[name].apply for name in ("relu", "sigmoid", "tanh", "gelu")},
 }
 
 
@@ -125,16 +145,7 @@ SEMANTICS: dict[str, Semantics] = {
     "smul": binary(np.multiply),
     "ewmax": binary(np.maximum),
     "ewmin": binary(np.minimum),
-    "relu": unary(relu),
-    "tanh": unary(np.tanh),
-    "sigmoid": unary(sigmoid),
-    "exp": unary(np.exp),
-    "sqrt": unary(np.sqrt),
-    "rsqrt": unary(lambda x: np.asarray(1 / np.sqrt(x))),
-    "erf": unary(erf),
-    "gelu": unary(gelu),
-    "log": unary(np.log),
-    "floor": unary(np.floor),
+    **{name: unary(function.apply) for name, function in FUNCTIONS.items()},
     "power": power,
     "equal": comparison(np.equal),
     "greater": comparison(np.greater),

@@ -11,13 +11,14 @@ import numpy as np
 from tensat_dl.core.graph import Node
 from tensat_dl.core.types import FLOATS, INTEGERS
 from tensat_dl.ops.semantics.types import Array
+from tensat_dl.ops.traits import having
 from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach
 from tensat_dl.verify.exact.bound import Degrees, Ledger
 from tensat_dl.verify.exact.field import MOST_TERMS, Field
 from tensat_dl.verify.exact.keyed import digest, generator, packed, scrambled
 
 #: Functions of which f(0) = 0 is known. Padding with zeros, before or after, is the same to them.
-KEEP_ZERO = frozenset({"relu", "tanh", "erf", "gelu", "floor", "whole part", "is not zero"})
+KEEP_ZERO = having(lambda t: t.keeps_zero) | {"whole part", "is not zero"}
 #: Integer types to which casts wrap around. Whole numbers stand for i64.
 WRAPPED = frozenset(INTEGERS) - {"i64"}
 

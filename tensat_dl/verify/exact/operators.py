@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 
 from tensat_dl.ops.semantics import leaves, movement, pooling, products, resizing
+from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 from tensat_dl.ops.semantics.types import Attributes, computed_in, integer, integers, number, text
 from tensat_dl.verify.exact.arithmetic import Arithmetic, V
 from tensat_dl.verify.exact.constants import meant
-
-#: Functions of one number.
-ELEMENTWISE = ("relu", "tanh", "sigmoid", "exp", "sqrt", "rsqrt", "erf", "gelu", "log", "floor")
 
 #: An operator's value from its operands and attributes.
 ExactSemantics = Callable[[Arithmetic[V], Sequence[V], Attributes], V]
@@ -296,7 +294,7 @@ EXACT_SEMANTICS: Mapping[str, ExactSemantics[Any]] = {
     "greater": greater,
     "select": select,
     "cast": lambda a, xs, attrs: a.typed(xs[0], text(attrs, "to")),
-    **{f: _unary(f) for f in ELEMENTWISE},
+    **{f: _unary(f) for f in FUNCTIONS},
     "matmul": matmul,
     "conv2d": conv2d,
     "poolavg": poolavg,
