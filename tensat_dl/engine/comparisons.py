@@ -15,25 +15,27 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from tensat_dl.engine.terms import Term, Var
+
 
 def apart(
-    atoms: Sequence[tuple[str, Sequence[str]]], compared: Container[str]
-) -> tuple[list[tuple[str, list[str]]], list[tuple[str, str]]]:
+    atoms: Sequence[tuple[Var, Sequence[Term]]], compared: Container[Term]
+) -> tuple[list[tuple[Var, list[Term]]], list[tuple[Var, Var]]]:
     """E-node patterns, each a result and its terms, operands before what uses them. The same with a second name for
     some of those that are to be ``compared``, and the pairs of names that have to be equal."""
-    local: list[dict[str, str]] = [{} for _ in atoms]
-    places: dict[str, int] = {}
-    equal: list[tuple[str, str]] = []
+    local: list[dict[Term, Var]] = [{} for _ in atoms]
+    places: dict[Var, int] = {}
+    equal: list[tuple[Var, Var]] = []
     for k in reversed(range(len(atoms))):
         result, terms = atoms[k]
         parent = next((j for j in range(len(atoms)) if result in atoms[j][1]), None)
         above = {} if parent is None else local[parent]
-        for name in dict.fromkeys(t for t in terms if t in compared):
+        for name in dict.fromkeys(t for t in terms if isinstance(t, Var) and t in compared):
             if name in above:
                 local[k][name] = above[name]
                 continue
             places[name] = places.get(name, 0) + 1
-            local[k][name] = name if places[name] == 1 else f"{name}.again{places[name]}"
+            local[k][name] = name if places[name] == 1 else Var(name.name, f"again{places[name]}")
             if places[name] > 1:
                 equal.append((name, local[k][name]))
     renamed = [(r, [local[k].get(t, t) for t in terms]) for k, (r, terms) in enumerate(atoms)]

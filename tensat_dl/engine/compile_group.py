@@ -12,6 +12,7 @@ from tensat_dl.engine import render
 from tensat_dl.engine.compiled import CompiledRule, member_relation, ruleset
 from tensat_dl.engine.render import variable
 from tensat_dl.engine.schema import Schema
+from tensat_dl.engine.terms import Rule, Var, app, equal, relation
 from tensat_dl.engine.writer import Writer
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.rewrite.forms import Forms
@@ -32,26 +33,24 @@ def compile_group(rule: RewriteRule, schema: Schema, forms: Forms, closed: bool)
     columns = attribute_columns(rule, schema.ops)
     g, find = member_relation(rule.name), ruleset("find", rule.name)
     sorts = ["T"] * len(tensors) + [s for s, _ in columns]
-    lines = [f"(relation {g} ({' '.join(sorts)}))", f"(ruleset {find})"]
+    lines = [relation(g, *sorts), f"(ruleset {find})"]
+    row = app(g, *map(variable, tensors), *(n for _, n in columns))
     for i, variant in enumerate(writer.usable):
         checks = writer.checks(variant)
         fixed = [
-            f"(= {n} {render.value(variant.env[n])})"
+            equal(n, render.value(variant.env[n.name]))
             for _, n in columns
-            if not writer.generic and isinstance(variant.env.get(n), int)
+            if not writer.generic and isinstance(variant.env.get(n.name), int)
         ]
         atoms = writer.source_atoms(variant)
-        body = [*atoms, *writer.premises(variant, [*atoms, *checks]), *checks, *fixed]
-        row = " ".join([g, *(variable(t) for t in tensors), *(n for _, n in columns)])
-        suffix = f" #{i}" if len(writer.usable) > 1 else ""
-        text = "\n       ".join(body)
-        lines.append(f'(rule ({text})\n      (({row}))\n      :ruleset {find} :name "{rule.name}{suffix}")')
+        body = (*atoms, *writer.premises(variant, [*atoms, *checks]), *checks, *fixed)
+        lines.append(Rule(f"{rule.name}{writer.suffix(i)}", find, body, (row,)).text())
     return CompiledRule(rule, "\n".join(lines), tensors, tuple(columns), len(rule.target.nodes))
 
 
-def attribute_columns(rule: RewriteRule, ops: OpTable) -> list[tuple[str, str]]:
+def attribute_columns(rule: RewriteRule, ops: OpTable) -> list[tuple[str, Var]]:
     """(sort, egglog variable) of a rule's attribute variables, in order of first use."""
-    out: dict[str, str] = {}
+    out: dict[Var, str] = {}
     sorts = {"float": "f64", "string": "String", "choice": "String", "ints": "Ints"}
     for a, attribute in _attributes(rule, ops):
         for name in attribute.variables():
@@ -60,18 +59,18 @@ def attribute_columns(rule: RewriteRule, ops: OpTable) -> list[tuple[str, str]]:
             elif isinstance(attribute.pattern, Elements):
                 out.setdefault(variable(name), "i64")
             else:
-                out |= {f"{variable(name)}.{i}": "i64" for i in range(a.length)}
+                out |= {variable(name, str(i)): "i64" for i in range(a.length)}
     return [(sort, name) for name, sort in out.items()]
 
 
-def attribute_values(rule: RewriteRule, columns: Mapping[str, Any], ops: OpTable) -> dict[str, Any]:
+def attribute_values(rule: RewriteRule, columns: Mapping[Var, Any], ops: OpTable) -> dict[str, Any]:
     """Values of attribute variables from the columns of the member relation."""
     out: dict[str, Any] = {}
     for a, attribute in _attributes(rule, ops):
         for name in attribute.variables():
             column = variable(name)
             if a.length is not None and not isinstance(attribute.pattern, Elements):
-                out[name] = tuple(columns[f"{column}.{i}"] for i in range(a.length))
+                out[name] = tuple(columns[variable(name, str(i))] for i in range(a.length))
             elif a.type == "dtype":
                 out[name] = DTYPES[columns[column]]
             else:

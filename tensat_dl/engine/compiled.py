@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from tensat_dl.core.expression import facts_of
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.terms import Var
+
+#: Relations with their columns.
+Join = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +20,12 @@ class CompiledRule:
     rule: RewriteRule
     text: str
     tensors: tuple[str, ...]
-    attrs: tuple[tuple[str, str], ...]  #: further columns of the match relation: (sort, name)
+    attrs: tuple[tuple[str, Var], ...]  #: further columns of the match relation: (sort, variable)
     new_nodes: int  #: e-nodes that one application adds at most
     mirror: tuple[int, ...] | None = None  #: see `symmetry.mirror`
     #: The relations that a multi-pattern rule joins, for each variant, with their columns. The join of a variant has
     #: as many matches as these have rows in common, or fewer.
-    joins: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = ()
+    joins: tuple[Join, ...] = ()
     #: Declares the ruleset ``find-old R``: the join restricted to outputs in the relation `old_relation`, which is
     #: loaded by handles.
     restricted: str = ""

@@ -9,6 +9,7 @@ from tensat_dl.engine.compiled import CompiledRule, match_relation, ok_relation,
 from tensat_dl.engine.program import Program, list_table, type_vector, wide_node
 from tensat_dl.engine.render import variable
 from tensat_dl.engine.schema import encode
+from tensat_dl.engine.terms import Rule, Var, app, equal
 from tensat_dl.rewrite.classes import starts
 
 #: The rule that built a node of the input program: none.
@@ -93,15 +94,12 @@ def _step(rule: CompiledRule) -> str:
 
 def _select(rule: CompiledRule) -> str:
     tensors = [variable(t) for t in rule.tensors]
-    columns = [name for _, name in rule.attrs]
-    handles = [f"i{k}" for k in range(len(tensors))]
-    body = [f"({' '.join([match_relation(rule.name), *tensors, *columns])})"]
-    body += [f"(= {h} (id_of {t}))" for h, t in zip(handles, tensors, strict=True)]
+    handles = [Var(f"i{k}") for k in range(len(tensors))]
+    body = [app(match_relation(rule.name), *tensors, *(column for _, column in rule.attrs))]
+    body += [equal(h, app("id_of", t)) for h, t in zip(handles, tensors, strict=True)]
     if rule.mirror is not None and rule.pointless_alone:  # a match that is its own mirror image is left out
         k = next(k for k, image in enumerate(rule.mirror) if k != image)
-        body.append(f"(!= {handles[k]} {handles[rule.mirror[k]]})")
+        body.append(app("!=", handles[k], handles[rule.mirror[k]]))
     name = ruleset("select", rule.name)
-    return (
-        f"(ruleset {name})\n(rule ({' '.join(body)}) (({' '.join([ok_relation(rule.name), *handles])})) "
-        f':ruleset {name} :name "select {rule.name}")'
-    )
+    selected = app(ok_relation(rule.name), *handles)
+    return f"(ruleset {name})\n{Rule(f'select {rule.name}', name, tuple(body), (selected,)).line()}"

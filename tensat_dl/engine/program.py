@@ -14,6 +14,7 @@ from tensat_dl.engine.compile import built_forms, compile_rule
 from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.egglog import ESCAPE
 from tensat_dl.engine.schema import Column, Constructor, Schema
+from tensat_dl.engine.terms import App, Lit, Rule, Term, Var, app, equal
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, infer
@@ -67,7 +68,7 @@ VARYING = """\
 """
 
 #: What a concatenation counts as, more than any rule allows: its parts are multiplied, not the whole.
-_MANY = "1000"
+_MANY = Lit(1000)
 
 #: Nodes of more inputs than this are loaded one by one, with their types: the engine takes time cubic in the number
 #: of inputs to plan a rule about them.
@@ -93,62 +94,65 @@ def list_loader(length: int) -> str:
     )
 
 
+#: The node that a rule about a constructor's nodes is about.
+_NODE = Var("e")
+
+
+def _columns(c: Constructor) -> list[Var]:
+    return [Var(f"a{i}") for i in range(len(c.columns))]
+
+
+def _inputs(c: Constructor) -> list[Var]:
+    return [Var(f"x{i}") for i in range(c.arity)]
+
+
+def _rule(name: str, c: Constructor, facts: Iterable[App], action: App) -> str:
+    """A rule about each of a constructor's nodes."""
+    node = equal(_NODE, app(c.name, *_columns(c), *_inputs(c)))
+    return Rule(name, "types", (node, *facts), (action,)).line()
+
+
 def constructor_text(c: Constructor, ops: OpTable, forms: Forms, wide: bool = False) -> str:
     """Declaration, loader, type rules and weights-only rule of a constructor; the first alone if it is wide."""
     if wide:
         return c.declaration
     lines = [c.declaration, c.loader]
+    known = app("weights_only", _NODE)
     if c.op == "proj":
-        lines.append(
-            '(rule ((= e (Proj i x)) (weights_only x)) ((weights_only e)) :ruleset types :name "weights Proj")'
-        )
-        return "\n".join(lines)
-    decl = ops[c.op]
+        i, x = Var("i"), Var("x")
+        body = (equal(_NODE, app(c.name, i, x)), app("weights_only", x))
+        return "\n".join([*lines, Rule(f"weights {c.name}", "types", body, (known,)).line()])
     lines += _type_rules(c, ops, forms)
-    columns = [f"a{i}" for i in range(len(c.columns))]
-    xs = [f"x{i}" for i in range(c.arity)]
-    if c.op != "input" and not decl.opaque:
-        body = "".join(f" (weights_only {x})" for x in xs)
-        term = " ".join([c.name, *columns, *xs])
-        lines.append(
-            f'(rule ((= e ({term})){body}) ((weights_only e)) :ruleset types :name "weights {c.name}")'
-        )
+    if c.op != "input" and not ops[c.op].opaque:
+        lines.append(_rule(f"weights {c.name}", c, (app("weights_only", x) for x in _inputs(c)), known))
     if c.op == "fill":
-        lines.append(
-            f"(rule ((= e ({c.name} {' '.join(columns)}))) ((set (value_of e) a0)) "
-            ':ruleset types :name "value")'
-        )
+        lines.append(_rule("value", c, (), app("set", app("value_of", _NODE), _columns(c)[0])))
     return "\n".join(lines)
 
 
 def factors_text(c: Constructor, ops: OpTable) -> str:
     """The rules that count the factors of a constructor's nodes."""
-    columns = [f"a{i}" for i in range(len(c.columns))]
-    term = " ".join([c.name, *columns, *(f"x{i}" for i in range(c.arity))])
 
-    def rule(facts: str, count: str, note: str = "") -> str:
-        name = f"factors {c.name}{note}"
-        return f'(rule ((= e ({term})){facts}) ((set (factors_of e) {count})) :ruleset types :name "{name}")'
+    def rule(count: Term, *facts: App, note: str = "") -> str:
+        return _rule(f"factors {c.name}{note}", c, facts, app("set", app("factors_of", _NODE), count))
 
+    i, j = Var("i"), Var("j")
+    factors = [equal(n, app("factors_of", x)) for n, x in zip((i, j), _inputs(c), strict=False)]
     if c.op == "matmul" and c.arity == 2:
-        act = next(a for a, column in zip(columns, c.columns, strict=True) if column.attr.name == "act")
-        product = f' (= {act} "none") (= i (factors_of x0)) (= j (factors_of x1))'
-        return "\n".join([rule(product, "(+ i j)"), rule(f' (!= {act} "none")', "1", " with act")])
+        act = next(a for a, column in zip(_columns(c), c.columns, strict=True) if column.attr.name == "act")
+        product = rule(app("+", i, j), equal(act, Lit("none")), *factors)
+        return "\n".join([product, rule(Lit(1), app("!=", act, Lit("none")), note=" with act")])
     if c.op == "smul" or (c.op in ops and ops[c.op].view):  # a scaled product is one with a scaled factor
-        return rule(" (= i (factors_of x0))", "i")
-    return rule("", _MANY if c.op == "concat" else "1")
+        return rule(i, factors[0])
+    return rule(_MANY if c.op == "concat" else Lit(1))
 
 
 def varying_text(c: Constructor, ops: OpTable) -> str:
     """The rules that tell which of a constructor's nodes depend on an input."""
-    columns = [f"a{i}" for i in range(len(c.columns))]
-    xs = [f"x{i}" for i in range(c.arity)]
-    term = " ".join([c.name, *columns, *xs])
     leaf = c.op == "input" or (c.op in ops and ops[c.op].opaque)
-    facts = [""] if leaf else [f" (varying {x})" for x in xs]
+    facts = [()] if leaf else [(app("varying", x),) for x in _inputs(c)]
     return "\n".join(
-        f'(rule ((= e ({term})){fact}) ((varying e)) :ruleset types :name "varying {c.name} {i}")'
-        for i, fact in enumerate(facts)
+        _rule(f"varying {c.name} {i}", c, fact, app("varying", _NODE)) for i, fact in enumerate(facts)
     )
 
 
@@ -189,67 +193,66 @@ def _type_rules(c: Constructor, ops: OpTable, forms: Forms) -> list[str]:
 
     Nodes are only built where they type-check, so constraints need no checking here.
     """
-    decl = ops[c.op]
-    xs = [f"x{i}" for i in range(c.arity)]
+    xs = _inputs(c)
     found = Assignments(_pattern(c, ops), Inference(ops)).variants(forms)
+    t = Var("t")
+    typed = app("set", app("type_of", _NODE), t)
+    same = [x for x in xs if found and all(v.types["e"] == v.types[x.name] for v in found)]
+    if same and not ops[c.op].outputs:
+        return [_rule(f"type {c.name}", c, [equal(t, app("type_of", same[0]))], typed)]
     out: list[str] = []
-    same = [x for x in xs if found and all(v.types["e"] == v.types[x] for v in found)]
-    if same and not decl.outputs:
-        term = " ".join([c.name, *(f"a{i}" for i in range(len(c.columns))), *xs])
-        return [
-            f"(rule ((= e ({term})) (= t (type_of {same[0]}))) ((set (type_of e) t)) "
-            f':ruleset types :name "type {c.name}")'
-        ]
-    seen: set[str] = set()
+    seen: set[tuple[App, ...]] = set()
     for i, v in enumerate(found):
-        columns, extra = [], []
-        for k, column in enumerate(c.columns):
+        columns: list[Term] = []
+        extra: list[App] = []
+        for column in c.columns:
             value = v.source_attrs[0][column.attr.name]
             if column.element is not None:
                 value = value[column.element]
             columns.append(render.value(value))
             if column.sort == "Ints":
-                extra.append(f"(= (vec-length {columns[k]}) {len(value)})")
-        body = [f"(= e ({' '.join([c.name, *columns, *xs])}))"]
+                extra.append(equal(app("vec-length", columns[-1]), Lit(len(value))))
+        body = [equal(_NODE, app(c.name, *columns, *xs))]
         for x in xs:
-            body.append(f"(= {render.type_variable(x)} (type_of {x}))")
-            body.append(f"(= (vec-length {render.type_variable(x)}) {len(v.types[x].shape) + 1})")
-        if decl.outputs:
-            out += _tuple_rules(c, ops, v.types, v.source_attrs[0], [*body, *extra], i)
+            vector = render.type_variable(x.name)
+            body.append(equal(vector, app("type_of", x)))
+            body.append(equal(app("vec-length", vector), Lit(len(v.types[x.name].shape) + 1)))
+        if ops[c.op].outputs:
+            out += _tuple_rules(c, ops, v.types, v.source_attrs[0], (*body, *extra), i)
             continue
-        shape = v.types["e"]
-        body.append(f"(= t {type_vector(shape)})")
-        text = " ".join([*body, *extra])
-        if text not in seen:
-            seen.add(text)
-            out.append(f'(rule ({text}) ((set (type_of e) t)) :ruleset types :name "type {c.name} #{i}")')
+        facts = (*body, equal(t, type_vector(v.types["e"])), *extra)
+        if facts not in seen:
+            seen.add(facts)
+            out.append(Rule(f"type {c.name} #{i}", "types", facts, (typed,)).line())
     return out
 
 
-def type_vector(t: AnyType) -> str:
-    dims = " ".join(map(render.integer, t.shape))
-    return f"(vec-of {render.value(t.dtype)}{' ' + dims if dims else ''})"
+def type_vector(t: AnyType) -> App:
+    return app("vec-of", render.value(t.dtype), *map(render.integer, t.shape))
 
 
 def _tuple_rules(
-    c: Constructor, ops: OpTable, types: dict[str, SymType], attrs: dict[str, object], body: list[str], i: int
+    c: Constructor,
+    ops: OpTable,
+    types: dict[str, SymType],
+    attrs: dict[str, object],
+    body: tuple[App, ...],
+    i: int,
 ) -> list[str]:
     """Types of a node with several outputs: a mark for the node, and the type of each ``Proj`` of it."""
-    inputs = [types[f"x{k}"] for k in range(c.arity)]
+    inputs = [types[x.name] for x in _inputs(c)]
     try:
         outputs = infer(ops, c.op, inputs, attrs).types
     except (IllTyped, EvaluationError):
         return []
-    text = " ".join(body)
-    rules = [
-        f'(rule ({text}) ((set (type_of e) (vec-of {TUPLE}))) :ruleset types :name "type {c.name} #{i}")'
-    ]
-    for k, t in enumerate(outputs):
-        rules.append(
-            f"(rule ({text} (= p (Proj {k} e)) (= t {type_vector(t)})) ((set (type_of p) t)) "
-            f':ruleset types :name "type {c.name}.{k} #{i}")'
-        )
-    return rules
+    p, t = Var("p"), Var("t")
+    mark = app("set", app("type_of", _NODE), app("vec-of", Lit(TUPLE)))
+    rules = [Rule(f"type {c.name} #{i}", "types", body, (mark,))]
+    for k, output in enumerate(outputs):
+        facts = (*body, equal(p, app("Proj", Lit(k), _NODE)), equal(t, type_vector(output)))
+        typed = app("set", app("type_of", p), t)
+        rules.append(Rule(f"type {c.name}.{k} #{i}", "types", facts, (typed,)))
+    return [rule.line() for rule in rules]
 
 
 def ranks_of(graph: Graph, ops: OpTable) -> set[int]:

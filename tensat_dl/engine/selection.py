@@ -70,7 +70,7 @@ class Selection:
             if count <= limit:
                 self.store.engine.matches(ruleset("find", rule.name))
                 continue
-            owners = [variable(o) for o in rule.rule.source.outputs]
+            owners = [str(variable(o)) for o in rule.rule.source.outputs]
             old = oldest_within(joins, owners, handles, limit)
             if rule.name not in self.restricted:
                 self.store.engine.run(rule.restricted)

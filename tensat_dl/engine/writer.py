@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +11,13 @@ from tensat_dl.engine import render
 from tensat_dl.engine.comparisons import apart
 from tensat_dl.engine.render import factors_variable, type_variable, value_variable, variable
 from tensat_dl.engine.schema import Column, Schema
+from tensat_dl.engine.terms import App, Lit, Rule, Term, Var, app, equal, names
 from tensat_dl.rewrite.conditions import factors_in, values_in
 from tensat_dl.rewrite.source import Variant
 
 
 class Writer:
-    """Renders the variants of one rule. ``closed`` says that the e-graph has tensors of no other ranks than those
+    """Writes the variants of one rule. ``closed`` says that the e-graph has tensors of no other ranks than those
     which the variants were made for."""
 
     def __init__(self, rule: RewriteRule, schema: Schema, found: list[Variant], closed: bool) -> None:
@@ -52,11 +52,11 @@ class Writer:
 
         return all(direct(attribute) for n in self.rule.target.nodes for attribute in n.attrs)
 
-    def columns(self, node: PatternNode, attrs: dict[str, Any], variant: Variant) -> list[str]:
-        """The attribute columns of a node as egglog terms."""
+    def columns(self, node: PatternNode, attrs: dict[str, Any], variant: Variant) -> list[Term]:
+        """The attribute columns of a node."""
         given = {k.name: k.pattern for k in node.attrs}
         constructor = self.schema.constructor(node.op, len(node.args))
-        out = []
+        out: list[Term] = []
         for column in constructor.columns:
             pattern = given.get(column.attr.name)
             open_ = self.generic or column.sort == "Ints"
@@ -71,86 +71,79 @@ class Writer:
 
     # ---- bodies ------------------------------------------------------------------------------------------
 
-    def source_atoms(self, variant: Variant) -> list[str]:
+    def source_atoms(self, variant: Variant) -> list[App]:
         """The e-nodes of the source. In a single-pattern rule, scalars that several of them share are compared. (The
         patterns of other rules are joined by what they share.)"""
-        atoms: list[tuple[str, list[str]]] = []
+        atoms: list[tuple[Var, list[Term]]] = []
         heads = []
         for node, attrs in zip(self.rule.source.nodes, variant.source_attrs, strict=True):
-            constructor = self.schema.constructor(node.op, len(node.args))
-            args = [*self.columns(node, attrs, variant), *(variable(a) for a in node.args)]
-            heads.append(constructor.name)
-            atoms.append((variable(node.result), args))
-        equal: list[tuple[str, str]] = []
+            heads.append(self.schema.constructor(node.op, len(node.args)).name)
+            atoms.append(
+                (variable(node.result), [*self.columns(node, attrs, variant), *map(variable, node.args)])
+            )
+        compared: list[tuple[Var, Var]] = []
         if self.rule.kind == "single":
-            scalars = [
-                name
+            scalars = {
+                variable(name)
                 for name in self.rule.tensor_variables()
                 if all(v.types[name].shape == () for v in self.usable)
-            ]
-            atoms, equal = apart(atoms, {variable(name) for name in scalars})
-        out = [
-            f"(= {result} ({' '.join([head, *args])}))"
-            for head, (result, args) in zip(heads, atoms, strict=True)
-        ]
-        return [*out, *(f"(value-eq {a} {b})" for a, b in equal)]
+            }
+            atoms, compared = apart(atoms, scalars)
+        out = [equal(result, app(head, *args)) for head, (result, args) in zip(heads, atoms, strict=True)]
+        return [*out, *(app("value-eq", a, b) for a, b in compared)]
 
-    def checks(self, variant: Variant) -> list[str]:
+    def checks(self, variant: Variant) -> list[App]:
         """Guards, and facts that only the e-graph knows."""
-        out = []
+        out: list[App] = []
         for condition in variant.facts:
             for name in values_in(condition):
-                out.append(f"(= {value_variable(name)} (value_of {variable(name)}))")
+                out.append(equal(value_variable(name), app("value_of", variable(name))))
             for name in factors_in(condition):
-                out.append(f"(= {factors_variable(name)} (factors_of {variable(name)}))")
+                out.append(equal(factors_variable(name), app("factors_of", variable(name))))
         return list(dict.fromkeys(out)) + [render.guard(c) for c in (*variant.facts, *variant.guards)]
 
-    def premises(self, variant: Variant, rest: Sequence[str]) -> list[str]:
+    def premises(self, variant: Variant, rest: Sequence[Term]) -> list[App]:
         """Type look-ups for the tensors that ``rest`` mentions, and rank checks where ranks vary."""
-        used = set(re.split(r"[\s()]+", " ".join(rest)))
+        used = set(names(*rest))
         out = []
         for name in variant.types:
-            varies = name in self.varying and not self.generic
-            varies = varies and name in variant.chosen
-            if type_variable(name) in used or varies:
-                out.append(f"(= {type_variable(name)} (type_of {variable(name)}))")
+            type_ = type_variable(name)
+            varies = name in self.varying and not self.generic and name in variant.chosen
+            if type_ in used or varies:
+                out.append(equal(type_, app("type_of", variable(name))))
                 if varies:
-                    rank = len(variant.types[name].shape)
-                    out.append(f"(= (vec-length {type_variable(name)}) {rank + 1})")
+                    out.append(_length(type_, len(variant.types[name].shape) + 1))
         for name, length in variant.chosen.items():
             value = variant.env[name]
             if not self.generic and isinstance(value, tuple) and name not in variant.types:
-                out.append(f"(= (vec-length {variable(name)}) {length})")
+                out.append(_length(variable(name), length))
         return out
 
-    def bodies(self) -> list[tuple[str, str, list[str]]]:
-        """(suffix of the rule's name, body, actions) of a single-pattern rule, one for each variant."""
+    def suffix(self, variant: int) -> str:
+        """What the name of a variant's egglog rule ends with."""
+        return f" #{variant}" if len(self.usable) > 1 else ""
+
+    def rules(self, ruleset: str) -> list[Rule]:
+        """The egglog rules of a single-pattern rule, one for each variant."""
         out = []
         for i, variant in enumerate(self.usable):
             checks = self.checks(variant)
-            computed: list[str] = []
+            computed: list[App] = []
             rows = []
             for j, (node, attrs) in enumerate(zip(self.rule.target.nodes, variant.target_attrs, strict=True)):
-                terms = []
-                for k, term in enumerate(self.columns(node, attrs, variant)):
-                    if term.startswith("("):  # whatever can fail is computed in the body
-                        name = f"c{j}.{k}"
-                        computed.append(f"(= {name} {term})")
-                        term = name
-                    terms.append(term)
-                rows.append(terms)
+                row = self.columns(node, attrs, variant)
+                for k, term in enumerate(row):
+                    if isinstance(term, App):  # whatever can fail is computed in the body
+                        row[k] = computed_variable(j, k)
+                        computed.append(equal(row[k], term))
+                rows.append(row)
             atoms = self.source_atoms(variant)
-            body = [
-                *atoms,
-                *self.premises(variant, atoms + checks + computed),
-                *checks,
-                *computed,
-            ]
-            suffix = f" #{i}" if len(self.usable) > 1 else ""
-            out.append((suffix, "\n       ".join(body), self.actions(rows)))
+            premises = self.premises(variant, [*atoms, *checks, *computed])
+            body = (*atoms, *premises, *checks, *computed)
+            out.append(Rule(f"{self.rule.name}{self.suffix(i)}", ruleset, body, tuple(self.actions(rows))))
         return out
 
-    def actions(self, rows: Sequence[Sequence[str]]) -> list[str]:
+    def actions(self, rows: Sequence[Sequence[Term]]) -> list[App]:
         """Builds the target with these attribute columns and unites each output with its counterpart.
 
         Intermediate results of a multi-pattern rule are tagged as merged: group rules don't take them as
@@ -159,20 +152,29 @@ class Writer:
         rule = self.rule
         out = []
         # Targets of matched outputs carry the outputs' own names; from where they are built on they need others.
-        new: dict[str, str] = {}
+        new: dict[str, Var] = {}
         for node, row in zip(rule.target.nodes, rows, strict=True):
             constructor = self.schema.constructor(node.op, len(node.args))
             args = [*row, *(new.get(a, variable(a)) for a in node.args)]
             result = variable(node.result)
             if node.result in rule.source.outputs:
-                result = new[node.result] = f"new.{node.result}"
-            out.append(f"(let {result} ({' '.join([constructor.name, *args])}))")
-            out.append(f'(set ({" ".join([constructor.origin, *args])}) "{rule.name}")')
+                result = new[node.result] = Var("new", node.result)
+            out.append(app("let", result, app(constructor.name, *args)))
+            out.append(app("set", app(constructor.origin, *args), Lit(rule.name)))
             if rule.kind == "multi" and node.result not in rule.target.outputs:
-                out.append(f"(merged {result})")
+                out.append(app("merged", result))
         for s, t in zip(rule.source.outputs, rule.target.outputs, strict=True):
-            out.append(f"(union {variable(s)} {new.get(t, variable(t))})")
+            out.append(app("union", variable(s), new.get(t, variable(t))))
         return out
+
+
+def computed_variable(node: int, column: int) -> Var:
+    """The egglog variable that holds a computed attribute of a target's node."""
+    return Var(f"c{node}", str(column))
+
+
+def _length(vector: Var, length: int) -> App:
+    return equal(app("vec-length", vector), Lit(length))
 
 
 def _varying(found: list[Variant]) -> set[str]:
@@ -189,9 +191,9 @@ def _varying(found: list[Variant]) -> set[str]:
     return set(chosen)
 
 
-def _column_value(column: Column, value: Any) -> str:
+def _column_value(column: Column, value: Any) -> Term:
     if column.sort == "String" and isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return Lit(value)
     if column.sort == "f64" and isinstance(value, int):
-        return repr(float(value))
+        return Lit(float(value))
     return render.value(value)
