@@ -116,15 +116,44 @@ def optimize(
 ) -> Result:
     """The cheapest equivalent graph found (``result.after.graph``) and how it was found.
 
-    ``rules`` replace those that the model came with. The other options are those of ``tensat-dl run``, with the same
-    defaults: limits in seconds and MiB. Compare ``result.equivalence.status`` with "equivalent" before you use the
-    graph. What was measured, if anything was, is ``result.measured``; `save` writes the graph. Raises ValueError for
-    an option that makes no sense, `TsrError`, and where graphs are measured `GpuError` and `ProfileError`.
+    Compare ``result.equivalence.status`` with "equivalent" before you use the graph. What was measured, if anything
+    was, is ``result.measured``; `save` writes the graph.
+
+    Args:
+        graph: What `load` returned.
+        rules: These replace the rules that the model came with. Default: the model's.
+        device: Minimise latency on this device; cuda: this machine's GPU. Default: None, h100; cpu for .onnx.
+        measure: Measure operators and candidates on this machine (device cpu or cuda); keep what is faster beyond
+            noise. Default: None, for .onnx.
+        threads: Threads of a device that this machine measures. At least 1. Default: 1.
+        k_multi: Iterations in which multi-pattern rules are applied. At least 0; None: unlimited. Default: 1.
+        max_nodes: Stop growing the e-graph at this many e-nodes. At least 1. Default: 50000.
+        max_iters: Stop exploring after this many iterations. At least 0. Default: 15.
+        time_limit: Stop exploring after so many seconds. At least 0. Default: None.
+        max_memory: Stop exploring at this resident memory. In MiB. At least 1. Default: None.
+        cycles: Keep cycles out of the e-graph, for ilp-none: not at all, or by one of three checks of matches. One of
+            none, vanilla, efficient, incremental. Default: 'none'.
+        reassociate: If False: Leave out rules that change how results are rounded, as far as their tests show.
+            Default: True.
+        fuse: Chains of elementwise operators may become operators of one kernel each. Default: False.
+        extract: Extraction method. One of exact, ilp-real, ilp-int, ilp-none, greedy, greedy-dag. Default: 'exact'.
+        extract_time_limit: Stop extracting after so many seconds. At least 0. Default: None.
+        verify: If False: Do not execute the two graphs against each other. Default: True.
+        seed: Seed of verification. At least 0. Default: 0.
+
+    Raises:
+        TypeError: ``graph`` is no `Model`, or ``rules`` are names.
+        ValueError: a value is none of the above, two rules have one name, the device is unknown
+            (`UnknownDeviceError`), ``fuse`` is asked for on the CPU, or ``extract`` is "ilp-none" and the e-graph has
+            cycles (`CyclicEGraphError`).
+        TsrError: the package `onnx` is needed to measure on the CPU, and is not installed.
+        GpuError: ``device`` is cuda or a GPU is to be measured, and this machine has none of that kind.
+        ProfileError: the file of the device's measured prices cannot be read.
+        RuleAlarm: the rules make two tensors of different types equal.
+        ExplorationError: the process that explores has ended early.
     """
-    from tensat_dl.engine.types import Limits
-    from tensat_dl.extract.types import Limits as ExtractLimits
-    from tensat_dl.run.machines import aimed_at, machine_of
-    from tensat_dl.run.pipeline import Options
+    from tensat_dl.run.machines import aimed, machine_of
+    from tensat_dl.run.options import Options
     from tensat_dl.run.pipeline import optimize as run
 
     if not isinstance(graph, Model):
@@ -137,29 +166,31 @@ def optimize(
     names = [r.name for r in chosen]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"two rules have one name: {', '.join(twice)}")
-    memory = None if max_memory is None else max_memory * 1024 * 1024
-    device, measure = aimed_at(device, measure, graph.onnx is not None)
     options = Options(
-        device,
-        Limits(max_nodes, max_iters, k_multi, time_limit, memory, cycles),
-        extract,
-        ExtractLimits(seconds=extract_time_limit),
-        verify,
-        seed,
-        threads,
+        device=device,
+        measure=measure,
+        threads=threads,
+        k_multi=k_multi,
+        max_nodes=max_nodes,
+        max_iters=max_iters,
+        time_limit=time_limit,
+        max_memory=max_memory,
+        cycles=cycles,
+        reassociate=reassociate,
         fuse=fuse,
+        extract=extract,
+        extract_time_limit=extract_time_limit,
+        verify=verify,
+        seed=seed,
     )
+    options = aimed(options, graph.onnx is not None)
     machine = None
-    if measure:
-        if device == "cpu":
+    if options.measure:
+        if options.target == "cpu":
             from tensat_dl.onnx.installed import need_onnx
 
             need_onnx()
-        machine = machine_of(device, graph.graph, graph.ops, graph.onnx, threads, seed)
-    if not reassociate:
-        from tensat_dl.verify.rules import rounding_alike
-
-        chosen = rounding_alike(chosen, graph.ops)
+        machine = machine_of(options.target, graph.graph, graph.ops, graph.onnx, threads, seed)
     unfit = None if graph.onnx is None or not graph.onnx.dims else graph.onnx.fixed_sizes
     return run(graph.graph, graph.ops, chosen, options, machine=machine, unfit=unfit)[0]
 

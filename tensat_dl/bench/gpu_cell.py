@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,26 +32,22 @@ def prepare(model: str, folder: str, dtype: str, batch: int, device: str, limit:
     from tensat_dl.core.source import Source
     from tensat_dl.cost import CostModel, load_device
     from tensat_dl.cost.signature_file import dumps, job
-    from tensat_dl.engine.types import Limits
-    from tensat_dl.extract.types import Limits as ExtractLimits
     from tensat_dl.files import write
     from tensat_dl.lang.program import load_program
-    from tensat_dl.run.pipeline import Options, optimize
+    from tensat_dl.run.options import Options
+    from tensat_dl.run.pipeline import optimize
 
     path = path_of(model)
     text = variant(path.read_text(encoding="utf-8"), dtype, batch)
     program = load_program(str(path), source=Source(str(path), text))
     graph = choose_graph(program, None)
     opened = Opened(program, graph)
-    extraction = ExtractLimits(seconds=limit)
-    paper = Limits(k_multi=1, cycles="efficient", seconds=limit)
+    ours = Options(device=device, time_limit=limit, extract_time_limit=limit)
+    paper = replace(ours, cycles="efficient", extract="ilp-none", verify=False)
     ways = {
-        "paper": (rules_of("taso"), Options(device, paper, "ilp-none", extraction, verify=False)),
-        "ours": (program.rules, Options(device, Limits(seconds=limit), extract_limits=extraction)),
-        "fused": (
-            program.rules,
-            Options(device, Limits(seconds=limit), extract_limits=extraction, fuse=True),
-        ),
+        "paper": (rules_of("taso"), paper),
+        "ours": (program.rules, ours),
+        "fused": (program.rules, replace(ours, fuse=True)),
     }
     write(str(file_of(folder, model, "original")), opened.text(graph))
     costs = {}

@@ -7,9 +7,8 @@ from typing import Any
 
 from tensat_dl.bench.common import Row
 from tensat_dl.bench.packs import graph_of, rules_of
-from tensat_dl.engine.types import Limits
-from tensat_dl.extract.types import Limits as ExtractLimits
-from tensat_dl.run.pipeline import Options, optimize
+from tensat_dl.run.options import Options
+from tensat_dl.run.pipeline import optimize
 
 
 def measure(
@@ -23,14 +22,17 @@ def measure(
     method: str = "exact",
     **limits: Any,
 ) -> Row:
-    """Sizes, seconds and costs. ``limits`` are further fields of `Limits`."""
+    """Sizes, seconds and costs. ``limits`` are further fields of `Options`."""
     graph, ops = graph_of(model)
     options = Options(
-        device,
-        Limits(nodes=max_nodes, k_multi=k_multi, seconds=explore_seconds, **limits),
-        method,
-        ExtractLimits(seconds=extract_seconds),
+        device=device,
+        max_nodes=max_nodes,
+        k_multi=k_multi,
+        time_limit=explore_seconds,
+        extract=method,
+        extract_time_limit=extract_seconds,
         verify=False,
+        **limits,
     )
     result, _ = optimize(graph, ops, rules_of(pack), options)
     found = result.extraction

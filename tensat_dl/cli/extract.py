@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensat_dl.cli.options import Seconds, extract_method
+from tensat_dl.cli.options import Seconds, option
 
 if TYPE_CHECKING:
     from tensat_dl.extract.types import Extraction
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("extract")
 @click.argument("file")
-@extract_method
+@option("extract")
 @click.option(
     "--n-best",
     default=1,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def command(
     file: str,
-    method: str,
+    extract: str,
     n_best: int,
     time_limit: float | None,
     out: str | None,
@@ -62,15 +62,15 @@ def command(
     """
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.core.egraph_json import loads_named
-    from tensat_dl.extract.api import extract
+    from tensat_dl.extract import api
     from tensat_dl.extract.types import ExtractionError, Limits
     from tensat_dl.files import check_writable, native_output_elsewhere, write
     from tensat_dl.lang.load import read_source
     from tensat_dl.report.answer import answer_to_json, extraction_to_json
     from tensat_dl.report.progress import LiveProgress
 
-    if n_best > 1 and method != "exact":
-        raise click.UsageError(f"--n-best is for --extract exact, not for {method}")
+    if n_best > 1 and extract != "exact":
+        raise click.UsageError(f"--n-best is for --extract exact, not for {extract}")
     outputs = [path for path in (out, json_path) if path is not None]
     check_writable(outputs)
     check_outputs(outputs, [file], "which")
@@ -83,7 +83,9 @@ def command(
     try:
         with native_output_elsewhere(), LiveProgress(quiet) as progress:
             progress.phase("extract")
-            found = extract(egraph, method, Limits(seconds=time_limit), progress.extracting, n_best=n_best)
+            found = api.extract(
+                egraph, extract, Limits(seconds=time_limit), progress.extracting, n_best=n_best
+            )
     except ExtractionError as e:
         print(f"{source.path}: error: {e.naming(classes)}", file=sys.stderr)
         return 2

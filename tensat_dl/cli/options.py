@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
 
 import click
 
-from tensat_dl.extract.types import METHODS
+from tensat_dl.run.options import About, Group, Options, about
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Seconds(click.FloatRange):
@@ -51,13 +55,69 @@ class Dim(click.types.StringParamType):
         return name, int(size)
 
 
+def _parameter(name: str, default: object) -> str:
+    """What click calls the parameter: an option that is on by default is one that turns it off."""
+    return f"no_{name}" if default is True else name
+
+
+def _type(said: About, default: object) -> click.ParamType[Any] | None:
+    if said.choices:
+        return click.Choice(said.choices)
+    if said.unit == "seconds":
+        return Seconds()
+    if said.least is None:
+        return None
+    return Count() if default is not None and said.none else click.IntRange(said.least)
+
+
 DIM_HELP = "The size of an open dimension of an ONNX model; may be repeated."
 
-extract_method = click.option(
-    "--extract",
-    "method",
-    default="exact",
-    show_default=True,
-    type=click.Choice(METHODS),
-    help="Extraction method.",
-)
+
+def option(name: str, **changed: Any) -> Callable[[_Command], _Command]:
+    """The option of a command for a field of `Options`; with what is ``changed`` for this command."""
+    field = next(f for f in fields(Options) if f.name == name)
+    said, default = about(field), field.default
+    flag = "--" + name.replace("_", "-")
+    text = said.help.format(said.metavar)
+    given: dict[str, Any] = {"metavar": said.metavar}
+    if default is True:
+        given, flag = {"is_flag": True}, "--no-" + flag[2:]
+    elif default is False:
+        given = {"is_flag": True}
+    elif field.type == "bool | None":
+        given, flag = {"default": None}, f"{flag}/--no-{flag[2:]}"
+    else:
+        given["type"] = _type(said, default)
+    if default is None and said.none:
+        text += f"  [default: {said.none}]"
+    elif said.none:
+        text = f'{text.removesuffix(".")}, or "{said.none}".'
+    if default is not None and not isinstance(default, bool):
+        given |= {"default": default, "show_default": True}
+    return click.option(flag, _parameter(name, default), **{**given, "help": text, **changed})
+
+
+def options(group: Group) -> Callable[[_Command], _Command]:
+    """All options of a group, in order."""
+
+    def add(command: _Command) -> _Command:
+        for f in reversed(fields(Options)):
+            if about(f).group == group:
+                command = option(f.name)(command)
+        return command
+
+    return add
+
+
+def chosen(given: Mapping[str, Any]) -> Options:
+    """The options among a command's parameters. Raises ValueError."""
+    found: dict[str, Any] = {}
+    for f in fields(Options):
+        name = _parameter(f.name, f.default)
+        if name in given:
+            found[f.name] = given[name] is False if f.default is True else given[name]
+    return Options(**found)
+
+
+#: The parameters of `run` that decide what is found, and are written into the output.
+RECORDED = frozenset(_parameter(f.name, f.default) for f in fields(Options) if about(f).recorded)

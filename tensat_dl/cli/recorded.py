@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import click
 
 from tensat_dl.cli.models import is_onnx
-from tensat_dl.cli.options import Count
+from tensat_dl.cli.options import RECORDED, Count, chosen
 from tensat_dl.onnx.installed import PACK
-from tensat_dl.run.machines import DEVICE, ONNX_DEVICE
+from tensat_dl.run.machines import device_of
+from tensat_dl.run.options import Options
 from tensat_dl.why.origin import relative, resolved
 
-#: The options of `run` that decide the result. The others are about output.
-DECIDE = (
-    *(
-        "graph_name",
-        "rules",
-        "device",
-        "threads",
-        "k_multi",
-        "max_nodes",
-        "max_iters",
-        "time_limit",
-        "max_memory",
-    ),
-    *("cycles", "method", "extract_time_limit", "no_reassociate", "fuse", "dims"),
-)
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a run was given that decides what it finds."""
+
+    file: str
+    graph_name: str | None
+    rules: tuple[str, ...]
+    dims: Mapping[str, int]
+    options: Options
 
 
 def arguments(context: click.Context, output: str, dims: Mapping[str, int]) -> tuple[str, ...]:
@@ -51,15 +47,22 @@ def arguments(context: click.Context, output: str, dims: Mapping[str, int]) -> t
     return tuple(out)
 
 
-def parameters(command: click.Command, recorded: tuple[str, ...], output: str) -> dict[str, Any]:
-    """The parameters of a recorded `run`. Raises `click.UsageError` if the text is no command line of `run`."""
-    given = command.make_context("run", list(recorded), resilient_parsing=False).params
+def recorded(command: click.Command, arguments: Sequence[str], output: str) -> Recorded:
+    """What `run` was given. Raises `click.UsageError` if it was no such command line."""
+    given = command.make_context("run", list(arguments), resilient_parsing=False).params
     model = is_onnx(given["file"])
-    given["device"] = given["device"] or (ONNX_DEVICE if model else DEVICE)
-    given["rules"] = given["rules"] or ((PACK,) if model else ())
-    given["file"] = resolved(given["file"], output)
-    given["rules"] = tuple(resolved(r, output) if is_path(r) else r for r in given["rules"])
-    return given
+    rules = given["rules"] or ((PACK,) if model else ())
+    try:
+        options = chosen({**given, "device": device_of(given["device"], model)})
+    except ValueError as e:
+        raise click.UsageError(str(e)) from None
+    return Recorded(
+        resolved(given["file"], output),
+        given["graph_name"],
+        tuple(resolved(r, output) if is_path(r) else r for r in rules),
+        dict(given["dims"]),
+        options,
+    )
 
 
 def is_path(pack: str) -> bool:
@@ -68,4 +71,5 @@ def is_path(pack: str) -> bool:
 
 
 def _options(command: click.Command) -> list[click.Option]:
-    return [p for p in command.params if isinstance(p, click.Option) and p.name in DECIDE]
+    decide = RECORDED | {"graph_name", "rules", "dims"}
+    return [p for p in command.params if isinstance(p, click.Option) and p.name in decide]

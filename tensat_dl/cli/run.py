@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensat_dl.cli.options import DIM_HELP, Count, Dim, Seconds, extract_method
-from tensat_dl.run.machines import DEVICE, ONNX_DEVICE, aimed_at, machine_of
+from tensat_dl.cli.options import DIM_HELP, Dim, chosen, options
+from tensat_dl.run.machines import aimed, device_of, machine_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from tensat_dl.cli.models import Opened
+    from tensat_dl.cli.readers import Said
     from tensat_dl.cli.refusal import Refusal
-    from tensat_dl.engine.types import Cycles
+    from tensat_dl.cli.reports import Reports
+    from tensat_dl.core.egraph import EGraph
+    from tensat_dl.report.progress import LiveProgress
+    from tensat_dl.run.options import Options
     from tensat_dl.run.result import Result
 
 
@@ -34,25 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rules", multiple=True, metavar="PACK", help="Also use a rule pack or .tsr file; may be repeated."
 )
-@click.option(
-    "--device",
-    metavar="NAME",
-    help=f"Minimise latency on this device; cuda: this machine's GPU.  [default: {DEVICE}; {ONNX_DEVICE} for .onnx]",
-)
-@click.option(
-    "--measure/--no-measure",
-    default=None,
-    help="Measure operators and candidates on this machine (device cpu or cuda); keep what is faster beyond noise.  "
-    "[default: for .onnx]",
-)
-@click.option(
-    "--threads",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="Threads of a device that this machine measures.",
-)
+@options("aim")
 @click.option("--dim", "dims", multiple=True, type=Dim(), metavar="NAME=N", help=DIM_HELP)
 @click.option(
     "--input",
@@ -60,51 +47,7 @@ if TYPE_CHECKING:
     metavar="FILE.npz",
     help="Inputs of an ONNX model, by name: it is compared and timed on these.",
 )
-@click.option(
-    "--k-multi",
-    default=1,
-    show_default=True,
-    type=Count(),
-    metavar="N",
-    help='Iterations in which multi-pattern rules are applied, or "unlimited".',
-)
-@click.option(
-    "--max-nodes",
-    default=50_000,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="Stop growing the e-graph at this many e-nodes.",
-)
-@click.option(
-    "--max-iters",
-    default=15,
-    show_default=True,
-    type=click.IntRange(0),
-    metavar="N",
-    help="Stop exploring after this many iterations.",
-)
-@click.option("--time-limit", type=Seconds(), metavar="S", help="Stop exploring after S seconds.")
-@click.option(
-    "--max-memory", type=click.IntRange(1), metavar="MB", help="Stop exploring at this resident memory."
-)
-@click.option(
-    "--cycles",
-    default="none",
-    show_default=True,
-    type=click.Choice(["none", "vanilla", "efficient", "incremental"]),
-    help="Keep cycles out of the e-graph, for ilp-none: not at all, or by one of three checks of matches.",
-)
-@click.option(
-    "--no-reassociate",
-    is_flag=True,
-    help="Leave out rules that change how results are rounded, as far as their tests show.",
-)
-@click.option(
-    "--fuse", is_flag=True, help="Chains of elementwise operators may become operators of one kernel each."
-)
-@extract_method
-@click.option("--extract-time-limit", type=Seconds(), metavar="S", help="Stop extracting after S seconds.")
+@options("search")
 @click.option("--json", "json_path", metavar="FILE", help="Write a report as JSON.")
 @click.option("--html", "html_path", metavar="FILE", help="Write a report as one HTML page.")
 @click.option("--dot", "dot_path", metavar="FILE", help="Write the optimized graph for Graphviz.")
@@ -114,42 +57,10 @@ if TYPE_CHECKING:
 @click.option(
     "--save-egraph", "egraph_path", metavar="FILE", help="Write the priced e-graph (egraph-serialize)."
 )
-@click.option("--no-verify", is_flag=True, help="Do not execute the two graphs against each other.")
-@click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(0), metavar="N", help="Seed of verification."
-)
+@options("check")
 @click.option("-v", "--verbose", is_flag=True, help="Print what each rule did in each iteration.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-def command(
-    file: str,
-    output: str | None,
-    graph_name: str | None,
-    rules: tuple[str, ...],
-    device: str | None,
-    measure: bool | None,
-    threads: int,
-    dims: tuple[tuple[str, int], ...],
-    input_path: str | None,
-    k_multi: int | None,
-    max_nodes: int,
-    max_iters: int,
-    time_limit: float | None,
-    max_memory: int | None,
-    cycles: Cycles,
-    no_reassociate: bool,
-    fuse: bool,
-    method: str,
-    extract_time_limit: float | None,
-    json_path: str | None,
-    html_path: str | None,
-    dot_path: str | None,
-    signatures_path: str | None,
-    egraph_path: str | None,
-    no_verify: bool,
-    seed: int,
-    verbose: bool,
-    quiet: bool,
-) -> int:
+def command(file: str, output: str | None, verbose: bool, quiet: bool, **given: Any) -> int:
     """Optimize the graph of FILE (.tsr, .onnx, or "-" for standard input) and verify the result.
 
     A .tsr file imports its rules; for an ONNX model they are the pack `inference`, unless --rules names others.
@@ -159,91 +70,130 @@ def command(
         raise click.UsageError("--verbose and --quiet exclude each other")
     from rich.console import Console
 
-    from tensat_dl.cli.models import checked_dims, is_onnx, open_file
-    from tensat_dl.cli.outputs import check_outputs, check_weights
     from tensat_dl.cli.readers import Said
     from tensat_dl.cli.refusal import refusal
-    from tensat_dl.cli.reports import Reports
-    from tensat_dl.files import check_writable, native_output_elsewhere
-    from tensat_dl.onnx.installed import PACK, need_onnx
+    from tensat_dl.files import native_output_elsewhere
     from tensat_dl.report.progress import LiveProgress
 
-    reports = Reports(json_path, html_path, dot_path, signatures_path, egraph_path)
-    paths = [*([] if output is None else [output]), *reports.paths()]
-    check_writable(paths)
-    sizes = checked_dims(dims)
-    if is_onnx(file):
-        rules = rules or (PACK,)
-    device, measure = aimed_at(device, measure, is_onnx(file))
-    if fuse and device == "cpu":
-        raise click.UsageError(
-            "--fuse is for GPUs: on the CPU ONNX Runtime runs graphs, with kernels of its own"
-        )
-    lost = "which" if is_onnx(file) else "whose rules and comments"
-    inputs = (file, *rules, *([input_path] if input_path else []))
-    check_outputs(paths, inputs, lost)
+    asked = _asked(file, output, given)
     with native_output_elsewhere(), LiveProgress(quiet) as progress:
         progress.phase("parse")
-        if (measure and device == "cpu") or (output is not None and is_onnx(output)):
-            need_onnx(output or file)
-        if output is not None and is_onnx(output):
-            check_weights(output, (*paths, *inputs))
-        opened = open_file(file, graph_name, rules, sizes, input_path)
-        program, graph = opened.program, opened.graph
-        check_outputs(paths, opened.files, lost)
-        if output is not None:
-            opened.check_output(output)
-
-        from tensat_dl.engine.types import Limits
-        from tensat_dl.extract.types import Limits as ExtractLimits
-        from tensat_dl.run.pipeline import Options, optimize
-
-        memory = None if max_memory is None else max_memory * 1024 * 1024
-        options = Options(
-            device,
-            Limits(max_nodes, max_iters, k_multi, time_limit, memory, cycles),
-            method,
-            ExtractLimits(seconds=extract_time_limit),
-            not no_verify,
-            seed,
-            threads,
-            html_path is not None,
-            fuse,
-        )
-        machine = None
-        if measure:
-            machine = machine_of(device, graph, program.ops, opened.model, threads, seed)
-        parsed = time.perf_counter() - started
-        chosen = program.rules
-        if no_reassociate:
-            from tensat_dl.verify.rules import rounding_alike
-
-            progress.phase("verify")
-            chosen = rounding_alike(chosen, program.ops, progress.checking)
-        result, egraph = optimize(
-            graph, program.ops, chosen, options, progress, parsed, machine, opened.fixed_sizes
-        )
+        opened = _open(asked)
+        result, egraph = _optimize(asked, opened, progress, started)
     opened = opened.with_operators(result.declared)
-    program = opened.program
-    messages = sys.stderr if "-" in paths else sys.stdout
+    messages = sys.stderr if "-" in asked.outputs else sys.stdout
+    console = Console(file=messages)
     said = Said()
     if not quiet:
-        from tensat_dl.report.text import print_row
-
-        console = Console(file=messages)
         with said.unless_gone():
             _summarize(result, opened, verbose, console)
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
-    refused = refusal(result, program, output, not no_verify)
+    refused = refusal(result, opened.program, output, asked.options.verify)
     if output is not None and refused is None:
-        refused, rows = _write_answer(output, opened, result, seed)
+        refused, rows = _write_answer(output, opened, result, asked.options.seed)
         if not quiet:
             with said.unless_gone():
-                for label, text in rows:
-                    print_row(label, text, console)
-                if refused is None and output != "-":
-                    print(f"written to {Path(output)}", file=messages)
-    reports.write(opened, result, egraph, output if refused is None else None, refused is None)
+                _tell_written(output if refused is None else "-", rows, console)
+    asked.reports.write(opened, result, egraph, output if refused is None else None, refused is None)
+    return _end(result, refused, quiet, said)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a command line asks for, besides what it wants to be told."""
+
+    file: str
+    output: str | None
+    graph_name: str | None
+    rules: tuple[str, ...]
+    sizes: Mapping[str, int]  #: of a model's open dimensions
+    input_path: str | None
+    options: Options
+    reports: Reports
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.file, *self.rules, *([self.input_path] if self.input_path else []))
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return (*([] if self.output is None else [self.output]), *self.reports.paths())
+
+    def check_outputs(self, inputs: Sequence[str]) -> None:
+        """Raises `click.UsageError` if a file is to be written that is needed."""
+        from tensat_dl.cli.models import is_onnx
+        from tensat_dl.cli.outputs import check_outputs
+
+        check_outputs(self.outputs, inputs, "which" if is_onnx(self.file) else "whose rules and comments")
+
+
+def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
+    """What is asked for, as far as it can be checked before a file is read. Raises `click.UsageError`, OSError,
+    `UnknownDeviceError`, `GpuError`."""
+    from tensat_dl.cli.models import checked_dims, is_onnx
+    from tensat_dl.cli.reports import Reports
+    from tensat_dl.files import check_writable
+    from tensat_dl.onnx.installed import PACK
+
+    reports = Reports(*(given[f"{f.name}_path"] for f in fields(Reports)))
+    check_writable([*([] if output is None else [output]), *reports.paths()])
+    sizes, model = checked_dims(given["dims"]), is_onnx(file)
+    if given["fuse"] and device_of(given["device"], model) == "cpu":
+        raise click.UsageError(
+            "--fuse is for GPUs: on the CPU ONNX Runtime runs graphs, with kernels of its own"
+        )
+    rules = given["rules"] or ((PACK,) if model else ())
+    aim = aimed(chosen(given), model)
+    asked = _Asked(file, output, given["graph_name"], rules, sizes, given["input_path"], aim, reports)
+    asked.check_outputs(asked.inputs)
+    return asked
+
+
+def _open(asked: _Asked) -> Opened:
+    """Reads the graph. Raises `TsrError`, `click.UsageError`."""
+    from tensat_dl.cli.models import is_onnx, open_file
+    from tensat_dl.cli.outputs import check_weights
+    from tensat_dl.onnx.installed import need_onnx
+
+    output, options = asked.output, asked.options
+    if (options.measure and options.target == "cpu") or (output is not None and is_onnx(output)):
+        need_onnx(output or asked.file)
+    if output is not None and is_onnx(output):
+        check_weights(output, (*asked.outputs, *asked.inputs))
+    opened = open_file(asked.file, asked.graph_name, asked.rules, asked.sizes, asked.input_path)
+    asked.check_outputs(opened.files)
+    if output is not None:
+        opened.check_output(output)
+    return opened
+
+
+def _optimize(asked: _Asked, opened: Opened, progress: LiveProgress, started: float) -> tuple[Result, EGraph]:
+    """What a run finds, and the e-graph that it is from; on the machine that measures, if one is to."""
+    from tensat_dl.run.pipeline import optimize
+
+    options, graph, program = asked.options, opened.graph, opened.program
+    machine = None
+    if options.measure:
+        machine = machine_of(options.target, graph, program.ops, opened.model, options.threads, options.seed)
+    parsed, explained = time.perf_counter() - started, asked.reports.html is not None
+    return optimize(
+        *(graph, program.ops, program.rules, options, progress, parsed, machine, opened.fixed_sizes),
+        explained=explained,
+    )
+
+
+def _tell_written(output: str, rows: Sequence[tuple[str, str]], console: Console) -> None:
+    """Lines on the graph, and where it is, unless that is standard output."""
+    from tensat_dl.report.text import print_row
+
+    for label, text in rows:
+        print_row(label, text, console)
+    if output != "-":
+        print(f"written to {Path(output)}", file=console.file)
+
+
+def _end(result: Result, refused: Refusal | None, quiet: bool, said: Said) -> int:
+    """The exit code, once all files are written."""
     if refused is not None:
         if refused.message:
             print(refused.message, file=sys.stderr)

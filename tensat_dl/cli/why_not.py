@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from tensat_dl.cli.options import Count
+from tensat_dl.cli.options import chosen, option
+from tensat_dl.run.machines import DEVICE
+
+AS_FOR_RUN = "As for `run`."
 
 
 @click.command("why-not")
@@ -14,34 +19,14 @@ from tensat_dl.cli.options import Count
 @click.option(
     "--rules", multiple=True, metavar="PACK", help="Also use a rule pack or .tsr file; may be repeated."
 )
-@click.option("--device", default="h100", show_default=True, metavar="NAME", help="As for `run`.")
-@click.option("--k-multi", default=1, show_default=True, type=Count(), metavar="N", help="As for `run`.")
-@click.option(
-    "--max-nodes",
-    default=50_000,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="As for `run`.",
-)
-@click.option(
-    "--max-iters", default=15, show_default=True, type=click.IntRange(0), metavar="N", help="As for `run`."
-)
-def command(
-    rule: str,
-    file: str,
-    graph_name: str | None,
-    rules: tuple[str, ...],
-    device: str,
-    k_multi: int | None,
-    max_nodes: int,
-    max_iters: int,
-) -> int:
+@option("device", default=DEVICE, show_default=True, help=AS_FOR_RUN)
+@option("k_multi", help=AS_FOR_RUN)
+@option("max_nodes", help=AS_FOR_RUN)
+@option("max_iters", help=AS_FOR_RUN)
+def command(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...], **given: Any) -> int:
     """Show where RULE comes nearest to firing on the graph of FILE, and what fails there; or where it fires."""
     from tensat_dl.cli.common import choose_graph, warn
     from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
-    from tensat_dl.cost import CostModel
-    from tensat_dl.engine.types import Limits
     from tensat_dl.files import native_output_elsewhere
     from tensat_dl.lang.imports import packs_with
     from tensat_dl.lang.node_names import node_names
@@ -67,9 +52,8 @@ def command(
             raise TsrError([Diagnostic(f"no rule `{rule}`", None, hint, path=file)])
         graph = choose_graph(program, graph_name)
         names = node_names(graph, program.ops)
-        model = CostModel.of(program.ops, device)
-        limits = Limits(max_nodes, max_iters, k_multi)
-        answer = why_not(by_name[rule], graph, names, program.rules, model, limits, progress)
+        setup = chosen(given).setup(program.ops)
+        answer = why_not(by_name[rule], graph, names, program.rules, setup.model, setup.limits, progress)
     for line in answer_lines(answer, graph, names):
         click.echo(line)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,16 +12,16 @@ if TYPE_CHECKING:
     from tensat_dl.onnx.importer import Imported
     from tensat_dl.ops.semantics.types import Array
     from tensat_dl.ops.table import OpTable
+    from tensat_dl.run.options import Options
 
 #: What .tsr graphs and ONNX models are optimized for where nobody says something else.
 DEVICE, ONNX_DEVICE = "h100", "cpu"
 
 
-def aimed_at(device: str | None, measure: bool | None, of_onnx: bool) -> tuple[str, bool]:
-    """The name of the device, and whether graphs are measured on it, where either may be left open; ``cuda`` is this
-    machine's GPU. Raises `UnknownDeviceError`, and `GpuError` where there is no such GPU."""
-    if device is None:
-        device = ONNX_DEVICE if of_onnx else DEVICE
+def aimed(options: Options, of_onnx: bool) -> Options:
+    """The same with the name of the device, and whether graphs are measured on it, where either was left open;
+    ``cuda`` is this machine's GPU. Raises `UnknownDeviceError`, and `GpuError` where there is no such GPU."""
+    device, measure = device_of(options.device, of_onnx), options.measure
     if measure is None:
         measure = of_onnx and device == "cpu"
     if device == "cuda" or (measure and device != "cpu"):
@@ -30,7 +31,12 @@ def aimed_at(device: str | None, measure: bool | None, of_onnx: bool) -> tuple[s
         if device != HERE:
             load_device(device)  # which knows what is no device at all
         device = at_hand(device).device
-    return device, measure
+    return replace(options, device=device, measure=measure)
+
+
+def device_of(device: str | None, of_onnx: bool) -> str:
+    """The name of a device that may be left open."""
+    return device if device is not None else ONNX_DEVICE if of_onnx else DEVICE
 
 
 def machine_of(

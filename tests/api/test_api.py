@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,6 +17,8 @@ import pytest
 import tensat_dl
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.egraph_json import loads
+from tensat_dl.engine.types import CYCLES
+from tensat_dl.run.options import Options, about
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -63,6 +66,63 @@ def test_options() -> None:
     result = tensat_dl.optimize(model, device="cpu", k_multi=0, max_iters=0, extract="greedy", verify=False)
     assert (result.device, result.stop, result.extraction.method) == ("cpu", "iterations", "greedy")
     assert result.equivalence is None
+
+
+def test_keywords_are_the_options() -> None:
+    """Names, types and defaults; and what is said of each."""
+    keywords = [
+        p for p in inspect.signature(tensat_dl.optimize).parameters.values() if p.kind is p.KEYWORD_ONLY
+    ]
+    options = fields(Options)
+    assert [(p.name, p.annotation, p.default) for p in keywords] == [
+        (f.name, f.type, f.default) for f in options
+    ]
+    entries = dict(
+        re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", inspect.getdoc(tensat_dl.optimize) or "", re.MULTILINE)
+    )
+    for f in options:
+        said = about(f)
+        text = said.help.format("so many")
+        if f.default is True:
+            text = f"If False: {text}"
+        if said.unit and said.unit not in text:
+            text += f" In {said.unit}."
+        if said.least is not None:
+            text += f" At least {said.least}"
+            text += f"; None: {said.none}." if said.none else "."
+        if said.choices:
+            text += f" One of {', '.join(said.choices)}."
+        text += f" Default: {f.default!r}{f', {said.none}' if said.none and f.default is None else ''}."
+        assert " ".join(entries[f.name].split()) == text
+
+
+def test_options_reach_the_pipeline() -> None:
+    """Each under its own name."""
+    given: dict[str, Any] = {
+        "device": "cpu",
+        "measure": False,
+        "threads": 2,
+        "k_multi": None,
+        "max_nodes": 3,
+        "max_iters": 4,
+        "time_limit": 5.0,
+        "max_memory": 6,
+        "cycles": "vanilla",
+        "reassociate": False,
+        "fuse": False,
+        "extract": "greedy",
+        "extract_time_limit": 7.0,
+        "verify": False,
+        "seed": 8,
+    }
+    assert given.keys() == {f.name for f in fields(Options)}
+    with patch("tensat_dl.run.pipeline.optimize", side_effect=Stopped) as run, pytest.raises(Stopped):
+        tensat_dl.optimize(tensat_dl.load(SHARED), **given)
+    assert run.call_args.args[3] == Options(**given)
+
+
+def test_cycles_are_those_of_the_engine() -> None:
+    assert {f.name: about(f) for f in fields(Options)}["cycles"].choices == CYCLES
 
 
 def test_extract() -> None:
@@ -119,6 +179,8 @@ def test_misuse_is_named() -> None:
         ({"time_limit": float("nan")}, "a limit of nan seconds"),
         ({"extract_time_limit": -1.0}, "a limit of -1.0 seconds"),
         ({"max_memory": 0}, "a limit of 0 memory"),
+        ({"threads": 0}, "threads is 0: at least 1"),
+        ({"seed": -1}, "seed is -1: at least 0"),
         ({"cycles": "some"}, "unknown cycle filtering 'some'"),
         ({"extract": "some"}, "unknown extraction method 'some'"),
         ({"device": "cpu", "fuse": True}, "fusion is for GPUs"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -19,7 +20,8 @@ from tensat_dl.extract.types import CyclicEGraphError
 from tensat_dl.lang.program import Program
 from tensat_dl.paper.filtered import FilteredExplorer
 from tensat_dl.paper.postfilter import subsume
-from tensat_dl.run.pipeline import Options, optimize
+from tensat_dl.run.options import Options
+from tensat_dl.run.pipeline import optimize
 from tests.explore.graphs import graph_in, graph_of, library, pack, program_of, steps_of
 from tests.explore.values import check_values
 
@@ -202,9 +204,7 @@ def test_a_simplification_is_applied_and_the_longer_form_dropped(cycles: Cycles)
     assert e.op.count("transpose") == 1
     assert [int(n) < 0 for n in e.source] == [False, False, True, False]
     g = graph_in(program)
-    result, _ = optimize(
-        g, program.ops, program.rules, Options(limits=Limits(cycles=cycles), method="ilp-none")
-    )
+    result, _ = optimize(g, program.ops, program.rules, Options(cycles=cycles, extract="ilp-none"))
     assert result.after.total <= result.before.total
     assert [n.op for n in result.after.graph.nodes].count("transpose") == 1
 
@@ -388,16 +388,16 @@ def test_the_result_is_extracted_without_cycle_constraints(cycles: Cycles) -> No
   weight v : f32[6, 6]
   output relu(x @ q), (x @ k) @ v, transpose(transpose(x @ v; perm = [1, 0]); perm = [1, 0])""")
     rules, ops = pack("standard"), library().ops
-    limits = Limits(nodes=3000, iterations=8, cycles=cycles)
-    filtered, _ = optimize(graph, ops, rules, Options(limits=limits, method="ilp-none"))
+    options = Options(max_nodes=3000, max_iters=8)
+    filtered, _ = optimize(graph, ops, rules, replace(options, cycles=cycles, extract="ilp-none"))
     assert filtered.equivalence is not None
     assert filtered.equivalence.status == "equivalent"
     assert filtered.cycles == cycles
-    exact, e = optimize(graph, ops, rules, Options(limits=Limits(nodes=3000, iterations=8)))
+    exact, e = optimize(graph, ops, rules, options)
     assert exact.after.total <= filtered.after.total * (1 + 1e-9)
     assert cycle_in(e)
     with pytest.raises(CyclicEGraphError):
-        optimize(graph, ops, rules, Options(limits=Limits(nodes=3000, iterations=8), method="ilp-none"))
+        optimize(graph, ops, rules, replace(options, extract="ilp-none"))
 
 
 @each_filter

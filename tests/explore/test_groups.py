@@ -9,7 +9,8 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.types import Limits
 from tensat_dl.lang.program import load_program
-from tensat_dl.run.pipeline import Options, optimize
+from tensat_dl.run.options import Options
+from tensat_dl.run.pipeline import optimize
 from tests.explore.graphs import graph_in, graph_of, library, program_of, rules_named, steps_of
 from tests.explore.values import check_values
 
@@ -243,5 +244,5 @@ def test_no_iterations_are_none() -> None:
     graph = graph_of(text.replace("; ", "\n"))
     rules = rules_named("group-matmul-left")
     for iterations, merged in ((0, False), (4, True)):
-        result, _ = optimize(graph, library().ops, rules, Options(limits=Limits(iterations=iterations)))
+        result, _ = optimize(graph, library().ops, rules, Options(max_iters=iterations))
         assert ("concat" in {n.op for n in result.after.graph.nodes}) == merged

@@ -18,7 +18,8 @@ from tensat_dl.gpu import machine
 from tensat_dl.gpu.machine import GpuMachine
 from tensat_dl.measure import heats
 from tensat_dl.report.facts import measured
-from tensat_dl.run.pipeline import Options, optimize
+from tensat_dl.run.options import Options
+from tensat_dl.run.pipeline import optimize
 from tensat_dl.verify.weights import draw_values
 from tests.gpu.test_bench import MODEL
 from tests.gpu.test_executor import CPU, loaded

@@ -16,7 +16,8 @@ from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.onnx.importer import Imported, import_model
 from tensat_dl.onnx.open_shapes import REST, SAME, OfInput, OfOperand, asked_shape, keeps_runs, reshaped
-from tensat_dl.run.pipeline import Options, optimize
+from tensat_dl.run.options import Options
+from tensat_dl.run.pipeline import optimize
 from tests.onnx_files.models import model, operators, random, rewriting, round_trip, saved, tensor, value
 
 pytestmark = pytest.mark.sampled(2)
@@ -90,7 +91,7 @@ def test_no_answer_is_for_one_size_only(batch: int, tmp_path: Path) -> None:
     rules = ("mirror", "transpose")
     imported = import_model(saved(tmp_path, attention()), {"batch": batch, "time": 5}, rules)
     program = imported.program
-    _, egraph = optimize(imported.graph, program.ops, program.rules, Options("cpu", verify=False))
+    _, egraph = optimize(imported.graph, program.ops, program.rules, Options(device="cpu", verify=False))
     fixed = imported.fixed_sizes(egraph)
     assert not fixed[egraph.source].any()
     open_ones = egraph.without(fixed)
@@ -104,7 +105,7 @@ def test_no_answer_is_for_one_size_only(batch: int, tmp_path: Path) -> None:
 def test_sizes_that_are_halves_are_not_written_down(tmp_path: Path) -> None:
     imported = import_model(saved(tmp_path, images()), {"height": 8, "width": 12}, ("images", "transpose"))
     program = imported.program
-    _, egraph = optimize(imported.graph, program.ops, program.rules, Options("cpu", verify=False))
+    _, egraph = optimize(imported.graph, program.ops, program.rules, Options(device="cpu", verify=False))
     fixed = imported.fixed_sizes(egraph)
     assert not fixed[egraph.source].any()
     height, width = imported.elsewhere
