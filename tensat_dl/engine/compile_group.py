@@ -34,13 +34,14 @@ def compile_group(rule: RewriteRule, schema: Schema, forms: Forms, closed: bool)
     g, find = member_relation(rule.name), ruleset("find", rule.name)
     sorts = ["T"] * len(tensors) + [s for s, _ in columns]
     lines = [relation(g, *sorts), f"(ruleset {find})"]
-    row = app(g, *map(variable, tensors), *(n for _, n in columns))
+    variables = [v for _, v in columns]
+    row = app(g, *map(variable, tensors), *variables)
     for i, variant in enumerate(writer.usable):
         checks = writer.checks(variant)
         fixed = [
-            equal(n, render.value(variant.env[n.name]))
-            for _, n in columns
-            if not writer.generic and isinstance(variant.env.get(n.name), int)
+            equal(variable(name), render.value(x))
+            for name, x in variant.env.items()
+            if not writer.generic and isinstance(x, int) and variable(name) in variables
         ]
         atoms = writer.source_atoms(variant)
         body = (*atoms, *writer.premises(variant, [*atoms, *checks]), *checks, *fixed)

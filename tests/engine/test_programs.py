@@ -152,6 +152,19 @@ def test_operators_of_a_graph_need_no_rules() -> None:
     run(text)
 
 
+def test_members_of_a_group_know_an_axis_that_varies_by_rank() -> None:
+    program = program_of(
+        "rule joined { each i: y[i] = concat(x, w[i]; axis = a) => c = concat(x, w[..]; axis = a)\n"
+        "y[..] = split(c; axis = a, sizes = [dim(w[i], a) for i in 0..len(w)]) }"
+    )
+    (rule,) = (r for r in program.rules if r.name == "joined")
+    schema = Schema(program.ops)
+    compiled = compile_rule(rule, schema, Forms((1, 2)), closed=False)
+    assert compiled is not None
+    constructors = [constructor_text(c, program.ops, Forms((1, 2))) for c in schema.constructors()]
+    run("\n".join([HEADER, *constructors, compiled.text]))
+
+
 ORDERED = """
 rule ordered {{
   a = matmul(x, u)
