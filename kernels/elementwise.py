@@ -30,7 +30,8 @@ HELPERS = {"tanh": tanh, "sigmoid": sigmoid, "gelu": gelu, "relu": relu}
 #: How many elements a program computes.
 BLOCKS = (256, 1024)
 
-_BINARY = {
+#: By operator, its Triton expression on those of its operands.
+_TERMS = {
     "ewadd": "{} + {}",
     "ewsub": "{} - {}",
     "ewmul": "{} * {}",
@@ -41,8 +42,6 @@ _BINARY = {
     "equal": "{} == {}",
     "greater": "{} > {}",
     "select": "tl.where({}, {}, {})",
-}
-_UNARY = {
     "relu": "relu({})",
     "tanh": "tanh({})",
     "sigmoid": "sigmoid({})",
@@ -57,7 +56,7 @@ _UNARY = {
 _ROUND = {"f16": "tl.float16", "bf16": "tl.bfloat16", "f32": "tl.float32"}
 
 #: Operators that an expression may have besides inputs and constants.
-FUSIBLE = frozenset({*_BINARY, *_UNARY, "power", "cast"})
+FUSIBLE = frozenset({*_TERMS, "power", "cast"})
 
 
 def fusible(expression: Graph) -> bool:
@@ -157,7 +156,7 @@ def term(node: Node, operands: Sequence[str]) -> str:
             if attrs["to"] == "bool":
                 return f"{operands[0]} != 0"
             return f"{operands[0]}.to({_ROUND[str(attrs['to'])]}).to(tl.float32)"
-    return (_BINARY.get(node.op) or _UNARY[node.op]).format(*operands)
+    return _TERMS[node.op].format(*operands)
 
 
 def _power(x: str, exponent: float) -> str:

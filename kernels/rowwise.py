@@ -23,12 +23,10 @@ from .layout import broadcast_strides, coordinates, offset
 from .rows import ELEMENTS, LONGEST
 
 #: By operator, what its value ``y`` is for an operand ``x``, and for parameters along the row, ``p`` and ``q``.
-REDUCTIONS = {
+ROWWISE = {
     "reduce_sum": "y = tl.sum(tl.where(there, x, 0.0), 1)[:, None]",
     "reduce_mean": "y = tl.sum(tl.where(there, x, 0.0), 1)[:, None] / d",
     "reduce_max": "y = tl.max(tl.where(there, x, float('-inf')), 1)[:, None]",
-}
-NORMS = {
     "softmax": "y = tl.where((j < d)[None, :], x, float('-inf'))\n"
     "y = tl.exp(y - tl.max(y, 1)[:, None])\n"
     "y = y / tl.sum(y, 1)[:, None]",
@@ -41,7 +39,7 @@ NORMS = {
 def rowwise(expression: Graph) -> TensorType | None:
     """The type of the rows, if there is a kernel for an expression; else None."""
     computed = [n for n in expression.nodes if n.op not in ("input", "fill")]
-    rows = {expression.nodes[n.inputs[0]].type for n in computed if n.op in {*REDUCTIONS, *NORMS}}
+    rows = {expression.nodes[n.inputs[0]].type for n in computed if n.op in ROWWISE}
     if len(rows) != 1 or len(expression.outputs) != 1:
         return None
     (full,) = rows
@@ -52,7 +50,7 @@ def rowwise(expression: Graph) -> TensorType | None:
     shapes = (full.shape, (*full.shape[:-1], 1))
     for node in computed:
         axis = dict(node.attrs).get("axis", full.rank - 1)
-        along = node.op in {*REDUCTIONS, *NORMS} and axis == full.rank - 1
+        along = node.op in ROWWISE and axis == full.rank - 1
         if not (along or node.op in FUSIBLE) or node.type.shape not in shapes:
             return None
     return full if all(n.type.shape == () for n in expression.nodes if n.op == "fill") else None
@@ -133,7 +131,7 @@ def source(expression: Graph, full: TensorType) -> str:
 
 
 def _lines(node: Node, name: str, operands: Sequence[str]) -> list[str]:
-    body = {**REDUCTIONS, **NORMS}.get(node.op)
+    body = ROWWISE.get(node.op)
     if body is None:
         return [f"{name} = {term(node, operands)}"]
     given = [f"{p} = {v}" for p, v in zip("xpq", operands, strict=False)]

@@ -60,7 +60,7 @@ def keys(file: str, *tables: str) -> set[object]:
 
 def tables() -> list[Table]:
     semantics = "tensat_dl/ops/semantics/"
-    triton: Any = keys("kernels/elementwise.py", "_BINARY", "_UNARY")
+    triton: Any = keys("kernels/elementwise.py", "_TERMS")
     meaning: Any = keys("kernels/elementwise.py", "MEANING")
     return [
         Table("TRAITS", "tensat_dl/ops/traits.py", TRAITS, lambda _: True),
