@@ -79,15 +79,11 @@ def option(name: str, **changed: Any) -> Callable[[_Command], _Command]:
     said, default = about(field), field.default
     flag = "--" + name.replace("_", "-")
     text = said.help.format(said.metavar)
-    given: dict[str, Any] = {"metavar": said.metavar}
-    if default is True:
-        given, flag = {"is_flag": True}, "--no-" + flag[2:]
-    elif default is False:
-        given = {"is_flag": True}
+    given: dict[str, Any] = {"metavar": said.metavar, "type": _type(said, default)}
+    if isinstance(default, bool):
+        given, flag = {"is_flag": True}, "--no-" + flag[2:] if default else flag
     elif field.type == "bool | None":
         given, flag = {"default": None}, f"{flag}/--no-{flag[2:]}"
-    else:
-        given["type"] = _type(said, default)
     if default is None and said.none:
         text += f"  [default: {said.none}]"
     elif said.none:

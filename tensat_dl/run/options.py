@@ -77,8 +77,7 @@ class Options:
         ),
     )
     threads: int = field(
-        default=1,
-        metadata=_said("aim", "Threads of a device that this machine measures.", "N", 1),
+        default=1, metadata=_said("aim", "Threads of a device that this machine measures.", "N", 1)
     )
     k_multi: int | None = field(
         default=1,
@@ -93,12 +92,10 @@ class Options:
         default=15, metadata=_said("search", "Stop exploring after this many iterations.", "N", 0)
     )
     time_limit: float | None = field(
-        default=None,
-        metadata=_said("search", "Stop exploring after {} seconds.", "S", 0, unit="seconds"),
+        default=None, metadata=_said("search", "Stop exploring after {} seconds.", "S", 0, unit="seconds")
     )
     max_memory: int | None = field(
-        default=None,
-        metadata=_said("search", "Stop exploring at this resident memory.", "MB", 1, unit="MiB"),
+        default=None, metadata=_said("search", "Stop exploring at this resident memory.", "MB", 1, unit="MiB")
     )
     cycles: Cycles = field(
         default="none",
@@ -111,8 +108,7 @@ class Options:
     reassociate: bool = field(
         default=True,
         metadata=_said(
-            "search",
-            "Leave out rules that change how results are rounded, as far as their tests show.",
+            "search", "Leave out rules that change how results are rounded, as far as their tests show."
         ),
     )
     fuse: bool = field(
@@ -121,8 +117,7 @@ class Options:
     )
     extract: str = field(default="exact", metadata=_said("search", "Extraction method.", choices=METHODS))
     extract_time_limit: float | None = field(
-        default=None,
-        metadata=_said("search", "Stop extracting after {} seconds.", "S", 0, unit="seconds"),
+        default=None, metadata=_said("search", "Stop extracting after {} seconds.", "S", 0, unit="seconds")
     )
     verify: bool = field(
         default=True,

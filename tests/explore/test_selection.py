@@ -15,7 +15,7 @@ from tensat_dl.cost import CostModel, load_device
 from tensat_dl.engine import selection
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.precount import Table, by_operator, join_size, most_matches, oldest_within
-from tensat_dl.engine.savings import Savings, _bound
+from tensat_dl.engine.savings import Savings
 from tensat_dl.engine.types import Limits
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named, steps_of
 
@@ -207,9 +207,9 @@ def test_words_in_patterns_are_no_variables() -> None:
         b = conv2d(x, v; pads = [p, 0, 0, 0], act = t)
       }""")
     (rule,) = (r for r in program.rules if r.name == "r")
-    decl = program.ops["conv2d"]
-    attrs = (("pads", (1, 0, 0, 0)), ("act", "relu"), ("stride", (1, 2)))
-    first, second = (_bound(n.attrs, attrs, decl) for n in rule.source.nodes)
+    values = {"pads": (1, 0, 0, 0), "act": "relu", "stride": (1, 2)}
+    bound = [{k: v for a in n.attrs for k, v in a.bound(values[a.name]).items()} for n in rule.source.nodes]
+    first, second = bound
     assert first == {"s": (1, 2)}
     assert second == {"p": 1, "t": "relu"}
 
