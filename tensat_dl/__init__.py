@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from tensat_dl.core.graph import Graph
     from tensat_dl.core.rule import RewriteRule
     from tensat_dl.engine.types import Cycles
-    from tensat_dl.extract.types import Extraction
-    from tensat_dl.extract.types import Limits as ExtractLimits
+    from tensat_dl.extract.types import Extraction, ExtractLimits
     from tensat_dl.onnx.importer import Imported
     from tensat_dl.ops.table import OpTable
     from tensat_dl.run.result import Result

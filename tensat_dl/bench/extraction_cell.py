@@ -13,8 +13,7 @@ from tensat_dl.cost import CostModel
 from tensat_dl.engine.explore import exploring
 from tensat_dl.engine.types import Cycles, Limits
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.types import CyclicEGraphError
-from tensat_dl.extract.types import Limits as ExtractLimits
+from tensat_dl.extract.types import CyclicEGraphError, ExtractLimits
 from tensat_dl.lang.load import read_source
 
 

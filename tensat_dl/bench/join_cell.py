@@ -19,12 +19,12 @@ from tensat_dl.engine.compiled import CompiledRule, match_relation
 from tensat_dl.engine.egglog import Engine, Frozen
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.naming import NewNode, Store
-from tensat_dl.engine.program import Program
+from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.selection import Selection, oldest_first
 from tensat_dl.engine.types import Limits
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
-from tensat_dl.paper.product import Product, Sources, Substitution, hash_join
+from tensat_dl.paper.product import Product, SourcePatterns, Substitution, hash_join
 from tensat_dl.rewrite.target import concrete
 
 #: E-nodes that the explorations may have.
@@ -42,7 +42,7 @@ def measure(model: str, pack: str, k_multi: int, runs: int, time_limit: float) -
     row: Row = {"model": model, "rules": pack, "k_multi": k_multi}
     if egraph is None:
         return {**row, "matches": 0, "nodes": None}
-    program = Program(ops, rules, graph)
+    program = EgglogProgram(ops, rules, graph)
     multi = [r for r in program.rules if r.rule.kind == "multi"]
     ours = by_join(egraph, program, multi, runs)
     baseline = by_product(egraph, multi, ops, time_limit)
@@ -112,7 +112,7 @@ def by_product(egraph: EGraph, rules: Sequence[CompiledRule], ops: OpTable, time
     and the same with hash joins."""
     out = ByProduct()
     started = time.perf_counter()
-    sources = Sources([r.rule for r in rules], ops)
+    sources = SourcePatterns([r.rule for r in rules], ops)
     matches = sources.search(egraph)
     lists = {r.name: sources.decanonical(r.rule, matches) for r in rules}
     out.search = time.perf_counter() - started
@@ -189,7 +189,7 @@ class ByJoin:
     explored: int  #: matches that exploration looks at
 
 
-def by_join(egraph: EGraph, program: Program, rules: Sequence[CompiledRule], runs: int) -> ByJoin:
+def by_join(egraph: EGraph, program: EgglogProgram, rules: Sequence[CompiledRule], runs: int) -> ByJoin:
     """The rules' joins on an engine that holds the e-graph and has not matched anything before."""
     engine = Engine()
     store = Store(engine, program)

@@ -63,7 +63,7 @@ def command(
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.core.egraph_json import loads_named
     from tensat_dl.extract import api
-    from tensat_dl.extract.types import ExtractionError, Limits
+    from tensat_dl.extract.types import ExtractionError, ExtractLimits
     from tensat_dl.files import check_writable, native_output_elsewhere, write
     from tensat_dl.lang.load import read_source
     from tensat_dl.report.answer import answer_to_json, extraction_to_json
@@ -84,7 +84,7 @@ def command(
         with native_output_elsewhere(), LiveProgress(quiet) as progress:
             progress.phase("extract")
             found = api.extract(
-                egraph, extract, Limits(seconds=time_limit), progress.extracting, n_best=n_best
+                egraph, extract, ExtractLimits(seconds=time_limit), progress.extracting, n_best=n_best
             )
     except ExtractionError as e:
         print(f"{source.path}: error: {e.naming(classes)}", file=sys.stderr)

@@ -34,7 +34,7 @@ COMMANDS = {
 READER_GONE = 141
 
 
-class Program(LazyGroup):
+class Commands(LazyGroup):
     """All commands. A reader that has gone is noticed in any of them, and in their help."""
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:
@@ -46,7 +46,7 @@ class Program(LazyGroup):
             return super().invoke(ctx)
 
 
-@click.group(cls=Program, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="tensat-dl")
 def cli() -> None:
     """tensat-dl: a superoptimizer for tensor graphs.

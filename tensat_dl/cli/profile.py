@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from tensat_dl.gpu.profiling import Report
+    from tensat_dl.gpu.profiling import ProfileReport
 
 #: Failures that are listed one by one.
 SHOWN = 20
@@ -38,7 +38,7 @@ def command(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, q
     from itertools import zip_longest
 
     from tensat_dl.cli.outputs import check_outputs
-    from tensat_dl.cost.signature_file import Job, loads
+    from tensat_dl.cost.signature_file import ProfileJob, loads
     from tensat_dl.files import check_writable
     from tensat_dl.gpu.environment import this_gpu
 
@@ -46,15 +46,15 @@ def command(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, q
     check_outputs([output], files, "which")
     read = [loads(Path(name).read_text(encoding="utf-8", errors="replace"), name) for name in files]
     gpu = this_gpu(tf32)
-    from tensat_dl.gpu.profiling import Report, number_of_checkers, profile
+    from tensat_dl.gpu.profiling import ProfileReport, number_of_checkers, profile
     from tensat_dl.gpu.workers import Worker
     from tensat_dl.report.progress import LiveProgress
 
     # The operators that matter most stand first in each file.
     in_turn = (job for jobs in zip_longest(*read) for job in jobs if job is not None)
-    wanted = [Job(replace(j.signature, device=gpu.device), j.definition) for j in in_turn]
+    wanted = [ProfileJob(replace(j.signature, device=gpu.device), j.definition) for j in in_turn]
     checkers = [Worker("check", "cuda", tf32) for _ in range(jobs or number_of_checkers())]
-    report = Report()
+    report = ProfileReport()
     with LiveProgress(quiet) as progress:
         progress.phase("profile")
         try:
@@ -68,7 +68,7 @@ def command(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, q
     return 0
 
 
-def print_report(report: Report, output: str) -> None:
+def print_report(report: ProfileReport, output: str) -> None:
     """Prints the numbers of measurements, the fastest implementations, and the failures."""
     print(
         f"{report.measured:,} measured in {report.checking + report.timing:.0f} s ({report.checking:.0f} s of them "

@@ -60,7 +60,7 @@ def command(
         write("-", graph_to_dot(opened.graph))
     elif egglog:
         from tensat_dl.engine.listing import listing
-        from tensat_dl.engine.program import Program as Datalog
+        from tensat_dl.engine.program import EgglogProgram as Datalog
 
         datalog = Datalog(opened.program.ops, opened.program.rules, opened.graph)
         write("-", listing(datalog, opened.graph))

@@ -11,7 +11,7 @@ from tensat_dl.cli.options import DIM_HELP, Dim
 
 if TYPE_CHECKING:
     from tensat_dl.cli.models import Opened
-    from tensat_dl.measure.side_by_side import Row
+    from tensat_dl.measure.side_by_side import TimedRow
     from tensat_dl.report.progress import LiveProgress
 
 
@@ -111,19 +111,21 @@ def command(
 
 def _on_the_cpu(
     files: tuple[str, ...], opened: list[Opened], threads: int, seed: int, progress: LiveProgress
-) -> list[Row]:
+) -> list[TimedRow]:
     from tensat_dl.onnx.installed import need_onnx
 
     need_onnx(files[0])
-    from tensat_dl.measure.comparison import Entry, compare
+    from tensat_dl.measure.comparison import TimedModel, compare
 
-    entries = [Entry(file, o.graph, o.program.ops, o.model) for file, o in zip(files, opened, strict=True)]
+    entries = [
+        TimedModel(file, o.graph, o.program.ops, o.model) for file, o in zip(files, opened, strict=True)
+    ]
     return compare(entries, threads, seed, progress.measuring)
 
 
-def _on_a_gpu(opened: list[Opened], seed: int, progress: LiveProgress) -> list[Row]:
-    from tensat_dl.gpu.comparison import Entry, compare
+def _on_a_gpu(opened: list[Opened], seed: int, progress: LiveProgress) -> list[TimedRow]:
+    from tensat_dl.gpu.comparison import TimedGraph, compare
     from tensat_dl.run.machines import weights_of
 
-    entries = [Entry(o.graph, o.program.ops, weights_of(o.model)) for o in opened]
+    entries = [TimedGraph(o.graph, o.program.ops, weights_of(o.model)) for o in opened]
     return compare(entries, seed, progress.measuring)

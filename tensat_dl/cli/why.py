@@ -112,8 +112,8 @@ def _explain(opened: Opened, after: Graph, options: Options, progress: Progress)
     """The steps from a graph to another one, as a run with these options found them."""
     from tensat_dl.run.explain import explain
     from tensat_dl.verify.rules import rounding_alike
-    from tensat_dl.why.explain import NoWay
     from tensat_dl.why.steps import Explanation
+    from tensat_dl.why.way import NoWay
 
     ops, rules = opened.program.ops, opened.program.rules
     setup = options.setup(ops, unfit=opened.fixed_sizes)

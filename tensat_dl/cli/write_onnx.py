@@ -13,14 +13,14 @@ NAMES = 1024
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenModel:
     """The rows of the summary about a written model, as (label, text) pairs, or the reason why it was not written."""
 
     rows: tuple[tuple[str, str], ...]
     error: str = ""
 
 
-def write_onnx(opened: Opened, graph: Graph, output: str, seed: int) -> Written:
+def write_onnx(opened: Opened, graph: Graph, output: str, seed: int) -> WrittenModel:
     """Writes ``graph``, which is equivalent to the opened graph. A model from a file is first compared with that file
     in ONNX Runtime, and not written if they differ. Raises `TsrError`, OSError."""
     from tensat_dl.onnx.write import write_fresh
@@ -28,10 +28,10 @@ def write_onnx(opened: Opened, graph: Graph, output: str, seed: int) -> Written:
     if opened.model is not None:
         return _write_back(opened, graph, output, seed)
     write_fresh(graph, opened.program.ops, output, seed)
-    return Written((("weights", f"random, seed {seed}: a .tsr file has none"),))
+    return WrittenModel((("weights", f"random, seed {seed}: a .tsr file has none"),))
 
 
-def _write_back(opened: Opened, graph: Graph, output: str, seed: int) -> Written:
+def _write_back(opened: Opened, graph: Graph, output: str, seed: int) -> WrittenModel:
     from tensat_dl.onnx.write import write_back
     from tensat_dl.report.facts import agreed, size
 
@@ -39,7 +39,7 @@ def _write_back(opened: Opened, graph: Graph, output: str, seed: int) -> Written
     written = write_back(opened.model, graph, output, seed)
     found = written.agreement
     if written.wrong:
-        return Written((), written.wrong)
+        return WrittenModel((), written.wrong)
     rows = []
     if found.status == "agrees":
         rows.append(("onnx runtime", agreed(found)))
@@ -47,4 +47,4 @@ def _write_back(opened: Opened, graph: Graph, output: str, seed: int) -> Written
         print(f"warning: {output} is not compared with the original: {found.message}", file=sys.stderr)
     if written.after > written.before + NAMES:
         rows.append(("model size", f"{size(written.before)} -> {size(written.after)}"))
-    return Written(tuple(rows))
+    return WrittenModel(tuple(rows))

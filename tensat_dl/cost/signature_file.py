@@ -25,24 +25,24 @@ from tensat_dl.ops.table import OpTable
 
 
 @dataclass(frozen=True)
-class Job:
+class ProfileJob:
     """One application to be measured; ``definition`` is a composition's."""
 
     signature: Signature
     definition: Graph | None = None
 
 
-def job(ops: OpTable, signature: Signature) -> Job:
+def job(ops: OpTable, signature: Signature) -> ProfileJob:
     """A signature with the definition of its operator."""
-    return Job(signature, definition(ops, signature))
+    return ProfileJob(signature, definition(ops, signature))
 
 
-def dumps(jobs: Iterable[Job]) -> str:
+def dumps(jobs: Iterable[ProfileJob]) -> str:
     """The text of a file."""
     return json.dumps([to_data(j) for j in jobs], indent=1) + "\n"
 
 
-def loads(text: str, name: str) -> tuple[Job, ...]:
+def loads(text: str, name: str) -> tuple[ProfileJob, ...]:
     """The jobs in the text of the file ``name``. Raises `SignatureError`."""
     try:
         data = json.loads(text)
@@ -56,7 +56,7 @@ def loads(text: str, name: str) -> tuple[Job, ...]:
         raise SignatureError(f"{name}: {e}") from None
 
 
-def to_data(job: Job) -> Any:
+def to_data(job: ProfileJob) -> Any:
     """A job as plain data."""
     if job.definition is None:
         return job.signature.text
@@ -72,10 +72,10 @@ def to_data(job: Job) -> Any:
     return {"signature": job.signature.text, "definition": parts}
 
 
-def from_data(data: Any) -> Job:
+def from_data(data: Any) -> ProfileJob:
     """The job of plain data. Raises `SignatureError`."""
     if isinstance(data, str):
-        return Job(parse(data))
+        return ProfileJob(parse(data))
     if not isinstance(data, dict) or not isinstance(data.get("signature"), str):
         raise SignatureError(f"expected a signature, not {json.dumps(data)[:60]}")
     signature = parse(data["signature"])
@@ -97,4 +97,4 @@ def from_data(data: Any) -> Job:
         nodes.append(Node(made.op, tuple(inputs), made.attrs, made.outputs))
     if nodes[-1].types != signature.outputs:
         raise SignatureError(f"the definition of `{signature.op}` has another type than the signature")
-    return Job(signature, Graph("composition", tuple(nodes), (("y", len(nodes) - 1),)))
+    return ProfileJob(signature, Graph("composition", tuple(nodes), (("y", len(nodes) - 1),)))

@@ -20,7 +20,7 @@ from tensat_dl.engine.compiled import CompiledRule, Join, match_relation, ok_rel
 from tensat_dl.engine.members import first_of_pair, is_safe, member_rules, symmetric
 from tensat_dl.engine.render import NotCompilable, variable
 from tensat_dl.engine.schema import Schema
-from tensat_dl.engine.terms import App, Lit, Rule, Term, Var, app, equal, relation
+from tensat_dl.engine.terms import App, EgglogRule, Lit, Term, Var, app, equal, relation
 from tensat_dl.engine.writer import Writer, computed_variable
 from tensat_dl.rewrite.forms import Form, Forms, form_of
 from tensat_dl.rewrite.source import Variant
@@ -185,7 +185,7 @@ class _Stages:
         )
 
     def _stage(self, phase: str, name: str, body: tuple[App, ...], *actions: App) -> str:
-        return Rule(name, ruleset(phase, self.name), body, actions).text()
+        return EgglogRule(name, ruleset(phase, self.name), body, actions).text()
 
     def _members(self, i: int, query: _Query) -> tuple[list[str], list[App], list[App]]:
         """What `member_rules` makes of a variant."""
@@ -203,7 +203,9 @@ class _Stages:
         """Declares the outputs that the join can be restricted to, and that ruleset."""
         old = old_relation(self.name)
         i, x = Var("i"), Var("x")
-        load = Rule(f"load {old}", "load", (app(f"in_{old}", i), equal(x, app("by_id", i))), (app(old, x),))
+        load = EgglogRule(
+            f"load {old}", "load", (app(f"in_{old}", i), equal(x, app("by_id", i))), (app(old, x),)
+        )
         return [
             relation(old, "T"),
             relation(f"in_{old}", "i64"),

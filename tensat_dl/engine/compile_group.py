@@ -12,7 +12,7 @@ from tensat_dl.engine import render
 from tensat_dl.engine.compiled import CompiledRule, member_relation, ruleset
 from tensat_dl.engine.render import variable
 from tensat_dl.engine.schema import Schema
-from tensat_dl.engine.terms import Rule, Var, app, equal, relation
+from tensat_dl.engine.terms import EgglogRule, Var, app, equal, relation
 from tensat_dl.engine.writer import Writer
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.rewrite.forms import Forms
@@ -45,7 +45,7 @@ def compile_group(rule: RewriteRule, schema: Schema, forms: Forms, closed: bool)
         ]
         atoms = writer.source_atoms(variant)
         body = (*atoms, *writer.premises(variant, [*atoms, *checks]), *checks, *fixed)
-        lines.append(Rule(f"{rule.name}{writer.suffix(i)}", find, body, (row,)).text())
+        lines.append(EgglogRule(f"{rule.name}{writer.suffix(i)}", find, body, (row,)).text())
     return CompiledRule(rule, "\n".join(lines), tensors, tuple(columns), len(rule.target.nodes))
 
 

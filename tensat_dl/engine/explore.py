@@ -23,12 +23,12 @@ from tensat_dl.engine.types import (
     AskHistory,
     Estimate,
     Exploration,
+    ExploredIteration,
     Feedback,
     History,
     Job,
     Limits,
     RuleAlarm,
-    Step,
 )
 from tensat_dl.ops.table import OpTable
 
@@ -88,13 +88,13 @@ class Exploring:
         reason in ``stop`` and ``notes``. Raises `TsrError` for a rule that can't be compiled, `RuleAlarm` for an
         unsound one, `ExplorationError` if not even the input program could be loaded.
         """
-        last: Step | None = None
+        last: ExploredIteration | None = None
         notes: list[str] = []
         stop: Stop | None = None
         try:
             while last is None or last.stop is None:
                 step = self._messages.next()
-                if not isinstance(step, Step):
+                if not isinstance(step, ExploredIteration):
                     break
                 last = self._seen(step)
         except KeyboardInterrupt:
@@ -130,7 +130,7 @@ class Exploring:
         if self._stop not in ("saturated", "iterations", "nodes") or self._cycles != "none":
             return None
         step = self._ask(feedback)
-        if isinstance(step, Step):
+        if isinstance(step, ExploredIteration):
             return self._exploration(self._seen(step), [])
         if self._messages.ended is not None:
             self.lost = (
@@ -146,7 +146,7 @@ class Exploring:
         answer = None if self._stop == "interrupted" else self._ask(AskHistory())
         return answer if isinstance(answer, History) else History()
 
-    def _ask(self, request: Feedback | AskHistory) -> Step | History | None:
+    def _ask(self, request: Feedback | AskHistory) -> ExploredIteration | History | None:
         """The worker's answer; None if it has none, or is gone."""
         try:
             assert self._process.stdin is not None
@@ -157,13 +157,13 @@ class Exploring:
             self._messages.closed = True
             return None
 
-    def _seen(self, step: Step) -> Step:
+    def _seen(self, step: ExploredIteration) -> ExploredIteration:
         if self._progress is not None:
             self._progress(len(self._iterations), step.iteration.nodes, step.iteration.classes)
         self._iterations.append(step.iteration)
         return step
 
-    def _exploration(self, last: Step, notes: Sequence[str]) -> Exploration:
+    def _exploration(self, last: ExploredIteration, notes: Sequence[str]) -> Exploration:
         assert self._stop is not None
         iterations = tuple(self._iterations[1:])
         self.latest = Exploration(
@@ -235,7 +235,7 @@ class _Messages:
         self._left = None if limits.seconds is None else limits.seconds + START
         self._loaded = False
 
-    def next(self) -> Step | History | None:
+    def next(self) -> ExploredIteration | History | None:
         """The next message; None if the worker has nothing to say, is gone, or was ended. Raises what it raised."""
         started = time.monotonic()
         if not self._receive(None if self._left is None else started + self._left):
@@ -246,7 +246,7 @@ class _Messages:
             self._left -= time.monotonic() - started
         self._loaded = True
         size = 8 + int.from_bytes(self._buffer[:8], "little")
-        message: Step | History | Exception | None = pickle.loads(bytes(self._buffer[8:size]))
+        message: ExploredIteration | History | Exception | None = pickle.loads(bytes(self._buffer[8:size]))
         del self._buffer[:size]
         if isinstance(message, RuleAlarm):
             raise self._blamed(message)

@@ -18,7 +18,7 @@ from tensat_dl.engine.compile_group import attribute_values
 from tensat_dl.engine.compiled import CompiledRule, member_relation
 from tensat_dl.engine.dependence import layers
 from tensat_dl.engine.egglog import Frozen
-from tensat_dl.engine.naming import Row
+from tensat_dl.engine.naming import NodeRow
 from tensat_dl.engine.types import Estimate
 from tensat_dl.rewrite.checks import Checks, Group, Member
 
@@ -27,7 +27,7 @@ class View:
     """What group matching needs to know of the e-graph, by handle."""
 
     def __init__(
-        self, frozen: Frozen, rows: Sequence[Row], handles: Mapping[Any, int], checks: Checks
+        self, frozen: Frozen, rows: Sequence[NodeRow], handles: Mapping[Any, int], checks: Checks
     ) -> None:
         self.checks = checks
         decode = frozen.decoder("Ints")

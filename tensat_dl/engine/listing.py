@@ -6,17 +6,17 @@ import json
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.engine.compiled import CompiledRule, match_relation, ok_relation, ruleset
-from tensat_dl.engine.program import Program, list_table, type_vector, wide_node
+from tensat_dl.engine.program import EgglogProgram, list_table, type_vector, wide_node
 from tensat_dl.engine.render import variable
 from tensat_dl.engine.schema import encode
-from tensat_dl.engine.terms import Rule, Var, app, equal
+from tensat_dl.engine.terms import EgglogRule, Var, app, equal
 from tensat_dl.rewrite.classes import starts
 
 #: The rule that built a node of the input program: none.
 EMPTY = '""'
 
 
-def listing(program: Program, graph: Graph) -> str:
+def listing(program: EgglogProgram, graph: Graph) -> str:
     """Header, operators, rules, the graph as facts, and a schedule with one round of multi-pattern rules.
 
     What the explorer does between find and apply (limits, budgets) is here a rule that selects every match whose
@@ -102,4 +102,4 @@ def _select(rule: CompiledRule) -> str:
         body.append(app("!=", handles[k], handles[rule.mirror[k]]))
     name = ruleset("select", rule.name)
     selected = app(ok_relation(rule.name), *handles)
-    return f"(ruleset {name})\n{Rule(f'select {rule.name}', name, tuple(body), (selected,)).line()}"
+    return f"(ruleset {name})\n{EgglogRule(f'select {rule.name}', name, tuple(body), (selected,)).line()}"

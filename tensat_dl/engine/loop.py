@@ -22,14 +22,14 @@ from tensat_dl.engine.egglog import Engine, Frozen
 from tensat_dl.engine.groups import View, find_groups
 from tensat_dl.engine.history import applications
 from tensat_dl.engine.iterations import Iteration, RuleStats, Stop
-from tensat_dl.engine.naming import Row, Store
+from tensat_dl.engine.naming import NodeRow, Store
 from tensat_dl.engine.precount import Nodes, by_operator, most_matches
-from tensat_dl.engine.program import Program
-from tensat_dl.engine.seeds import Partitions, tried
+from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.selection import Selection
 from tensat_dl.engine.snapshot import TypeConflict, snapshot
-from tensat_dl.engine.targets import Facts, plan
-from tensat_dl.engine.types import Estimate, Feedback, History, Limits, RuleAlarm, Step
+from tensat_dl.engine.subsets import Partitions, tried
+from tensat_dl.engine.targets import Additions, plan
+from tensat_dl.engine.types import Estimate, ExploredIteration, Feedback, History, Limits, RuleAlarm
 from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.checks import Checks, Group
 
@@ -72,7 +72,7 @@ class Explorer:
     staged: dict[str, CompiledRule] = field(default_factory=dict)  #: rules whose matches are selected
     alike: Nodes = field(default_factory=dict)  #: the e-nodes as they were last read
     read: int = 0  #: how many these are
-    unchanged: tuple[Frozen, list[Row], dict[Any, int]] | None = None  #: what was read, if it is still so
+    unchanged: tuple[Frozen, list[NodeRow], dict[Any, int]] | None = None  #: what was read, if it is still so
     applied: set[str] = field(default_factory=set)  #: rules that were, in any iteration
     skipped: int = 0  #: matches of this iteration that would close a cycle
     filtered: int = 0  #: e-nodes on the filter list
@@ -81,9 +81,9 @@ class Explorer:
         self.checks = Checks(self.ops)
         self.partitions = None if self.estimate is None else Partitions(self.ops, self.estimate)
 
-    def run(self) -> Iterator[Step]:
+    def run(self) -> Iterator[ExploredIteration]:
         started = time.perf_counter()
-        self.program = Program(self.ops, self.rules, self.graph, self.limits.cycles != "none")
+        self.program = EgglogProgram(self.ops, self.rules, self.graph, self.limits.cycles != "none")
         self.store = Store(Engine(), self.program)
         self.selection = Selection(self.store, self.limits, self.estimate)
         self.store.load_graph(self.graph)
@@ -115,7 +115,7 @@ class Explorer:
             if stop is not None:
                 return
 
-    def refine(self, feedback: Feedback) -> Step | None:
+    def refine(self, feedback: Feedback) -> ExploredIteration | None:
         """Merges those members of each group that an answer computes, and of these the ones that need no copy.
 
         What is new goes through the single-pattern rules. None if nothing is, or no rule may be applied at all.
@@ -295,7 +295,7 @@ class Explorer:
         self, frozen: Frozen, view: View, stats: list[RuleStats], feedback: Feedback | None = None
     ) -> bool:
         """Applies every group rule; whether there was something to apply one to."""
-        facts = Facts()
+        facts = Additions()
         size = self.selection.nodes()
         note = "" if feedback is None else REFINED
         before = len(stats)
@@ -311,7 +311,12 @@ class Explorer:
         return len(stats) > before
 
     def _group(
-        self, rule: CompiledRule, frozen: Frozen, view: View, facts: Facts, feedback: Feedback | None = None
+        self,
+        rule: CompiledRule,
+        frozen: Frozen,
+        view: View,
+        facts: Additions,
+        feedback: Feedback | None = None,
     ) -> int:
         """Applies a group rule; to how many groups."""
         done = 0
@@ -336,7 +341,7 @@ class Explorer:
                 if key not in self.selection.applied:
                     yield key, group
 
-    def _load(self, facts: Facts) -> None:
+    def _load(self, facts: Additions) -> None:
         if not facts.nodes:
             return
         self.unchanged = None
@@ -348,7 +353,7 @@ class Explorer:
 
     # ---- snapshots ---------------------------------------------------------------------------------------
 
-    def _freeze(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
+    def _freeze(self) -> tuple[Frozen, list[NodeRow], dict[Any, int]]:
         """The rows and handles now, new e-classes named."""
         frozen = self.store.engine.freeze()
         rows = list(self.store.rows(frozen))
@@ -361,17 +366,17 @@ class Explorer:
         self.unchanged = frozen, rows, handles
         return frozen, rows, handles
 
-    def _again(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
+    def _again(self) -> tuple[Frozen, list[NodeRow], dict[Any, int]]:
         """As `_freeze`, and if rules have found matches but changed nothing since, without reading e-nodes again."""
         if self.unchanged is None:
             return self._freeze()
         return self.store.engine.freeze(), *self.unchanged[1:]
 
-    def _settled(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
+    def _settled(self) -> tuple[Frozen, list[NodeRow], dict[Any, int]]:
         """Rows and handles after an iteration: those of the snapshot."""
         return self._freeze()
 
-    def _step(self, started: float, stats: list[RuleStats], stop: Stop | None) -> Step:
+    def _step(self, started: float, stats: list[RuleStats], stop: Stop | None) -> ExploredIteration:
         frozen, rows, handles = self._settled()
         self.applied.update(s.rule for s in stats if s.applied)
         try:
@@ -386,4 +391,4 @@ class Explorer:
         notes = [f"rule {name}: {n:,} matches were not tried" for name, n in left if n]
         notes = [*self.notes, *self.selection.restricted.values(), *notes]
         early = bisect_left(names, self.first_late)
-        return Step(iteration, egraph, stop, tuple(notes), names, early)
+        return ExploredIteration(iteration, egraph, stop, tuple(notes), names, early)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compiled import ruleset
 from tensat_dl.engine.render import variable
-from tensat_dl.engine.terms import App, Rule, Term, Var, app, equal, names, relation
+from tensat_dl.engine.terms import App, EgglogRule, Term, Var, app, equal, names, relation
 from tensat_dl.engine.writer import Writer
 from tensat_dl.rewrite.source import Variant
 
@@ -68,7 +68,7 @@ def member_rules(
         exported.update(columns)
         name = f"{tag}.{i}"
         row = app(name, *columns)
-        rule = Rule(name, ruleset("members", writer.rule.name), (*part.atoms, *part.items), (row,))
+        rule = EgglogRule(name, ruleset("members", writer.rule.name), (*part.atoms, *part.items), (row,))
         lines += [relation(name, *(part.known[c] for c in columns)), rule.text()]
         rows.append(row)
     return lines, rows, joined

@@ -13,13 +13,13 @@ from typing import Any
 from tensat_dl.core.graph import Attrs, Graph
 from tensat_dl.core.types import DTYPES, TensorType
 from tensat_dl.engine.egglog import Engine, Frozen
-from tensat_dl.engine.program import TUPLE, Program, column_term, list_table, wide_node
+from tensat_dl.engine.program import TUPLE, EgglogProgram, column_term, list_table, wide_node
 from tensat_dl.engine.schema import Constructor, decode, encode
 from tensat_dl.rewrite.classes import starts
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class NodeRow:
     """One e-node read back: its constructor, attributes, child e-classes and own e-class (engine values)."""
 
     constructor: Constructor
@@ -37,7 +37,7 @@ NewNode = tuple[int, str, Attrs, tuple[int, ...], str]
 class Store:
     """The engine with its program, and the handles of its e-classes."""
 
-    def __init__(self, engine: Engine, program: Program) -> None:
+    def __init__(self, engine: Engine, program: EgglogProgram) -> None:
         self.engine = engine
         self.program = program
         self.next_handle = 0
@@ -139,7 +139,7 @@ class Store:
 
     # ---- reading -----------------------------------------------------------------------------------------
 
-    def rows(self, frozen: Frozen) -> Iterator[Row]:
+    def rows(self, frozen: Frozen) -> Iterator[NodeRow]:
         """Every e-node."""
         for constructor in self.program.schema.constructors():
             width = len(constructor.columns)
@@ -152,14 +152,14 @@ class Store:
                 if attrs is None:
                     values = [d(v) for d, v in zip(decoders, key, strict=True)]
                     attrs = memo[key] = decode(constructor, values)
-                yield Row(constructor, attrs, inputs[width:], row.output, inputs, row.subsumed)
+                yield NodeRow(constructor, attrs, inputs[width:], row.output, inputs, row.subsumed)
 
     def handles(self, frozen: Frozen) -> dict[Any, int]:
         """The handle of each e-class that has one."""
         number = frozen.decoder("i64")
         return {row.inputs[0]: number(row.output) for row in frozen.rows("id_of")}
 
-    def name_classes(self, frozen: Frozen, rows: list[Row]) -> dict[Any, int]:
+    def name_classes(self, frozen: Frozen, rows: list[NodeRow]) -> dict[Any, int]:
         """Gives handles to new e-classes; the handles of all."""
         handles = self.handles(frozen)
         named: list[NewNode] = []
@@ -184,7 +184,7 @@ def _type_list(type: TensorType | None) -> tuple[int, ...]:
     return (TUPLE,) if type is None else (DTYPES.index(type.dtype), *type.shape)
 
 
-def levels(known: Container[Any], rows: Sequence[Row]) -> Iterator[list[Row]]:
+def levels(known: Container[Any], rows: Sequence[NodeRow]) -> Iterator[list[NodeRow]]:
     """The rows of e-classes that are not ``known`` yet, level by level: a row's children are known or of earlier
     levels, and its own e-class is not. Every row is looked at once, however many levels there are.
 

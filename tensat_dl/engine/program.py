@@ -14,7 +14,7 @@ from tensat_dl.engine.compile import built_forms, compile_rule
 from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.egglog import ESCAPE
 from tensat_dl.engine.schema import Column, Constructor, Schema
-from tensat_dl.engine.terms import App, Lit, Rule, Term, Var, app, equal
+from tensat_dl.engine.terms import App, EgglogRule, Lit, Term, Var, app, equal
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, infer
@@ -109,7 +109,7 @@ def _inputs(c: Constructor) -> list[Var]:
 def _rule(name: str, c: Constructor, facts: Iterable[App], action: App) -> str:
     """A rule about each of a constructor's nodes."""
     node = equal(_NODE, app(c.name, *_columns(c), *_inputs(c)))
-    return Rule(name, "types", (node, *facts), (action,)).line()
+    return EgglogRule(name, "types", (node, *facts), (action,)).line()
 
 
 def constructor_text(c: Constructor, ops: OpTable, forms: Forms, wide: bool = False) -> str:
@@ -121,7 +121,7 @@ def constructor_text(c: Constructor, ops: OpTable, forms: Forms, wide: bool = Fa
     if c.op == "proj":
         i, x = Var("i"), Var("x")
         body = (equal(_NODE, app(c.name, i, x)), app("weights_only", x))
-        return "\n".join([*lines, Rule(f"weights {c.name}", "types", body, (known,)).line()])
+        return "\n".join([*lines, EgglogRule(f"weights {c.name}", "types", body, (known,)).line()])
     lines += _type_rules(c, ops, forms)
     if c.op != "input" and not ops[c.op].opaque:
         lines.append(_rule(f"weights {c.name}", c, (app("weights_only", x) for x in _inputs(c)), known))
@@ -223,7 +223,7 @@ def _type_rules(c: Constructor, ops: OpTable, forms: Forms) -> list[str]:
         facts = (*body, equal(t, type_vector(v.types["e"])), *extra)
         if facts not in seen:
             seen.add(facts)
-            out.append(Rule(f"type {c.name} #{i}", "types", facts, (typed,)).line())
+            out.append(EgglogRule(f"type {c.name} #{i}", "types", facts, (typed,)).line())
     return out
 
 
@@ -247,11 +247,11 @@ def _tuple_rules(
         return []
     p, t = Var("p"), Var("t")
     mark = app("set", app("type_of", _NODE), app("vec-of", Lit(TUPLE)))
-    rules = [Rule(f"type {c.name} #{i}", "types", body, (mark,))]
+    rules = [EgglogRule(f"type {c.name} #{i}", "types", body, (mark,))]
     for k, output in enumerate(outputs):
         facts = (*body, equal(p, app("Proj", Lit(k), _NODE)), equal(t, type_vector(output)))
         typed = app("set", app("type_of", p), t)
-        rules.append(Rule(f"type {c.name}.{k} #{i}", "types", facts, (typed,)))
+        rules.append(EgglogRule(f"type {c.name}.{k} #{i}", "types", facts, (typed,)))
     return [rule.line() for rule in rules]
 
 
@@ -264,7 +264,7 @@ def ranks_of(graph: Graph, ops: OpTable) -> set[int]:
     }
 
 
-class Program:
+class EgglogProgram:
     """Declares constructors as they are needed, and compiles rules, with a say about each match if they are to be
     ``filtered``."""
 

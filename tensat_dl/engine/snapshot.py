@@ -10,7 +10,7 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.types import DTYPES, TensorType
 from tensat_dl.engine.egglog import Frozen
-from tensat_dl.engine.naming import Row, Store
+from tensat_dl.engine.naming import NodeRow, Store
 from tensat_dl.engine.program import TUPLE
 
 
@@ -28,7 +28,7 @@ def class_types(frozen: Frozen) -> dict[Any, tuple[int, ...]]:
 
 
 def snapshot(
-    store: Store, frozen: Frozen, rows: list[Row], handles: dict[Any, int], graph: Graph, limit: int
+    store: Store, frozen: Frozen, rows: list[NodeRow], handles: dict[Any, int], graph: Graph, limit: int
 ) -> tuple[EGraph, tuple[int, ...]]:
     """The e-graph's arrays, of at most ``limit`` e-nodes unless the graph alone has more; its classes' handles.
 
@@ -85,7 +85,7 @@ def snapshot(
     return egraph, tuple(handles[c] for c in classes)
 
 
-def _sound(usable: set[Any], rows: list[Row]) -> tuple[set[Any], list[Row]]:
+def _sound(usable: set[Any], rows: list[NodeRow]) -> tuple[set[Any], list[NodeRow]]:
     """Those e-classes which have an e-node of such e-classes, and their e-nodes."""
     alive = [r.output in usable and all(c in usable for c in r.children) for r in rows]
     left = dict.fromkeys(usable, 0)  # e-nodes of each class
@@ -109,7 +109,7 @@ def _sound(usable: set[Any], rows: list[Row]) -> tuple[set[Any], list[Row]]:
     return usable.difference(empty), [r for i, r in enumerate(rows) if alive[i]]
 
 
-def _newest(handles: dict[Any, int], limit: int, rows: list[Row]) -> int:
+def _newest(handles: dict[Any, int], limit: int, rows: list[NodeRow]) -> int:
     """The handle such that at most ``limit`` e-nodes are of e-classes with smaller handles alone.
 
     An e-class is named after an e-node of older ones, so what is older than a handle can all be computed.
@@ -141,7 +141,7 @@ def _types(
     return tuple(out)
 
 
-def _origins(store: Store, frozen: Frozen, order: list[Row]) -> list[str]:
+def _origins(store: Store, frozen: Frozen, order: list[NodeRow]) -> list[str]:
     text = frozen.decoder("String")
     tables = {
         c.name: {tuple(row.inputs): row.output for row in frozen.rows(c.origin)}

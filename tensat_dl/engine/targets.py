@@ -110,7 +110,7 @@ def _attributes(decl: OpDecl, values: Mapping[str, object]) -> Attrs:
 
 
 @dataclass
-class Facts:
+class Additions:
     """What applying groups adds: nodes, their types, equal handles, merged classes."""
 
     nodes: list[NewNode] = field(default_factory=list)
@@ -130,7 +130,7 @@ class Facts:
                 self.merged.append(handle)
         self.equal += [(handles[s], handles[t]) for s, t in target.outputs]
 
-    def extend(self, other: Facts) -> None:
+    def extend(self, other: Additions) -> None:
         self.nodes += other.nodes
         self.types += other.types
         self.equal += other.equal

@@ -61,7 +61,7 @@ def names(*terms: Term) -> Iterator[Var]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class EgglogRule:
     """An egglog rule."""
 
     name: str

@@ -90,7 +90,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ExploredIteration:
     """A complete iteration and the e-graph after it; ``stop`` is set on the last one."""
 
     iteration: Iteration

@@ -18,12 +18,12 @@ import threading
 from typing import BinaryIO
 
 from tensat_dl.core.diagnostics import TsrError
-from tensat_dl.engine.culprits import blamed
+from tensat_dl.engine.blame import blamed
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.types import AskHistory, Feedback, History, Job, RuleAlarm, Step
+from tensat_dl.engine.types import AskHistory, ExploredIteration, Feedback, History, Job, RuleAlarm
 from tensat_dl.ops.table import OpTable
 
-Message = Step | History | TsrError | RuleAlarm | None
+Message = ExploredIteration | History | TsrError | RuleAlarm | None
 
 
 def send(out: BinaryIO, message: Message) -> None:

@@ -11,7 +11,7 @@ from tensat_dl.engine import render
 from tensat_dl.engine.comparisons import apart
 from tensat_dl.engine.render import factors_variable, type_variable, value_variable, variable
 from tensat_dl.engine.schema import Column, Schema
-from tensat_dl.engine.terms import App, Lit, Rule, Term, Var, app, equal, names
+from tensat_dl.engine.terms import App, EgglogRule, Lit, Term, Var, app, equal, names
 from tensat_dl.rewrite.conditions import factors_in, values_in
 from tensat_dl.rewrite.source import Variant
 
@@ -123,7 +123,7 @@ class Writer:
         """What the name of a variant's egglog rule ends with."""
         return f" #{variant}" if len(self.usable) > 1 else ""
 
-    def rules(self, ruleset: str) -> list[Rule]:
+    def rules(self, ruleset: str) -> list[EgglogRule]:
         """The egglog rules of a single-pattern rule, one for each variant."""
         out = []
         for i, variant in enumerate(self.usable):
@@ -140,7 +140,9 @@ class Writer:
             atoms = self.source_atoms(variant)
             premises = self.premises(variant, [*atoms, *checks, *computed])
             body = (*atoms, *premises, *checks, *computed)
-            out.append(Rule(f"{self.rule.name}{self.suffix(i)}", ruleset, body, tuple(self.actions(rows))))
+            out.append(
+                EgglogRule(f"{self.rule.name}{self.suffix(i)}", ruleset, body, tuple(self.actions(rows)))
+            )
         return out
 
     def actions(self, rows: Sequence[Sequence[Term]]) -> list[App]:

@@ -15,7 +15,14 @@ from tensat_dl.extract.incumbent import Incumbent, first_incumbent, source_nodes
 from tensat_dl.extract.problem import Choice, Problem, from_egraph, prune
 from tensat_dl.extract.reduce import forced_bound
 from tensat_dl.extract.runners_up import kernels, runners_up
-from tensat_dl.extract.types import TOLERANCE, Extraction, ExtractionError, Limits, Progress, check_method
+from tensat_dl.extract.types import (
+    TOLERANCE,
+    Extraction,
+    ExtractionError,
+    ExtractLimits,
+    Progress,
+    check_method,
+)
 
 _ILP: dict[str, Cycles] = {"ilp-real": "real", "ilp-int": "int", "ilp-none": "none"}
 
@@ -31,7 +38,7 @@ _LEAST_WORK = 1_000_000.0
 def extract(
     egraph: EGraph,
     method: str = "exact",
-    limits: Limits | None = None,
+    limits: ExtractLimits | None = None,
     progress: Progress | None = None,
     early: int = 0,
     n_best: int = 1,
@@ -54,7 +61,7 @@ def extract(
     if n_best > 1 and method != "exact":
         raise ExtractionError(f"only the exact method finds several answers, not {method}")
     start = time.perf_counter()
-    limits = limits or Limits()
+    limits = limits or ExtractLimits()
     budget = Budget.of(limits)
     work, deadline = budget.work, budget.deadline
     if n_best > 1 and limits.seconds is not None:

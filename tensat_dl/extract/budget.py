@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from tensat_dl.extract.types import Limits
+from tensat_dl.extract.types import ExtractLimits
 
 #: Unlimited work: some 30 years. Shares of infinity, and differences of these, would be no numbers.
 _UNLIMITED = 1e15
@@ -24,7 +24,7 @@ class Budget:
     interrupted: bool = field(default=False)  #: Ctrl-C was pressed: finish with the best choice so far
 
     @classmethod
-    def of(cls, limits: Limits) -> Budget:
+    def of(cls, limits: ExtractLimits) -> Budget:
         return cls(
             min(limits.most_work, _UNLIMITED),
             None if limits.seconds is None else time.perf_counter() + limits.seconds,

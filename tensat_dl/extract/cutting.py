@@ -14,7 +14,7 @@ import numpy as np
 from tensat_dl.extract.ascent import Ascent
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.contract import expand
-from tensat_dl.extract.formulation import Formulation, Row, Vector
+from tensat_dl.extract.formulation import Formulation, LinearRow, Vector
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.loops import MIN_VIOLATION, Loop, LoopCut, LoopSeparator
 from tensat_dl.extract.mip import guided_greedy
@@ -161,5 +161,5 @@ class Cutting:
         return history[-1] - history[-1 - rounds] < _MIN_PROGRESS * (cost - history[-1])
 
 
-def _activity(row: Row, x: Vector) -> float:
+def _activity(row: LinearRow, x: Vector) -> float:
     return sum(a * float(x[i]) for i, a in row.entries)

@@ -7,21 +7,21 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from math import fsum
 
+from tensat_dl.extract.along_orders import follow
 from tensat_dl.extract.ascent import Ascent
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.contract import expand
 from tensat_dl.extract.cutting import Cutting
 from tensat_dl.extract.decompose import pieces, shape, transferred
-from tensat_dl.extract.detours import detours
 from tensat_dl.extract.formulation import formulate
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.loops import Loop, remaining
 from tensat_dl.extract.mip import solve_mip
-from tensat_dl.extract.narrow import narrow
-from tensat_dl.extract.orders import follow
+from tensat_dl.extract.near_relaxation import narrow
 from tensat_dl.extract.problem import Choice, Problem, prune
 from tensat_dl.extract.reduce import Reduced, forced_bound, reduce
+from tensat_dl.extract.reduced_costs import detours
 from tensat_dl.extract.search import search
 from tensat_dl.extract.types import TOLERANCE
 

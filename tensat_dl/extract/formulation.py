@@ -29,7 +29,7 @@ INFINITY = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LinearRow:
     entries: Entries
     lower: float
     upper: float
@@ -43,7 +43,7 @@ class Formulation:
     floor: Vector  #: [columns] lower bound; the upper bound is 1
     node_col: dict[int, int]
     class_col: dict[int, int]
-    rows: list[Row]
+    rows: list[LinearRow]
 
     def choice(self, x: Vector) -> Choice:
         """The e-nodes of an integral point, for the classes that it chooses."""
@@ -60,7 +60,7 @@ def formulate(reduced: Reduced) -> Formulation:
     floor: list[float] = []
     node_col: dict[int, int] = {}
     class_col: dict[int, int] = {}
-    rows: list[Row] = []
+    rows: list[LinearRow] = []
     for c, ns in problem.nodes.items():
         class_col[c] = len(cost)
         floor.append(1.0 if c in reduced.forced else 0.0)
@@ -73,7 +73,7 @@ def formulate(reduced: Reduced) -> Formulation:
             node_col[n] = len(cost)
             cost.append(problem.cost[n])
             floor.append(0.0)
-        rows.append(Row([*((node_col[n], 1.0) for n in ns), (class_col[c], -1.0)], 0.0, 0.0))
+        rows.append(LinearRow([*((node_col[n], 1.0) for n in ns), (class_col[c], -1.0)], 0.0, 0.0))
     below = {n: marks.of_kids(problem.kids[n]) for n in node_col}
     for c, kids in problem.successors().items():
         ns = problem.nodes[c]
@@ -83,5 +83,5 @@ def formulate(reduced: Reduced) -> Formulation:
             flag = 1 << marks.bit[d]
             users = [n for n in ns if below[n] & flag]
             left = [class_col[c]] if len(users) == len(ns) else [node_col[n] for n in users]
-            rows.append(Row([*((i, 1.0) for i in left), (class_col[d], -1.0)], -INFINITY, 0.0))
+            rows.append(LinearRow([*((i, 1.0) for i in left), (class_col[d], -1.0)], -INFINITY, 0.0))
     return Formulation(reduced, below, np.array(cost), np.array(floor), node_col, class_col, rows)

@@ -8,7 +8,7 @@ since the first class of U to be derived is derived by such an e-node. They hold
 and are worth having where there is none: halves of two e-nodes of c may need the same half of an e-node further down,
 which no landmark of c tells. (In planning these right sides are known as disjunctive action landmarks.)
 
-To find violated ones, look for sets that are chosen more than they are derived (`tensat_dl.extract.widths`), in the
+To find violated ones, look for sets that are chosen more than they are derived (`tensat_dl.extract.cut_sets`), in the
 whole e-graph and in each of its strong components. In these, look also for a cycle through c that is short in the
 arc weights w(a, b) = y_a - (x_n of the e-nodes of a with child b), as the right side for the classes of the cycle is
 at most the sum of its weights; and for cuts of flows (`tensat_dl.extract.flows`).
@@ -24,11 +24,11 @@ from heapq import heappop, heappush
 import numpy as np
 import numpy.typing as npt
 
+from tensat_dl.extract.cut_sets import underived_sets
 from tensat_dl.extract.flows import Branch, violated_sets
-from tensat_dl.extract.formulation import INFINITY, Formulation, Row, Vector
+from tensat_dl.extract.formulation import INFINITY, Formulation, LinearRow, Vector
 from tensat_dl.extract.problem import strong_components
 from tensat_dl.extract.reduce import Reduced
-from tensat_dl.extract.widths import underived_sets
 
 Indices = npt.NDArray[np.int64]
 
@@ -50,7 +50,7 @@ Loop = tuple[int, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class LoopCut(Row):
+class LoopCut(LinearRow):
     """The inequality of an e-class and a set that it is in."""
 
     loop: Loop

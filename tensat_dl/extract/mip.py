@@ -14,7 +14,7 @@ from pyscipopt.scip import PY_SCIP_RESULT as SCIP_RESULT
 
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.contract import expand
-from tensat_dl.extract.formulation import Formulation, Row, Vector
+from tensat_dl.extract.formulation import Formulation, LinearRow, Vector
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.loops import LoopSeparator
@@ -43,7 +43,7 @@ _SEEN = 1e-6
 
 
 def solve_mip(
-    form: Formulation, separator: LoopSeparator, cuts: Sequence[Row], best: Incumbent, budget: Budget
+    form: Formulation, separator: LoopSeparator, cuts: Sequence[LinearRow], best: Incumbent, budget: Budget
 ) -> None:
     """Offers ever cheaper choices to the incumbent, until none is left or the budget is used up."""
     if budget.exhausted:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pyscipopt import LP
 
 from tensat_dl.extract.budget import Budget
-from tensat_dl.extract.formulation import INFINITY, Formulation, Row, Vector
+from tensat_dl.extract.formulation import INFINITY, Formulation, LinearRow, Vector
 
 #: SCIP_LPPAR_LPITLIM of SCIP's LP interface: simplex iterations of one call.
 _ITERATION_LIMIT = 10
@@ -72,7 +72,7 @@ class Relaxation:
         self._upper_of_waiting = np.array([row.upper for row in self._waiting])
         self.add([row for row in form.rows if row.lower != -INFINITY])
 
-    def add(self, rows: Sequence[Row]) -> None:
+    def add(self, rows: Sequence[LinearRow]) -> None:
         if rows:
             big = self._lp.infinity()
             self._lp.addRows(

@@ -61,7 +61,7 @@ def runners_up(
     called if the incumbent is optimal and the budget lasts; otherwise they are good ones that were at hand. One that
     is cheaper than the incumbent takes its place. On Ctrl-C those known by then are returned, and the budget says so.
     """
-    search = _Search(kernel, preferred, budget)
+    search = _PartSearch(kernel, preferred, budget)
     first = search.derivation(problem, best.choice)
     found = [first]
     at_hand: tuple[_Derivation, ...] = ()  # in the part that is being looked at
@@ -104,7 +104,7 @@ class _Solved:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SolvedPart:
     """A part without its answer: the choices with some kernels of the answer that lack another."""
 
     whole: _Solved
@@ -134,16 +134,16 @@ def _answers(derivations: Iterable[_Derivation], count: int) -> list[_Derivation
 
 
 @dataclass(slots=True)
-class _Search:
+class _PartSearch:
     """The order of parts: by their least cost, solved parts first, then parts with a cheap choice at hand."""
 
     kernel: list[int]
     preferred: frozenset[int]
     budget: Budget
-    heap: list[tuple[float, bool, float, int, _Solved | _Part]] = field(default_factory=list)
+    heap: list[tuple[float, bool, float, int, _Solved | _SolvedPart]] = field(default_factory=list)
     pushed: int = 0
 
-    def push(self, item: _Solved | _Part) -> None:
+    def push(self, item: _Solved | _SolvedPart) -> None:
         if isinstance(item, _Solved):
             entry = item.known.cost, False, 0.0
         else:
@@ -160,7 +160,7 @@ class _Search:
         paid = frozenset(self.kernel[n] for n in choice.values() if problem.cost[n] > 0)
         return _Derivation(choice, problem.total(choice), paid)
 
-    def solve(self, part: _Part, limit: float) -> None:
+    def solve(self, part: _SolvedPart, limit: float) -> None:
         """Queues a part with its answer; as it is if all of it costs ``limit`` or more; not if it is empty."""
         self.budget.charge(_WORK_PER_NODE * part.whole.problem.num_nodes)
         problem = part.problem(self.kernel)
@@ -201,7 +201,7 @@ class _Search:
                 at_hand[at] = swapped
         self.budget.give_back(share)
         for at in range(len(paid)):
-            self.push(_Part(item, paid, at, known.cost, (at_hand[at],) if at in at_hand else ()))
+            self.push(_SolvedPart(item, paid, at, known.cost, (at_hand[at],) if at in at_hand else ()))
 
     def _swaps(self, item: _Solved, budget: Budget) -> Iterator[_Derivation]:
         """Derivations with another e-node in one class and what that needs, the costliest e-nodes first.

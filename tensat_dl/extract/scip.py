@@ -9,7 +9,7 @@ from pyscipopt import Eventhdlr, Model, quicksum
 from pyscipopt.scip import PY_SCIP_EVENTTYPE as SCIP_EVENTTYPE
 
 from tensat_dl.extract.budget import Budget
-from tensat_dl.extract.formulation import INFINITY, Row
+from tensat_dl.extract.formulation import INFINITY, LinearRow
 
 #: Work units of one simplex iteration, and for each row besides, and of one node of the search. SCIP does more around
 #: an iteration than the bare simplex. Measured on e-graphs of 200 to 20,000 e-nodes.
@@ -28,7 +28,7 @@ def new_model() -> Any:
     return model
 
 
-def constraint(columns: list[Any], row: Row) -> Any:
+def constraint(columns: list[Any], row: LinearRow) -> Any:
     """A row over the model's variables, ready for `addCons`."""
     total = quicksum(a * columns[i] for i, a in row.entries)
     if row.lower == row.upper:

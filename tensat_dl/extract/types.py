@@ -48,7 +48,7 @@ WORK = 10_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ExtractLimits:
     """When to stop before optimality is proven. Raises ValueError for an invalid limit.
 
     ``work`` is deterministic: equal inputs stop at the same point on every machine. One unit is about a

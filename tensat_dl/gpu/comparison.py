@@ -10,7 +10,7 @@ import torch
 from tensat_dl.core.graph import Graph
 from tensat_dl.gpu.environment import GpuError
 from tensat_dl.gpu.machine import FAILURES, Contender, said, this_machine
-from tensat_dl.measure.side_by_side import STARTS, Row
+from tensat_dl.measure.side_by_side import STARTS, TimedRow
 from tensat_dl.measure.statistics import latency, ratio_to_first
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.ops.table import OpTable
@@ -18,7 +18,7 @@ from tensat_dl.verify.weights import draw_values
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TimedGraph:
     """A graph, its operators, and by name the weights that are known: those of an ONNX model."""
 
     graph: Graph
@@ -26,13 +26,13 @@ class Entry:
     weights: Mapping[str, Array]
 
 
-def compare(entries: Sequence[Entry], seed: int, progress: Callable[[int, int], None]) -> list[Row]:
+def compare(entries: Sequence[TimedGraph], seed: int, progress: Callable[[int, int], None]) -> list[TimedRow]:
     """Times graphs, which tell by name their inputs and what weights are drawn. Raises `GpuError`, also where their
     outputs can't be compared, and `ProfileError`."""
     for i, entry in enumerate(entries[1:], 2):
         _same_outputs(entries[0].graph, entry.graph, i)
     machines = [this_machine(e.ops, _values(entries[0], e, seed)) for e in entries]
-    rows: list[Row] = []
+    rows: list[TimedRow] = []
     ready: dict[int, Contender] = {}
     want: list[torch.Tensor] | None = None
     for i, (machine, entry) in enumerate(zip(machines, entries, strict=True)):
@@ -44,10 +44,10 @@ def compare(entries: Sequence[Entry], seed: int, progress: Callable[[int, int], 
             error = max(contender.errors(want))
             peak = peak_bytes(contender)
         except (*FAILURES, ValueError) as e:
-            rows.append(Row(predicted, reason=said(e)))
+            rows.append(TimedRow(predicted, reason=said(e)))
             continue
         ready[i] = contender
-        rows.append(Row(predicted, error=error, kernels=contender.executor.chosen(), peak_bytes=peak))
+        rows.append(TimedRow(predicted, error=error, kernels=contender.executor.chosen(), peak_bytes=peak))
     samples: list[Sequence[Sequence[float]]] = []
     for start in range(STARTS if ready else 0):
         progress(start, STARTS)
@@ -75,7 +75,7 @@ def _same_outputs(first: Graph, graph: Graph, number: int) -> None:
             )
 
 
-def _values(first: Entry, entry: Entry, seed: int) -> dict[str, Array]:
+def _values(first: TimedGraph, entry: TimedGraph, seed: int) -> dict[str, Array]:
     """What a graph runs with: its own weights, and what is drawn for the first one. Raises `GpuError`."""
     try:
         return draw_values([first.graph, entry.graph], seed, {**first.weights, **entry.weights})

@@ -30,7 +30,7 @@ class NotExecutable(Exception):
 
 
 @dataclass(frozen=True)
-class Step:
+class KernelStep:
     """Node ``i`` by a kernel, and the nodes whose values nobody needs afterwards."""
 
     i: int
@@ -59,14 +59,14 @@ class Executor:
 
     def _steps(
         self, model: CostModel, needed: Mapping[int, int], known: Sequence[bool], tf32: bool
-    ) -> tuple[Step, ...]:
+    ) -> tuple[KernelStep, ...]:
         dying: dict[int, list[int]] = {}
         for i, user in needed.items():
             if not known[i]:
                 dying.setdefault(user, []).append(i)
         free = free_views(without_choices(self.graph), model.table, model.device).tolist()
         return tuple(
-            Step(i, node.inputs, *choose(model, self.graph, i, free[i], tf32), tuple(dying.get(i, ())))
+            KernelStep(i, node.inputs, *choose(model, self.graph, i, free[i], tf32), tuple(dying.get(i, ())))
             for i, node in enumerate(self.graph.nodes)
             if i in needed and not known[i] and node.op != "input"
         )

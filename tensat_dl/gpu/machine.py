@@ -22,7 +22,7 @@ from tensat_dl.gpu.profiling import number_of_checkers, profile
 from tensat_dl.gpu.torch_device import clock_of, once, prepare, running
 from tensat_dl.gpu.trial import relative_error
 from tensat_dl.gpu.workers import Worker
-from tensat_dl.measure import heats
+from tensat_dl.measure import winner
 from tensat_dl.measure.outcome import Candidate, Outcome
 from tensat_dl.measure.statistics import Samples
 from tensat_dl.measure.timing import calls_per_sample, interleaved
@@ -105,13 +105,13 @@ class GpuMachine:
             nonlocal done
             samples = []
             for _ in range(starts):
-                progress(done, heats.expected(len(contenders), done))
+                progress(done, winner.expected(len(contenders), done))
                 samples.append(self.times(running))
                 done += 1
             return samples
 
         try:
-            return heats.decide(outcome, entrants, first, contenders, found.__getitem__, timer)
+            return winner.decide(outcome, entrants, first, contenders, found.__getitem__, timer)
         except FAILURES as e:
             return replace(outcome, candidates=tuple(entrants), reason=f"timing failed: {said(e)}")
 

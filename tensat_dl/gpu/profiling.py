@@ -19,7 +19,7 @@ from typing import Protocol
 
 from tensat_dl.cost.environment import Environment
 from tensat_dl.cost.profile import Measurement, Profile, record
-from tensat_dl.cost.signature_file import Job
+from tensat_dl.cost.signature_file import ProfileJob
 from tensat_dl.gpu.workers import Answers
 
 #: Applications in the first portion and in the others, and processes that compile.
@@ -30,13 +30,13 @@ MOST_CHECKERS = 12
 class Asked(Protocol):
     """What answers for a process; see `workers.Worker`."""
 
-    def ask(self, job: Job, names: Sequence[str] | None = None) -> Answers: ...
+    def ask(self, job: ProfileJob, names: Sequence[str] | None = None) -> Answers: ...
 
     def close(self) -> None: ...
 
 
 @dataclass
-class Report:
+class ProfileReport:
     """What became of a run: how much was known before and was measured, and by signature and implementation what
     failed, where "" is the application as a whole."""
 
@@ -52,15 +52,15 @@ class Report:
 
 
 def profile(
-    jobs: Sequence[Job],
+    jobs: Sequence[ProfileJob],
     path: Path,
     device: str,
     environment: Environment,
     checkers: Sequence[Asked],
     timer: Asked,
     progress: Callable[[int, int], None] = lambda done, total: None,
-    report: Report | None = None,
-) -> Report:
+    report: ProfileReport | None = None,
+) -> ProfileReport:
     """Measures what the profile at ``path`` lacks. Where Ctrl-C or an error ends this, what was timed by then is in
     the file, and in the report, which is filled as it goes.
 
@@ -69,7 +69,7 @@ def profile(
     empty = Profile(device, environment.hardware, environment.versions)
     known = record(path, empty) if path.exists() else empty  # which refuses another environment's file
     wanted = list({j.signature.text: j for j in jobs if known.lookup(j.signature) is None}.values())
-    report = report or Report()
+    report = report or ProfileReport()
     report.known = len({j.signature.text for j in jobs}) - len(wanted)
     try:
         for start, portion in _portions(wanted):
@@ -95,7 +95,7 @@ def profile(
     return report
 
 
-def _portions(wanted: Sequence[Job]) -> Iterator[tuple[int, Sequence[Job]]]:
+def _portions(wanted: Sequence[ProfileJob]) -> Iterator[tuple[int, Sequence[ProfileJob]]]:
     """What is measured before it is written down, each with how many were before it."""
     start, size = 0, FIRST
     while start < len(wanted):
@@ -103,13 +103,13 @@ def _portions(wanted: Sequence[Job]) -> Iterator[tuple[int, Sequence[Job]]]:
         start, size = start + size, PORTION
 
 
-def _checked(portion: Sequence[Job], checkers: Sequence[Asked]) -> list[Answers]:
+def _checked(portion: Sequence[ProfileJob], checkers: Sequence[Asked]) -> list[Answers]:
     """What the checks of each job's implementations say."""
     free: SimpleQueue[Asked] = SimpleQueue()
     for checker in checkers:
         free.put(checker)
 
-    def check(job: Job) -> Answers:
+    def check(job: ProfileJob) -> Answers:
         checker = free.get()
         try:
             return checker.ask(job)
@@ -125,7 +125,7 @@ def _checked(portion: Sequence[Job], checkers: Sequence[Asked]) -> list[Answers]
             raise
 
 
-def _timed(job: Job, checked: Answers, timer: Asked, report: Report) -> Measurement | None:
+def _timed(job: ProfileJob, checked: Answers, timer: Asked, report: ProfileReport) -> Measurement | None:
     """The measurement of the fastest implementation of those that compute the right thing, None if there is none."""
     names = [name for name, answer in checked.items() if "failed" not in answer]
     answers = {**checked, **(timer.ask(job, names) if names else {})}

@@ -12,7 +12,7 @@ import torch
 
 from tensat_dl.core.graph import Attrs
 from tensat_dl.core.types import FLOATS, TensorType
-from tensat_dl.cost.signature_file import Job
+from tensat_dl.cost.signature_file import ProfileJob
 from tensat_dl.gpu.protocol import time_calls
 from tensat_dl.gpu.torch_device import cache_bytes, once, recorder
 from tensat_dl.measure.statistics import Latency
@@ -30,7 +30,7 @@ MOST_COPIES, FILLINGS = 64, 2
 class Trial:
     """One application with random operands on a device. Raises `Unsupported` if nothing computes it."""
 
-    def __init__(self, job: Job, device: torch.device, tf32: bool) -> None:
+    def __init__(self, job: ProfileJob, device: torch.device, tf32: bool) -> None:
         registry = kernels("registry")
         self.signature, self.device = job.signature, device
         self.implementations = {
@@ -82,7 +82,7 @@ class Trial:
         return time_calls(lambda i: kernel(sets[i % len(sets)]), partial(recorder, self.device), hopeless)
 
 
-def operands(job: Job, device: torch.device) -> list[torch.Tensor]:
+def operands(job: ProfileJob, device: torch.device) -> list[torch.Tensor]:
     """Random tensors, the same for equal signatures; positive where the operators that take them need that."""
     generator = torch.Generator(device).manual_seed(zlib.crc32(job.signature.text.encode()))
     made = [_random(t, generator, device) for t in job.signature.inputs]
@@ -104,12 +104,12 @@ def _random(type: TensorType, generator: torch.Generator, device: torch.device) 
     return torch.randn(type.shape, **options).to(dtype)
 
 
-def cold(job: Job) -> frozenset[int]:
+def cold(job: ProfileJob) -> frozenset[int]:
     """The operands that are weights in a model, by position; of a composition those that its operators take so."""
     return _taken(job, lambda op, _: traits(op).weights)
 
 
-def _taken(job: Job, positions: Callable[[str, Attrs], Iterable[int]]) -> frozenset[int]:
+def _taken(job: ProfileJob, positions: Callable[[str, Attrs], Iterable[int]]) -> frozenset[int]:
     """The operands that an operator takes in some of its positions; of a composition those that one of its operators
     takes so."""
     if job.definition is None:

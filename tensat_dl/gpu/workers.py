@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tensat_dl.cost.signature_file import Job, to_data
+from tensat_dl.cost.signature_file import ProfileJob, to_data
 from tensat_dl.gpu.environment import GpuError
 
 #: The exit code of a process that has answered, and has to be started again for the rest: a kernel has broken what it
@@ -49,7 +49,7 @@ class Worker:
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str | None] = queue.Queue()
 
-    def ask(self, job: Job, names: Iterable[str] | None = None) -> Answers:
+    def ask(self, job: ProfileJob, names: Iterable[str] | None = None) -> Answers:
         """What is known of a job's implementations, those of the given names or all. The answer of the name "" is
         what is wrong with the job as a whole.
 

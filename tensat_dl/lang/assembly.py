@@ -13,14 +13,14 @@ from tensat_dl.core.source import Span
 from tensat_dl.core.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.constants import as_float, check_range
-from tensat_dl.lang.scope import Scope, Tensor
+from tensat_dl.lang.scope import Scope, ScopedTensor
 from tensat_dl.ops.calls import check_arity, check_attrs, checked_attrs
 from tensat_dl.ops.evaluate import Unresolved, evaluate
 from tensat_dl.ops.mismatch import explain_ill_typed
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, attributes, infer, is_number, neighbour, number
-from tensat_dl.ops.values import Absent, Failed, Unknown, describe
+from tensat_dl.ops.values import Absent, AlreadyReported, Unknown, describe
 
 #: More nodes than this, or more statements run, are taken for a mistake.
 MAX_NODES = 100_000
@@ -83,7 +83,7 @@ class Assembly:
     # ---- values ------------------------------------------------------------------------------------------
 
     def evaluate(self, expr: ast.Expr, scope: Scope) -> Any:
-        """The value of an expression that computes with numbers. Raises `TsrError`, or `Failed`."""
+        """The value of an expression that computes with numbers. Raises `TsrError`, or `AlreadyReported`."""
         with self.located(scope, expr.span):
             return evaluate(expr, scope.names)
 
@@ -108,9 +108,11 @@ class Assembly:
 
     # ---- nodes -------------------------------------------------------------------------------------------
 
-    def add(self, op: str, inputs: Sequence[int], attrs: Attrs, type: TensorType, name: str = "") -> Tensor:
+    def add(
+        self, op: str, inputs: Sequence[int], attrs: Attrs, type: TensorType, name: str = ""
+    ) -> ScopedTensor:
         """Adds a node with one output."""
-        return Tensor(type.dtype, type.shape, self.builder.add(op, inputs, attrs, (type,), name))
+        return ScopedTensor(type.dtype, type.shape, self.builder.add(op, inputs, attrs, (type,), name))
 
     def apply(
         self,
@@ -119,7 +121,7 @@ class Assembly:
         attrs: Sequence[ast.KeywordArg],
         span: Span,
         scope: Scope,
-    ) -> list[Tensor]:
+    ) -> list[ScopedTensor]:
         """Adds one application; its results."""
         check_attrs(decl, attrs, span)
         tensors = self.tensors(operands, decl)
@@ -169,18 +171,18 @@ class Assembly:
             ):
                 raise error(span, f"the graph has another {node.op} called `{name}`, {node.type}")
 
-    def tensors(self, operands: Sequence[Operand], decl: OpDecl | None = None) -> list[Tensor]:
+    def tensors(self, operands: Sequence[Operand], decl: OpDecl | None = None) -> list[ScopedTensor]:
         """Operands as tensors; numbers become scalars of the element type of their `neighbour`."""
-        types = {i: v.dtype for i, (_, v) in enumerate(operands) if isinstance(v, Tensor)}
+        types = {i: v.dtype for i, (_, v) in enumerate(operands) if isinstance(v, ScopedTensor)}
         like = neighbour(decl, types)
         dtype = "f32" if like is None else types[like]
         return [self._tensor(expr, value, dtype) for expr, value in operands]
 
-    def _tensor(self, expr: ast.Expr, value: Any, dtype: str) -> Tensor:
-        if isinstance(value, Tensor):
+    def _tensor(self, expr: ast.Expr, value: Any, dtype: str) -> ScopedTensor:
+        if isinstance(value, ScopedTensor):
             return value
         if isinstance(value, Unknown):
-            raise Failed
+            raise AlreadyReported
         if isinstance(value, float | int) and not isinstance(value, bool):
             return self.fill(value, TensorType(dtype, ()), expr.span)
         hint = ""
@@ -188,7 +190,7 @@ class Assembly:
             hint = f"write `{expr.id}[..]` for all of them, `{expr.id}[i]` for one"
         raise error(expr.span, f"expected a tensor, found {describe(value)}", hint)
 
-    def fill(self, value: float, type: TensorType, span: Span, name: str = "") -> Tensor:
+    def fill(self, value: float, type: TensorType, span: Span, name: str = "") -> ScopedTensor:
         """A tensor whose elements are all one number, which is written at ``span``."""
         attrs: Attrs = (("value", as_float(value, span)), ("dtype", type.dtype), ("shape", type.shape))
         check_range(value, type.dtype, str(type), span)
@@ -202,7 +204,7 @@ class Assembly:
 
     # ---- names -------------------------------------------------------------------------------------------
 
-    def label(self, tensor: Tensor, name: str) -> None:
+    def label(self, tensor: ScopedTensor, name: str) -> None:
         """Names a node after the first name that it is bound to."""
         node = self.builder.nodes[tensor.node]
         if not node.name:

@@ -11,12 +11,12 @@ from tensat_dl.core.types import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, Operand
 from tensat_dl.lang.blocks import call_scope
-from tensat_dl.lang.scope import Scope, Tensor
+from tensat_dl.lang.scope import Scope, ScopedTensor
 from tensat_dl.ops.calls import show
 from tensat_dl.ops.evaluate import member, range_values
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import INFIX
-from tensat_dl.ops.values import Absent, Failed, Unknown, describe
+from tensat_dl.ops.values import Absent, AlreadyReported, Unknown, describe
 
 SPLIT = "split is written `split(x; axis = k, sizes = [m, n])`"
 
@@ -37,12 +37,12 @@ class Expressions:
         self._calls: dict[str, int] = {}
 
     def value(self, expr: ast.Expr, scope: Scope) -> Any:
-        """A tensor, a list of tensors, a number, a list of numbers or a word. Raises `TsrError`, or `Failed`."""
+        """A tensor, a number, a word or a list. Raises `TsrError`, or `AlreadyReported`."""
         match expr:
             case ast.Name(id) if id in scope.names:
                 value = scope.names[id]
                 if isinstance(value, Unknown):
-                    raise Failed
+                    raise AlreadyReported
                 if value is None:
                     with self.assembly.located(scope, expr.span):
                         raise Absent(id, expr.span)
@@ -55,9 +55,9 @@ class Expressions:
                 return results[0]
             case ast.Binary(op, left, right) if op in INFIX:
                 operands = _every((left, right), lambda e: [(e, self.value(e, scope))])
-                if any(isinstance(v, Tensor) for _, v in operands):
+                if any(isinstance(v, ScopedTensor) for _, v in operands):
                     return self.assembly.apply(self.ops[INFIX[op]], operands, (), expr.span, scope)[0]
-            case ast.Unary("-", operand) if isinstance(self.value(operand, scope), Tensor):
+            case ast.Unary("-", operand) if isinstance(self.value(operand, scope), ScopedTensor):
                 raise error(expr.span, "`-` does not negate tensors", f"write `{operand.span.text} * -1`")
             case ast.If(condition, then, otherwise):
                 chosen = self.assembly.evaluate(condition, scope)
@@ -102,7 +102,7 @@ class Expressions:
     def _is_tensor(self, expr: ast.Expr, scope: Scope) -> bool:
         match expr:
             case ast.Name(id):
-                return isinstance(scope.names.get(id), Tensor)
+                return isinstance(scope.names.get(id), ScopedTensor)
             case ast.Call(fn):
                 return self.gives_tensors(fn)
         return False
@@ -170,7 +170,7 @@ class Expressions:
         with self.assembly.during(f"in block `{block.name}`, called at {expr.span.place}"):
             return self.run(inner)
 
-    def _split(self, expr: ast.Call, args: Sequence[ast.Expr], scope: Scope) -> list[Tensor]:
+    def _split(self, expr: ast.Call, args: Sequence[ast.Expr], scope: Scope) -> list[ScopedTensor]:
         """``split(x; axis = k, sizes = [..])``: neighbouring slices that cover x."""
         given = {a.name: a.value for a in expr.attrs}
         for a in expr.attrs:
@@ -212,14 +212,14 @@ def _every(exprs: Sequence[ast.Expr], evaluate: Callable[[ast.Expr], list[Operan
     for expr in exprs:
         try:
             out += evaluate(expr)
-        except Failed:
+        except AlreadyReported:
             failed = True
         except TsrError as e:
             problems += e.diagnostics
     if problems:
         raise TsrError(problems)
     if failed:
-        raise Failed
+        raise AlreadyReported
     return out
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensat_dl.core.diagnostics import Diagnostic, did_you_mean
-from tensat_dl.lang.habits import habit
-from tensat_dl.lang.place import COMPARISONS, Place, clipped
+from tensat_dl.lang.foreign_syntax import habit
 from tensat_dl.lang.tokens import DOC_ERROR, DOC_HINT, RESERVED, words
+from tensat_dl.lang.unexpected import COMPARISONS, Place, clipped
 
 _GRAPH_WORDS = ("input", "weight", "output", "return", "for")
 #: The words that start a statement, for each kind of item.

@@ -13,12 +13,12 @@ from tensat_dl.core.diagnostics import Diagnostic, TsrError, error
 from tensat_dl.core.source import Source, Span
 from tensat_dl.lang import ast
 from tensat_dl.lang.build import BuildTree
-from tensat_dl.lang.explain import explain
-from tensat_dl.lang.layout import blanked, layout
+from tensat_dl.lang.line_ends import blanked, layout
 from tensat_dl.lang.nesting import nesting_errors
-from tensat_dl.lang.place import Place
 from tensat_dl.lang.recovery import pieces
+from tensat_dl.lang.syntax_errors import explain
 from tensat_dl.lang.tokens import Tok, scan, token_errors
+from tensat_dl.lang.unexpected import Place
 
 #: A line longer than this is not something that a person or our printer wrote.
 MAX_LINE = 100_000

@@ -22,7 +22,7 @@ LIST = "list of tensors"
 
 
 @dataclass
-class Pattern:
+class PatternBuilder:
     """What is known while one side is flattened. ``kinds`` has every name that an expression may use; those of
     tensors that vary by member are lists of tensors. The right side starts with the names of the left one."""
 

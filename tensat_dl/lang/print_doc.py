@@ -1,7 +1,7 @@
 """Text that may be broken into lines at chosen places (after Wadler's "A prettier printer").
 
 A document is a string; a tuple of documents, one after the other; a `Break`, which is its flat text or a line
-end; a `Group`, whose breaks are all flat if that fits into the line; a `Nest`, whose line ends are indented;
+end; a `DocGroup`, whose breaks are all flat if that fits into the line; a `Nest`, whose line ends are indented;
 or a `Fill`, which puts as many parts on each line as fit.
 """
 
@@ -20,7 +20,7 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DocGroup:
     doc: Doc
 
 
@@ -36,7 +36,7 @@ class Fill:
     parts: tuple[Doc, ...]
 
 
-Doc: TypeAlias = "str | tuple[Doc, ...] | Break | Group | Nest | Fill"
+Doc: TypeAlias = "str | tuple[Doc, ...] | Break | DocGroup | Nest | Fill"
 _Frame: TypeAlias = "tuple[int, bool, Doc]"  # indentation, whether breaks are flat, what is to be printed
 
 
@@ -71,7 +71,7 @@ def render(doc: Doc, indent: int = 0, width: int | None = WIDTH) -> str:
         elif isinstance(part, Break):
             out.append(part.flat if is_flat else "\n" + " " * level)
             column = column + len(part.flat) if is_flat else level
-        elif isinstance(part, Group):
+        elif isinstance(part, DocGroup):
             fits = width is None or is_flat or _fits((level, True, part.doc), stack, width - column)
             stack.append((level, fits, part.doc))
         elif is_flat or width is None:
@@ -84,7 +84,7 @@ def render(doc: Doc, indent: int = 0, width: int | None = WIDTH) -> str:
                 room = width - column - len(flat(first)) - len(", ")
                 stack.append((level, False, rest))
                 stack.append((level, _fits((level, True, after), [], room), (",", Break())))
-            stack.append((level, False, Group(first)))
+            stack.append((level, False, DocGroup(first)))
     return "".join(out)
 
 
@@ -107,7 +107,7 @@ def _fits(frame: _Frame, rest: list[_Frame], room: int) -> bool:
             if not is_flat:
                 return True
             room -= len(part.flat)
-        elif isinstance(part, Group | Nest):
+        elif isinstance(part, DocGroup | Nest):
             stack.append((level, is_flat, part.doc))
         else:
             stack.append((level, is_flat, join(list(part.parts))))

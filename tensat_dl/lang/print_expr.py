@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensat_dl.lang import ast
-from tensat_dl.lang.print_doc import Break, Doc, Fill, Group, Nest, flat, join
+from tensat_dl.lang.print_doc import Break, Doc, DocGroup, Fill, Nest, flat, join
 
 # How tightly each operator binds: the grammar's levels, loosest first.
 _IF, _OR, _AND, _NOT, _COMPARISON, _SUM, _TERM, _NEGATIVE, _POSTFIX, _ATOM = range(10)
@@ -42,11 +42,11 @@ def expression(e: ast.Expr) -> Doc:
                 ("-", _operand(e.operand, _NEGATIVE)) if e.op == "-" else ("not ", _operand(e.operand, _NOT))
             )
         case ast.Binary():
-            return Group(Nest(_chain(e)))
+            return DocGroup(Nest(_chain(e)))
         case ast.If():
             then, otherwise = expression(e.then), expression(e.otherwise)
             parts = ("if ", expression(e.condition), Break(), "then ", then, Break(), "else ", otherwise)
-            return Group(Nest(parts))
+            return DocGroup(Nest(parts))
 
 
 def _level(e: ast.Expr) -> int:
@@ -110,15 +110,15 @@ def _call(e: ast.Call) -> Doc:
 def _sections(before: list[Doc], after: list[Doc]) -> Doc:
     """``(before; after)``: each part on one line, if it fits."""
     if not after:
-        return bracketed("(", Group(join(before)), ")") if before else "()"
+        return bracketed("(", DocGroup(join(before)), ")") if before else "()"
     if not before:
-        return bracketed("(", ("; ", Group(join(after))), ")")
-    return bracketed("(", (Group(join(before)), ";", Break(), Group(join(after))), ")")
+        return bracketed("(", ("; ", DocGroup(join(after))), ")")
+    return bracketed("(", (DocGroup(join(before)), ";", Break(), DocGroup(join(after))), ")")
 
 
 def bracketed(opening: str, inside: Doc, closing: str) -> Doc:
     """The inside on the brackets' line, or on indented lines of its own."""
-    return Group((opening, Nest((Break(""), inside)), Break(""), closing))
+    return DocGroup((opening, Nest((Break(""), inside)), Break(""), closing))
 
 
 def _each_in(e: ast.EachIn) -> Doc:
@@ -132,7 +132,7 @@ def range_(r: ast.Range) -> Doc:
 
 def listed(word: str, parts: list[Doc]) -> Doc:
     """``word a, b, c``"""
-    return Group((word, " ", Nest(join(parts))))
+    return DocGroup((word, " ", Nest(join(parts))))
 
 
 def lvalue(target: ast.LValue) -> Doc:
@@ -187,7 +187,7 @@ def op_stmt(s: ast.OpStmt) -> Doc:
         return s.kind
     value = expression(s.value)
     if s.kind == "require" and s.message is not None:
-        return Group(("require ", value, " :", Nest((Break(), quoted(s.message)))))
+        return DocGroup(("require ", value, " :", Nest((Break(), quoted(s.message)))))
     words = [s.kind, *(w for w in (s.name, s.preset) if w is not None)]
     return (" ".join(words), " = " if len(words) > 1 else " ", value)
 

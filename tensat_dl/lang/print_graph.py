@@ -9,7 +9,7 @@ from tensat_dl.core.graph import AttrValue, Graph, Node
 from tensat_dl.core.splits import splits
 from tensat_dl.core.types import TensorType
 from tensat_dl.lang.node_names import IDENTIFIER, RESERVED, Names, forbidden, node_names
-from tensat_dl.lang.print_doc import INDENT, Break, Doc, Fill, Group, Nest, join, render
+from tensat_dl.lang.print_doc import INDENT, Break, Doc, DocGroup, Fill, Nest, join, render
 from tensat_dl.lang.print_expr import bracketed, listed, quoted
 from tensat_dl.ops.table import INFIX, AttrDecl, OpTable
 from tensat_dl.ops.typing import neighbour
@@ -97,7 +97,7 @@ class _Printer:
         attrs = self._attrs(node)
         if node.op in _SYMBOLS and len(args) == 2 and not attrs:
             infix = (args[0], Nest((Break(), f"{_SYMBOLS[node.op]} {args[1]}")))
-            return (target, " = ", Group(infix))
+            return (target, " = ", DocGroup(infix))
         return (target, " = ", _call(node.op, args, attrs))
 
     def _operand(self, i: int) -> str:
@@ -178,11 +178,11 @@ def _call(op: str, args: Sequence[Doc], attrs: Sequence[Doc]) -> Doc:
     if not args and not attrs:
         return f"{op}()"
     if not attrs:
-        inside: Doc = Group(join(list(args)))
+        inside: Doc = DocGroup(join(list(args)))
     elif not args:
-        inside = ("; ", Group(join(list(attrs))))
+        inside = ("; ", DocGroup(join(list(attrs))))
     else:
-        inside = (Group(join(list(args))), ";", Break(), Group(join(list(attrs))))
+        inside = (DocGroup(join(list(args))), ";", Break(), DocGroup(join(list(attrs))))
     return (op, bracketed("(", inside, ")"))
 
 

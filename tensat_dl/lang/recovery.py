@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tensat_dl.lang.layout import CONTINUES_AFTER
+from tensat_dl.lang.line_ends import CONTINUES_AFTER
 from tensat_dl.lang.tokens import ITEMS, RESERVED, Tok
 
 

@@ -9,7 +9,7 @@ from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.core.expression import Fact, names_of, replaced
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.lang import ast
-from tensat_dl.lang.patterns import Pattern
+from tensat_dl.lang.patterns import PatternBuilder
 from tensat_dl.ops.evaluate import Unresolved
 from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.kinds import FACTS, article, fits, kind_of
@@ -80,12 +80,12 @@ def _direction(
     scalars: Mapping[str, str] | None = None,
 ) -> RewriteRule:
     """One direction of a rule. ``scalars`` are names that stand for numbers even where a tensor is expected."""
-    source = Pattern(ops, is_source=True, kinds=dict(scalars or {}))
+    source = PatternBuilder(ops, is_source=True, kinds=dict(scalars or {}))
     source_values = source.side(left)
     if not source.nodes and not source.problems:
         hint = "a lone variable would match every tensor"
         raise error(left.stmts[0].span, "the source pattern has no operator", hint)
-    target = Pattern(ops, False, dict(source.kinds), set(source.members), source.index)
+    target = PatternBuilder(ops, False, dict(source.kinds), set(source.members), source.index)
     target.failed |= source.failed
     target.chosen |= source.chosen
     target_values = target.side(right)
@@ -156,7 +156,7 @@ def _uneven(right: ast.RuleSide, source: list[str], target: list[str]) -> TsrErr
     return error(right.span, message, "give matched outputs the same name on both sides")
 
 
-def _no_output(rule: ast.Rule, source: Pattern, target: Pattern) -> TsrError:
+def _no_output(rule: ast.Rule, source: PatternBuilder, target: PatternBuilder) -> TsrError:
     names = [", ".join(f"`{n}`" for n in side.bound) or "nothing" for side in (source, target)]
     return error(
         rule.name_span,
@@ -166,7 +166,7 @@ def _no_output(rule: ast.Rule, source: Pattern, target: Pattern) -> TsrError:
     )
 
 
-def _conditions(rule: RewriteRule, source: Pattern) -> Iterator[Diagnostic]:
+def _conditions(rule: RewriteRule, source: PatternBuilder) -> Iterator[Diagnostic]:
     """What is wrong with ``where``: each condition is about names of the left side."""
     known = {**dict.fromkeys(_words(source.ops), "word"), **source.kinds}
     for condition in rule.conditions:
@@ -183,7 +183,7 @@ def _conditions(rule: RewriteRule, source: Pattern) -> Iterator[Diagnostic]:
             yield Diagnostic(message, condition.span, "compare it: `==`, `!=`, `<`, `<=`, `>`, `>=`")
 
 
-def _unresolved(expr: ast.Name | ast.Call, source: Pattern) -> Diagnostic:
+def _unresolved(expr: ast.Name | ast.Call, source: PatternBuilder) -> Diagnostic:
     if isinstance(expr, ast.Name):
         return source.unbound(expr.id, expr.span).diagnostics[0]
     if expr.fn in source.ops:
@@ -193,7 +193,7 @@ def _unresolved(expr: ast.Name | ast.Call, source: Pattern) -> Diagnostic:
     return Diagnostic(f"unknown function `{expr.fn}`", expr.fn_span, hint)
 
 
-def _unused(rule: RewriteRule, source: Pattern, target: Pattern) -> Iterator[Diagnostic]:
+def _unused(rule: RewriteRule, source: PatternBuilder, target: PatternBuilder) -> Iterator[Diagnostic]:
     """Names of the right side that nothing uses, and of the left side that nothing replaces."""
     used = {a.removesuffix("[..]") for n in rule.target.nodes for a in n.args} | set(rule.target.outputs)
     used |= {n.id for node in rule.target.nodes for k in node.attrs for n in names_of(k.value)}

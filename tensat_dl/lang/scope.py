@@ -15,7 +15,7 @@ from tensat_dl.ops.values import Env
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor(TensorType):
+class ScopedTensor(TensorType):
     """A node's output. It is its type too, so that expressions can ask for its shape."""
 
     node: int

@@ -13,11 +13,11 @@ from tensat_dl.core.types import DTYPES, TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, check_size
 from tensat_dl.lang.expressions import Expressions
-from tensat_dl.lang.habits import KNOWN_DIMENSIONS
-from tensat_dl.lang.scope import Scope, Tensor, was_declared
+from tensat_dl.lang.foreign_syntax import KNOWN_DIMENSIONS
+from tensat_dl.lang.scope import Scope, ScopedTensor, was_declared
 from tensat_dl.lang.walk import bound_in
 from tensat_dl.ops.evaluate import range_values
-from tensat_dl.ops.values import Failed, Unknown, describe
+from tensat_dl.ops.values import AlreadyReported, Unknown, describe
 
 
 class Statements:
@@ -40,7 +40,7 @@ class Statements:
     def _attempt(self, stmt: ast.Stmt, scope: Scope, action: Callable[[], None]) -> None:
         try:
             action()
-        except Failed:
+        except AlreadyReported:
             self._failed(stmt, scope)
         except TsrError as e:
             for d in e.diagnostics:
@@ -48,13 +48,13 @@ class Statements:
             self._failed(stmt, scope)
 
     def _block(self, scope: Scope) -> Sequence[Any]:
-        """The results of a block's body. Raises `Failed` if there are none because of a problem within."""
+        """The results of a block's body. Raises `AlreadyReported` if there are none because of a problem within."""
         *body, last = scope.body
         self.run(body, scope)
         assert isinstance(last, ast.Return)
         results = self.expressions.arguments(last.values, scope)
         if any(isinstance(v, Unknown) for _, v in results):
-            raise Failed
+            raise AlreadyReported
         return self.assembly.tensors(results)
 
     def _statement(self, stmt: ast.Stmt, scope: Scope) -> None:
@@ -167,7 +167,7 @@ class Statements:
             )
         if target.index is None:
             if isinstance(value, Unknown):
-                raise Failed
+                raise AlreadyReported
             scope.names[name] = value
         else:
             index = self.assembly.integer(target.index, scope, "an index")
@@ -177,12 +177,12 @@ class Statements:
             if not isinstance(items, dict):
                 hint = f"`{name}` is {describe(items)}"
                 raise error(target.span, f"`{name}` is not a list of tensors", hint)
-            if not isinstance(value, Tensor | Unknown):
+            if not isinstance(value, ScopedTensor | Unknown):
                 raise error(target.span, f"an element of a list is a tensor, not {describe(value)}")
             items[index] = value
             written = f"{name}_{index}"
         scope.bound_at.setdefault(name, target.span)
-        if isinstance(value, Tensor):
+        if isinstance(value, ScopedTensor):
             self.assembly.label(value, scope.prefix + written)
             shown = target.span.text if target.index is None else name
             self.assembly.bindings.setdefault(statement, []).append((shown, value.node))
@@ -200,7 +200,7 @@ class Statements:
             if isinstance(items, dict) and target.index is not None:
                 try:
                     index = self.assembly.integer(target.index, scope, "an index")
-                except (Failed, TsrError):
+                except (AlreadyReported, TsrError):
                     index = None
             if isinstance(items, dict) and index is not None:
                 items[index] = Unknown()
@@ -234,11 +234,11 @@ class Statements:
     def _output(self, item: ast.OutputItem, scope: Scope) -> None:
         values = self.expressions.arguments([item.value], scope)
         if any(isinstance(v, Unknown) for _, v in values):
-            raise Failed
+            raise AlreadyReported
         if not values:
             self.empty_outputs.append(_empty_output(item, scope))
         for i, (expr, value) in enumerate(values):
-            if not isinstance(value, Tensor):
+            if not isinstance(value, ScopedTensor):
                 text = expr.span.text
                 hint = f"write `output {text}[..]` for all of them" if isinstance(value, dict) else ""
                 raise error(expr.span, f"an output is a tensor, not {describe(value)}", hint)

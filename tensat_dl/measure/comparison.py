@@ -15,7 +15,7 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel
 from tensat_dl.measure.contest import time_in_fresh_process
 from tensat_dl.measure.runnable import reference
-from tensat_dl.measure.side_by_side import STARTS, Row
+from tensat_dl.measure.side_by_side import STARTS, TimedRow
 from tensat_dl.measure.statistics import latency, ratio_to_first
 from tensat_dl.onnx.agreement import Incomparable, Reference
 from tensat_dl.onnx.fresh import build, random_weights
@@ -26,7 +26,7 @@ from tensat_dl.verify.weights import draw_values
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TimedModel:
     """A graph with the file that it is from, and the model if that is one: then this is what runs."""
 
     path: str
@@ -36,11 +36,11 @@ class Entry:
 
 
 def compare(
-    entries: Sequence[Entry], threads: int, seed: int, progress: Callable[[int, int], None]
-) -> list[Row]:
+    entries: Sequence[TimedModel], threads: int, seed: int, progress: Callable[[int, int], None]
+) -> list[TimedRow]:
     """A row for each. Graphs share weights of the same name. What computes something else than the first one is not
     timed. Raises `TsrError` if the first one can't be run, `ProfileError`."""
-    rows = [Row(CostModel.of(e.ops, "cpu", threads).price_graph(e.graph).total) for e in entries]
+    rows = [TimedRow(CostModel.of(e.ops, "cpu", threads).price_graph(e.graph).total) for e in entries]
     with TemporaryDirectory(prefix="tensat-dl-") as name:
         folder = Path(name)
         try:
@@ -78,7 +78,7 @@ def compare(
     return rows
 
 
-def _reference(entry: Entry, folder: Path, seed: int) -> Reference:
+def _reference(entry: TimedModel, folder: Path, seed: int) -> Reference:
     """What the others are compared with. Raises `Incomparable`, `TsrError`."""
     if entry.model is not None:
         return reference(entry.model, seed)
@@ -86,7 +86,7 @@ def _reference(entry: Entry, folder: Path, seed: int) -> Reference:
     return Reference(model, str(save(model, folder / "0.onnx")), {}, seed)
 
 
-def _path(entry: Entry, first: Entry, path: Path, seed: int) -> Path:
+def _path(entry: TimedModel, first: TimedModel, path: Path, seed: int) -> Path:
     """The model to run. Raises `TsrError` for a graph that ONNX has no operators for, ``ValueError`` if it has a
     weight of another type than the first graph."""
     if entry.model is not None:
@@ -95,5 +95,5 @@ def _path(entry: Entry, first: Entry, path: Path, seed: int) -> Path:
     return save(build(entry.graph, entry.ops, values.__getitem__), path)
 
 
-def _error(entry: Entry, message: str) -> TsrError:
+def _error(entry: TimedModel, message: str) -> TsrError:
     return TsrError([Diagnostic(message, None, path=entry.path)])

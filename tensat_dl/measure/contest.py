@@ -13,7 +13,7 @@ from tensat_dl.apart import Failed, apart
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.cost.environment import Environment
 from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.measure import heats
+from tensat_dl.measure import winner
 from tensat_dl.measure.outcome import Candidate, Outcome
 from tensat_dl.measure.runnable import Runnable
 from tensat_dl.measure.statistics import Samples
@@ -76,7 +76,7 @@ def contest(
             nonlocal done
             samples = []
             for _ in range(processes):
-                progress(done, heats.expected(len(paths), done))
+                progress(done, winner.expected(len(paths), done))
                 samples.append(
                     time_in_fresh_process(models, folder / "feeds.npz", threads, backwards=done % 2 == 1)
                 )
@@ -85,7 +85,7 @@ def contest(
 
         try:
             first = Path(reference.path)
-            return heats.decide(outcome, entrants, first, paths, lambda p: reference.check(str(p)), timer)
+            return winner.decide(outcome, entrants, first, paths, lambda p: reference.check(str(p)), timer)
         except Failed as e:
             return replace(outcome, candidates=tuple(entrants), reason=f"timing failed: {e}")
 

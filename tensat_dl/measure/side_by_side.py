@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensat_dl.measure.heats import LOOKS
 from tensat_dl.measure.statistics import Interval, Latency
+from tensat_dl.measure.winner import LOOKS
 
 #: Fresh starts: the fewest that tell a median with confidence.
 STARTS = LOOKS[1]
 
 
 @dataclass(frozen=True)
-class Row:
+class TimedRow:
     """One graph. ``ratio`` is its latency over the first one's, None for that; ``error`` how far its outputs are from
     those of the first one, on a GPU in f64; ``reason`` why it was not timed."""
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from tensat_dl.onnx.facts import Facts
+from tensat_dl.onnx.facts import ModelFacts
 from tensat_dl.onnx.operator import names_in
 
 
-def resolved(model: ir.Model, sizes: Sequence[Mapping[str, int]]) -> list[Facts]:
+def resolved(model: ir.Model, sizes: Sequence[Mapping[str, int]]) -> list[ModelFacts]:
     """What is known of a model at each of several sizes of its open dimensions, after every If of its main graph gave
     way to its branch whose condition is the same constant at all of them. Changes the model."""
     while True:
-        facts = [Facts(model, dims) for dims in sizes]
+        facts = [ModelFacts(model, dims) for dims in sizes]
         found = [(node, taken) for node in model.graph if (taken := _taken(node, facts)) is not None]
         if not found:
             return facts
@@ -22,7 +22,7 @@ def resolved(model: ir.Model, sizes: Sequence[Mapping[str, int]]) -> list[Facts]
             _inline(model.graph, node, taken)
 
 
-def _taken(node: ir.Node, facts: Sequence[Facts]) -> ir.Graph | None:
+def _taken(node: ir.Node, facts: Sequence[ModelFacts]) -> ir.Graph | None:
     """The branch that an If takes wherever it is looked at."""
     if node.op_type != "If" or node.domain not in ("", "ai.onnx") or node.inputs[0] is None:
         return None

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.splits import splits
 from tensat_dl.core.types import TensorType
-from tensat_dl.onnx.operator import Tensor, Writer, numpy_dtype
+from tensat_dl.onnx.operator import NodeWriter, OnnxTensor, numpy_dtype
 from tensat_dl.onnx.operators import WRITE
 from tensat_dl.ops.compose import compose
 from tensat_dl.ops.semantics import SEMANTICS
@@ -24,11 +24,11 @@ class Unwritable(Exception):
 class Encoder:
     """Writes the nodes of one graph. ``tensors`` has what is written already, by node."""
 
-    def __init__(self, graph: Graph, ops: OpTable, writer: Writer) -> None:
+    def __init__(self, graph: Graph, ops: OpTable, writer: NodeWriter) -> None:
         self.graph = graph
         self.ops = ops
         self.writer = writer
-        self.tensors: dict[int, Tensor] = {}
+        self.tensors: dict[int, OnnxTensor] = {}
         self._splits = splits(graph)
 
     def encode(self, i: int) -> None:
@@ -41,27 +41,29 @@ class Encoder:
             xs = [self.tensors[j] for j in node.inputs]
             self.tensors[i] = self._apply(node.op, xs, dict(node.attrs), node.type)
 
-    def _apply(self, op: str, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> Tensor:
+    def _apply(
+        self, op: str, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
+    ) -> OnnxTensor:
         write = WRITE.get(op)
         if write is not None:
             found = write(self.writer, xs, attrs, type)
-            return found if isinstance(found, Tensor) else Tensor(found, type)
+            return found if isinstance(found, OnnxTensor) else OnnxTensor(found, type)
         if not xs and op in SEMANTICS:  # of a composition's
             array = SEMANTICS[op]((), attrs).astype(numpy_dtype(type.dtype))
-            return Tensor(self.writer.constant(array, op), type)
+            return OnnxTensor(self.writer.constant(array, op), type)
         if self.ops[op].composition is None:
             raise Unwritable(op)
         return self._composition(op, xs, attrs)
 
-    def _composition(self, op: str, xs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+    def _composition(self, op: str, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any]) -> OnnxTensor:
         """A composition is written as what it is made of."""
         from tensat_dl.ops.typing import infer
 
-        def scalar(number: float, like: Tensor) -> Tensor:
+        def scalar(number: float, like: OnnxTensor) -> OnnxTensor:
             dtype = like.type.dtype
-            return Tensor(self.writer.number(number, dtype), TensorType(dtype, ()))
+            return OnnxTensor(self.writer.number(number, dtype), TensorType(dtype, ()))
 
-        def apply(inner: str, operands: Sequence[Tensor], values: Mapping[str, Any]) -> Tensor:
+        def apply(inner: str, operands: Sequence[OnnxTensor], values: Mapping[str, Any]) -> OnnxTensor:
             (result,) = infer(self.ops, inner, [x.type for x in operands], values).concrete()
             return self._apply(inner, operands, values, result)
 
@@ -77,19 +79,19 @@ class Encoder:
         types = [self.graph.nodes[i].type for i in parts]
         sizes = [t.shape[axis] for t in types]
         narrow = split(self.writer, x.value, axis, sizes)
-        wide: Sequence[Tensor | None] = [None] * len(parts)
+        wide: Sequence[OnnxTensor | None] = [None] * len(parts)
         if x.wide is not None and axis == x.type.rank - 1:
             lead = x.wide.type.shape[:-1]
             values = split(self.writer, x.wide.value, len(lead), sizes)
             wide = [
-                Tensor(v, TensorType(t.dtype, (*lead, t.shape[-1])))
+                OnnxTensor(v, TensorType(t.dtype, (*lead, t.shape[-1])))
                 for v, t in zip(values, types, strict=True)
             ]
         for i, value, t, other in zip(parts, narrow, types, wide, strict=True):
-            self.tensors[i] = Tensor(value, t, other)
+            self.tensors[i] = OnnxTensor(value, t, other)
 
 
-def split(w: Writer, x: ir.Value, axis: int, sizes: Sequence[int]) -> Sequence[ir.Value]:
+def split(w: NodeWriter, x: ir.Value, axis: int, sizes: Sequence[int]) -> Sequence[ir.Value]:
     """The sizes became an input with opset 13."""
     if w.opset >= 13:
         return w.several("Split", len(sizes), x, w.ints(sizes), axis=axis)

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from tensat_dl.core.graph import Attrs, Graph, Node
+from tensat_dl.onnx.clean_up import sweep
 from tensat_dl.onnx.encode import Encoder, Unwritable
 from tensat_dl.onnx.fold import fold
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.opaque import operands
 from tensat_dl.onnx.open_shapes import Shape, asked_shape, reshapes_of, shapes_elsewhere
-from tensat_dl.onnx.operator import Tensor, Writer
+from tensat_dl.onnx.operator import NodeWriter, OnnxTensor
 from tensat_dl.onnx.operators.movement import write_reshape
 from tensat_dl.onnx.reading import failed, opset
 from tensat_dl.onnx.subgraphs import captured, subgraphs
-from tensat_dl.onnx.sweep import sweep
 from tensat_dl.ops.semantics.types import Array
 
 #: What a node computes: its operator, attributes and the numbers of its operands.
@@ -41,7 +41,7 @@ class _Exporter:
         self.model = model
         self.values = _values(model.graph)
         self.nodes = {v: n for n in model.graph for v in n.outputs}
-        self.writer = Writer(model.graph, opset(model))
+        self.writer = NodeWriter(model.graph, opset(model))
         self.encoder = Encoder(graph, imported.program.ops, self.writer)
         self.elsewhere = _elsewhere(imported, graph)
         self._before = len(model.graph)
@@ -60,10 +60,10 @@ class _Exporter:
         redone: dict[str, ir.Value] = {}
         for i, node in enumerate(self.graph.nodes):
             if after[i] in original and len(node.types) == 1:
-                self.encoder.tensors[i] = Tensor(self._value(original[after[i]]), node.type)
+                self.encoder.tensors[i] = OnnxTensor(self._value(original[after[i]]), node.type)
             elif known[i]:
                 if i in taken:
-                    self.encoder.tensors[i] = Tensor(self._folded(i), node.type)
+                    self.encoder.tensors[i] = OnnxTensor(self._folded(i), node.type)
             elif after[i] in before and len(node.types) > 1:
                 continue  # its outputs are the model's own
             elif i not in self.encoder.tensors:
@@ -115,14 +115,14 @@ class _Exporter:
             index = node.attr("index")
             assert isinstance(index, int)
             outputs = [v for v in self._whole[node.inputs[0]].outputs if v.name]
-            self.encoder.tensors[i] = Tensor(outputs[index], node.type)
+            self.encoder.tensors[i] = OnnxTensor(outputs[index], node.type)
         elif node.op in self.graph.opaque:
             copy = self._copy(node)
             if len(node.types) > 1:
                 self._whole[i] = copy
             else:
                 (value,) = [v for v in copy.outputs if v.name]
-                self.encoder.tensors[i] = Tensor(value, node.type)
+                self.encoder.tensors[i] = OnnxTensor(value, node.type)
         elif node.op == "reshape" and self.elsewhere:
             self.encoder.tensors[i] = self._reshape(i)
         else:
@@ -132,7 +132,7 @@ class _Exporter:
                 message = f"ONNX has no operator for {e}"
                 raise failed(self.imported.path, message, "use fewer rule packs") from None
 
-    def _reshape(self, i: int) -> Tensor:
+    def _reshape(self, i: int) -> OnnxTensor:
         """A reshape that fits other sizes of the open dimensions, too."""
         nodes, (j,) = self.graph.nodes, self.graph.nodes[i].inputs
         pairs, inputs = [], [[nodes[k].type.shape] for k in self.graph.inputs]
@@ -148,7 +148,7 @@ class _Exporter:
             producer = None if former is None else former.producer()
             if producer is not None and producer.op_type == "Reshape":
                 value = self.writer.op("Reshape", self.encoder.tensors[j].value, producer.inputs[1])
-                return Tensor(value, nodes[i].type)
+                return OnnxTensor(value, nodes[i].type)
             target = list(nodes[i].type.shape)
         values = [self.values[str(nodes[k].attr("name"))] for k in self.graph.inputs]
         return write_reshape(self.writer, self.encoder.tensors[j], nodes[i].type, target, values)

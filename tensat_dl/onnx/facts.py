@@ -30,7 +30,7 @@ IMPURE = frozenset(
 )
 
 
-class Facts:
+class ModelFacts:
     """Types and constants of the values of a model's main graph, by name."""
 
     def __init__(self, model: ir.Model, dims: Mapping[str, int]) -> None:

@@ -9,10 +9,10 @@ import onnx_ir as ir
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.core.graph import Graph, Node
+from tensat_dl.onnx.clean_up import sweep
 from tensat_dl.onnx.encode import Encoder, Unwritable
 from tensat_dl.onnx.fold import fold
-from tensat_dl.onnx.operator import Tensor, Writer, numpy_dtype
-from tensat_dl.onnx.sweep import sweep
+from tensat_dl.onnx.operator import NodeWriter, OnnxTensor, numpy_dtype
 from tensat_dl.onnx.types import ONNX_DTYPES
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.ops.table import OpTable
@@ -31,7 +31,7 @@ def build(graph: Graph, ops: OpTable, weight: Callable[[str], Array]) -> ir.Mode
     """The model that computes a graph. Raises `TsrError` for an operator that ONNX does not have."""
     inputs = [_input(graph.nodes[i]) for i in graph.inputs]
     made = ir.Graph(inputs, [], nodes=[], opset_imports={"": OPSET}, name=graph.name)
-    writer = Writer(made, OPSET)
+    writer = NodeWriter(made, OPSET)
     encoder = Encoder(graph, ops, writer)
     known = graph.weights_only()
     taken = {j for i, n in enumerate(graph.nodes) if not known[i] for j in n.inputs}
@@ -39,10 +39,10 @@ def build(graph: Graph, ops: OpTable, weight: Callable[[str], Array]) -> ir.Mode
     given = dict(zip(graph.inputs, inputs, strict=True))
     for i, node in enumerate(graph.nodes):
         if i in given:
-            encoder.tensors[i] = Tensor(given[i], node.type)
+            encoder.tensors[i] = OnnxTensor(given[i], node.type)
         elif known[i]:
             if i in taken:
-                encoder.tensors[i] = Tensor(
+                encoder.tensors[i] = OnnxTensor(
                     writer.weight(_weight(graph, ops, i, weight), _name(node)), node.type
                 )
         elif i not in encoder.tensors:

@@ -24,10 +24,10 @@ from tensat_dl.lang.library import library_operators
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx.branches import resolved
 from tensat_dl.onnx.dims import bind
-from tensat_dl.onnx.facts import Facts
+from tensat_dl.onnx.facts import ModelFacts
 from tensat_dl.onnx.inputs import read_inputs, sizes
 from tensat_dl.onnx.numbers import meant
-from tensat_dl.onnx.older import converted, is_older
+from tensat_dl.onnx.old_opsets import converted, is_older
 from tensat_dl.onnx.opaque import Originals, operands
 from tensat_dl.onnx.open_nodes import fixed_sizes
 from tensat_dl.onnx.operator import Context, Reading, Unmapped
@@ -85,7 +85,7 @@ def import_model(
         dims = sizes(inputs, model, given, dims)
     bound = bind(path, model, dims)
     facts, *others = resolved(model, [bound, *({**bound, name: 2 * size} for name, size in bound.items())])
-    reader = _Reader(path, model, facts)
+    reader = _ModelReader(path, model, facts)
     graph = reader.graph()
     header = "\n\n".join(reader.originals.declarations.values())
     program = load_program(path, tuple(rules), Source(path, header))
@@ -107,8 +107,8 @@ def import_model(
     )
 
 
-class _Reader:
-    def __init__(self, path: str, model: ir.Model, facts: Facts) -> None:
+class _ModelReader:
+    def __init__(self, path: str, model: ir.Model, facts: ModelFacts) -> None:
         self.path = path
         self.model = model
         self.facts = facts

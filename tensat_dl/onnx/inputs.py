@@ -26,7 +26,7 @@ class Undrawable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class ModelInput:
     """An input that has no value of its own. Open dimensions have their names as sizes."""
 
     name: str
@@ -37,7 +37,7 @@ class Input:
         return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
 
 
-def inputs_of(model: ir.Model) -> list[Input]:
+def inputs_of(model: ir.Model) -> list[ModelInput]:
     """The inputs that a caller has to give. Raises `Undrawable` for one that is no tensor of numbers."""
     found = []
     for value in model.graph.inputs:
@@ -52,7 +52,7 @@ def inputs_of(model: ir.Model) -> list[Input]:
             dim_name(value, i, d) if not isinstance(d, int) or is_open(d) else d
             for i, d in enumerate(value.shape)
         )
-        found.append(Input(str(value.name), dtype, shape))
+        found.append(ModelInput(str(value.name), dtype, shape))
     return found
 
 
@@ -77,14 +77,14 @@ _STYLES: tuple[Style, ...] = (
 )
 
 
-def drawn(inputs: Sequence[Input], dims: Mapping[str, int], seed: int) -> Iterator[dict[str, Array]]:
+def drawn(inputs: Sequence[ModelInput], dims: Mapping[str, int], seed: int) -> Iterator[dict[str, Array]]:
     """Random inputs at these sizes of open dimensions, of one kind after the other."""
     for style in _STYLES:
         generator = np.random.default_rng(seed)
         yield {i.name: _draw(i, dims, generator, style) for i in inputs}
 
 
-def _draw(i: Input, dims: Mapping[str, int], g: np.random.Generator, whole: Style) -> Array:
+def _draw(i: ModelInput, dims: Mapping[str, int], g: np.random.Generator, whole: Style) -> Array:
     shape = tuple(d if isinstance(d, int) else dims[d] for d in i.shape)
     if i.dtype.kind in "iu":
         return whole(g, shape).astype(i.dtype)
@@ -143,7 +143,7 @@ def sizes(
     return found
 
 
-def _arrays(path: str, wanted: Mapping[str, Input]) -> dict[str, Array]:
+def _arrays(path: str, wanted: Mapping[str, ModelInput]) -> dict[str, Array]:
     message = "this is not an .npz file, or it is damaged"
     with readable(path):
         try:
@@ -157,7 +157,7 @@ def _arrays(path: str, wanted: Mapping[str, Input]) -> dict[str, Array]:
     raise failed(path, message, _example(wanted))
 
 
-def _example(wanted: Mapping[str, Input]) -> str:
+def _example(wanted: Mapping[str, ModelInput]) -> str:
     given = ", ".join(
         f"**{{{name!r}: array}}" if not name.isidentifier() else f"{name}=array" for name in wanted
     )

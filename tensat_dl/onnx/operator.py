@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from tensat_dl.core.graph import AttrValue, GraphBuilder
 from tensat_dl.core.types import TensorType
-from tensat_dl.onnx.facts import Facts
+from tensat_dl.onnx.facts import ModelFacts
 from tensat_dl.onnx.numbers import meant, meant_f32
 from tensat_dl.onnx.types import DTYPES, HANDLE, shape_of, tensor_type
 from tensat_dl.ops.semantics.types import Array
@@ -156,7 +156,7 @@ class Context:
     """A graph that is being read. ``operand`` gives the node of a value, ``is_handle`` whether that only stands for
     it."""
 
-    facts: Facts
+    facts: ModelFacts
     ops: OpTable
     builder: GraphBuilder
     opset: int
@@ -178,7 +178,7 @@ def apply(
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class OnnxTensor:
     """A value of the model that is being written, with its type in the graph.
 
     ``wide`` is the same value where its first dimensions are not yet flattened into one: ONNX multiplies [b, s, k] by
@@ -188,11 +188,11 @@ class Tensor:
 
     value: ir.Value
     type: TensorType
-    wide: Tensor | None = None
+    wide: OnnxTensor | None = None
     reduced: tuple[str, ir.Value, tuple[int, ...]] | None = None
 
 
-class Writer:
+class NodeWriter:
     """Adds nodes and constants to a model's graph."""
 
     def __init__(self, graph: ir.Graph, opset: int) -> None:
@@ -271,11 +271,13 @@ def names_in(graph: ir.Graph) -> set[str]:
 #: Reads a node: the graph's node of its output, or one for each output.
 Read: TypeAlias = Callable[[Reading], "int | Sequence[int]"]
 #: Writes an application: operands, attributes, the type of the result.
-Write: TypeAlias = Callable[[Writer, Sequence[Tensor], Mapping[str, Any], TensorType], "ir.Value | Tensor"]
+Write: TypeAlias = Callable[
+    [NodeWriter, Sequence[OnnxTensor], Mapping[str, Any], TensorType], "ir.Value | OnnxTensor"
+]
 
 
 @dataclass(frozen=True)
-class Row:
+class OnnxRow:
     """An ONNX operator with how it is read, or an operator of the language with how it is written, or both."""
 
     onnx: str = ""
@@ -284,9 +286,9 @@ class Row:
     write: Write | None = None
 
 
-def same(onnx: str, op: str) -> Row:
+def same(onnx: str, op: str) -> OnnxRow:
     """An operator that both sides have, with the same operands and no attributes."""
-    return Row(
+    return OnnxRow(
         onnx,
         lambda r: r.op(op, *(r.x(i) for i in range(len(r.node.inputs)))),
         op,
@@ -294,5 +296,5 @@ def same(onnx: str, op: str) -> Row:
     )
 
 
-def retyped(x: Tensor, shape: Sequence[int]) -> TensorType:
+def retyped(x: OnnxTensor, shape: Sequence[int]) -> TensorType:
     return replace(x.type, shape=tuple(shape))

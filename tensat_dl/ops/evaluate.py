@@ -11,7 +11,7 @@ from tensat_dl.core.types import DTYPES
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.functions import FUNCTIONS, MAX_INTEGER, argument, check_call
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
-from tensat_dl.ops.values import Absent, Env, Failed, Lazy, Unknown, describe, is_int
+from tensat_dl.ops.values import Absent, AlreadyReported, Env, Lazy, Unknown, describe, is_int
 
 #: The most elements of a range, of nested ranges together, and of a list that is put together.
 MAX_ELEMENTS = 100_000
@@ -94,7 +94,7 @@ def member(expr: ex.Index, items: Mapping[int, Any], i: int) -> Any:
             hint = f"it has {', '.join(map(str, keys[:8]))}{', ..' if len(keys) > 8 else ''}"
         raise error(expr.span, f"`{expr.base.span.text}` has no element {i}", hint)
     if isinstance(items[i], Unknown):
-        raise Failed
+        raise AlreadyReported
     return items[i]
 
 
@@ -129,7 +129,7 @@ def _lookup(expr: ex.Name, env: Env) -> Any:
     if value is None:
         raise Absent(name, expr.span)
     if isinstance(value, Unknown):
-        raise Failed
+        raise AlreadyReported
     if isinstance(value, Lazy):
         env[name] = value = evaluate(value.expr, env)
     return value

@@ -35,7 +35,7 @@ class Unknown:
     """The value of a name whose statement failed. Whatever uses it fails too, and stays silent about it."""
 
 
-class Failed(Exception):
+class AlreadyReported(Exception):
     """Something failed for a reason that is reported already."""
 
 

@@ -22,7 +22,7 @@ ClassGraph = Mapping[int, Iterable[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputEffect:
     """What a match does to one matched output. With ``same`` it is united with that e-class of the source, else it
     gets an e-node that depends on ``leaves``."""
 
@@ -46,12 +46,12 @@ class Checker(Protocol):
         """A look-up of which ``goals`` (bit k for goal k) an e-class reaches."""
         ...
 
-    def accept(self, outputs: Iterable[Output]) -> None:
+    def accept(self, outputs: Iterable[OutputEffect]) -> None:
         """A match is going to be applied."""
         ...
 
 
-def closes_cycle(outputs: tuple[Output, ...], checker: Checker) -> bool:
+def closes_cycle(outputs: tuple[OutputEffect, ...], checker: Checker) -> bool:
     """Whether a match would close a cycle, as far as the checker knows the e-graph."""
     if len(outputs) == 1:
         (only,) = outputs
@@ -61,7 +61,7 @@ def closes_cycle(outputs: tuple[Output, ...], checker: Checker) -> bool:
         return any(map(reached, only.leaves))
     find = checker.find
     outputs = tuple(
-        Output(find(o.source), o.leaves, None if o.same is None else find(o.same)) for o in outputs
+        OutputEffect(find(o.source), o.leaves, None if o.same is None else find(o.same)) for o in outputs
     )
     united = _united(outputs)
     goals = tuple(dict.fromkeys(c for o in outputs for c in united[o.source]))
@@ -87,7 +87,7 @@ def closes_cycle(outputs: tuple[Output, ...], checker: Checker) -> bool:
     return _has_ring({v: [w for w in entry if w != v and exits[v] & entry[w]] for v in entry})
 
 
-def _united(outputs: Iterable[Output]) -> dict[int, frozenset[int]]:
+def _united(outputs: Iterable[OutputEffect]) -> dict[int, frozenset[int]]:
     """For each e-class that is an output or the same as one: those that a match makes one with it."""
     sets: dict[int, frozenset[int]] = {}
     for o in outputs:
@@ -177,7 +177,7 @@ class Efficient:
             return lambda c: reaches(c, goal)
         return lambda c: sum(1 << k for k, goal in enumerate(goals) if reaches(c, goal))
 
-    def accept(self, outputs: Iterable[Output]) -> None:
+    def accept(self, outputs: Iterable[OutputEffect]) -> None:
         pass
 
 
@@ -217,7 +217,7 @@ class Vanilla(Mirror):
             masks[c] = mask
         return lambda c: masks[self.find(c)]
 
-    def accept(self, outputs: Iterable[Output]) -> None:
+    def accept(self, outputs: Iterable[OutputEffect]) -> None:
         for o in outputs:
             if o.same is not None:
                 self._unite(self.find(o.source), self.find(o.same))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.targets import Facts
-from tensat_dl.paper.cycles import Output
+from tensat_dl.engine.targets import Additions
+from tensat_dl.paper.cycles import OutputEffect
 from tensat_dl.paper.postfilter import ENode
 
 Tensor = TypeVar("Tensor", str, int)
@@ -24,10 +24,12 @@ class Effect:
 
     outputs: tuple[tuple[int, tuple[int, ...], int | None], ...]
 
-    def on(self, match: Sequence[int]) -> tuple[Output, ...]:
+    def on(self, match: Sequence[int]) -> tuple[OutputEffect, ...]:
         """The effect on these e-classes."""
         return tuple(
-            Output(match[own], frozenset([match[i] for i in leaves]), None if same is None else match[same])
+            OutputEffect(
+                match[own], frozenset([match[i] for i in leaves]), None if same is None else match[same]
+            )
             for own, leaves, same in self.outputs
         )
 
@@ -45,10 +47,10 @@ def effect(rule: RewriteRule, tensors: Sequence[str]) -> Effect:
     )
 
 
-def effect_of_facts(facts: Facts) -> tuple[Output, ...]:
+def effect_of_facts(facts: Additions) -> tuple[OutputEffect, ...]:
     """The effect of loading the target of a group."""
     steps = [(handle, children) for handle, _, _, children, _ in facts.nodes]
-    return tuple(Output(*o) for o in _effects(steps, facts.equal))
+    return tuple(OutputEffect(*o) for o in _effects(steps, facts.equal))
 
 
 def _effects(

@@ -21,9 +21,9 @@ from tensat_dl.engine.egglog import Frozen
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.iterations import RuleStats, Stop
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.naming import Row
+from tensat_dl.engine.naming import NodeRow
 from tensat_dl.engine.snapshot import snapshot
-from tensat_dl.engine.targets import Facts, plan
+from tensat_dl.engine.targets import Additions, plan
 from tensat_dl.engine.types import Cycles, History
 from tensat_dl.paper.cycles import (
     Checker,
@@ -62,7 +62,7 @@ class AcyclicView(View):
     def __init__(
         self,
         frozen: Frozen,
-        rows: Sequence[Row],
+        rows: Sequence[NodeRow],
         handles: Mapping[Any, int],
         checks: Checks,
         nodes: Live,
@@ -93,7 +93,7 @@ class FilteredExplorer(Explorer):
     ages: Ages = field(default_factory=Ages)
     enodes: list[ENode] = field(default_factory=list)  #: those not on the filter list
     classes: ClassGraph = field(default_factory=dict)  #: which e-classes each one depends on, by those
-    state: tuple[Frozen, list[Row], dict[Any, int]] | None = None
+    state: tuple[Frozen, list[NodeRow], dict[Any, int]] | None = None
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         assert self.state is not None
@@ -177,7 +177,7 @@ class FilteredExplorer(Explorer):
     ) -> bool:
         """Applies a group rule to the groups that close no cycle; whether there was no room for some."""
         started = time.perf_counter()
-        facts = Facts()
+        facts = Additions()
         total = skipped = no_room = 0
         size = self.selection.nodes()
         for key, group in self._groups(rule, frozen, view):
@@ -186,7 +186,7 @@ class FilteredExplorer(Explorer):
                 continue
             total += 1
             mark = self.store.next_handle
-            own = Facts()
+            own = Additions()
             own.add(target, self.store)
             outputs = effect_of_facts(own)
             if size + len(facts.nodes) + len(own.nodes) > self.limits.nodes:
@@ -260,7 +260,7 @@ class FilteredExplorer(Explorer):
         self.filtered = len(enodes) - len(self.enodes)
         self.state = frozen, [n.row for n in self.enodes], handles
 
-    def _settled(self) -> tuple[Frozen, list[Row], dict[Any, int]]:
+    def _settled(self) -> tuple[Frozen, list[NodeRow], dict[Any, int]]:
         if self.state is None:
             self._settle()
         assert self.state is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tensat_dl.paper.cycles import ClassGraph, Mirror, Output, Reached, children_first
+from tensat_dl.paper.cycles import ClassGraph, Mirror, OutputEffect, Reached, children_first
 
 
 class Incremental(Mirror):
@@ -50,7 +50,7 @@ class Incremental(Mirror):
                     stack.append(d)
         return found
 
-    def accept(self, outputs: Iterable[Output]) -> None:
+    def accept(self, outputs: Iterable[OutputEffect]) -> None:
         for o in outputs:
             if o.same is not None:
                 self._unite(self.find(o.source), self.find(o.same))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from tensat_dl.core.graph import Attrs
 from tensat_dl.engine.egglog import Frozen
-from tensat_dl.engine.naming import Row, Store
+from tensat_dl.engine.naming import NodeRow, Store
 from tensat_dl.paper.cycles import ClassGraph
 
 #: Constructor, attributes and child handles: they say which e-node it is.
@@ -32,7 +32,7 @@ class ENode(NamedTuple):
     own: int
     children: tuple[int, ...]
     grounded: bool  #: whether it can be its e-class's derivation: all its children are older e-classes
-    row: Row
+    row: NodeRow
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Ages:
     count: int = 0
     merged: int = 0  #: how many handles had lost their e-classes to older ones
 
-    def enodes(self, frozen: Frozen, rows: Sequence[Row], handles: Mapping[Any, int]) -> list[ENode]:
+    def enodes(self, frozen: Frozen, rows: Sequence[NodeRow], handles: Mapping[Any, int]) -> list[ENode]:
         """All e-nodes, oldest first. New ones of one iteration are ordered by their operands, oldest first."""
         self._recanonicalise(frozen, handles)
         new: list[tuple[int, int, tuple[int, ...], str, str, Key]] = []

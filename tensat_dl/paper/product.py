@@ -24,7 +24,7 @@ from tensat_dl.paper.canonical import Canonical, canonical
 Substitution = dict[str, Any]
 
 
-class Index:
+class NodeIndex:
     """An e-graph's nodes by operator and number of inputs, and by e-class."""
 
     def __init__(self, egraph: EGraph) -> None:
@@ -39,7 +39,7 @@ class Index:
             self.by_class.setdefault((*key, c), []).append(entry)
 
 
-class Sources:
+class SourcePatterns:
     """The source patterns of rules, each canonical S-expression once."""
 
     def __init__(self, rules: Sequence[RewriteRule], ops: OpTable) -> None:
@@ -50,7 +50,7 @@ class Sources:
 
     def search(self, egraph: EGraph) -> dict[Canonical, list[tuple[Any, ...]]]:
         """All matches of every canonical pattern."""
-        index = Index(egraph)
+        index = NodeIndex(egraph)
         return {pattern: list(_matches(pattern, index)) for pattern in self.distinct}
 
     def decanonical(
@@ -63,7 +63,7 @@ class Sources:
         ]
 
 
-def _matches(pattern: Canonical, index: Index) -> Iterator[tuple[Any, ...]]:
+def _matches(pattern: Canonical, index: NodeIndex) -> Iterator[tuple[Any, ...]]:
     """The values of a canonical pattern's variables in each of its matches."""
 
     def visit(i: int, bound: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:

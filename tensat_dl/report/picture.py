@@ -11,7 +11,7 @@ from tensat_dl.cost.priced import PricedGraph
 from tensat_dl.ops.traits import traits
 from tensat_dl.report.facts import milliseconds
 from tensat_dl.report.labels import attributes, shape, shown_attrs
-from tensat_dl.report.layout import Drawing, Point, draw
+from tensat_dl.report.picture_layout import Drawing, Point, draw
 
 #: Graphs with more boxes are not drawn: neither people nor browsers make sense of them.
 MAX_BOXES = 1500

@@ -25,7 +25,7 @@ VERDICTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class AlikeSteps:
     """Steps in a row that apply one rule, numbered from ``first``."""
 
     first: int
@@ -63,13 +63,13 @@ class Alike:
         return tuple(dict.fromkeys(e.verdict for e in self.steps))
 
 
-def alike(steps: Sequence[Explained], verbose: bool = False) -> list[Alike]:
+def alike(steps: Sequence[Explained], verbose: bool = False) -> list[AlikeSteps]:
     """Steps in a row that apply one rule together; each by itself if ``verbose``."""
-    found: list[Alike] = []
+    found: list[AlikeSteps] = []
     numbered = enumerate(steps, start=1)
     for _, run in groupby(numbered, key=lambda e: e[0] if verbose else e[1].step.rule.name):
         part = list(run)
-        found.append(Alike(part[0][0], tuple(e for _, e in part)))
+        found.append(AlikeSteps(part[0][0], tuple(e for _, e in part)))
     return found
 
 

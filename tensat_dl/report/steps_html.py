@@ -12,7 +12,7 @@ from tensat_dl.report.diff import changed_nodes
 from tensat_dl.report.facts import milliseconds
 from tensat_dl.report.labels import FAMILIES
 from tensat_dl.report.picture import picture
-from tensat_dl.report.steps import Alike, alike, conclusion, place, verdict, whole_cost
+from tensat_dl.report.steps import AlikeSteps, alike, conclusion, place, verdict, whole_cost
 from tensat_dl.report.template import template
 from tensat_dl.why.steps import Explanation
 
@@ -21,7 +21,7 @@ from tensat_dl.why.steps import Explanation
 class Part:
     """Steps alike, with the two sides of the first step drawn; None if a side is too large."""
 
-    alike: Alike
+    alike: AlikeSteps
     places: tuple[tuple[int, str, str, str], ...]  #: number, place, cost after the step, verdict
     sides: tuple[Markup | None, Markup | None]
 
@@ -46,7 +46,7 @@ def parts(explanation: Explanation) -> list[Part]:
     return [_part(p) for p in alike(explanation.steps)]
 
 
-def _part(part: Alike) -> Part:
+def _part(part: AlikeSteps) -> Part:
     places = tuple(
         (
             part.first + k,

@@ -11,14 +11,14 @@ from tensat_dl.report.text import STOPS
 from tensat_dl.rewrite.matcher import Match
 from tensat_dl.why.conditions import Failure
 from tensat_dl.why.members import FoundMembers
-from tensat_dl.why.nearest import Found, Near, names_in
-from tensat_dl.why.whynot import Answer, Explored
+from tensat_dl.why.nearest import Near, NearMisses, names_in
+from tensat_dl.why.whynot import Explored, WhyNot
 
 #: Characters of a pattern that are shown.
 LONGEST = 60
 
 
-def answer_lines(answer: Answer, graph: Graph, names: Sequence[str]) -> Iterator[str]:
+def answer_lines(answer: WhyNot, graph: Graph, names: Sequence[str]) -> Iterator[str]:
     """The answer, line by line. ``names`` are the names of the graph's nodes."""
     rule = answer.rule
     yield f"{rule.name}: {' '.join(rule.doc.split())}" if rule.doc else rule.name
@@ -42,20 +42,20 @@ def answer_lines(answer: Answer, graph: Graph, names: Sequence[str]) -> Iterator
                 if rule.kind == "multi"
                 else ""
             )
-    structural = isinstance(answer.found, Found) and answer.found.failed
+    structural = isinstance(answer.found, NearMisses) and answer.found.failed
     if explored.failed is not None and not explored.applied and not structural:
         yield "after other rules its source matches:"
         yield from _failed(explored.failed.match, explored.failed.failure, explored.names)
         yield "on the graph itself:"
-    if isinstance(answer.found, Found):
+    if isinstance(answer.found, NearMisses):
         yield from _nearest(answer.found, rule, graph, called)
     else:
         yield from _members(answer.found, rule, graph, called)
 
 
-def _fires(answer: Answer, called: Mapping[int, str]) -> Iterator[str]:
+def _fires(answer: WhyNot, called: Mapping[int, str]) -> Iterator[str]:
     found, outputs = answer.found, answer.rule.source.outputs
-    if isinstance(found, Found):
+    if isinstance(found, NearMisses):
         places = [", ".join(called[m.tensors[o]] for o in outputs) for m in found.fires]
         what = "place"
     else:
@@ -85,7 +85,7 @@ def _among_others(explored: Explored) -> Iterator[str]:
     yield from (f"  {note}" for note in explored.notes)
 
 
-def _nearest(found: Found, rule: RewriteRule, graph: Graph, called: Mapping[int, str]) -> Iterator[str]:
+def _nearest(found: NearMisses, rule: RewriteRule, graph: Graph, called: Mapping[int, str]) -> Iterator[str]:
     if found.failed:
         yield from _failed(found.failed[0].match, found.failed[0].failure, called)
         more = len(found.failed) - 1

@@ -17,7 +17,7 @@ from tensat_dl.rewrite.source import MAX_RANK
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class AttributeTest:
     """What an attribute (``element`` of a list, if not None) must be: a value, or equal to a variable, which the
     first test of it binds."""
 
@@ -32,7 +32,7 @@ class Shape:
     """A pattern node with its attributes sorted out: ``late`` ones are computed from what the rest matched."""
 
     node: PatternNode
-    tests: tuple[Test, ...]
+    tests: tuple[AttributeTest, ...]
     late: tuple[Attribute, ...]
 
 
@@ -115,21 +115,21 @@ class Pattern:
 def _shape(node: PatternNode, decl: OpDecl) -> Shape:
     """Sorts out the attributes of a node."""
     given = {k.name for k in node.attrs}
-    tests = [Test(a, None, "is", value) for a, value in defaults(decl).items() if a not in given]
+    tests = [AttributeTest(a, None, "is", value) for a, value in defaults(decl).items() if a not in given]
     late: list[Attribute] = []
     for attribute in node.attrs:
         name = attribute.name
         match attribute.pattern:
             case Fixed(value):
-                tests.append(Test(name, None, "is", value))
+                tests.append(AttributeTest(name, None, "is", value))
             case Variable(variable):
-                tests.append(Test(name, None, "variable", variable))
+                tests.append(AttributeTest(name, None, "variable", variable))
             case Elements(items) if not any(isinstance(item, Computed) for item in items):
                 for k, item in enumerate(items):
                     if isinstance(item, Variable):
-                        tests.append(Test(name, k, "variable", item.name))
+                        tests.append(AttributeTest(name, k, "variable", item.name))
                     elif isinstance(item, Fixed):
-                        tests.append(Test(name, k, "is", item.value))
+                        tests.append(AttributeTest(name, k, "is", item.value))
             case _:
                 late.append(attribute)
     return Shape(node, tuple(tests), tuple(late))

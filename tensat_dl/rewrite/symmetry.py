@@ -36,13 +36,13 @@ def automorphism(rule: RewriteRule) -> dict[str, str] | None:
     for shuffled in permutations(outputs):
         if shuffled == outputs or any(form[a] != form[b] for a, b in zip(outputs, shuffled, strict=True)):
             continue
-        search = _Search(rule)
+        search = _RenamingSearch(rule)
         if all(search.match(a, b) for a, b in zip(outputs, shuffled, strict=True)):
             return search.renaming
     return None
 
 
-class _Search:
+class _RenamingSearch:
     """Grows a renaming of the source pattern's names, node by node."""
 
     def __init__(self, rule: RewriteRule) -> None:

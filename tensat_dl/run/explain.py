@@ -12,8 +12,8 @@ from tensat_dl.engine.explore import Exploring, exploring
 from tensat_dl.engine.types import Exploration, History
 from tensat_dl.run.search import Search, Setup
 from tensat_dl.verify.rule_tests import find
-from tensat_dl.why.explain import NoWay, missing, way_between
 from tensat_dl.why.steps import Explanation
+from tensat_dl.why.way import NoWay, missing, way_between
 
 
 def explain(

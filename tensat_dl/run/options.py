@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from tensat_dl.extract.types import METHODS, check_method
-from tensat_dl.extract.types import Limits as ExtractLimits
+from tensat_dl.extract.types import METHODS, ExtractLimits, check_method
 from tensat_dl.run.machines import DEVICE, ONNX_DEVICE
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from tensat_dl.run.search import Found, Unfit, search
 from tensat_dl.verify.equivalence import Equivalence, compare
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
+from tensat_dl.verify.opaque_laws import UNSAMPLED, assumed, on_trust, rules_applied, unsampled
 from tensat_dl.verify.rules import Verdict, rounding_alike, verify_rules
-from tensat_dl.verify.trust import UNSAMPLED, assumed, on_trust, rules_applied, unsampled
-from tensat_dl.why.explain import INTERRUPTED, NoWay, missing, way_between
 from tensat_dl.why.steps import Explanation
+from tensat_dl.why.way import INTERRUPTED, NoWay, missing, way_between
 
 
 @dataclass(frozen=True, slots=True)

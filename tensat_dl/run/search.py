@@ -18,8 +18,7 @@ from tensat_dl.cost import CostModel
 from tensat_dl.engine.explore import Exploring, exploring
 from tensat_dl.engine.types import Exploration, Feedback, History, Limits
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.types import TOLERANCE, Extraction
-from tensat_dl.extract.types import Limits as ExtractLimits
+from tensat_dl.extract.types import TOLERANCE, Extraction, ExtractLimits
 from tensat_dl.fuse.fuse import fuse
 from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Machine

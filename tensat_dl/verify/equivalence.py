@@ -43,7 +43,7 @@ class Equivalence:
 
     ``status`` is "equivalent" if every output's relative error is within the tolerance, "different" if the
     graphs differ, and "inconclusive" if the first could not be run, or the two agree but in values of which
-    some are not finite, or rules were applied that no execution can check (`tensat_dl.verify.trust`).
+    some are not finite, or rules were applied that no execution can check (`tensat_dl.verify.opaque_laws`).
     ``message`` gives the reason for the last two, and says of equivalent graphs what weakens the evidence. The
     errors are None where no output was compared. ``inputs`` says what was computed
     on, and ``surrogates`` names the operators that a keyed random function stood in for.

@@ -11,7 +11,7 @@ from tensat_dl.ops.compose import semantics_of
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact import compare_exactly
 from tensat_dl.verify.exact.work import seconds
-from tensat_dl.verify.trust import assumed
+from tensat_dl.verify.opaque_laws import assumed
 from tensat_dl.why.steps import Explained, Step, Verdict
 
 #: Sides of which exact evaluation would take more seconds of a processor than about this are compared in float64.

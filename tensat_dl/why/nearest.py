@@ -10,7 +10,7 @@ from typing import Any
 from tensat_dl.core.rule import PatternNode
 from tensat_dl.rewrite.checks import Known, fact
 from tensat_dl.rewrite.classes import Terms
-from tensat_dl.rewrite.matcher import Match, Pattern, Shape, Test
+from tensat_dl.rewrite.matcher import AttributeTest, Match, Pattern, Shape
 from tensat_dl.why.conditions import Failure, failure
 from tensat_dl.why.instances import Instances
 
@@ -19,7 +19,7 @@ MAX_MATCHES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class NodeDifference:
     """What is not as a pattern node has it: the class that should be it, and what is different."""
 
     node: PatternNode
@@ -35,7 +35,7 @@ class Near:
     root: str
     at: int
     matched: int
-    differences: tuple[Difference, ...]
+    differences: tuple[NodeDifference, ...]
 
     @property
     def closeness(self) -> tuple[int, int]:
@@ -43,7 +43,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedMatch:
     """A match of the whole pattern for which the rule does not hold."""
 
     match: Match
@@ -51,18 +51,18 @@ class Failed:
 
 
 @dataclass
-class Found:
+class NearMisses:
     """What looking for a pattern found: where the rule applies, where only its conditions fail, the nearest part."""
 
     fires: list[Match] = field(default_factory=list)
-    failed: list[Failed] = field(default_factory=list)
+    failed: list[FailedMatch] = field(default_factory=list)
     near: Near | None = None
 
 
-def look(pattern: Pattern, terms: Terms, known: Known, nearly: bool = True) -> Found:
+def look(pattern: Pattern, terms: Terms, known: Known, nearly: bool = True) -> NearMisses:
     """Looks for a rule without members, and, if ``nearly``, for the nearest part if it does not match anywhere. Each
     list has the best first."""
-    found = Found()
+    found = NearMisses()
     instances = Instances(pattern.ops, known)
     for match in islice(pattern.matches(terms), MAX_MATCHES):
         if len({match.nodes[r] for r in pattern.roots}) < len(pattern.roots):
@@ -73,7 +73,7 @@ def look(pattern: Pattern, terms: Terms, known: Known, nearly: bool = True) -> F
         else:
             wrong = condition_failure(pattern, match, known)
             if wrong is not None:
-                found.failed.append(Failed(match, wrong))
+                found.failed.append(FailedMatch(match, wrong))
     found.failed.sort(key=lambda f: -f.failure.passed)
     if nearly and not found.fires and not found.failed:
         found.near = nearest(pattern, terms)
@@ -116,7 +116,7 @@ class _Walk:
         self.attrs: dict[str, Any] = {}
         self.nodes: dict[str, int] = {}
         self.matched = 0
-        self.differences: list[Difference] = []
+        self.differences: list[NodeDifference] = []
 
     def node(self, name: str, n: int) -> None:
         """The pattern node ``name`` is compared with a node of its operator."""
@@ -131,13 +131,13 @@ class _Walk:
             what = (
                 f"it has {_count(len(children), 'operand')}, and the pattern {_count(len(args), 'operand')}"
             )
-            self.differences.append(Difference(shape.node, own, what))
+            self.differences.append(NodeDifference(shape.node, own, what))
         self._attributes(shape, n)
         for a, c in zip(args, children, strict=False):
             known = self.tensors.get(a)
             if known is not None and known != c:
                 what = f"`{a}` is {{{known}}} in one place and {{{c}}} in another"
-                self.differences.append(Difference(shape.node, own, what))
+                self.differences.append(NodeDifference(shape.node, own, what))
             self.tensors.setdefault(a, c)
             if a in self.pattern.shapes and a not in self.nodes:
                 self._operand(a, c)
@@ -151,7 +151,7 @@ class _Walk:
             return
         ops = dict.fromkeys(self.terms.op[n] for n in self.terms.nodes_of(c))
         what = f"{{{c}}} is {_one_of(list(ops))}, and the pattern has {_article(node.op)}"
-        self.differences.append(Difference(node, c, what))
+        self.differences.append(NodeDifference(node, c, what))
 
     def _attributes(self, shape: Shape, n: int) -> None:
         actual = dict(self.terms.attrs[n])
@@ -162,7 +162,7 @@ class _Walk:
             wanted = test.what if test.kind == "is" else self.attrs.setdefault(test.what, value)
             if value != wanted:
                 self.differences.append(
-                    Difference(shape.node, self.terms.class_of(n), _attribute(test, value, wanted))
+                    NodeDifference(shape.node, self.terms.class_of(n), _attribute(test, value, wanted))
                 )
 
 
@@ -178,7 +178,7 @@ def _near(pattern: Pattern, terms: Terms, root: str, c: int, n: int) -> Near:
             name, attr, value, wanted = late
             node = pattern.shapes[name].node if name in pattern.shapes else pattern.shapes[root].node
             what = f"{attr} is {_value(value)}, and has to be {_value(wanted)}"
-            walk.differences.append(Difference(node, walk.tensors[name], what))
+            walk.differences.append(NodeDifference(node, walk.tensors[name], what))
     return Near(root, c, walk.matched, tuple(walk.differences))
 
 
@@ -199,12 +199,12 @@ def _others(walk: _Walk, pattern: Pattern, terms: Terms, at: int) -> None:
                 best = (agree, -n), n
         if best is None:
             what = f"there is no other {shape.node.op}"
-            walk.differences.append(Difference(shape.node, at, what))
+            walk.differences.append(NodeDifference(shape.node, at, what))
         else:
             walk.node(root, best[1])
 
 
-def _attribute(test: Test, value: Any, wanted: Any) -> str:
+def _attribute(test: AttributeTest, value: Any, wanted: Any) -> str:
     which = test.attr if test.element is None else f"{test.attr}[{test.element}]"
     if test.kind == "is":
         return f"{which} is {_value(value)}, and the pattern has {_value(wanted)}"

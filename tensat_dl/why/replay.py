@@ -23,7 +23,7 @@ from tensat_dl.rewrite.groups import member
 from tensat_dl.rewrite.matcher import Match, Pattern
 from tensat_dl.why.instances import Instances
 from tensat_dl.why.ledger import SOURCE, Ledger
-from tensat_dl.why.rings import rings
+from tensat_dl.why.neighbourhoods import rings
 
 #: Rounds after which a way is looked for further away, or given up; exploration takes no more than about twenty.
 ROUNDS = 60

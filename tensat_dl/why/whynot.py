@@ -11,12 +11,12 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
 from tensat_dl.engine.explore import exploring
 from tensat_dl.engine.iterations import Stop
-from tensat_dl.engine.program import Program
+from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.types import Limits
 from tensat_dl.rewrite.classes import EGraphTerms, GraphTerms
 from tensat_dl.rewrite.matcher import Pattern
 from tensat_dl.why.members import FoundMembers, look_for_members
-from tensat_dl.why.nearest import Failed, Found, look
+from tensat_dl.why.nearest import FailedMatch, NearMisses, look
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +38,23 @@ class Explored:
     notes: tuple[str, ...]
     at: tuple[str, ...]
     built_by: tuple[str, ...]
-    failed: Failed | None
+    failed: FailedMatch | None
     passed_over: bool
     names: dict[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WhyNot:
     """What was found in the graph itself, and, unless the rule applies there, in what all rules make of it."""
 
     rule: RewriteRule
-    found: Found | FoundMembers
+    found: NearMisses | FoundMembers
     explored: Explored | None
 
     @property
     def fires(self) -> bool:
         """Whether the rule applies to the graph itself."""
-        return bool(self.found.fires if isinstance(self.found, Found) else self.found.groups)
+        return bool(self.found.fires if isinstance(self.found, NearMisses) else self.found.groups)
 
 
 def why_not(
@@ -65,21 +65,21 @@ def why_not(
     model: CostModel,
     limits: Limits,
     progress: Progress,
-) -> Answer:
+) -> WhyNot:
     """Looks for a rule in a graph and, with the other rules, in its e-graph. ``names`` are those of the nodes. Raises
     `TsrError`."""
     terms = GraphTerms(graph, model.table)
     pattern = Pattern(rule, model.table)
-    found: Found | FoundMembers
+    found: NearMisses | FoundMembers
     if rule.index is None:
         found = look(pattern, terms, terms.known)
     else:
         found = look_for_members(pattern, terms, terms.known, graph)
-    answer = Answer(rule, found, None)
+    answer = WhyNot(rule, found, None)
     if answer.fires:
-        Program(model.table, (rule,), graph)  # raises if the rule can't be compiled, and so never fires
+        EgglogProgram(model.table, (rule,), graph)  # raises if the rule can't be compiled, and so never fires
         return answer
-    return Answer(rule, found, _explored(pattern, graph, names, rules, model, limits, progress))
+    return WhyNot(rule, found, _explored(pattern, graph, names, rules, model, limits, progress))
 
 
 def _explored(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tensat_dl.extract import api
-from tensat_dl.extract.types import Extraction, Limits
+from tensat_dl.extract.types import Extraction, ExtractLimits
 
 from .running import EXAMPLES, Done, invoke
 
@@ -113,7 +113,7 @@ def test_of_an_e_graph_that_was_saved(tmp_path: Path) -> None:
 
 
 def test_a_time_limit_is_the_only_limit(egraph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Limits | None] = []
+    seen: list[ExtractLimits | None] = []
     extract = api.extract
 
     def noted(*args: object, **options: object) -> Extraction:
@@ -123,7 +123,7 @@ def test_a_time_limit_is_the_only_limit(egraph: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(api, "extract", noted)
     for option in ([], ["--time-limit", 7], ["--time-limit", 0]):
         assert invoke("extract", egraph, *option).code == 0
-    assert seen == [Limits(), Limits(seconds=7.0), Limits(seconds=0.0)]
+    assert seen == [ExtractLimits(), ExtractLimits(seconds=7.0), ExtractLimits(seconds=0.0)]
 
 
 def test_interrupted(egraph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.program import Program
+from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.schema import Schema
 from tensat_dl.engine.types import Limits
 from tensat_dl.rewrite.forms import Form, Forms, form_of, forms_in
@@ -32,7 +32,7 @@ CONVOLUTIONS = """
 @pytest.mark.parametrize("body", [SIBLINGS, CONVOLUTIONS], ids=["products", "convolutions"])
 def test_every_node_has_a_known_form(body: str) -> None:
     graph, ops = graph_of(body), library().ops
-    forms = Program(ops, pack("standard"), graph).forms
+    forms = EgglogProgram(ops, pack("standard"), graph).forms
     *_, last = Explorer(graph, ops, pack("standard"), Limits(iterations=8)).run()
     e = last.egraph
     for n in range(e.num_nodes):
@@ -55,7 +55,7 @@ def test_forms_are_followed_through_rules() -> None:
         output relu(x) }
     """)
     rules = [r for r in program.rules if r.name in ("flatten", "after", "never")]
-    compiled = Program(program.ops, rules, graph_in(program))
+    compiled = EgglogProgram(program.ops, rules, graph_in(program))
     assert [r.name for r in compiled.rules] == ["flatten", "after"]
     found = {f for known in (compiled.forms.known or {}).values() for f in known}
     assert {f for f in found if f.op in ("tanh", "neg")} == {Form("tanh", (1,), 1), Form("neg", (1,), 1)}

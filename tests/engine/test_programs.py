@@ -15,7 +15,7 @@ from tensat_dl.engine.program import (
     FACTORS,
     HEADER,
     VARYING,
-    Program,
+    EgglogProgram,
     constructor_text,
     factors_text,
     varying_text,
@@ -69,7 +69,7 @@ SIBLINGS = """
 def test_a_listing_runs_as_it_stands() -> None:
     graph = graph_of(SIBLINGS)
     rules = rules_named("pair-matmul-left")
-    text = listing(Program(library().ops, rules, graph), graph)
+    text = listing(EgglogProgram(library().ops, rules, graph), graph)
     egraph = EGraph()
     outputs = egraph.run_program(*egraph.parse_program(text))
     sizes = dict(outputs[-1].sizes)
@@ -90,7 +90,7 @@ def test_a_listing_runs_as_it_stands() -> None:
 def test_listings_have_the_types_of_the_graph(graph: str) -> None:
     """Type rules alone, without loaded types, give every node the type that the checker gives it."""
     g = graph_of(graph)
-    program = Program(library().ops, (), g)
+    program = EgglogProgram(library().ops, (), g)
     engine = Engine()
     engine.run(listing(program, g).replace("(print-size)", ""))
     frozen = engine.freeze()
@@ -130,7 +130,7 @@ def test_any_name_of_a_tensor_survives_the_engine(name: str) -> None:
 
 def test_only_rules_whose_operators_occur_are_compiled() -> None:
     graph = graph_of("input x : f32[2, 3]\n output relu(x)")
-    for rule in Program(library().ops, library().rules, graph).rules:
+    for rule in EgglogProgram(library().ops, library().rules, graph).rules:
         ops = {n.op for n in rule.rule.source.nodes}
         assert ops <= {"relu", "concat", "slice"}, rule.name
 
@@ -148,7 +148,7 @@ def test_operators_of_a_graph_need_no_rules() -> None:
         "graph g { input x : f32[2, 3]\n (a, b) = both(x)\n output relu(a), relu(b) }"
     )
     graph = graph_in(program)
-    text = listing(Program(program.ops, (), graph), graph)
+    text = listing(EgglogProgram(program.ops, (), graph), graph)
     run(text)
 
 

@@ -12,7 +12,7 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.types import Limits, Step
+from tensat_dl.engine.types import ExploredIteration, Limits
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.ops.table import OpTable
@@ -58,7 +58,7 @@ def graph_of(body: str) -> Graph:
 
 def steps_of(
     graph: Graph, rules: Sequence[RewriteRule], limits: Limits | None = None, ops: OpTable | None = None
-) -> list[Step]:
+) -> list[ExploredIteration]:
     """All steps of an exploration in this process."""
     limits = limits or Limits()
     loop = Explorer if limits.cycles == "none" else FilteredExplorer

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensat_dl.engine.culprits import blamed, reduced
+from tensat_dl.engine.blame import blamed, reduced
 from tensat_dl.engine.explore import _Messages
 from tensat_dl.engine.iterations import RuleStats, Stop
 from tensat_dl.engine.loop import Explorer

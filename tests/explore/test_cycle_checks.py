@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensat_dl.engine.naming import Row
+from tensat_dl.engine.naming import NodeRow
 from tensat_dl.engine.schema import Schema
-from tensat_dl.engine.targets import Facts
+from tensat_dl.engine.targets import Additions
 from tensat_dl.paper import postfilter
 from tensat_dl.paper.cycles import (
     Checker,
     Descendants,
     Efficient,
-    Output,
+    OutputEffect,
     Vanilla,
     children_first,
     closes_cycle,
@@ -44,7 +44,7 @@ def cyclic(graph: Edges) -> bool:
     return any(c in reachable(graph, d) for c in graph for d in graph[c])
 
 
-def united(graph: Edges, outputs: tuple[Output, ...]) -> tuple[Edges, dict[int, int]]:
+def united(graph: Edges, outputs: tuple[OutputEffect, ...]) -> tuple[Edges, dict[int, int]]:
     """The graph after a match, and what each e-class has become. Of two e-classes that become one, the forms that
     lead from one to the other are dropped."""
     graph = {c: set(ds) for c, ds in graph.items()}
@@ -75,14 +75,14 @@ def dags(draw: st.DrawFn, size: int = 9) -> Edges:
 
 
 @st.composite
-def matches(draw: st.DrawFn, n: int, same: bool) -> tuple[Output, ...]:
+def matches(draw: st.DrawFn, n: int, same: bool) -> tuple[OutputEffect, ...]:
     sources = draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=3, unique=True))
     out = []
     for s in sources:
         if same and draw(st.booleans()):
-            out.append(Output(s, same=draw(st.integers(0, n - 1))))
+            out.append(OutputEffect(s, same=draw(st.integers(0, n - 1))))
         else:
-            out.append(Output(s, frozenset(draw(st.lists(st.integers(0, n - 1), max_size=3)))))
+            out.append(OutputEffect(s, frozenset(draw(st.lists(st.integers(0, n - 1), max_size=3)))))
     return tuple(out)
 
 
@@ -103,10 +103,10 @@ def test_an_equality_of_two_e_classes_is_refused_in_one_direction(data: st.DataO
     s, t = (data.draw(st.integers(0, len(graph) - 1)) for _ in range(2))
     expected = s != t and s in reachable(graph, t)
     for checker in (Vanilla(graph), Incremental(graph), Efficient(graph)):
-        assert closes_cycle((Output(s, same=t),), checker) == expected
+        assert closes_cycle((OutputEffect(s, same=t),), checker) == expected
 
 
-def follow(checker: Checker, sequence: list[tuple[Output, ...]]) -> list[bool]:
+def follow(checker: Checker, sequence: list[tuple[OutputEffect, ...]]) -> list[bool]:
     """What is refused when matches come one after another."""
     out = []
     for outputs in sequence:
@@ -212,13 +212,17 @@ def test_an_output_may_become_a_tensor_of_the_source() -> None:
 
 
 def test_the_effect_of_a_group_is_that_of_its_facts() -> None:
-    facts = Facts(
+    facts = Additions(
         nodes=[(10, "concat", (), (1, 2), "r"), (11, "matmul", (), (0, 10), "r"),
                (12, "slice", (), (11,), "r"), (13, "slice", (), (11,), "r")],
         equal=[(5, 12), (6, 13), (7, 4)],
     )  # fmt: skip
     leaves = frozenset((0, 1, 2))
-    assert effect_of_facts(facts) == (Output(5, leaves), Output(6, leaves), Output(7, same=4))
+    assert effect_of_facts(facts) == (
+        OutputEffect(5, leaves),
+        OutputEffect(6, leaves),
+        OutputEffect(7, same=4),
+    )
 
 
 def test_every_rule_of_the_library_has_an_effect() -> None:
@@ -242,7 +246,7 @@ def cyclic_enodes(draw: st.DrawFn) -> list[ENode]:
     for _ in range(draw(st.integers(1, 12))):
         kids.append((draw(st.integers(0, n - 1)), tuple(draw(st.lists(st.integers(0, n - 1), max_size=3)))))
     ages = draw(st.permutations(range(len(kids))))
-    row = Row(Schema(library().ops).constructor("relu", 1), (), (), None, ())
+    row = NodeRow(Schema(library().ops).constructor("relu", 1), (), (), None, ())
     made = [(age, own, ks, all(k < own for k in ks), row) for age, (own, ks) in zip(ages, kids, strict=True)]
     return sorted((ENode(*m) for m in made), key=lambda n: n.age)
 

@@ -15,7 +15,7 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compiled import match_relation, ok_relation
 from tensat_dl.engine.explore import exploring
-from tensat_dl.engine.types import Cycles, Limits, Step
+from tensat_dl.engine.types import Cycles, ExploredIteration, Limits
 from tensat_dl.extract.types import CyclicEGraphError
 from tensat_dl.lang.program import Program
 from tensat_dl.paper.filtered import FilteredExplorer
@@ -99,7 +99,7 @@ def cycle_in(e: EGraph) -> bool:
     return False
 
 
-def check_steps(graph: Graph, steps: Iterable[Step]) -> None:
+def check_steps(graph: Graph, steps: Iterable[ExploredIteration]) -> None:
     for step in steps:
         e = step.egraph
         assert not cycle_in(e)
@@ -164,7 +164,7 @@ def test_packs_leave_no_cycle(cycles: Cycles, rules: str) -> None:
 # ---- one thing at a time ---------------------------------------------------------------------------------------
 
 
-def run(rules: str, graph: str, cycles: Cycles, **limits: int) -> tuple[Program, list[Step]]:
+def run(rules: str, graph: str, cycles: Cycles, **limits: int) -> tuple[Program, list[ExploredIteration]]:
     program = program_of(f"{rules}\ngraph g {{\n{graph}\n}}")
     g = graph_in(program)
     own = [r for r in program.rules if f"rule {r.name.removesuffix('-back')} " in rules]
@@ -288,7 +288,7 @@ def test_what_is_filtered_is_not_matched(cycles: Cycles) -> None:
     assert "sqrt" not in last.egraph.op
 
 
-def filtered_explorer(cycles: Cycles) -> tuple[FilteredExplorer, Step]:
+def filtered_explorer(cycles: Cycles) -> tuple[FilteredExplorer, ExploredIteration]:
     """The class of relu(y) is newer than that of relu(x); x is going to become y."""
     program = program_of(
         "rule seen { relu(x) => tanh(x) }\n"

@@ -18,7 +18,7 @@ from tensat_dl.core.graph import Graph, GraphBuilder
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.engine.types import Limits
 from tensat_dl.ops.typing import Inference
-from tensat_dl.paper.cycles import ClassGraph, Output, Reached
+from tensat_dl.paper.cycles import ClassGraph, OutputEffect, Reached
 from tensat_dl.paper.filtered import CHECKERS
 from tensat_dl.rewrite.source import MAX_RANK
 from tensat_dl.verify.rules.instance import Instance
@@ -98,7 +98,7 @@ class Careless:
     def reach(self, goals: tuple[int, ...]) -> Reached:
         return lambda c: 0
 
-    def accept(self, outputs: Iterable[Output]) -> None:
+    def accept(self, outputs: Iterable[OutputEffect]) -> None:
         pass
 
 

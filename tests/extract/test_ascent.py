@@ -13,14 +13,14 @@ from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.problem import Problem, from_egraph
 from tensat_dl.extract.reduce import reduce
-from tensat_dl.extract.types import Limits
+from tensat_dl.extract.types import ExtractLimits
 
 from .builders import Spec, derivations, egraph, layered_egraph, price, random_egraph, tangled_egraph
 
 
 def ascend(problem: Problem, cost: float, work: float = math.inf) -> Ascended:
     ascent = Ascent(problem, problem.roots)
-    return ascent.run(problem.cost.__getitem__, cost, Budget.of(Limits(work=work)))
+    return ascent.run(problem.cost.__getitem__, cost, Budget.of(ExtractLimits(work=work)))
 
 
 def bound(classes: list[list[Spec]], roots: list[int], cost: float = 100.0) -> float:
@@ -83,7 +83,7 @@ def test_forced_classes_below_are_derived_by_cuts_of_their_own() -> None:
     chain: list[list[Spec]] = [[(1.0, [i + 1])] for i in range(50)]
     problem = from_egraph(egraph([*chain, [(1.0, [])]], [0]))
     reduced = reduce(problem, 1e9, frozenset())
-    found = Ascent(problem, problem.nodes).run(problem.cost.__getitem__, 100.0, Budget.of(Limits()))
+    found = Ascent(problem, problem.nodes).run(problem.cost.__getitem__, 100.0, Budget.of(ExtractLimits()))
     assert found.bound == pytest.approx(51.0)
     assert max(len(loop) for _, loop in found.loops) == 1
     assert reduced is None or reduced.bound == pytest.approx(51.0)

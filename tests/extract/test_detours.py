@@ -10,9 +10,9 @@ import pytest
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.ascent import Ascent
 from tensat_dl.extract.budget import Budget
-from tensat_dl.extract.detours import detours
 from tensat_dl.extract.problem import from_egraph
-from tensat_dl.extract.types import Limits
+from tensat_dl.extract.reduced_costs import detours
+from tensat_dl.extract.types import ExtractLimits
 
 from .builders import Spec, derivations, egraph, price, random_egraph, tangled_egraph
 
@@ -36,7 +36,7 @@ def test_no_answer_with_an_e_node_costs_less() -> None:
         answers = [(set(a.values()), price(graph, a)) for a in derivations(graph)]
         most = max(cost for _, cost in answers)
         found = Ascent(problem, problem.roots).run(
-            problem.cost.__getitem__, most or 1.0, Budget.of(Limits(work=math.inf))
+            problem.cost.__getitem__, most or 1.0, Budget.of(ExtractLimits(work=math.inf))
         )
         least = detours(problem, problem.roots, found.reduced_cost)
         for answer, cost in answers:

@@ -14,7 +14,7 @@ from tensat_dl.extract.api import extract
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.incumbent import Incumbent, source_nodes
 from tensat_dl.extract.problem import from_egraph
-from tensat_dl.extract.types import Limits
+from tensat_dl.extract.types import ExtractLimits
 
 from .builders import brute_force, random_egraph
 
@@ -35,7 +35,7 @@ def test_the_start_is_the_optimum_of_the_older_part(seed: int) -> None:
     graph = replace(graph, roots=tuple({min(r, early - 1) for r in graph.roots}))
     problem = from_egraph(graph)
     best = Incumbent(problem)
-    api._start_early(early, problem, best, source_nodes(graph), Budget.of(Limits()))
+    api._start_early(early, problem, best, source_nodes(graph), Budget.of(ExtractLimits()))
     if best.choice:
         assert all(c < early for c in best.choice)
         assert best.cost == pytest.approx(brute_force(part(graph, early)))

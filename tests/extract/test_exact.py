@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.types import METHODS, WORK, ExtractionError, Limits
+from tensat_dl.extract.types import METHODS, WORK, ExtractionError, ExtractLimits
 
 from .builders import brute_force, egraph, layered_egraph, random_egraph
 
@@ -54,7 +54,7 @@ def test_exact_on_any_egraph(graph: EGraph) -> None:
 def test_exact_equals_the_papers_program(seed: int, back: float) -> None:
     graph = layered_egraph(seed, 45, back=back)
     exact = extract(graph)
-    paper = extract(graph, "ilp-int", Limits(work=1e9))
+    paper = extract(graph, "ilp-int", ExtractLimits(work=1e9))
     assert paper.status == exact.status == "optimal"
     assert exact.cost == pytest.approx(paper.cost, rel=1e-8)
 
@@ -70,7 +70,10 @@ def test_larger_egraphs_with_ties_are_repeatable(seed: int) -> None:
 @pytest.mark.parametrize("work", [0.0, 1_000.0, 100_000.0, 1_000_000.0])
 def test_a_work_limit_is_repeatable_and_keeps_bounds_true(work: float) -> None:
     graph = layered_egraph(1, 250)
-    limited, again = extract(graph, limits=Limits(work=work)), extract(graph, limits=Limits(work=work))
+    limited, again = (
+        extract(graph, limits=ExtractLimits(work=work)),
+        extract(graph, limits=ExtractLimits(work=work)),
+    )
     assert limited.choices == again.choices
     assert limited.bound == again.bound
     greedy = extract(graph, "greedy-dag")
@@ -83,14 +86,14 @@ def test_bounds_of_limited_runs_are_true(seed: int) -> None:
     full = extract(graph)
     assert full.status == "optimal"
     for work in (1_000.0, 10_000.0, 50_000.0):
-        limited = extract(graph, limits=Limits(work=work))
+        limited = extract(graph, limits=ExtractLimits(work=work))
         assert limited.bound <= full.cost * (1 + 1e-9)
         assert full.cost <= limited.cost * (1 + 1e-9)
 
 
 def test_time_limit_of_nothing_still_answers() -> None:
     graph = random_egraph(random.Random(5), 200, 6)
-    assert extract(graph, limits=Limits(seconds=0.0)).choices
+    assert extract(graph, limits=ExtractLimits(seconds=0.0)).choices
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "ilp-none" and not m.startswith("greedy")])
@@ -98,7 +101,7 @@ def test_time_limit_of_nothing_still_answers() -> None:
 def test_never_costlier_than_the_source(method: str, seed: int) -> None:
     graph = random_egraph(random.Random(seed), 80, 3)
     source = sum(float(graph.cost[n]) for n in graph.source if not graph.weights_only[graph.node_class[n]])
-    assert extract(graph, method, Limits(work=0.0)).cost <= source + 1e-9
+    assert extract(graph, method, ExtractLimits(work=0.0)).cost <= source + 1e-9
 
 
 def test_the_source_wins_ties() -> None:
@@ -109,7 +112,7 @@ def test_the_source_wins_ties() -> None:
 def test_a_source_that_computes_one_value_twice() -> None:
     """relu(relu(a)): both belong to one class, and choosing the outer one would be a cycle."""
     graph = egraph([[(0.0, [])], [(1.0, [1]), (1.0, [0])]], [1], source=[0, 2, 1])
-    assert extract(graph, "exact", Limits(work=0.0)).choices == {0: 0, 1: 2}
+    assert extract(graph, "exact", ExtractLimits(work=0.0)).choices == {0: 0, 1: 2}
 
 
 def test_shared_classes_are_paid_once() -> None:
@@ -171,9 +174,9 @@ def test_an_interrupt_keeps_the_best_so_far() -> None:
 def test_seconds_are_the_only_limit_where_they_are_given() -> None:
     """Ten seconds of work are what is done without a limit; a minute was cut short by them."""
     graph = layered_egraph(1, 250)
-    assert Limits(seconds=60.0).most_work == float("inf")
-    assert Limits().most_work == Limits(work=WORK).most_work == WORK
-    assert Limits(seconds=60.0, work=5.0).most_work == 5.0
-    unlimited = extract(graph, limits=Limits(work=1e9))
-    found = extract(graph, limits=Limits(seconds=300.0))
+    assert ExtractLimits(seconds=60.0).most_work == float("inf")
+    assert ExtractLimits().most_work == ExtractLimits(work=WORK).most_work == WORK
+    assert ExtractLimits(seconds=60.0, work=5.0).most_work == 5.0
+    unlimited = extract(graph, limits=ExtractLimits(work=1e9))
+    found = extract(graph, limits=ExtractLimits(seconds=300.0))
     assert (found.status, found.bound) == (unlimited.status, unlimited.bound)

@@ -17,7 +17,7 @@ from tensat_dl.extract.loops import LoopSeparator, remaining
 from tensat_dl.extract.problem import Choice, from_egraph, needed, prune, topological
 from tensat_dl.extract.reduce import reduce
 from tensat_dl.extract.relaxation import Relaxation
-from tensat_dl.extract.types import Limits
+from tensat_dl.extract.types import ExtractLimits
 
 from .builders import Spec, egraph, random_egraph
 
@@ -104,10 +104,10 @@ def test_two_halves_of_an_e_node_are_no_whole_one() -> None:
     form = formulation([[(0, [1]), (0, [2])], [(0, [3]), (5, [])], [(0, [3]), (5, [])], [(4, [])]])
     separator = LoopSeparator(form)
     assert separator.acyclic
-    plain = Relaxation(form).solve(Budget.of(Limits()))
+    plain = Relaxation(form).solve(Budget.of(ExtractLimits()))
     assert plain is not None
     assert plain.bound == pytest.approx(2.0)
     best = Incumbent(form.reduced.problem)
-    Cutting(form, Ascent(form.reduced.problem, form.reduced.forced)).run(best, Budget.of(Limits()))
+    Cutting(form, Ascent(form.reduced.problem, form.reduced.forced)).run(best, Budget.of(ExtractLimits()))
     assert best.bound == pytest.approx(4.0)
     assert best.cost == 4.0

@@ -6,14 +6,14 @@ import random
 
 import pytest
 
+from tensat_dl.extract.along_orders import follow, order
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.exact import improve
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
-from tensat_dl.extract.orders import follow, order
 from tensat_dl.extract.problem import Problem, from_egraph, needed
-from tensat_dl.extract.types import Limits
+from tensat_dl.extract.types import ExtractLimits
 
 from .builders import Spec, brute_force, egraph, random_egraph
 
@@ -53,7 +53,7 @@ def test_what_is_merged_is_found_along_an_order() -> None:
     best = Incumbent(problem)
     best.offer(dag_greedy(problem))
     assert best.cost == 6 * 4.0
-    follow(problem, best, Budget.of(Limits()), exactly, random.Random(0))
+    follow(problem, best, Budget.of(ExtractLimits()), exactly, random.Random(0))
     assert best.cost == extract(graph).cost == 6 * 3.0
 
 
@@ -64,5 +64,5 @@ def test_orders_never_make_it_worse_and_never_better_than_the_best(seed: int) ->
     best = Incumbent(problem)
     best.offer(dag_greedy(problem))
     known = best.cost
-    follow(problem, best, Budget.of(Limits()), exactly, random.Random(seed))
+    follow(problem, best, Budget.of(ExtractLimits()), exactly, random.Random(seed))
     assert brute_force(graph) - 1e-9 <= best.cost <= known

@@ -24,7 +24,7 @@ from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.loops import LoopSeparator
 from tensat_dl.extract.problem import Problem, derivation, from_egraph, topological
 from tensat_dl.extract.search import search
-from tensat_dl.extract.types import Extraction, ExtractionError, Limits
+from tensat_dl.extract.types import Extraction, ExtractionError, ExtractLimits
 
 from .builders import (
     brute_force,
@@ -164,7 +164,7 @@ def test_what_is_symmetric_but_for_cycles_is_not_taken_for_symmetric(monkeypatch
 def test_medium_e_graphs_by_the_papers_program(make: Callable[[random.Random], EGraph], count: int) -> None:
     for seed in range(count):
         graph = make(random.Random(seed))
-        found, paper = solve(graph), extract(graph, "ilp-int", Limits(work=1e9))
+        found, paper = solve(graph), extract(graph, "ilp-int", ExtractLimits(work=1e9))
         assert paper.status == "optimal"
         assert found.cost == pytest.approx(paper.cost, rel=1e-8)
 
@@ -181,7 +181,7 @@ def test_large_problems_are_narrowed(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(60):
         rng = random.Random(seed)
         graph = layered_egraph(seed, 30, back=0.1) if seed % 2 else tangled_egraph(rng, 12)
-        found, paper = solve(graph), extract(graph, "ilp-int", Limits(work=1e9))
+        found, paper = solve(graph), extract(graph, "ilp-int", ExtractLimits(work=1e9))
         assert found.cost == pytest.approx(paper.cost, rel=1e-8)
     assert narrowed["narrow"] >= 10
 
@@ -200,7 +200,7 @@ def test_search_finds_what_a_bad_start_lacks() -> None:
         best = Incumbent(problem)
         best.offer(derivation(problem))
         start = best.cost
-        search(problem, best, Budget.of(Limits()), solver)
+        search(problem, best, Budget.of(ExtractLimits()), solver)
         assert best.cost < start
         assert topological(problem, best.choice) is not None
         assert best.cost == pytest.approx(problem.total(best.choice))

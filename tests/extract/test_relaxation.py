@@ -10,17 +10,17 @@ from pyscipopt import LP
 
 from tensat_dl.extract import relaxation
 from tensat_dl.extract.budget import Budget
-from tensat_dl.extract.formulation import INFINITY, Formulation, Row, formulate
+from tensat_dl.extract.formulation import INFINITY, Formulation, LinearRow, formulate
 from tensat_dl.extract.problem import from_egraph
 from tensat_dl.extract.reduce import reduce
 from tensat_dl.extract.relaxation import Relaxation
-from tensat_dl.extract.types import Limits
+from tensat_dl.extract.types import ExtractLimits
 
 from .builders import egraph
 
 #: x0 <= x1, bounded above and bounded below.
-AT_MOST = Row([(0, 1.0), (1, -1.0)], -INFINITY, 0.0)
-AT_LEAST = Row([(0, -1.0), (1, 1.0)], 0.0, INFINITY)
+AT_MOST = LinearRow([(0, 1.0), (1, -1.0)], -INFINITY, 0.0)
+AT_LEAST = LinearRow([(0, -1.0), (1, 1.0)], 0.0, INFINITY)
 
 
 def two_columns() -> Formulation:
@@ -32,7 +32,9 @@ def two_columns() -> Formulation:
 
 @pytest.mark.parametrize("dual", [-2.0, -1.0, 0.0, 0.5, 1.0, 2.0])
 @pytest.mark.parametrize("row", [AT_MOST, AT_LEAST])
-def test_the_bound_holds_for_wrong_duals(row: Row, dual: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bound_holds_for_wrong_duals(
+    row: LinearRow, dual: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those of a sign that no dual of the inequality has included, which a solver's tolerances allow."""
 
     class Wrong(LP):
@@ -42,7 +44,7 @@ def test_the_bound_holds_for_wrong_duals(row: Row, dual: float, monkeypatch: pyt
     monkeypatch.setattr(relaxation, "LP", Wrong)
     program = Relaxation(two_columns())
     program.add([row])
-    relaxed = program.solve(Budget.of(Limits()))
+    relaxed = program.solve(Budget.of(ExtractLimits()))
     assert relaxed is not None
     assert relaxed.x.tolist() == [0.0, 1.0]
     assert relaxed.bound <= 1.0

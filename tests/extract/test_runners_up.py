@@ -12,7 +12,7 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract import api, runners_up
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.runners_up import kernels
-from tensat_dl.extract.types import METHODS, Extraction, ExtractionError, Limits
+from tensat_dl.extract.types import METHODS, Extraction, ExtractionError, ExtractLimits
 
 from .builders import derivations, egraph, layered_egraph, price, random_egraph
 
@@ -127,8 +127,8 @@ def test_bad_requests() -> None:
 @pytest.mark.parametrize("work", [0.0, 50_000.0, 2_000_000.0])
 def test_a_larger_e_graph(work: float) -> None:
     graph = layered_egraph(3, 200)
-    found = extract(graph, limits=Limits(work=work), n_best=6)
-    again = extract(graph, limits=Limits(work=work), n_best=6)
+    found = extract(graph, limits=ExtractLimits(work=work), n_best=6)
+    again = extract(graph, limits=ExtractLimits(work=work), n_best=6)
     assert [one.choices for one in found.runners_up] == [one.choices for one in again.runners_up]
     assert costs(found) == sorted(costs(found))
     assert_different(graph, found)
@@ -142,7 +142,7 @@ def test_work_that_does_not_suffice_gives_costlier_ones(seed: int) -> None:
     graph = layered_egraph(seed, 60)
     best = costs(extract(graph, n_best=5))
     for work in (5_000.0, 20_000.0):
-        some = extract(graph, limits=Limits(work=work), n_best=5)
+        some = extract(graph, limits=ExtractLimits(work=work), n_best=5)
         assert all(b <= a * (1 + 1e-9) for a, b in zip(costs(some), best, strict=False))
         assert_different(graph, some)
 
@@ -162,7 +162,7 @@ def test_a_cheaper_one_becomes_the_answer(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_no_time() -> None:
-    assert extract(layered_egraph(1, 100), limits=Limits(seconds=0.0), n_best=3).runners_up == ()
+    assert extract(layered_egraph(1, 100), limits=ExtractLimits(seconds=0.0), n_best=3).runners_up == ()
 
 
 @pytest.mark.parametrize("calls", [0, 3])

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from tensat_dl.extract.cut_sets import underived_sets
 from tensat_dl.extract.flows import Branch
-from tensat_dl.extract.widths import underived_sets
 
 Branches = dict[int, list[Branch]]
 

@@ -20,7 +20,7 @@ from tensat_dl.gpu.executor import Executor, NotExecutable, in_double, input_ten
 from tensat_dl.gpu.machine import GpuMachine
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.program import Program, load_program
-from tensat_dl.measure import heats
+from tensat_dl.measure import winner
 from tensat_dl.measure.outcome import Outcome
 from tensat_dl.ops.compose import semantics_of
 from tensat_dl.verify.execute import execute
@@ -151,8 +151,8 @@ WRONG = APART.replace("tanh(x @ b)", "tanh(x @ a)")
 
 def contest(texts: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:
     """The first graph against the others, which are all faster."""
-    monkeypatch.setattr(heats, "HEAT", 1)
-    monkeypatch.setattr(heats, "LOOKS", (8,))
+    monkeypatch.setattr(winner, "HEAT", 1)
+    monkeypatch.setattr(winner, "LOOKS", (8,))
     graphs = []
     for text in texts:
         program, graph = loaded(text, tmp_path)

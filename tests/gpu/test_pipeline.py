@@ -13,10 +13,10 @@ pytest.importorskip("triton")
 
 from tensat_dl.cost import CostModel, Measurement, Profile, load_device, record
 from tensat_dl.cost.environment import Environment
-from tensat_dl.cost.signature_file import Job
+from tensat_dl.cost.signature_file import ProfileJob
 from tensat_dl.gpu import machine
 from tensat_dl.gpu.machine import GpuMachine
-from tensat_dl.measure import heats
+from tensat_dl.measure import winner
 from tensat_dl.report.facts import measured
 from tensat_dl.run.options import Options
 from tensat_dl.run.pipeline import optimize
@@ -33,10 +33,10 @@ def test_the_measured_winner_is_the_answer(
 ) -> None:
     """By measured operators the merged and fused graph is cheaper; as a whole it is faster, or is not."""
     monkeypatch.setenv("TENSAT_DL_PROFILES", str(tmp_path))
-    monkeypatch.setattr(heats, "LOOKS", (8,))
-    asked: list[Job] = []
+    monkeypatch.setattr(winner, "LOOKS", (8,))
+    asked: list[ProfileJob] = []
 
-    def profile(jobs: Sequence[Job], path: Path, device: str, *_: Any) -> None:
+    def profile(jobs: Sequence[ProfileJob], path: Path, device: str, *_: Any) -> None:
         asked.extend(jobs)
         entries = {j.signature.text: Measurement(0.002, 0.0, 25, "triton 256") for j in jobs}
         record(path, Profile(device, HERE.hardware, HERE.versions, entries))

@@ -12,26 +12,26 @@ import pytest
 from tensat_dl.cost.environment import Environment
 from tensat_dl.cost.profile import ProfileError, read_profile
 from tensat_dl.cost.signature import parse
-from tensat_dl.cost.signature_file import Job
-from tensat_dl.gpu.profiling import FIRST, PORTION, Report, profile
+from tensat_dl.cost.signature_file import ProfileJob
+from tensat_dl.gpu.profiling import FIRST, PORTION, ProfileReport, profile
 from tensat_dl.gpu.workers import Answers, Worker
 
 HERE = Environment({"gpu": "NVIDIA H100"}, {"torch": "2.11"})
 
 
-def jobs(count: int) -> list[Job]:
-    return [Job(parse(f"relu(f32[{i + 1}]) -> f32[{i + 1}] @ h100")) for i in range(count)]
+def jobs(count: int) -> list[ProfileJob]:
+    return [ProfileJob(parse(f"relu(f32[{i + 1}]) -> f32[{i + 1}] @ h100")) for i in range(count)]
 
 
 class Process:
     """Answers what a function says; ``asked`` has all that it was asked."""
 
-    def __init__(self, answer: Callable[[Job], Answers]) -> None:
+    def __init__(self, answer: Callable[[ProfileJob], Answers]) -> None:
         self.answer = answer
         self.asked: list[str] = []
         self.closed = False
 
-    def ask(self, job: Job, names: Sequence[str] | None = None) -> Answers:
+    def ask(self, job: ProfileJob, names: Sequence[str] | None = None) -> Answers:
         self.asked.append(job.signature.text)
         found = self.answer(job)
         return found if names is None else {n: a for n, a in found.items() if n in names}
@@ -40,11 +40,11 @@ class Process:
         self.closed = True
 
 
-def checks(_: Job) -> Answers:
+def checks(_: ProfileJob) -> Answers:
     return {"triton 256": {}, "triton 1024": {"failed": "out of memory"}, "torch": {}}
 
 
-def times(_: Job) -> Answers:
+def times(_: ProfileJob) -> Answers:
     taken = {"spread_ms": 0.0001, "samples": 25}
     return {"triton 256": {"median_ms": 0.002, **taken}, "torch": {"median_ms": 0.003, **taken}}
 
@@ -76,12 +76,12 @@ def test_after_an_interruption_there_is_what_was_measured_before(tmp_path: Path)
     """.. that of the portion that was under way, too."""
     path = tmp_path / "p.json"
 
-    def interrupted(job: Job) -> Answers:
+    def interrupted(job: ProfileJob) -> Answers:
         if job == jobs(4)[3]:
             raise KeyboardInterrupt
         return times(job)
 
-    check, report = Process(checks), Report()
+    check, report = Process(checks), ProfileReport()
     with pytest.raises(KeyboardInterrupt):
         profile(jobs(4), path, "h100", HERE, [check], Process(interrupted), report=report)
     assert len(read_profile(path, "h100").entries) == 3
@@ -102,7 +102,7 @@ def test_the_first_operators_are_recorded_soon(tmp_path: Path) -> None:
 
 
 def test_what_nothing_computes_is_left_out(tmp_path: Path) -> None:
-    def fails(job: Job) -> Answers:
+    def fails(job: ProfileJob) -> Answers:
         return {"": {"failed": "Unsupported: topk"}} if job == jobs(2)[1] else checks(job)
 
     report = profile(jobs(2), tmp_path / "p.json", "h100", HERE, [Process(fails)], Process(times))
@@ -147,8 +147,8 @@ def test_real_processes_measure_and_survive_a_kernel_that_kills_them(
     before_all(monkeypatch, deadly(tmp_path))
     wanted = [
         *jobs(1),
-        Job(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100")),
-        Job(parse("nope(f32[1]) -> f32[1] @ h100")),
+        ProfileJob(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100")),
+        ProfileJob(parse("nope(f32[1]) -> f32[1] @ h100")),
     ]
     path = tmp_path / "p.json"
     report = profile(
@@ -173,7 +173,7 @@ def test_a_kernel_that_takes_the_gpu_away_is_the_only_one_to_blame(
     """Its process says so and ends; those after it are tried in a new one. The last one may do that, too."""
     pytest.importorskip("torch")
     pytest.importorskip("triton")
-    job = Job(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100"))
+    job = ProfileJob(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100"))
     for bad, good in ((1024, 4096), (4096, 1024)):
         before_all(monkeypatch, poisonous(tmp_path, bad))
         worker = Worker("check", "cpu", False)
@@ -201,7 +201,7 @@ def test_a_process_that_always_ends_early_is_not_started_for_ever(
     )
     before_all(monkeypatch, tmp_path)
     worker = Worker("check", "cpu", False)
-    found = worker.ask(Job(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100")))
+    found = worker.ask(ProfileJob(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100")))
     worker.close()
     assert {name: a["failed"] for name, a in found.items()} == dict.fromkeys(
         ("torch", "triton 1024", "triton 4096"), "the process ended with code 3"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tensat_dl.cost.signature import SignatureError, parse
-from tensat_dl.cost.signature_file import Job, dumps, job, loads
+from tensat_dl.cost.signature_file import ProfileJob, dumps, job, loads
 from tensat_dl.lang.program import load_program
 from tensat_dl.resources import rules
 
@@ -63,4 +63,4 @@ def test_what_is_wrong_is_said(data: object, says: str) -> None:
 
 
 def test_jobs_are_values() -> None:
-    assert Job(parse(RELU)) == Job(parse(RELU))
+    assert ProfileJob(parse(RELU)) == ProfileJob(parse(RELU))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tensat_dl.measure import contest, heats, operators, process
+from tensat_dl.measure import contest, operators, process, winner
 
 
 def time_here(models: Sequence[Path], feeds: Path, threads: int, backwards: bool = False) -> Any:
@@ -19,8 +19,8 @@ def time_here(models: Sequence[Path], feeds: Path, threads: int, backwards: bool
 def quick(monkeypatch: pytest.MonkeyPatch, profiles: Path) -> None:
     """What is measured stays in this folder."""
     monkeypatch.setenv("TENSAT_DL_PROFILES", str(profiles))
-    monkeypatch.setattr(heats, "HEAT", 1)
-    monkeypatch.setattr(heats, "LOOKS", (8,))
+    monkeypatch.setattr(winner, "HEAT", 1)
+    monkeypatch.setattr(winner, "LOOKS", (8,))
     monkeypatch.setattr(process, "SECONDS", 0.0)
     monkeypatch.setattr(contest, "time_in_fresh_process", time_here)
     monkeypatch.setattr(operators, "SECONDS", 0.0)

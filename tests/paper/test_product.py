@@ -12,9 +12,9 @@ from tensat_dl.bench.join_cell import ShapeCheck, before_search, by_join, by_pro
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph, GraphBuilder
 from tensat_dl.core.types import TensorType
-from tensat_dl.engine.program import Program
+from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.paper.canonical import Unsupported, canonical
-from tensat_dl.paper.product import Product, Sources, hash_join
+from tensat_dl.paper.product import Product, SourcePatterns, hash_join
 from tests.explore.graphs import graph_of, library, pack, program_of
 from tests.explore.reference import Reference
 
@@ -76,7 +76,7 @@ def test_three_ways_and_brute_force_find_the_same(seed: int) -> None:
     for k in (1, 2) if seed == 0 else (1,):
         egraph = before_search(graph, ops, rules, k)
         assert egraph is not None
-        program = Program(ops, rules, graph)
+        program = EgglogProgram(ops, rules, graph)
         multi = [r for r in program.rules if r.rule.kind == "multi"]
         engine = by_join(egraph, program, multi, runs=2)
         baseline = by_product(egraph, multi, ops, 60.0)
@@ -119,7 +119,7 @@ def test_a_time_limit_says_how_far_it_came() -> None:
 
 def test_patterns_that_differ_in_names_alone_are_searched_once() -> None:
     rules = [r for r in MULTI if r.name.startswith("pair-matmul")]
-    sources = Sources(rules, library().ops)
+    sources = SourcePatterns(rules, library().ops)
     assert len(rules) == 2
     assert len(sources.distinct) == 1
     (_, first), (_, second) = sources.of_rule["pair-matmul-left"]
@@ -152,7 +152,7 @@ def test_nested_patterns_and_constants() -> None:
             "output relu(x @ u), matmul(x, v; act = relu) @ u, relu(x @ v)"
         )
     )
-    sources = Sources([rule], program.ops)
+    sources = SourcePatterns([rule], program.ops)
     lists = sources.decanonical(rule, sources.search(egraph))
     assert [len(found) for found in lists] == [2, 1]
     assert len(list(Product(lists))) == 2

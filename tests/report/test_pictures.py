@@ -17,8 +17,8 @@ from tensat_dl.core.types import TensorType
 from tensat_dl.report.diff import changed_nodes
 from tensat_dl.report.dot import graph_to_dot
 from tensat_dl.report.html import result_to_html
-from tensat_dl.report.layout import draw
 from tensat_dl.report.picture import MAX_BOXES
+from tensat_dl.report.picture_layout import draw
 
 from .results import AFTER, BEFORE, EXAMPLES, read, read_text, result
 

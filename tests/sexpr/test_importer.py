@@ -13,12 +13,12 @@ from tensat_dl.lang.library import library_operators
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.rules import resolve_rule
-from tensat_dl.lang.sexpr.importer import Imported, import_rules
+from tensat_dl.lang.sexpr.importer import ImportedRules, import_rules
 from tensat_dl.lang.sexpr.terms import SIGNATURES
 from tensat_dl.verify.rule_types import check_rule_types
 
 
-def imported(text: str, multi: bool = False) -> Imported:
+def imported(text: str, multi: bool = False) -> ImportedRules:
     return import_rules(Source("r.txt", text), multi, library_operators())
 
 

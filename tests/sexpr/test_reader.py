@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensat_dl.core.source import Source
-from tensat_dl.lang.sexpr.reader import MAX_DEPTH, Atom, Form, SExpr, read_lines
+from tensat_dl.lang.sexpr.reader import MAX_DEPTH, Atom, SExpr, SForm, read_lines
 
 
 def plain(tree: SExpr) -> object:
@@ -28,7 +28,7 @@ def test_places() -> None:
     """Every tree knows where it stands."""
     source = Source("r.txt", "\n (relu (f 1 ?x)) => ?x")
     ((line,), _) = read_lines(source)
-    assert isinstance(line.left, Form)
+    assert isinstance(line.left, SForm)
     assert line.left.span.text == "(relu (f 1 ?x))"
     assert line.left.items[0].span.text == "(f 1 ?x)"
     assert line.right.span.place == "r.txt:2:21"

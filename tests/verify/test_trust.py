@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import tensat_dl
-from tensat_dl.verify.trust import assumed
+from tensat_dl.verify.opaque_laws import assumed
 
 LOOKUP = """
 opaque op lookup(table: tensor, ids: tensor) { shape [dim(ids, 0), dim(table, 1)] }

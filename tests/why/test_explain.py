@@ -20,9 +20,9 @@ from tensat_dl.run.search import Setup
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact import compare_exactly
 from tensat_dl.why import evaluate, shorten
-from tensat_dl.why.explain import way_between
 from tensat_dl.why.ledger import Ledger
 from tensat_dl.why.steps import Explained
+from tensat_dl.why.way import way_between
 from tests.cli.running import EXAMPLES
 
 pytestmark = pytest.mark.sampled(6)

@@ -5,7 +5,7 @@ None of it is evaluated: a fact about a term is said as a fact about another ter
 
 from __future__ import annotations
 
-from tensat_dl.lang.sexpr.terms import Apply, Parameter, Term, Variable
+from tensat_dl.lang.sexpr.terms import Apply, Parameter, SVariable, Term
 
 _UNARY = ("relu", "tanh", "sigmoid")
 _ELEMENTWISE = (*_UNARY, "ewadd", "ewmul", "smul")
@@ -27,7 +27,7 @@ def same_shape(term: Term) -> Term:
     return term
 
 
-def rank_of(term: Term) -> Variable | int | None:
+def rank_of(term: Term) -> SVariable | int | None:
     """The rank of a term: a number, that of a variable, or None where nothing says it."""
     while isinstance(term, Apply):
         if term.op in _RANK_4:

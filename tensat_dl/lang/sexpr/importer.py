@@ -13,8 +13,17 @@ from tensat_dl.core.source import Source, Span
 from tensat_dl.lang import ast
 from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.rules import resolve_rule
-from tensat_dl.lang.sexpr.reader import Line, read_lines
-from tensat_dl.lang.sexpr.terms import PADDINGS, Apply, Parameter, Term, Terms, Variable, subterms, variables
+from tensat_dl.lang.sexpr.reader import SLine, read_lines
+from tensat_dl.lang.sexpr.terms import (
+    PADDINGS,
+    Apply,
+    Parameter,
+    STerms,
+    SVariable,
+    Term,
+    subterms,
+    variables,
+)
 from tensat_dl.lang.sexpr.translate import Translation
 from tensat_dl.lang.tokens import RESERVED
 from tensat_dl.ops.functions import FUNCTIONS
@@ -22,7 +31,7 @@ from tensat_dl.ops.table import OpTable
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedRules:
     """A .tsr file's text, how many rules it has, and what was left out of it."""
 
     text: str
@@ -34,14 +43,14 @@ class Imported:
 class _Rule:
     """What one line says, or two of a multi-pattern rule."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[SLine, ...]
     sources: tuple[Term, ...]
     targets: tuple[Term, ...]
     paddings: tuple[str, ...]  #: variables for padding modes
     span: Span
 
 
-def import_rules(source: Source, multi: bool, ops: OpTable) -> Imported:
+def import_rules(source: Source, multi: bool, ops: OpTable) -> ImportedRules:
     """Translates every line, or with ``multi`` every two lines, to a rule of the .tsr language.
 
     A rule is called by its file and line. One that repeats another, but for names of variables, is left out with a
@@ -79,15 +88,17 @@ def import_rules(source: Source, multi: bool, ops: OpTable) -> Imported:
         raise TsrError(sorted(problems, key=lambda d: d.span.start if d.span else 0))
     written = Span(Source("", ""), 0, 0)
     header = f"// Imported from {_printable(PurePath(source.path).name)}.\n\n"
-    return Imported(header + print_file(ast.File(tuple(items), (), span=written)), len(items), tuple(notes))
+    return ImportedRules(
+        header + print_file(ast.File(tuple(items), (), span=written)), len(items), tuple(notes)
+    )
 
 
 # ---- reading --------------------------------------------------------------------------------------------
 
 
-def _rule(lines: tuple[Line, ...], multi: bool) -> _Rule:
+def _rule(lines: tuple[SLine, ...], multi: bool) -> _Rule:
     """What lines mean. Raises `TsrError` with every problem in them."""
-    terms = Terms()
+    terms = STerms()
     sides: tuple[list[Term], list[Term]] = ([], [])
     problems: list[Diagnostic] = []
     for line in lines:
@@ -107,7 +118,7 @@ def _sides(sources: Sequence[Term], targets: Sequence[Term], multi: bool) -> Ite
     """What is wrong with a rule as a whole."""
     bound = {v.name for source in sources for v in variables(source)}
     for i, source in enumerate(sources):
-        if isinstance(source, Variable):
+        if isinstance(source, SVariable):
             yield Diagnostic("the left side is a lone variable", source.span, "it would match every tensor")
         elif source in sources[:i]:
             yield Diagnostic("both lines have the same left side", source.span, "one of them is enough")
@@ -130,14 +141,14 @@ def _key(rule: _Rule) -> object:
     for term in (*rule.sources, *rule.targets):
         for v in variables(term):
             numbers.setdefault(v.name, str(len(numbers)))
-    renamed = {name: Variable(number, rule.span) for name, number in numbers.items()}
+    renamed = {name: SVariable(number, rule.span) for name, number in numbers.items()}
     return tuple(_substituted(term, renamed) for term in (*rule.sources, *rule.targets))
 
 
-def _substituted(term: Term, values: dict[str, Variable]) -> Term:
-    if isinstance(term, Variable):
+def _substituted(term: Term, values: dict[str, SVariable]) -> Term:
+    if isinstance(term, SVariable):
         return replace(values[term.name], span=term.span)
-    parameters = tuple(values[p.name] if isinstance(p, Variable) else p for p in term.parameters)
+    parameters = tuple(values[p.name] if isinstance(p, SVariable) else p for p in term.parameters)
     return replace(
         term, parameters=parameters, operands=tuple(_substituted(t, values) for t in term.operands)
     )
@@ -164,11 +175,11 @@ def _translated(rule: _Rule, source: Source, taken: frozenset[str]) -> Iterator[
 
 def _padded(term: Term, modes: dict[str, int]) -> Term:
     """A term with modes instead of the variables for them."""
-    if isinstance(term, Variable):
+    if isinstance(term, SVariable):
         return term
     parameters: list[Parameter] = []
     for p in term.parameters:
-        parameters.append(modes.get(p.name, p) if isinstance(p, Variable) else p)
+        parameters.append(modes.get(p.name, p) if isinstance(p, SVariable) else p)
     operands = tuple(_padded(t, modes) for t in term.operands)
     return replace(term, parameters=tuple(parameters), operands=operands)
 

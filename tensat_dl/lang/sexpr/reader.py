@@ -26,7 +26,7 @@ class Atom:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class SForm:
     """``(head item item ..)``"""
 
     head: Atom
@@ -34,11 +34,11 @@ class Form:
     span: Span
 
 
-SExpr = Atom | Form
+SExpr = Atom | SForm
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SLine:
     """One rewrite. ``number`` is its line in the file, from 1; ``text`` is the line with single blanks."""
 
     number: int
@@ -48,9 +48,9 @@ class Line:
     span: Span
 
 
-def read_lines(source: Source) -> tuple[list[Line], list[Diagnostic]]:
+def read_lines(source: Source) -> tuple[list[SLine], list[Diagnostic]]:
     """The rewrites of a file, and what is wrong with the lines that are none."""
-    lines: list[Line] = []
+    lines: list[SLine] = []
     problems: list[Diagnostic] = []
     start = 0
     for number, text in enumerate(source.text.split("\n"), 1):
@@ -65,7 +65,7 @@ def read_lines(source: Source) -> tuple[list[Line], list[Diagnostic]]:
     return lines, problems
 
 
-def _line(number: int, span: Span) -> Line:
+def _line(number: int, span: Span) -> SLine:
     tokens = list(_tokens(span))
     arrows = [token for kind, token in tokens if kind == "arrow"]
     form = "a rule is written `(..)=>(..)`"
@@ -87,7 +87,7 @@ def _line(number: int, span: Span) -> Line:
             problems += e.diagnostics
     if problems:
         raise TsrError(problems)
-    return Line(number, " ".join(span.text.split()), sides[0], sides[1], span)
+    return SLine(number, " ".join(span.text.split()), sides[0], sides[1], span)
 
 
 def _tokens(span: Span) -> Iterator[tuple[str, Atom]]:
@@ -125,11 +125,11 @@ def _tree(tokens: list[Atom]) -> SExpr:
     return done
 
 
-def _form(opened: Atom, items: list[SExpr], closed: Atom) -> Form:
+def _form(opened: Atom, items: list[SExpr], closed: Atom) -> SForm:
     span = opened.span.to(closed.span)
     if not items:
         raise error(span, "an operator is missing", "an expression is `(operator argument ..)`")
     head = items[0]
-    if isinstance(head, Form):
+    if isinstance(head, SForm):
         raise error(head.span, "an operator's name comes first", "remove the parentheses around it")
-    return Form(head, tuple(items[1:]), span)
+    return SForm(head, tuple(items[1:]), span)

@@ -20,7 +20,7 @@ from typing import Literal
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.core.source import Span
-from tensat_dl.lang.sexpr.reader import Atom, Form, SExpr
+from tensat_dl.lang.sexpr.reader import Atom, SExpr, SForm
 from tensat_dl.ops.kinds import article
 
 #: What stands at a place among an operator's arguments.
@@ -75,7 +75,7 @@ _LARGEST = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class SVariable:
     """``?name``: a tensor, or where a parameter stands its value."""
 
     name: str
@@ -83,7 +83,7 @@ class Variable:
 
 
 #: A parameter: an integer, integers, or a variable for one.
-Parameter = int | tuple[int, ...] | Variable
+Parameter = int | tuple[int, ...] | SVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,11 @@ class Apply:
     span: Span = field(compare=False, repr=False)
 
 
-Term = Variable | Apply
+Term = SVariable | Apply
 
 
 @dataclass
-class Terms:
+class STerms:
     """Makes terms of trees. ``kinds`` says what each variable of a rule stands for."""
 
     kinds: dict[str, Kind] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class Terms:
         _refuse_pairs(term)
         return term
 
-    def _variable(self, atom: Atom, kind: Kind) -> Variable:
+    def _variable(self, atom: Atom, kind: Kind) -> SVariable:
         name = atom.text[1:]
         if not name:
             raise error(atom.span, "a variable has a name", "write `?x`")
@@ -144,10 +144,10 @@ class Terms:
             raise error(
                 atom.span, f"`?{name}` is {article(known)} elsewhere, and {article(kind)} here", "rename one"
             )
-        return Variable(name, atom.span)
+        return SVariable(name, atom.span)
 
     def _parameter(self, item: SExpr, kind: Kind) -> Parameter:
-        if isinstance(item, Form):
+        if isinstance(item, SForm):
             raise error(item.span, f"{article(kind)} stands here, not a tensor", _expected(kind))
         if item.text.startswith("?"):
             return self._variable(item, kind)
@@ -195,7 +195,7 @@ def _no_tensor(text: str) -> tuple[str, str]:
     return f"`{text}` is no tensor", f"variables are written with a question mark: `?{text}`"
 
 
-def _arity(tree: Form, signature: tuple[Kind, ...]) -> tuple[str, str]:
+def _arity(tree: SForm, signature: tuple[Kind, ...]) -> tuple[str, str]:
     n = len(signature)
     places = " ".join("x" if kind == "tensor" else kind.upper() for kind in signature)
     form = f"its form is `({' '.join((tree.head.text, places)).strip()})`"
@@ -215,10 +215,10 @@ def subterms(term: Term) -> Iterator[Term]:
     yield term
 
 
-def variables(term: Term) -> Iterator[Variable]:
+def variables(term: Term) -> Iterator[SVariable]:
     """Every occurrence of a variable, of tensors and of parameters."""
     for part in subterms(term):
-        if isinstance(part, Variable):
+        if isinstance(part, SVariable):
             yield part
         else:
-            yield from (p for p in part.parameters if isinstance(p, Variable))
+            yield from (p for p in part.parameters if isinstance(p, SVariable))

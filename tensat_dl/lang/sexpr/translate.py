@@ -14,7 +14,7 @@ from tensat_dl.core.diagnostics import error
 from tensat_dl.core.source import Span
 from tensat_dl.lang import ast
 from tensat_dl.lang.sexpr.conventions import cut, dimension, is_concat, rank_of, same_shape
-from tensat_dl.lang.sexpr.terms import ACTIVATIONS, PADDINGS, Apply, Parameter, Term, Variable, subterms
+from tensat_dl.lang.sexpr.terms import ACTIVATIONS, PADDINGS, Apply, Parameter, SVariable, Term, subterms
 
 
 @dataclass
@@ -140,13 +140,13 @@ class Translation:
                     if isinstance(rank, int) and isinstance(has, int) and rank != has:
                         message = f"`{term.op}` says that its operands have rank {rank}"
                         raise error(operand.span, f"{message}, and this one has rank {has}")
-                asked |= {r: rank for r in of if isinstance(r, Variable) and isinstance(rank, int)}
+                asked |= {r: rank for r in of if isinstance(r, SVariable) and isinstance(rank, int)}
             if is_concat(term) or term.op in ("matmul", "ewadd", "ewmul"):
-                alike = [r for r in of if isinstance(r, Variable)]
+                alike = [r for r in of if isinstance(r, SVariable)]
                 for a, b in pairwise(alike):
                     classes.join(a, b)
         convolved = [o for t in _all(self.sources) if _is_apply(t, "conv2d") for o in _apply(t).operands]
-        known = {(classes.root(r), 4) for r in map(rank_of, convolved) if isinstance(r, Variable)}
+        known = {(classes.root(r), 4) for r in map(rank_of, convolved) if isinstance(r, SVariable)}
         found: list[ast.Expr] = []
         for variable, rank in asked.items():
             fact = (classes.root(variable), rank)
@@ -167,7 +167,7 @@ class Translation:
         return _call("dim", [name, self._number(at, term.span)], (), term.span)
 
     def _name(self, term: Term) -> str:
-        if isinstance(term, Variable):
+        if isinstance(term, SVariable):
             return self.names[term.name]
         if term in self.sources:
             return self._output(term)
@@ -192,7 +192,7 @@ class Translation:
 
     def _value(self, term: Term, known: Mapping[Term, str]) -> ast.Expr:
         """A tensor. Terms with a name are called by it."""
-        if isinstance(term, Variable):
+        if isinstance(term, SVariable):
             return ast.Name(self.names[term.name], span=term.span)
         if term in known:
             return ast.Name(known[term], span=term.span)
@@ -267,7 +267,7 @@ class Translation:
                 self.free[place] = self._fresh(name[0])
             return _keyword(name, ast.Name(self.free[place], span=span))
 
-        same = other if isinstance(other, Variable) else same_shape(other)
+        same = other if isinstance(other, SVariable) else same_shape(other)
         dtype = free("dtype") if matched else _keyword("dtype", self._about("dtype", same))
         match term.op, i, constant.op:
             case "conv2d", 1, "Iconv" | "Cpool":
@@ -317,7 +317,7 @@ class Translation:
         return ast.ListExpr((self._number(first, span), self._number(second, span)), span=span)
 
     def _number(self, value: Parameter, span: Span) -> ast.Expr:
-        if isinstance(value, Variable):
+        if isinstance(value, SVariable):
             return ast.Name(self.names[value.name], span=value.span)
         if isinstance(value, tuple):
             return ast.ListExpr(tuple(_integer(v, span) for v in value), span=span)

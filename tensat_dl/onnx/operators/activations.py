@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from tensat_dl.core.types import TensorType
-from tensat_dl.onnx.operator import Reading, Row, Tensor, Writer, same
+from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Reading, same
 from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 
 
@@ -17,7 +17,7 @@ def _read_gelu(r: Reading) -> int:
     return r.op("gelu" if r.attr("approximate", "none") == "none" else "gelu_tanh", r.x())
 
 
-def write_gelu(w: Writer, x: ir.Value, dtype: str) -> ir.Value:
+def write_gelu(w: NodeWriter, x: ir.Value, dtype: str) -> ir.Value:
     """ONNX has had Gelu since opset 20. ONNX Runtime finds it in its parts, too."""
     if w.opset >= 20:
         return w.op("Gelu", x)
@@ -26,7 +26,9 @@ def write_gelu(w: Writer, x: ir.Value, dtype: str) -> ir.Value:
     return w.op("Mul", w.op("Mul", x, distribution), half)
 
 
-def _write_gelu_tanh(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], type: TensorType) -> ir.Value:
+def _write_gelu_tanh(
+    w: NodeWriter, xs: Sequence[OnnxTensor], _: Mapping[str, Any], type: TensorType
+) -> ir.Value:
     x = xs[0].value
     if w.opset >= 20:
         return w.op("Gelu", x, approximate="tanh")
@@ -37,7 +39,7 @@ def _write_gelu_tanh(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], type
     return w.op("Mul", w.op("Mul", x, half), w.op("Add", w.op("Tanh", inner), one))
 
 
-def activated(w: Writer, x: ir.Value, act: str, dtype: str) -> ir.Value:
+def activated(w: NodeWriter, x: ir.Value, act: str, dtype: str) -> ir.Value:
     """``x`` with the activation that an attribute ``act`` names."""
     match act:
         case "none":
@@ -58,7 +60,9 @@ def _read_clip(r: Reading) -> int:
     return r.op("ewmin", *r.scalars(x, r.x(2))) if r.has(2) else x
 
 
-def _write_clip(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
+def _write_clip(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
+) -> ir.Value:
     return w.op("Clip", xs[0].value, *(w.number(attrs[bound], type.dtype) for bound in ("low", "high")))
 
 
@@ -67,11 +71,15 @@ def _read_hardsigmoid(r: Reading) -> int:
     return r.op("hardsigmoid", r.x(), alpha=slope, beta=shift)
 
 
-def _write_hardsigmoid(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+def _write_hardsigmoid(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType
+) -> ir.Value:
     return w.op("HardSigmoid", xs[0].value, alpha=attrs["alpha"], beta=attrs["beta"])
 
 
-def _write_hardswish(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], __: TensorType) -> ir.Value:
+def _write_hardswish(
+    w: NodeWriter, xs: Sequence[OnnxTensor], _: Mapping[str, Any], __: TensorType
+) -> ir.Value:
     """ONNX has had HardSwish since opset 14."""
     x = xs[0].value
     if w.opset >= 14:
@@ -92,32 +100,32 @@ def _read_swish(r: Reading) -> int:
     return r.op("ewmul", x, r.op("sigmoid", r.op("smul", x, factor)))
 
 
-def _write_mish(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], __: TensorType) -> ir.Value:
+def _write_mish(w: NodeWriter, xs: Sequence[OnnxTensor], _: Mapping[str, Any], __: TensorType) -> ir.Value:
     """ONNX has had Mish since opset 18."""
     x = xs[0].value
     return w.op("Mish", x) if w.opset >= 18 else w.op("Mul", x, w.op("Tanh", w.op("Softplus", x)))
 
 
-def _scaled(onnx: str, op: str, alpha: float) -> Row:
+def _scaled(onnx: str, op: str, alpha: float) -> OnnxRow:
     """A function with an attribute ``alpha``."""
 
     def read(r: Reading) -> int:
         return r.op(op, r.x(), alpha=r.number_attr("alpha", alpha))
 
-    return Row(onnx, read, op, lambda w, xs, attrs, type: w.op(onnx, xs[0].value, alpha=attrs["alpha"]))
+    return OnnxRow(onnx, read, op, lambda w, xs, attrs, type: w.op(onnx, xs[0].value, alpha=attrs["alpha"]))
 
 
 ROWS = (
     *(same(function.onnx, op) for op, function in FUNCTIONS.items() if function.onnx),
-    Row("Gelu", _read_gelu, "gelu", lambda w, xs, attrs, type: write_gelu(w, xs[0].value, type.dtype)),
-    Row(op="gelu_tanh", write=_write_gelu_tanh),
-    Row("Clip", _read_clip, "clip", _write_clip),
-    Row("HardSigmoid", _read_hardsigmoid, "hardsigmoid", _write_hardsigmoid),
-    Row("HardSwish", lambda r: r.op("hardswish", r.x()), "hardswish", _write_hardswish),
+    OnnxRow("Gelu", _read_gelu, "gelu", lambda w, xs, attrs, type: write_gelu(w, xs[0].value, type.dtype)),
+    OnnxRow(op="gelu_tanh", write=_write_gelu_tanh),
+    OnnxRow("Clip", _read_clip, "clip", _write_clip),
+    OnnxRow("HardSigmoid", _read_hardsigmoid, "hardsigmoid", _write_hardsigmoid),
+    OnnxRow("HardSwish", lambda r: r.op("hardswish", r.x()), "hardswish", _write_hardswish),
     _scaled("LeakyRelu", "leakyrelu", 0.01),
     _scaled("Elu", "elu", 1.0),
-    Row("PRelu", _read_prelu, "prelu", lambda w, xs, attrs, type: w.op("PRelu", *(x.value for x in xs))),
+    OnnxRow("PRelu", _read_prelu, "prelu", lambda w, xs, attrs, type: w.op("PRelu", *(x.value for x in xs))),
     same("Softplus", "softplus"),
-    Row("Swish", _read_swish),
-    Row("Mish", lambda r: r.op("mish", r.x()), "mish", _write_mish),
+    OnnxRow("Swish", _read_swish),
+    OnnxRow("Mish", lambda r: r.op("mish", r.x()), "mish", _write_mish),
 )

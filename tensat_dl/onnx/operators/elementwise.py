@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from tensat_dl.core.types import FLOATS, TensorType
-from tensat_dl.onnx.operator import Read, Reading, Row, Tensor, Unmapped, Write, Writer, same
+from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Read, Reading, Unmapped, Write, same
 
 
 def _read_binary(op: str) -> Read:
@@ -52,7 +52,9 @@ def _read_pow(r: Reading) -> int:
     return r.op("power", x, exponent=exponent)
 
 
-def _write_power(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
+def _write_power(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
+) -> ir.Value:
     return w.op("Pow", xs[0].value, w.number(attrs["exponent"], type.dtype))
 
 
@@ -61,7 +63,7 @@ def _read_reciprocal(r: Reading) -> int:
     return r.op("ewdiv", r.number(1, r.type(x).dtype), x)
 
 
-def _write_rsqrt(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], __: TensorType) -> ir.Value:
+def _write_rsqrt(w: NodeWriter, xs: Sequence[OnnxTensor], _: Mapping[str, Any], __: TensorType) -> ir.Value:
     return w.op("Reciprocal", w.op("Sqrt", xs[0].value))
 
 
@@ -71,21 +73,21 @@ def _read_where(r: Reading) -> int:
 
 
 ROWS = (
-    Row("Add", _read_commutative("ewadd"), "ewadd", _write_binary("Add")),
-    Row("Mul", _read_commutative("ewmul"), "ewmul", _write_binary("Mul")),
-    Row("Sub", _read_binary("ewsub"), "ewsub", _write_binary("Sub")),
-    Row("Div", _read_binary("ewdiv"), "ewdiv", _write_binary("Div")),
-    Row("Max", _read_commutative("ewmax"), "ewmax", _write_binary("Max")),
-    Row("Min", _read_commutative("ewmin"), "ewmin", _write_binary("Min")),
-    Row("Sum", _read_commutative("ewadd")),
-    Row(op="smul", write=_write_binary("Mul")),
-    Row("Pow", _read_pow, "power", _write_power),
-    Row("Reciprocal", _read_reciprocal),
-    Row(op="rsqrt", write=_write_rsqrt),
+    OnnxRow("Add", _read_commutative("ewadd"), "ewadd", _write_binary("Add")),
+    OnnxRow("Mul", _read_commutative("ewmul"), "ewmul", _write_binary("Mul")),
+    OnnxRow("Sub", _read_binary("ewsub"), "ewsub", _write_binary("Sub")),
+    OnnxRow("Div", _read_binary("ewdiv"), "ewdiv", _write_binary("Div")),
+    OnnxRow("Max", _read_commutative("ewmax"), "ewmax", _write_binary("Max")),
+    OnnxRow("Min", _read_commutative("ewmin"), "ewmin", _write_binary("Min")),
+    OnnxRow("Sum", _read_commutative("ewadd")),
+    OnnxRow(op="smul", write=_write_binary("Mul")),
+    OnnxRow("Pow", _read_pow, "power", _write_power),
+    OnnxRow("Reciprocal", _read_reciprocal),
+    OnnxRow(op="rsqrt", write=_write_rsqrt),
     same("Neg", "neg"),
     same("Abs", "abs"),
     same("Equal", "equal"),
     same("Greater", "greater"),
-    Row("Less", lambda r: r.op("greater", r.x(1), r.x(0))),
-    Row("Where", _read_where, "select", _write_binary("Where")),
+    OnnxRow("Less", lambda r: r.op("greater", r.x(1), r.x(0))),
+    OnnxRow("Where", _read_where, "select", _write_binary("Where")),
 )

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tensat_dl.core.types import TensorType
-from tensat_dl.onnx.operator import Reading, Row, Tensor, Unmapped, Write, Writer
+from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Reading, Unmapped, Write
 from tensat_dl.ops.semantics.resizing import sources
 
 # ---- padding ---------------------------------------------------------------------------------------------
@@ -31,14 +31,18 @@ def _read_pad(r: Reading) -> int:
     return r.op("pad", x, before=tuple(before), after=tuple(after), mode=mode, value=value)
 
 
-def _write_pad(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
+def _write_pad(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
+) -> ir.Value:
     widths = w.ints([*attrs["before"], *attrs["after"]])
     if attrs["mode"] != "constant":
         return w.op("Pad", xs[0].value, widths, mode=attrs["mode"])
     return w.op("Pad", xs[0].value, widths, w.number(attrs["value"], type.dtype))
 
 
-def _write_enlarge(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+def _write_enlarge(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType
+) -> ir.Value:
     (x,) = xs
     extra = [new - old for new, old in zip(attrs["kernel"], x.type.shape[2:], strict=True)]
     before = [e // 2 for e in extra]
@@ -97,17 +101,23 @@ def _read_resize(r: Reading) -> int:
     return r.op("resize", x, size=new[2:], **attrs)
 
 
-def _write_resize(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
+def _write_resize(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
+) -> ir.Value:
     coordinates = next(k for k, v in _COORDINATES.items() if v == attrs["coordinates"])
     rounding = next(k for k, v in _ROUNDINGS.items() if v == attrs["rounding"])
     return _resized(w, xs[0], type, attrs["mode"], coordinates, rounding)
 
 
-def _write_upsample(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], type: TensorType) -> ir.Value:
+def _write_upsample(
+    w: NodeWriter, xs: Sequence[OnnxTensor], _: Mapping[str, Any], type: TensorType
+) -> ir.Value:
     return _resized(w, xs[0], type, "nearest", "asymmetric", "floor")
 
 
-def _resized(w: Writer, x: Tensor, type: TensorType, mode: str, coordinates: str, rounding: str) -> ir.Value:
+def _resized(
+    w: NodeWriter, x: OnnxTensor, type: TensorType, mode: str, coordinates: str, rounding: str
+) -> ir.Value:
     """By scales where they are exact, as they fit images of other sizes, too."""
     scales = np.array([new / old for new, old in zip(type.shape, x.type.shape, strict=True)], np.float32)
     exact = all(s * o == n for s, o, n in zip(scales.tolist(), x.type.shape, type.shape, strict=True))
@@ -136,11 +146,13 @@ def _write_blocks(onnx: str, **mode: str) -> Write:
 
 
 ROWS = (
-    Row("Pad", _read_pad, "pad", _write_pad),
-    Row(op="enlarge", write=_write_enlarge),
-    Row("Resize", _read_resize, "resize", _write_resize),
-    Row(op="upsample", write=_write_upsample),
-    Row("DepthToSpace", _read_depth_to_space, "depth_to_space", _write_blocks("DepthToSpace", mode="DCR")),
-    Row(op="pixel_shuffle", write=_write_blocks("DepthToSpace", mode="CRD")),
-    Row("SpaceToDepth", _read_space_to_depth, "space_to_depth", _write_blocks("SpaceToDepth")),
+    OnnxRow("Pad", _read_pad, "pad", _write_pad),
+    OnnxRow(op="enlarge", write=_write_enlarge),
+    OnnxRow("Resize", _read_resize, "resize", _write_resize),
+    OnnxRow(op="upsample", write=_write_upsample),
+    OnnxRow(
+        "DepthToSpace", _read_depth_to_space, "depth_to_space", _write_blocks("DepthToSpace", mode="DCR")
+    ),
+    OnnxRow(op="pixel_shuffle", write=_write_blocks("DepthToSpace", mode="CRD")),
+    OnnxRow("SpaceToDepth", _read_space_to_depth, "space_to_depth", _write_blocks("SpaceToDepth")),
 )

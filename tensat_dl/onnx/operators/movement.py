@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from tensat_dl.core.types import TensorType
 from tensat_dl.onnx.open_shapes import Asked, OfInput
-from tensat_dl.onnx.operator import Reading, Row, Tensor, Unmapped, Writer, retyped
+from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Reading, Unmapped, retyped
 from tensat_dl.onnx.types import ONNX_DTYPES
 
 #: Stands for "to the end" in the stops of slices.
@@ -23,7 +23,7 @@ def _read_cast(r: Reading) -> int:
     return x if dtype == r.type(x).dtype else r.op("cast", x, to=dtype)
 
 
-def _write_cast(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+def _write_cast(w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
     return w.op("Cast", xs[0].value, to=int(ONNX_DTYPES[attrs["to"]]))
 
 
@@ -39,20 +39,22 @@ def _read_view(r: Reading) -> int:
     return r.op("reshape", r.x(), shape=r.result().shape)
 
 
-def _write_reshape(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], type: TensorType) -> Tensor:
+def _write_reshape(
+    w: NodeWriter, xs: Sequence[OnnxTensor], _: Mapping[str, Any], type: TensorType
+) -> OnnxTensor:
     return write_reshape(w, xs[0], type, type.shape)
 
 
 def write_reshape(
-    w: Writer, x: Tensor, type: TensorType, target: Sequence[Asked], inputs: Sequence[ir.Value] = ()
-) -> Tensor:
+    w: NodeWriter, x: OnnxTensor, type: TensorType, target: Sequence[Asked], inputs: Sequence[ir.Value] = ()
+) -> OnnxTensor:
     """``target`` is the shape as a Reshape takes it, but for dimensions that it has to look up."""
     shape = type.shape
     if x.wide is not None and x.wide.type.shape == shape:
         return x.wide
     wide = x if shape == (prod(x.type.shape[:-1]), *x.type.shape[-1:]) and x.type.rank > 2 else None
     known = [d for d in target if isinstance(d, int)]
-    return Tensor(
+    return OnnxTensor(
         w.op(
             "Reshape",
             x.value,
@@ -63,7 +65,7 @@ def write_reshape(
     )
 
 
-def _looked_up(w: Writer, x: Tensor, target: Sequence[Asked], inputs: Sequence[ir.Value]) -> ir.Value:
+def _looked_up(w: NodeWriter, x: OnnxTensor, target: Sequence[Asked], inputs: Sequence[ir.Value]) -> ir.Value:
     """A shape some of whose dimensions are taken from those of ``x`` or of ``inputs``."""
 
     def part(asked: Asked) -> ir.Value:
@@ -81,7 +83,9 @@ def _read_transpose(r: Reading) -> int:
     return r.op("transpose", x, perm=tuple(perm or reversed(range(r.type(x).rank))))
 
 
-def _write_transpose(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+def _write_transpose(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType
+) -> ir.Value:
     return w.op("Transpose", xs[0].value, perm=list(attrs["perm"]))
 
 
@@ -90,7 +94,9 @@ def _read_concat(r: Reading) -> int:
     return r.op("concat", *xs, axis=r.axis(r.attr("axis"), xs[0])) if len(xs) > 1 else xs[0]
 
 
-def _write_concat(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+def _write_concat(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType
+) -> ir.Value:
     return w.op("Concat", *(x.value for x in xs), axis=attrs["axis"])
 
 
@@ -112,20 +118,22 @@ def _cut(r: Reading, x: int, axis: int, start: int, end: int) -> int:
     return x if (start, stop) == (0, size) else r.op("slice", x, axis=axis, start=start, stop=stop)
 
 
-def _write_slice(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> Tensor:
+def _write_slice(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
+) -> OnnxTensor:
     (x,) = xs
 
-    def cut(t: Tensor, axis: int, result: TensorType) -> Tensor:
+    def cut(t: OnnxTensor, axis: int, result: TensorType) -> OnnxTensor:
         size = t.type.shape[axis]
         stop = END if attrs["stop"] == size else attrs["stop"]
         axes = (attrs["start"],), (stop,), (axis,)
-        return Tensor(w.op("Slice", t.value, *map(w.ints, axes)), result)
+        return OnnxTensor(w.op("Slice", t.value, *map(w.ints, axes)), result)
 
     wide = None
     if x.wide is not None and attrs["axis"] == x.type.rank - 1:
         shape = (*x.wide.type.shape[:-1], type.shape[-1])
         wide = cut(x.wide, x.wide.type.rank - 1, retyped(x, shape))
-    return Tensor(cut(x, attrs["axis"], type).value, type, wide)
+    return OnnxTensor(cut(x, attrs["axis"], type).value, type, wide)
 
 
 def _read_split(r: Reading) -> Sequence[int]:
@@ -150,7 +158,9 @@ def _read_gather(r: Reading) -> int:
     return r.reshaped(_cut(r, x, axis, indices[0], indices[-1] + 1), r.result().shape)
 
 
-def _write_gather(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+def _write_gather(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType
+) -> ir.Value:
     return w.op("Gather", *(x.value for x in xs), axis=attrs["axis"])
 
 
@@ -173,7 +183,9 @@ def _read_expand(r: Reading) -> int:
     return x if r.type(x).shape == shape else r.op("expand", x, shape=shape)
 
 
-def _write_expand(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+def _write_expand(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType
+) -> ir.Value:
     """A dimension that is not stretched is 1, so that it may have another size."""
     (x,), shape = xs, attrs["shape"]
     kept = (*(0 for _ in shape[x.type.rank :]), *x.type.shape)
@@ -181,19 +193,19 @@ def _write_expand(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: 
 
 
 ROWS = (
-    Row("Identity", lambda r: r.x()),
-    Row("Cast", _read_cast, "cast", _write_cast),
-    Row("CastLike", _read_cast),
-    Row("Dropout", _read_dropout, "dropout", lambda w, xs, attrs, type: xs[0]),
-    Row("Reshape", _read_view, "reshape", _write_reshape),
-    Row("Flatten", _read_view),
-    Row("Squeeze", _read_view),
-    Row("Unsqueeze", _read_view),
-    Row("Transpose", _read_transpose, "transpose", _write_transpose),
-    Row("Concat", _read_concat, "concat", _write_concat),
-    Row("Slice", _read_slice, "slice", _write_slice),
-    Row("Split", _read_split),
-    Row("Gather", _read_gather, "gather", _write_gather),
-    Row("OneHot", _read_one_hot),
-    Row("Expand", _read_expand, "expand", _write_expand),
+    OnnxRow("Identity", lambda r: r.x()),
+    OnnxRow("Cast", _read_cast, "cast", _write_cast),
+    OnnxRow("CastLike", _read_cast),
+    OnnxRow("Dropout", _read_dropout, "dropout", lambda w, xs, attrs, type: xs[0]),
+    OnnxRow("Reshape", _read_view, "reshape", _write_reshape),
+    OnnxRow("Flatten", _read_view),
+    OnnxRow("Squeeze", _read_view),
+    OnnxRow("Unsqueeze", _read_view),
+    OnnxRow("Transpose", _read_transpose, "transpose", _write_transpose),
+    OnnxRow("Concat", _read_concat, "concat", _write_concat),
+    OnnxRow("Slice", _read_slice, "slice", _write_slice),
+    OnnxRow("Split", _read_split),
+    OnnxRow("Gather", _read_gather, "gather", _write_gather),
+    OnnxRow("OneHot", _read_one_hot),
+    OnnxRow("Expand", _read_expand, "expand", _write_expand),
 )

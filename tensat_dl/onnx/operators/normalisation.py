@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from tensat_dl.core.types import FLOATS, TensorType
-from tensat_dl.onnx.operator import Reading, Row, Tensor, Unmapped, Writer
+from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Reading, Unmapped
 
 #: What ONNX takes where a node does not say.
 EPS = 1e-5
@@ -21,7 +21,9 @@ def _read_batchnorm(r: Reading) -> int:
     return r.op("batchnorm", *(r.x(i) for i in range(5)), eps=r.number_attr("epsilon", EPS))
 
 
-def _write_batchnorm(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+def _write_batchnorm(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType
+) -> ir.Value:
     return w.op("BatchNormalization", *(x.value for x in xs), epsilon=attrs["eps"])
 
 
@@ -45,7 +47,9 @@ def _of_rows(r: Reading) -> tuple[int, int]:
     return x, r.x(1)
 
 
-def _write_layernorm(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
+def _write_layernorm(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
+) -> ir.Value:
     if w.opset >= 17:
         return w.op("LayerNormalization", *(x.value for x in xs), axis=-1, epsilon=attrs["eps"])
     x, scale, bias = (t.value for t in xs)
@@ -57,21 +61,25 @@ def _read_instancenorm(r: Reading) -> int:
     return r.op("instancenorm", *(r.x(i) for i in range(3)), eps=r.number_attr("epsilon", EPS))
 
 
-def _write_instancenorm(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
+def _write_instancenorm(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType
+) -> ir.Value:
     return w.op("InstanceNormalization", *(x.value for x in xs), epsilon=attrs["eps"])
 
 
-def _write_rmsnorm(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
+def _write_rmsnorm(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
+) -> ir.Value:
     return w.op("Mul", _scaled(w, xs[0].value, attrs["eps"], type), xs[1].value)
 
 
-def _scaled(w: Writer, x: ir.Value, eps: float, type: TensorType) -> ir.Value:
+def _scaled(w: NodeWriter, x: ir.Value, eps: float, type: TensorType) -> ir.Value:
     """x / sqrt(mean(x^2) + eps) over the last dimension, in the form in which ONNX Runtime finds normalisations."""
     square = _mean(w, w.op("Pow", x, w.number(2, type.dtype)))
     return w.op("Div", x, w.op("Sqrt", w.op("Add", square, w.number(eps, type.dtype))))
 
 
-def _mean(w: Writer, x: ir.Value) -> ir.Value:
+def _mean(w: NodeWriter, x: ir.Value) -> ir.Value:
     return reduce(w, "ReduceMean", x, (-1,))
 
 
@@ -83,7 +91,9 @@ def _read_softmax(r: Reading) -> int:
     return r.op("softmax", x, axis=axis)
 
 
-def _write_softmax(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
+def _write_softmax(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
+) -> ir.Value:
     (x,), axis = xs, attrs["axis"]
     if w.opset >= 13 or axis == type.rank - 1:
         return w.op("Softmax", x.value, axis=axis)
@@ -93,7 +103,7 @@ def _write_softmax(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], ty
     return w.op("Transpose", last, perm=swap)
 
 
-def _reduction(onnx: str, op: str) -> Row:
+def _reduction(onnx: str, op: str) -> OnnxRow:
     def read(r: Reading) -> int:
         x = r.x()
         kind = r.type(x)
@@ -108,17 +118,19 @@ def _reduction(onnx: str, op: str) -> Row:
             x = r.op(op, x, axis=axis)
         return r.reshaped(x, r.result().shape)
 
-    def write(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> Tensor:
+    def write(
+        w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
+    ) -> OnnxTensor:
         (x,) = xs
         source, axes = x.value, (attrs["axis"],)
         if x.reduced is not None and x.reduced[0] == onnx:
             source, axes = x.reduced[1], (*x.reduced[2], *axes)
-        return Tensor(reduce(w, onnx, source, axes), type, reduced=(onnx, source, axes))
+        return OnnxTensor(reduce(w, onnx, source, axes), type, reduced=(onnx, source, axes))
 
-    return Row(onnx, read, op, write)
+    return OnnxRow(onnx, read, op, write)
 
 
-def reduce(w: Writer, onnx: str, x: ir.Value, axes: Sequence[int]) -> ir.Value:
+def reduce(w: NodeWriter, onnx: str, x: ir.Value, axes: Sequence[int]) -> ir.Value:
     """A reduction that keeps its dimensions. Axes became an input with opset 13 (sums) and 18 (others)."""
     if w.opset >= (13 if onnx == "ReduceSum" else 18):
         return w.op(onnx, x, w.ints(axes), keepdims=1)
@@ -126,11 +138,11 @@ def reduce(w: Writer, onnx: str, x: ir.Value, axes: Sequence[int]) -> ir.Value:
 
 
 ROWS = (
-    Row("BatchNormalization", _read_batchnorm, "batchnorm", _write_batchnorm),
-    Row("LayerNormalization", _read_layernorm, "layernorm", _write_layernorm),
-    Row("InstanceNormalization", _read_instancenorm, "instancenorm", _write_instancenorm),
-    Row("RMSNormalization", _read_rmsnorm, "rmsnorm", _write_rmsnorm),
-    Row("Softmax", _read_softmax, "softmax", _write_softmax),
+    OnnxRow("BatchNormalization", _read_batchnorm, "batchnorm", _write_batchnorm),
+    OnnxRow("LayerNormalization", _read_layernorm, "layernorm", _write_layernorm),
+    OnnxRow("InstanceNormalization", _read_instancenorm, "instancenorm", _write_instancenorm),
+    OnnxRow("RMSNormalization", _read_rmsnorm, "rmsnorm", _write_rmsnorm),
+    OnnxRow("Softmax", _read_softmax, "softmax", _write_softmax),
     _reduction("ReduceSum", "reduce_sum"),
     _reduction("ReduceMean", "reduce_mean"),
     _reduction("ReduceMax", "reduce_max"),

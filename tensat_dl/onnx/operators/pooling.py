@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from tensat_dl.core.types import TensorType
-from tensat_dl.onnx.operator import Read, Reading, Row, Tensor, Unmapped, Write, Writer
+from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Read, Reading, Unmapped, Write
 from tensat_dl.onnx.operators.activations import activated
 from tensat_dl.onnx.operators.products import paddings
 
@@ -66,7 +66,9 @@ def _read_global(op: str, reduction: str) -> Read:
 
 
 def _write(name: str, more: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Write:
-    def write(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
+    def write(
+        w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
+    ) -> ir.Value:
         (x,) = xs
         if attrs["kernel"] == x.type.shape[2:] and not any(attrs["pads"]):
             out = w.op(f"Global{name}", x.value)
@@ -85,13 +87,13 @@ def _write(name: str, more: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Wr
 
 
 ROWS = (
-    Row("MaxPool", _read_max, "poolmax", _write("MaxPool", lambda attrs: {})),
-    Row(
+    OnnxRow("MaxPool", _read_max, "poolmax", _write("MaxPool", lambda attrs: {})),
+    OnnxRow(
         "AveragePool",
         _read_average,
         "poolavg",
         _write("AveragePool", lambda attrs: {"count_include_pad": int(attrs["include_pad"])}),
     ),
-    Row("GlobalMaxPool", _read_global("poolmax", "reduce_max")),
-    Row("GlobalAveragePool", _read_global("poolavg", "reduce_mean")),
+    OnnxRow("GlobalMaxPool", _read_global("poolmax", "reduce_max")),
+    OnnxRow("GlobalAveragePool", _read_global("poolavg", "reduce_mean")),
 )

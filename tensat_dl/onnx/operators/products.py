@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from tensat_dl.core.types import TensorType
-from tensat_dl.onnx.operator import Reading, Row, Tensor, Unmapped, Writer, retyped
+from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Reading, Unmapped, retyped
 from tensat_dl.onnx.operators.activations import activated
 
 
@@ -50,22 +50,24 @@ def _read_gemm(r: Reading) -> int:
     return product if c is None else r.op("ewadd", product, c)
 
 
-def _write_matmul(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> Tensor:
+def _write_matmul(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
+) -> OnnxTensor:
     x, y, *bias = xs
 
-    def product(a: Tensor, result: TensorType) -> Tensor:
+    def product(a: OnnxTensor, result: TensorType) -> OnnxTensor:
         if bias and result.rank == 2:
             out = w.op("Gemm", a.value, y.value, bias[0].value)
         else:
             out = w.op("MatMul", a.value, y.value)
             out = w.op("Add", out, bias[0].value) if bias else out
-        return Tensor(activated(w, out, attrs["act"], type.dtype), result)
+        return OnnxTensor(activated(w, out, attrs["act"], type.dtype), result)
 
     wide = None
     if x.wide is not None and y.type.rank == 2:
         wide = product(x.wide, retyped(x.wide, (*x.wide.type.shape[:-1], y.type.shape[1])))
     narrow = product(x, type)
-    return Tensor(narrow.value, type, wide)
+    return OnnxTensor(narrow.value, type, wide)
 
 
 def _read_conv(r: Reading) -> int:
@@ -130,12 +132,14 @@ def _read_conv_transpose(r: Reading) -> int:
     return r.op("upconv", x, kernel, bias)
 
 
-def _write_upconv(w: Writer, xs: Sequence[Tensor], _: Mapping[str, Any], __: TensorType) -> ir.Value:
+def _write_upconv(w: NodeWriter, xs: Sequence[OnnxTensor], _: Mapping[str, Any], __: TensorType) -> ir.Value:
     size = list(xs[1].type.shape[2:])
     return w.op("ConvTranspose", *(x.value for x in xs), kernel_shape=size, strides=size)
 
 
-def _write_conv(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type: TensorType) -> ir.Value:
+def _write_conv(
+    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
+) -> ir.Value:
     x, kernel = xs[:2]
     out = w.op(
         "Conv",
@@ -150,8 +154,8 @@ def _write_conv(w: Writer, xs: Sequence[Tensor], attrs: Mapping[str, Any], type:
 
 
 ROWS = (
-    Row("MatMul", _read_matmul, "matmul", _write_matmul),
-    Row("Gemm", _read_gemm),
-    Row("Conv", _read_conv, "conv2d", _write_conv),
-    Row("ConvTranspose", _read_conv_transpose, "upconv", _write_upconv),
+    OnnxRow("MatMul", _read_matmul, "matmul", _write_matmul),
+    OnnxRow("Gemm", _read_gemm),
+    OnnxRow("Conv", _read_conv, "conv2d", _write_conv),
+    OnnxRow("ConvTranspose", _read_conv_transpose, "upconv", _write_upconv),
 )

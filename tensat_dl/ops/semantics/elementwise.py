@@ -60,7 +60,7 @@ def gelu(x: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class UnaryFunction:
     """A function of one number, and the name of ONNX's operator without attributes that is the same, if there is
     one."""
 
@@ -69,17 +69,17 @@ class Function:
 
 
 #: By operator. In exact arithmetic these stand for themselves.
-FUNCTIONS: dict[str, Function] = {
-    "relu": Function(relu, "Relu"),
-    "tanh": Function(np.tanh, "Tanh"),
-    "sigmoid": Function(sigmoid, "Sigmoid"),
-    "exp": Function(np.exp, "Exp"),
-    "sqrt": Function(np.sqrt, "Sqrt"),
-    "rsqrt": Function(lambda x: np.asarray(1 / np.sqrt(x))),
-    "erf": Function(erf, "Erf"),
-    "gelu": Function(gelu),
-    "log": Function(np.log, "Log"),
-    "floor": Function(np.floor, "Floor"),
+FUNCTIONS: dict[str, UnaryFunction] = {
+    "relu": UnaryFunction(relu, "Relu"),
+    "tanh": UnaryFunction(np.tanh, "Tanh"),
+    "sigmoid": UnaryFunction(sigmoid, "Sigmoid"),
+    "exp": UnaryFunction(np.exp, "Exp"),
+    "sqrt": UnaryFunction(np.sqrt, "Sqrt"),
+    "rsqrt": UnaryFunction(lambda x: np.asarray(1 / np.sqrt(x))),
+    "erf": UnaryFunction(erf, "Erf"),
+    "gelu": UnaryFunction(gelu),
+    "log": UnaryFunction(np.log, "Log"),
+    "floor": UnaryFunction(np.floor, "Floor"),
 }
 #: By the value of an attribute ``act``.
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {

@@ -64,7 +64,7 @@ class Degrees:
 
 
 @dataclass(slots=True)
-class Ledger:
+class DegreeLedger:
     """What happened in both graphs that the bound depends on."""
 
     divisors: int = 0  #: the degrees of all divisors' numerators, added up

@@ -32,7 +32,7 @@ from tensat_dl.verify.exact.draws import (
     LARGE,
     RANGES,
     WHOLE,
-    Range,
+    DrawRange,
     beyond,
     exact_values,
     leaves,
@@ -235,7 +235,7 @@ def _compare_floats(
     ops: OpTable,
     seed: int,
     reason: str,
-    ranges: Sequence[Range],
+    ranges: Sequence[DrawRange],
     deep: bool = False,
 ) -> Exact:
     """On values in these ranges. Where graphs may be ``deep``, elements that are not finite count for nothing."""

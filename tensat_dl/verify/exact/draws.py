@@ -92,7 +92,7 @@ def _usable(numbers: Numbers, dtype: str) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class DrawRange:
     """What becomes of values near 1, and whether values that have to be positive take part. ``anywhere``: none has to
     be; where the first graph has no finite result, nothing is asked of the second."""
 
@@ -104,28 +104,28 @@ class Range:
 
 #: Adversarial changes to normally distributed values.
 RANGES = (
-    Range("near 1", lambda x, _: x),
-    Range("tiny", lambda x, _: x * 1e-3),
-    Range("large", lambda x, _: x * 30),
-    Range("negative", lambda x, _: -np.abs(x), keeps_sign=False),
-    Range("positive", lambda x, _: np.abs(x)),
-    Range("mixed", lambda x, g: x * 10 ** g.uniform(-2, 2, x.shape)),
-    Range("any sign", lambda x, _: 2 * x, anywhere=True),
-    Range("ties", lambda x, _: np.where(x < 0, -1.0, 1.0) * np.ceil(np.abs(x))),
+    DrawRange("near 1", lambda x, _: x),
+    DrawRange("tiny", lambda x, _: x * 1e-3),
+    DrawRange("large", lambda x, _: x * 30),
+    DrawRange("negative", lambda x, _: -np.abs(x), keeps_sign=False),
+    DrawRange("positive", lambda x, _: np.abs(x)),
+    DrawRange("mixed", lambda x, g: x * 10 ** g.uniform(-2, 2, x.shape)),
+    DrawRange("any sign", lambda x, _: 2 * x, anywhere=True),
+    DrawRange("ties", lambda x, _: np.where(x < 0, -1.0, 1.0) * np.ceil(np.abs(x))),
 )
 
 
-def beyond(scales: Iterable[float]) -> tuple[Range, ...]:
+def beyond(scales: Iterable[float]) -> tuple[DrawRange, ...]:
     """Changes to values beyond each of these magnitudes, on the other side of it than 1."""
 
     def change(scale: float) -> Callable[[Array, np.random.Generator], Array]:
         further = 1 if scale > 1 else -1
         return lambda x, _: np.where(x < 0, -scale, scale) * (1 + np.abs(x)) ** further
 
-    return tuple(Range(f"beyond {scale!r}", change(scale)) for scale in scales)
+    return tuple(DrawRange(f"beyond {scale!r}", change(scale)) for scale in scales)
 
 
-def real_values(before: Graph, after: Graph, spread: Range, seed: int) -> dict[str, Array]:
+def real_values(before: Graph, after: Graph, spread: DrawRange, seed: int) -> dict[str, Array]:
     """Values in float64 (integers stay as drawn), positive ones where ``before`` needs them."""
     if spread.anywhere:
         values = {name: draw(name, t, Distribution(), seed) for name, t in leaves((before, after)).items()}

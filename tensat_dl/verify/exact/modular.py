@@ -13,7 +13,7 @@ from tensat_dl.core.types import FLOATS, INTEGERS
 from tensat_dl.ops.semantics.types import Array
 from tensat_dl.ops.traits import having
 from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach
-from tensat_dl.verify.exact.bound import Degrees, Ledger
+from tensat_dl.verify.exact.bound import DegreeLedger, Degrees
 from tensat_dl.verify.exact.field import MOST_TERMS, Field
 from tensat_dl.verify.exact.keyed import digest, generator, packed, scrambled
 
@@ -51,7 +51,7 @@ class Modular(Arithmetic[Residues]):
         super().__init__(keeps_sigmoid)
         self.fields = Field(primes[0]), Field(primes[1])
         self.key = key
-        self.ledger = Ledger()
+        self.ledger = DegreeLedger()
 
     def shape(self, x: Residues) -> tuple[int, ...]:
         return x.shape

@@ -20,7 +20,7 @@ Progress = Callable[[int, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Equality:
     """The pairs that were found equal, by position. ``applied`` are the axioms that did something until then;
     ``stop`` is why the search ended before all were, else None."""
 
@@ -38,7 +38,7 @@ def find_equal(
     limits: Limits,
     progress: Progress | None = None,
     both: bool = True,
-) -> Found:
+) -> Equality:
     """Explores until both graphs of all pairs are equal, or there is nothing more to find, or a limit binds.
 
     ``both`` graphs are there from the beginning, or the axioms have to build the right ones from the left ones: group
@@ -47,14 +47,14 @@ def find_equal(
     """
     graph = join(pairs, (0, 1) if both else (0,))
     right = join(pairs, (1,))
-    found = Found(frozenset(), (), None, 0, 0)
+    found = Equality(frozenset(), (), None, 0, 0)
     try:
         for number, step in enumerate(Explorer(graph, ops, tuple(axioms), limits).run()):
             equal = _equal(pairs, right, step.egraph)
             applied = dict.fromkeys((*found.applied, *(s.rule for s in step.iteration.rules if s.applied)))
             done = len(equal) == len(pairs)
             nodes = step.egraph.num_nodes
-            found = Found(equal, tuple(applied), None if done else step.stop, number, nodes)
+            found = Equality(equal, tuple(applied), None if done else step.stop, number, nodes)
             if progress is not None:
                 progress(number, nodes, len(equal))
             if done:
@@ -109,7 +109,7 @@ def near(pair: Pair, axioms: Sequence[RewriteRule]) -> list[RewriteRule]:
     return [a for a in axioms if all(n.op in known for n in (*a.source.nodes, *a.target.nodes))]
 
 
-def tight(limits: Limits, found: Found) -> Limits:
+def tight(limits: Limits, found: Equality) -> Limits:
     """Limits for finding again what was found: some more than it took, as fewer axioms may take detours."""
     nodes = min(limits.nodes, 4 * found.nodes + 200)
     return replace(limits, nodes=nodes, iterations=min(limits.iterations, found.iterations + 3))

@@ -15,7 +15,7 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.iterations import Stop
 from tensat_dl.engine.types import Limits
 from tensat_dl.ops.table import OpTable
-from tensat_dl.verify.prove.equality import Found, find_equal, near, tight
+from tensat_dl.verify.prove.equality import Equality, find_equal, near, tight
 from tensat_dl.verify.prove.minimal import minimal
 from tensat_dl.verify.prove.types import Goal, Pair, Proof
 
@@ -106,7 +106,7 @@ class Prover:
         return None, self._stop or stop
 
     def _least(
-        self, rule: str, pair: Pair, axioms: Sequence[RewriteRule], found: Found, both: bool
+        self, rule: str, pair: Pair, axioms: Sequence[RewriteRule], found: Equality, both: bool
     ) -> frozenset[str]:
         """Of axioms that made a pair equal those that are needed."""
         limits = tight(self.limits, found)
@@ -125,7 +125,7 @@ class Prover:
         axioms: Sequence[RewriteRule],
         limits: Limits,
         both: bool = True,
-    ) -> Found | None:
+    ) -> Equality | None:
         """None if there is nothing to look for, or no time left."""
         left = None if self._end is None else self._end - time.monotonic()
         if left is not None and left <= 0:

@@ -28,7 +28,7 @@ def holds(function: Callable[[Values], Any], values: Values) -> bool:
         return False
 
 
-class Writer:
+class FunctionWriter:
     """Writes expressions over unknowns as Python text, with what is known of them put in place."""
 
     def __init__(self, facts: Facts) -> None:

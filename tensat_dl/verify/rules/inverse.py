@@ -14,7 +14,7 @@ from typing import Any
 
 from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym
 from tensat_dl.rewrite.facts import Facts
-from tensat_dl.verify.rules.expressions import INTEGERS, Writer
+from tensat_dl.verify.rules.expressions import INTEGERS, FunctionWriter
 
 #: What no bound is beyond, and what a dimension that a condition asks for is within.
 FAR = 1 << 60
@@ -66,7 +66,7 @@ class Inverse:
     """Takes conditions back to the unknown ``a``; ``value`` gives the values of expressions without it."""
 
     def __init__(
-        self, a: Atom, writer: Writer, facts: Facts, value: Callable[[Any], Any], rng: random.Random
+        self, a: Atom, writer: FunctionWriter, facts: Facts, value: Callable[[Any], Any], rng: random.Random
     ) -> None:
         self._a = a
         self._writer = writer

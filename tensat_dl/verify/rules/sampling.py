@@ -19,7 +19,7 @@ from tensat_dl.verify.rules.domains import RandomDomain, SmallerDomain
 from tensat_dl.verify.rules.expressions import Values
 from tensat_dl.verify.rules.instance import Assignment, Instance, Sides
 from tensat_dl.verify.rules.skeleton import HIGH, Skeleton, Skeletons, attribute_variables
-from tensat_dl.verify.rules.solve import Domain, Problem
+from tensat_dl.verify.rules.solve import Constraints, Domain
 
 #: How many members a group gets.
 MEMBERS = (2, 3, 4)
@@ -202,7 +202,7 @@ class Frame:
             items = value if isinstance(value, tuple) else (value,)
             unknowns += [x for x in items if isinstance(x, Sym | Opaque)]
         unknowns += [x for f in form.facts if isinstance(x := fact(*f), Sym | Opaque)]
-        self.problem = Problem(skeleton.conditions, unknowns, skeleton.shapes, form.limit, form.thorough)
+        self.problem = Constraints(skeleton.conditions, unknowns, skeleton.shapes, form.limit, form.thorough)
 
     @property
     def dimensions(self) -> int:

@@ -52,7 +52,7 @@ class Skeleton:
 
 
 @dataclass
-class _Search:
+class _RankSearch:
     """One search for ranks. With ``alike`` the members of a group are preferred to have equal ones."""
 
     rng: random.Random
@@ -105,13 +105,13 @@ class Skeletons:
         """A random one with ranks of which some are tried ``first``, or None if none was found among as many as were
         looked at."""
         for _ in range(TRIES):
-            search = _Search(rng, rng.random() < 0.6, first)
+            search = _RankSearch(rng, rng.random() < 0.6, first)
             found = next(self._visit(self._start, (), search), None)
             if found is not None:
                 return found
         return None
 
-    def _visit(self, prefix: Prefix, conditions: tuple[Bool, ...], search: _Search) -> Iterator[Skeleton]:
+    def _visit(self, prefix: Prefix, conditions: tuple[Bool, ...], search: _RankSearch) -> Iterator[Skeleton]:
         """The skeletons whose sources begin like this, under the ``conditions`` of what they begin with. Whatever
         does not depend on the search is worked out once."""
         if prefix.complete:

@@ -17,7 +17,7 @@ from typing import Any
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, EvaluationError, Int, Opaque, Sym
 from tensat_dl.rewrite.facts import Facts
-from tensat_dl.verify.rules.expressions import INTEGERS, Values, Writer, holds
+from tensat_dl.verify.rules.expressions import INTEGERS, FunctionWriter, Values, holds
 from tensat_dl.verify.rules.inverse import Inverse
 
 #: The values to try for an unknown, the first first.
@@ -41,7 +41,7 @@ class _Check:
     condition: Bool
 
 
-class Problem:
+class Constraints:
     """Conditions on unknowns, prepared for drawing solutions.
 
     ``unknowns`` are what needs a value whether or not a condition mentions it. ``shapes`` are those of tensors,
@@ -65,7 +65,7 @@ class Problem:
             left = dict.fromkeys(facts.simplify(c) for c in flat)
         self._facts = facts
         self._thorough = thorough
-        self._writer = Writer(facts)
+        self._writer = FunctionWriter(facts)
         self._functions: dict[Sym | Opaque, Callable[[Values], Any]] = {}
         checks = [self._check(c) for c in left if isinstance(c, Condition)]
         for a, x in facts.known.items():

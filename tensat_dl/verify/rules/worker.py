@@ -13,13 +13,13 @@ import threading
 
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.rules.examine import Examiner
-from tensat_dl.verify.rules.workers import Job
+from tensat_dl.verify.rules.workers import CheckJob
 
 
 def main() -> None:
     inbox, out = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else prints must not get between the messages
-    job: Job = pickle.load(inbox)
+    job: CheckJob = pickle.load(inbox)
 
     def listen() -> None:
         inbox.read()

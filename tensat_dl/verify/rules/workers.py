@@ -22,7 +22,7 @@ SHARE = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CheckJob:
     """The numbered rules that one process examines, and the operators in them."""
 
     ops: tuple[OpDecl, ...]
@@ -54,7 +54,9 @@ def _elsewhere(
 ) -> Generator[tuple[int, Verdict], None, None]:
     """What so many processes find out before they end."""
     found: queue.Queue[tuple[int, Verdict] | None] = queue.Queue()
-    processes = [_start(Job(tuple(ops.values()), tuple(rules[k::count]), seed), found) for k in range(count)]
+    processes = [
+        _start(CheckJob(tuple(ops.values()), tuple(rules[k::count]), seed), found) for k in range(count)
+    ]
     try:
         running = count
         while running:
@@ -69,7 +71,7 @@ def _elsewhere(
             process.wait()
 
 
-def _start(job: Job, found: queue.Queue[tuple[int, Verdict] | None]) -> subprocess.Popen[bytes]:
+def _start(job: CheckJob, found: queue.Queue[tuple[int, Verdict] | None]) -> subprocess.Popen[bytes]:
     """A process whose verdicts go into the queue, and None when it has no more."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tensat_dl.verify.rules.worker"],

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from tensat_dl.verify.exact.arithmetic import OutOfReach
-from tensat_dl.verify.exact.bound import Degrees, Ledger
+from tensat_dl.verify.exact.bound import DegreeLedger, Degrees
 from tensat_dl.verify.exact.compare import compare_modular
 from tensat_dl.verify.exact.field import PRIMES
 from tensat_dl.verify.exact.modular import Modular
@@ -127,7 +127,7 @@ def test_a_matrix_product_of_quotients() -> None:
 )
 def test_what_the_bound_adds_up(calls: int, divisors: int, expected: Fraction) -> None:
     """To a bound that is worked out by hand."""
-    ledger = Ledger()
+    ledger = DegreeLedger()
     if calls:
         ledger.called("tanh", Degrees(2), calls - 1)
         ledger.called("tanh", Degrees(1, 1), 1)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from tensat_dl.core.types import DTYPES
-from tensat_dl.lang.place import Place
+from tensat_dl.lang.unexpected import Place
 
 _SLICE = "a part of a tensor is written `slice(x; axis = 0, start = 0, stop = 4)`"
 _OPERATORS = ("+", "-", "*", "/", "%", "@")

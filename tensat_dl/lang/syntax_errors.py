@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tensat_dl.core.diagnostics import Diagnostic
 from tensat_dl.lang.hints import STATEMENTS, hint, special_case
-from tensat_dl.lang.place import Place, clipped
 from tensat_dl.lang.tokens import ITEMS, words
+from tensat_dl.lang.unexpected import Place, clipped
 
 #: How terminals are called. Those of keywords are not listed: theirs is the keyword in capitals.
 _WORDS = {

@@ -11,8 +11,8 @@ from tensat_dl.cost import CostModel
 from tensat_dl.engine.types import Applied, Exploration, History
 from tensat_dl.verify.rule_tests import find
 from tensat_dl.why.evaluate import evaluated
-from tensat_dl.why.furthest import furthest
 from tensat_dl.why.graphs import chain
+from tensat_dl.why.partial_replay import furthest
 from tensat_dl.why.replay import Application, Replay
 from tensat_dl.why.shorten import shorter
 from tensat_dl.why.steps import Explanation, Step
