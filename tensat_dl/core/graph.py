@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tensat_dl.core.types import TensorType
@@ -84,6 +84,25 @@ class Graph:
         return counts
 
 
+def needed(nodes: Sequence[Node], by: Iterable[int]) -> set[int]:
+    """The nodes that some nodes are computed from, these included. Nodes come in topological order."""
+    live = set(by)
+    for i in range(len(nodes) - 1, -1, -1):
+        if i in live:
+            live.update(nodes[i].inputs)
+    return live
+
+
+def value_numbers(graph: Graph, numbers: dict[Hashable, int]) -> list[int]:
+    """A number for each node. Nodes that compute the same in the same way have the same number, in all graphs that
+    share ``numbers``. (Whole expressions as nested tuples would take exponential time to compare.)"""
+    found: list[int] = []
+    for n in graph.nodes:
+        key = n.op, n.attrs, n.types, tuple(found[j] for j in n.inputs)
+        found.append(numbers.setdefault(key, len(numbers)))
+    return found
+
+
 class GraphBuilder:
     """Builds a graph with common sub-expressions shared: equal nodes get the same index."""
 
@@ -107,10 +126,7 @@ class GraphBuilder:
     def finish(self, outputs: Iterable[tuple[str, int]]) -> Graph:
         """The graph of what the outputs need, plus every input: unreachable nodes are dropped."""
         outs = tuple(outputs)
-        live = {i for _, i in outs}
-        for i in range(len(self.nodes) - 1, -1, -1):
-            if i in live:
-                live.update(self.nodes[i].inputs)
+        live = needed(self.nodes, (i for _, i in outs))
         live.update(i for i, n in enumerate(self.nodes) if n.op == "input")
         order = sorted(live)
         new = {old: i for i, old in enumerate(order)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
-from tensat_dl.core.graph import Graph
+from tensat_dl.core.graph import Graph, needed
 from tensat_dl.core.source import Span
 from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, Endless
@@ -83,10 +83,7 @@ def _graph(
 def _unused(assembly: Assembly, outputs: Sequence[int]) -> Iterator[Diagnostic]:
     """A warning for each statement none of whose nodes takes part in any output."""
     nodes = assembly.builder.nodes
-    reached = set(outputs)
-    for i in range(len(nodes) - 1, -1, -1):
-        if i in reached:
-            reached.update(nodes[i].inputs)
+    reached = needed(nodes, outputs)
     for span, bound in assembly.bindings.items():
         if not any(node in reached for _, node in bound):
             name, node = bound[0]

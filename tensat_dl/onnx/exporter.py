@@ -6,11 +6,11 @@ Others are written anew. So what no rule has touched is not touched here either.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import onnx_ir as ir
 
-from tensat_dl.core.graph import Attrs, Graph, Node
+from tensat_dl.core.graph import Graph, Node, value_numbers
 from tensat_dl.onnx.clean_up import sweep
 from tensat_dl.onnx.encode import Encoder, Unwritable
 from tensat_dl.onnx.fold import fold
@@ -22,9 +22,6 @@ from tensat_dl.onnx.operators.movement import write_reshape
 from tensat_dl.onnx.reading import failed, opset
 from tensat_dl.onnx.subgraphs import captured, subgraphs
 from tensat_dl.ops.semantics.types import Array
-
-#: What a node computes: its operator, attributes and the numbers of its operands.
-_Key = tuple[str, Attrs, tuple[int, ...]]
 
 
 def export(imported: Imported, graph: Graph) -> ir.Model:
@@ -49,10 +46,10 @@ class _Exporter:
 
     def run(self) -> None:
         self._drop_aliases()
-        numbers: dict[_Key, int] = {}
-        before = _number(self.imported.graph, numbers)
+        numbers: dict[Hashable, int] = {}
+        before = value_numbers(self.imported.graph, numbers)
         original = {k: n.name for k, n in zip(before, self.imported.graph.nodes, strict=True) if n.name}
-        after = _number(self.graph, numbers)
+        after = value_numbers(self.graph, numbers)
         known = self.graph.weights_only()
         # What is computed from weights alone is folded where something else takes it.
         taken = {j for i, n in enumerate(self.graph.nodes) if not known[i] for j in n.inputs}
@@ -248,13 +245,4 @@ def _values(graph: ir.Graph) -> dict[str, ir.Value]:
     """The values of a graph by name."""
     found = {str(v.name): v for v in (*graph.inputs, *graph.initializers.values())}
     found |= {str(v.name): v for node in graph for v in node.outputs if v.name}
-    return found
-
-
-def _number(graph: Graph, numbers: dict[_Key, int]) -> list[int]:
-    """A number for each node. Nodes of several graphs that compute the same in the same way have the same."""
-    found: list[int] = []
-    for node in graph.nodes:
-        key = (node.op, node.attrs, tuple(found[j] for j in node.inputs))
-        found.append(numbers.setdefault(key, len(numbers)))
     return found

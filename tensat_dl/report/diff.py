@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable
 
-from tensat_dl.core.graph import Graph
+from tensat_dl.core.graph import Graph, value_numbers
 
 Key = Callable[[int], Hashable]
 
@@ -36,11 +36,7 @@ def _keys(graph: Graph, numbers: dict[Hashable, int]) -> list[Key]:
     """For each pass, from strict to loose, what makes two nodes alike. Both graphs share ``numbers``."""
     nodes = graph.nodes
     constant = graph.weights_only()
-    # Whole expressions as nested tuples would take exponential time to compare, so they are numbered.
-    expression: list[int] = []
-    for n in nodes:
-        key = n.op, n.attrs, n.types, tuple(expression[j] for j in n.inputs)
-        expression.append(numbers.setdefault(key, len(numbers)))
+    expression = value_numbers(graph, numbers)
 
     def operand(j: int) -> Hashable:
         return expression[j] if constant[j] else nodes[j].types

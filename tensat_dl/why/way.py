@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
-from tensat_dl.core.graph import Graph
+from tensat_dl.core.graph import Graph, value_numbers
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
@@ -99,15 +99,9 @@ def _steps(
 
 def missing(after: Graph, before: Graph) -> bool:
     """Whether the second graph has an output that is not the first graph's already."""
-    numbers: dict[tuple[object, ...], int] = {}
-    found = []
-    for graph in (before, after):
-        own: list[int] = []
-        for node in graph.nodes:
-            key = node.op, node.attrs, tuple(own[j] for j in node.inputs)
-            own.append(numbers.setdefault(key, len(numbers)))
-        found.append([own[i] for _, i in graph.outputs])
-    return found[0] != found[1]
+    numbers: dict[Hashable, int] = {}
+    first, second = (value_numbers(graph, numbers) for graph in (before, after))
+    return [first[i] for _, i in before.outputs] != [second[i] for _, i in after.outputs]
 
 
 def _lost(after: Graph, exploration: Exploration) -> str:
