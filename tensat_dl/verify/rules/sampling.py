@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import isfinite
 
 from tensat_dl.datalog.groups import instantiate
 from tensat_dl.ir.rule import RewriteRule
@@ -274,7 +275,7 @@ def _numbers(tree: object) -> Iterator[int | float]:
             if isinstance(tree, ast.Binary) and not any(names_of(tree)):
                 with suppress(EvaluationError):
                     value = evaluate(tree, {})
-                    if isinstance(value, int | float) and not isinstance(value, bool):
+                    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
                         yield value
             for child in children(tree):
                 yield from _numbers(child)
