@@ -235,7 +235,7 @@ class Examiner:
         needed = [
             f"`{' '.join(c.span.text.split())}`"
             for i, c in enumerate(rule.conditions)
-            if next(self._weaker(rule, i, False, False), None) is not None
+            if next(self._weaker(rule, i, wide=False, thorough=True), None) is not None
         ]
         if needed:
             return f"no instance meets its conditions: there are some without {' or without '.join(needed)}"

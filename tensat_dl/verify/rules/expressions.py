@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf, nan
 from typing import Any
 
 from tensat_dl.ops.functions import FUNCTIONS
@@ -16,8 +17,8 @@ INTEGERS = ("dim", "attr", "elem", "factors")
 
 _OPERATORS = {"div": "//", "mod": "%"}
 _SIGNS = {"eq": "==", "ne": "!=", "le": "<="}
-#: What the functions call.
-_NAMES = {"at": select, "holds": FUNCTIONS["holds"].apply}
+#: What the functions name.
+_NAMES = {"at": select, "holds": FUNCTIONS["holds"].apply, "inf": inf, "nan": nan}
 
 
 def holds(function: Callable[[Values], Any], values: Values) -> bool:

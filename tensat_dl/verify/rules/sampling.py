@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import isfinite
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import calls_of, children, facts_of, names_of
@@ -254,7 +255,7 @@ def _numbers(tree: object) -> Iterator[int | float]:
             if isinstance(tree, ex.Binary) and not any(names_of(tree)):
                 with suppress(EvaluationError):
                     value = evaluate(tree, {})
-                    if isinstance(value, int | float) and not isinstance(value, bool):
+                    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
                         yield value
             for child in children(tree):
                 yield from _numbers(child)

@@ -139,6 +139,9 @@ VACUOUS = {
     ),
     "relu(relu(x)) where rank(x) == 1, dim(x, 0) > 3, dim(x, 0) < 3 => relu(x)": "`dim(x, 0) > 3`",
     "relu(relu(x)) where rank(x) == 1, dim(x, 0) % 4 == 1, dim(x, 0) % 2 == 0 => relu(x)": "% 4 == 1",
+    "relu(relu(x)) where dim(x, 0) > 1000000000000 * 1000000000000 => relu(x)": "dim(x, 0) > 1000",
+    "ewmul(relu(relu(x)), c) where value(c) > 1e308 * 10.0 => ewmul(relu(x), c)": "value(c) > 1e308",
+    "relu(relu(x)) where dim(x, 0) / 64 == 3, dim(x, 0) % 64 == 70 => relu(x)": "without `dim(x, 0) % 64 == 70`",
     "ewadd(x, y) where rank(x) == 1, rank(y) == 1, dim(x, 0) == dim(y, 0) + 3, dim(y, 0) > 1 => ewadd(y, x)": (
         "dim(x, 0) == dim(y, 0) + 3"
     ),
