@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.sampled(3)
+
 SUITE = """
 import pytest
 from hypothesis import given, strategies as st
