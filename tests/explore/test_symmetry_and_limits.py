@@ -10,8 +10,7 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine import loop
 from tensat_dl.engine.explore import exploring
-from tensat_dl.engine.loop import Step
-from tensat_dl.engine.types import Limits
+from tensat_dl.engine.types import ExploredIteration, Limits
 from tests.explore.graphs import explored, graph_in, graph_of, library, program_of, rules_named, steps_of
 from tests.explore.reference import Reference, counterparts
 
@@ -96,7 +95,7 @@ def shape_of(e: EGraph) -> tuple[int, int]:
     return e.num_nodes, e.num_classes
 
 
-def braked(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
+def braked(monkeypatch: pytest.MonkeyPatch) -> list[ExploredIteration]:
     monkeypatch.setattr(loop, "RULE_BUDGET", 2)
     monkeypatch.setattr(loop, "RULE_SHARE", 0.0)
     return steps_of(graph_of(CHAIN), rules_named(*ASSOC), Limits(iterations=100))
