@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is to be measured on a GPU, in steps of less than ten minutes each (see docs/gpu.md, "What is to be measured"):
+# The open measurements on a GPU, in steps of less than ten minutes each (see docs/gpu.md, "Open measurements"):
 #
 #     bash benchmarks/gpu.sh check
 #     bash benchmarks/gpu.sh profile [DTYPE [BATCH]]
@@ -27,7 +27,7 @@ within() { timeout -s INT -k 20 "$1" python3 -m tensat_dl "${@:2}"; }
 # Says what is missing, if this is no place to measure, and ends with 2. Else a graph of three operators is timed.
 run time examples/tiny_share_input.tsr || exit
 [ -d "$graphs" ] || { echo "error: no folder $graphs: write it with \`tensat-dl bench gpu --prepare\`" >&2; exit 2; }
-device=$(python3 -c 'from tensat_dl.gpu.environment import this_gpu; print(this_gpu().device)')
+device=$(python3 -c 'from tensat_dl.gpu.this_gpu import this_gpu; print(this_gpu().device)')
 profile=$OUT/$device.profile.json
 nvidia-smi
 

@@ -1,10 +1,9 @@
 """Writes the generated parts of the documents: ``python docs/generate.py`` (``--check`` only compares).
 
-In docs/language.md they are the functions that expressions may call, and the operators that ``rules/ops.tsr``
-declares.
+docs/language.md lists the functions that expressions may call, and the operators that ``rules/ops.tsr`` declares.
 
-In README.md and docs/results.md they are the tables of what ``tensat-dl bench NAME --json benchmarks/NAME.json``
-found.
+README.md and docs/results.md have tables of the results that ``tensat-dl bench NAME --json benchmarks/NAME.json``
+writes.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from pathlib import Path
 import tables
 
 from tensat_dl import resources
-from tensat_dl.core.source import Source, Span
+from tensat_dl.core.diagnostics import Source, Span
 from tensat_dl.lang import ast
 from tensat_dl.lang.declare import declare
 from tensat_dl.lang.parser import parse
-from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import AttrDecl, OpDecl
+from tensat_dl.ops.values import FUNCTIONS
 
 LANGUAGE = Path(__file__).resolve().parent / "language.md"
 README = LANGUAGE.parent.parent / "README.md"
 
-#: What each function gives; its form is the program's own.
+#: The result of each function; the form of its call comes from the program.
 MEANING = {
     "rank": "the number of dimensions of a tensor",
     "dim": "dimension i of a tensor; -1 is the last one",
@@ -37,15 +36,15 @@ MEANING = {
     "len": "the number of elements of a list",
     "prod": "the product of the elements; 1 if there are none",
     "sum": "the sum of the elements; 0 if there are none",
-    "max": "the largest",
-    "min": "the smallest",
+    "max": "the largest element",
+    "min": "the smallest element",
     "all": "whether every condition holds",
     "any": "whether some condition holds",
     "set": "the list with another value at one position",
-    "broadcast": "the shape that two shapes are stretched to, aligned at their last dimension, as in NumPy",
-    "is_float": "whether an element type is one of floating-point numbers",
+    "broadcast": "the shape to which two shapes broadcast, aligned at their last dimension, as in NumPy",
+    "is_float": "whether an element type is a floating-point type",
     "is_number": "whether an element type is not `bool`",
-    "holds": "whether an element type has a value: integer types those of their range that are whole, `bool` 0 and 1",
+    "holds": "whether an element type has a value: integer types the whole numbers of their range, `bool` 0 and 1",
     "distinct": "whether no two elements are equal",
 }
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tensat_dl.bench.common import cost, seconds, size
-from tensat_dl.bench.extraction_table import HEADINGS, lines
-from tensat_dl.bench.onnx_table import headings, line, notes
+from tensat_dl.bench.extraction import HEADINGS, lines
+from tensat_dl.bench.onnx import headings, line, notes
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import torch
 
-from tensat_dl.core.graph import Graph, GraphBuilder, Node
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import Graph, GraphBuilder, Node, TensorType
 from tensat_dl.cost.application import applied
 from tensat_dl.cost.signature import Signature
 

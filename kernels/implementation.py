@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import torch
 
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import TensorType
 from tensat_dl.cost.signature import Signature
 
 #: Computes an operator's result from its operands, which may be strided in any way.

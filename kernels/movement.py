@@ -13,10 +13,9 @@ import triton
 import triton.language as tl
 from torch.nn import functional
 
-from tensat_dl.core.graph import Attrs
 from tensat_dl.cost.signature import Signature
-from tensat_dl.ops.semantics import leaves
-from tensat_dl.ops.semantics.resizing import along, sources
+from tensat_dl.ops.semantics.images import along, sources
+from tensat_dl.ops.semantics.movement import CONSTANTS
 
 from .implementation import Family, Implementation, Kernel, Meaning, no_offers
 from .launch import TORCH_TYPES, ceil_div, from_source
@@ -268,9 +267,9 @@ def merge(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.T
 def resize(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.Tensor:
     """[n, c, h, w] -> [n, c, *size]: rows first, then columns."""
     (x,) = operands
-    named = tuple(sorted(attrs.items()))
+    how = tuple((name, attrs[name]) for name in ("mode", "coordinates", "rounding"))
     for axis, new in zip((2, 3), attrs["size"], strict=True):
-        low, high, share = _made_of(x.shape[axis], new, axis, named, x.dtype, x.device)
+        low, high, share = _made_of(x.shape[axis], new, axis, how, x.dtype, x.device)
         below = x.index_select(axis, low)
         x = below if share is None else below + share * (x.index_select(axis, high) - below)
     return x
@@ -278,11 +277,11 @@ def resize(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.
 
 @lru_cache(maxsize=256)
 def _made_of(
-    size: int, new: int, axis: int, attrs: Attrs, dtype: torch.dtype, device: torch.device
+    size: int, new: int, axis: int, how: tuple[tuple[str, str], ...], dtype: torch.dtype, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """What places along an axis are made of: two places, and the second one's share, None if that is nothing. Made
     once, since nothing can be copied to the GPU while calls are recorded."""
-    found = sources(size, new, dict(attrs))
+    found = sources(size, new, **dict(how))
     low, high = (torch.tensor(places, device=device) for places in (found.low, found.high))
     if not any(found.share):
         return low, high, None
@@ -292,14 +291,14 @@ def _made_of(
 
 def _constant(function: Callable[..., Any]) -> Meaning:
     def apply(_: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.Tensor:
-        return torch.from_numpy(np.array(function((), attrs))).to(TORCH_TYPES[attrs["dtype"]])
+        return torch.from_numpy(np.array(function(**attrs))).to(TORCH_TYPES[attrs["dtype"]])
 
     return apply
 
 
 MEANING: dict[str, Meaning] = {
     **VIEWS,
-    **{op: _constant(function) for op, function in leaves.SEMANTICS.items()},
+    **{op: _constant(function) for op, function in CONSTANTS.items()},
     "expand": expand,
     "concat": concat,
     "pad": pad,

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from tensat_dl.core.graph import Graph, Node
-from tensat_dl.core.types import FLOATS
+from tensat_dl.core.graph import FLOATS, Graph, Node
 from tensat_dl.cost.signature import Signature
 
 from . import conv, elementwise, matmul, movement, pool, residual, rows, rowwise
@@ -53,9 +52,13 @@ def _refuse(signature: Signature, definition: Graph | None) -> None:
             raise Unsupported(f"{op} of {dtype}")
 
 
-def runnable(implementation: Implementation) -> bool:
-    """Whether it runs here: Triton kernels need a GPU or Triton's interpreter."""
-    return implementation.kind != "triton" or torch.cuda.is_available() or interpreted()
+def usable(found: Sequence[Implementation], tf32: bool) -> list[Implementation]:
+    """Those that run here and are no views, and round to TF32 only if ``tf32``. Triton's need a GPU, or its
+    interpreter."""
+    runs_triton = torch.cuda.is_available() or interpreted()
+    return [
+        f for f in found if f.kind != "view" and (f.kind != "triton" or runs_triton) and (tf32 or not f.tf32)
+    ]
 
 
 def _found(signature: Signature) -> Iterator[Implementation]:

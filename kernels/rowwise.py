@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from tensat_dl.core.graph import Graph, Node
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import Graph, Node, TensorType
 
 from .elementwise import FUSIBLE, term, with_helpers
 from .implementation import TRITON_FLOATS, Implementation, Kernel

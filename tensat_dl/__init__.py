@@ -23,18 +23,19 @@ if TYPE_CHECKING:
     from tensat_dl.core.egraph import EGraph
     from tensat_dl.core.graph import Graph
     from tensat_dl.core.rule import RewriteRule
-    from tensat_dl.engine.types import Cycles
-    from tensat_dl.extract.types import Extraction, ExtractLimits
+    from tensat_dl.engine.exploration import Cycles
+    from tensat_dl.extract.budget import ExtractLimits
+    from tensat_dl.extract.extraction import Extraction
     from tensat_dl.onnx.importer import Imported
     from tensat_dl.ops.table import OpTable
     from tensat_dl.run.result import Result
-    from tensat_dl.verify.rules import Verdict
+    from tensat_dl.verify.rules.verdict import Verdict
 
 __all__ = ["Mismatch", "Model", "extract", "load", "optimize", "save", "verify_rules"]
 
 
 class Mismatch(Exception):
-    """An optimized model computes something else than the one that it is from."""
+    """An optimized model computes something else than its original."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def load(
     if path.lower().endswith(".onnx"):
         if graph is not None:
             raise ValueError("graph chooses among the graphs of a .tsr file; an ONNX model has one")
-        from tensat_dl.onnx.installed import PACK, need_onnx
+        from tensat_dl.onnx import PACK, need_onnx
 
         need_onnx(path)
         from tensat_dl.onnx.importer import import_model
@@ -122,49 +123,38 @@ def optimize(
         graph: What `load` returned.
         rules: These replace the rules that the model came with. Default: the model's.
         device: Minimise latency on this device; cuda: this machine's GPU. Default: None, h100; cpu for .onnx.
-        measure: Measure operators and candidates on this machine (device cpu or cuda); keep what is faster beyond
-            noise. Default: None, for .onnx.
+        measure: Measure operators and candidates on this machine (device cpu or cuda); keep a graph only if it
+            is faster. Default: None, for .onnx.
         threads: Threads of a device that this machine measures. At least 1. Default: 1.
         k_multi: Iterations in which multi-pattern rules are applied. At least 0; None: unlimited. Default: 1.
         max_nodes: Stop growing the e-graph at this many e-nodes. At least 1. Default: 50000.
         max_iters: Stop exploring after this many iterations. At least 0. Default: 15.
         time_limit: Stop exploring after so many seconds. At least 0. Default: None.
         max_memory: Stop exploring at this resident memory. In MiB. At least 1. Default: None.
-        cycles: Keep cycles out of the e-graph, for ilp-none: not at all, or by one of three checks of matches. One of
+        cycles: Filter cycles out of the e-graph, as ilp-none requires, with one of three checks of matches. One of
             none, vanilla, efficient, incremental. Default: 'none'.
         reassociate: If False: Leave out rules that change how results are rounded, as far as their tests show.
             Default: True.
-        fuse: Chains of elementwise operators may become operators of one kernel each. Default: False.
+        fuse: Chains of elementwise operators may become operators with one kernel. Default: False.
         extract: Extraction method. One of exact, ilp-real, ilp-int, ilp-none, greedy, greedy-dag. Default: 'exact'.
         extract_time_limit: Stop extracting after so many seconds. At least 0. Default: None.
-        verify: If False: Do not execute the two graphs against each other. Default: True.
+        verify: If False: Do not verify the applied rules and the optimized graph. Default: True.
         seed: Seed of verification. At least 0. Default: 0.
 
     Raises:
         TypeError: ``graph`` is no `Model`, or ``rules`` are names.
-        ValueError: a value is none of the above, two rules have one name, the device is unknown
-            (`UnknownDeviceError`), ``fuse`` is asked for on the CPU, or ``extract`` is "ilp-none" and the e-graph has
-            cycles (`CyclicEGraphError`).
+        ValueError: a value is none of the above, two rules have one name, the device is unknown, ``fuse`` is asked
+            for on the CPU, or ``extract`` is "ilp-none" and the e-graph has cycles (`CyclicEGraphError`).
         TsrError: the package `onnx` is needed to measure on the CPU, and is not installed.
         GpuError: ``device`` is cuda or a GPU is to be measured, and this machine has none of that kind.
         ProfileError: the file of the device's measured prices cannot be read.
         RuleAlarm: the rules make two tensors of different types equal.
         ExplorationError: the process that explores has ended early.
     """
-    from tensat_dl.run.machines import aimed, machine_of
-    from tensat_dl.run.options import Options
+    from tensat_dl.run.options import Options, unfit_of
     from tensat_dl.run.pipeline import optimize as run
 
-    if not isinstance(graph, Model):
-        raise TypeError(f"optimize() takes what load() returned, not {type(graph).__name__}")
-    if any(isinstance(r, str) for r in rules or ()):
-        raise TypeError(
-            "rules are RewriteRules; packs are named when a graph is loaded: load(path, rules=[..])"
-        )
-    chosen = tuple(graph.rules if rules is None else rules)
-    names = [r.name for r in chosen]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"two rules have one name: {', '.join(twice)}")
+    chosen = _rules_for(graph, rules)
     options = Options(
         device=device,
         measure=measure,
@@ -181,17 +171,24 @@ def optimize(
         extract_time_limit=extract_time_limit,
         verify=verify,
         seed=seed,
-    )
-    options = aimed(options, graph.onnx is not None)
-    machine = None
-    if options.measure:
-        if options.target == "cpu":
-            from tensat_dl.onnx.installed import need_onnx
+    ).aimed(graph.onnx is not None)
+    machine = options.machine(graph.graph, graph.ops, graph.onnx)
+    return run(graph.graph, graph.ops, chosen, options, machine=machine, unfit=unfit_of(graph.onnx))[0]
 
-            need_onnx()
-        machine = machine_of(options.target, graph.graph, graph.ops, graph.onnx, threads, seed)
-    unfit = None if graph.onnx is None or not graph.onnx.dims else graph.onnx.fixed_sizes
-    return run(graph.graph, graph.ops, chosen, options, machine=machine, unfit=unfit)[0]
+
+def _rules_for(graph: Model, rules: Sequence[RewriteRule] | None) -> tuple[RewriteRule, ...]:
+    """The rules that `optimize` applies. Raises TypeError, ValueError."""
+    if not isinstance(graph, Model):
+        raise TypeError(f"optimize() takes what load() returned, not {type(graph).__name__}")
+    if any(isinstance(r, str) for r in rules or ()):
+        raise TypeError(
+            "rules are RewriteRules; packs are named when a graph is loaded: load(path, rules=[..])"
+        )
+    chosen = tuple(graph.rules if rules is None else rules)
+    names = [r.name for r in chosen]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"two rules have one name: {', '.join(twice)}")
+    return chosen
 
 
 def save(model: Model, result: Result, path: str, *, seed: int = 0) -> None:
@@ -200,10 +197,10 @@ def save(model: Model, result: Result, path: str, *, seed: int = 0) -> None:
     One that came from a file is compared with it in ONNX Runtime first; `Mismatch` is raised if they differ. A graph
     of a .tsr file gets random weights. Raises `tensat_dl.core.diagnostics.TsrError`, OSError.
     """
-    from tensat_dl.onnx.installed import need_onnx
+    from tensat_dl.onnx import need_onnx
 
     need_onnx(path)
-    from tensat_dl.fuse.unfuse import extended, unfused
+    from tensat_dl.fuse.fuse import extended, unfused
     from tensat_dl.onnx.write import write_back, write_fresh
 
     ops = extended(model.ops, result.declared)
@@ -225,8 +222,8 @@ def extract(egraph: EGraph, method: str = "exact", limits: ExtractLimits | None 
 
 
 def verify_rules(model: Model, rules: Sequence[RewriteRule] | None = None) -> tuple[Verdict, ...]:
-    """What is known of the truth of a model's rules, or of some of them, in order; see docs/verification.md."""
-    from tensat_dl.verify.rules import verify_rules as run
+    """The verdicts on a model's rules, or on some of them, in order; see docs/verification.md."""
+    from tensat_dl.verify.rules.verify import verify_rules as run
 
     return run(model.rules if rules is None else rules, model.ops)
 

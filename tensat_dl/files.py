@@ -16,7 +16,7 @@ def write(path: str, text: str) -> None:
     if path == "-":
         with _named("standard output"):
             sys.stdout.flush()  # what was printed comes first
-            data = memoryview(text.encode("utf-8"))  # whatever the terminal's encoding is
+            data = memoryview(text.encode("utf-8"))  # in any encoding of the terminal
             while data:  # without a buffer (PYTHONUNBUFFERED) it may be written in part: the reader leaves
                 data = data[sys.stdout.buffer.write(data) or 0 :]
             sys.stdout.buffer.flush()
@@ -50,7 +50,7 @@ def _replace(target: Path, text: str) -> None:
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Errors name what the user named, not a temporary file or nothing."""
+    """Errors name the path that the user gave, not a temporary file or nothing."""
     try:
         yield
     except BrokenPipeError:
@@ -61,7 +61,7 @@ def _named(path: str) -> Iterator[None]:
 
 @contextmanager
 def native_output_elsewhere() -> Iterator[None]:
-    """What libraries print on standard output (SCIP does on Ctrl-C) goes to standard error meanwhile."""
+    """The output that libraries print (SCIP does on Ctrl-C) goes to standard error meanwhile."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)

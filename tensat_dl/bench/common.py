@@ -1,4 +1,4 @@
-"""What all benchmarks share: their models, their options, and the form of their results. Imports nothing heavy."""
+"""Models, options and results that all benchmarks share. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -38,26 +37,122 @@ ABLATION = ("bert", "nasrnn", "nasnet_a")
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Report:
-    """The results of a benchmark. ``options`` and ``machine`` say how and where they were found; one row holds
-    what one measurement gave, or ``error``."""
+class Results:
+    """The results of a benchmark: a row for each measurement, with its numbers or ``error``; the ``options``, by
+    default of the command line; and the machine. They are kept in a JSON file as they come in, so that an interrupt
+    loses none.
 
-    benchmark: str
-    options: Mapping[str, Any]
-    machine: Mapping[str, Any]
-    rows: Sequence[Row]
+    Raises OSError or `click.UsageError` before the work if the file can't be written after it, or if it is a model, a
+    file that a model imports, or an e-graph (.json)."""
 
-    def write(self, path: str | None) -> None:
+    def __init__(
+        self,
+        benchmark: str,
+        json_path: str | None,
+        models: Sequence[str] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        _check(json_path, models)
+        self.json_path = json_path
+        self.benchmark = benchmark
+        self.options = _options() if options is None else options
+        self.machine = machine()
+        self.rows: list[Row] = []
+
+    def measure(
+        self, function: str, variants: Sequence[Mapping[str, Any]], seconds: float, **arguments: Any
+    ) -> list[Row]:
+        """Adds a row for each variant of the arguments, and returns them. They are measured one after the other, each
+        by itself (see `apart`) and for so many seconds at most."""
+        found = measure_all(function, variants, seconds, **arguments)
+        self.add(found)
+        return found
+
+    def add(self, rows: Sequence[Row]) -> None:
+        self.rows += rows
+        self.keep()
+
+    def keep(self) -> None:
+        if self.json_path != "-":
+            self._write()
+
+    def _write(self) -> None:
         from tensat_dl.files import write
 
-        if path is not None:
-            write(path, json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
+        if self.json_path is not None:
+            names = ("benchmark", "options", "machine", "rows")
+            text = json.dumps({name: getattr(self, name) for name in names}, indent=1, allow_nan=False)
+            write(self.json_path, text + "\n")
 
-    def keep(self, path: str | None) -> None:
-        """Writes what there is so far: a benchmark that is interrupted does not lose it."""
-        if path != "-":
-            self.write(path)
+    def cost_kind(self, device: str) -> str:
+        """Whether costs were measured or estimated."""
+        shares = [r["measured_share"] for r in self.rows if "measured_share" in r]
+        kind = "estimated (roofline)" if not any(shares) else "partly measured"
+        return f"Costs are {kind} for {device}."
+
+    def finish(self, table: Table, notes: Sequence[str]) -> int:
+        """Prints a table and writes the file; exit code 1 if a measurement failed."""
+        from rich.console import Console
+
+        stream = sys.stderr if self.json_path == "-" else sys.stdout
+        console = Console(file=stream)
+        if not console.is_terminal:
+            console = Console(file=stream, width=200)
+        console.print(table)
+        for note in notes:
+            console.print(note, markup=False, highlight=False)
+        self._write()
+        failed = [r for r in self.rows if "error" in r]
+        for row in failed:
+            click.echo(f"error: {_name(row)}: {row['error']}", err=True)
+        return 1 if failed else 0
+
+
+def _options() -> dict[str, Any]:
+    """The options of the command that runs, by name, but for its file."""
+    context = click.get_current_context()
+    names = [str(p.name) for p in context.command.params if isinstance(p, click.Option)]
+    return {name: context.params[name] for name in names if name != "json_path"}
+
+
+def _check(json_path: str | None, models: Sequence[str]) -> None:
+    from tensat_dl.cli.outputs import check_outputs
+    from tensat_dl.files import check_writable
+    from tensat_dl.lang.imports import files_of
+
+    if json_path is None:
+        return
+    check_writable([json_path])
+    for model in models:
+        read = (model,) if model.endswith(".json") else tuple(map(str, files_of(str(path_of(model)))))
+        check_outputs([json_path], read, "which")
+
+
+def earlier(json_path: str | None) -> dict[str, Any] | None:
+    """The results of an earlier run, to be resumed; None if there are none. Raises `click.UsageError`."""
+    if json_path is None or json_path == "-":
+        raise click.UsageError("--resume goes on with the results in a file: --json FILE")
+    if not Path(json_path).exists():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(Path(json_path).read_text(encoding="utf-8"))
+    except ValueError:
+        raise no_results(json_path) from None
+    return found
+
+
+def no_results(json_path: str | None) -> click.UsageError:
+    return click.UsageError(f"{json_path} is no result of this benchmark, so it can't be resumed")
+
+
+def new_table(title: str, *headings: str, left: Sequence[str] = ("model",), **options: Any) -> Table:
+    """A table whose columns are numbers, but for some on the left."""
+    from rich.table import Table
+
+    table = Table(title=title, **options)
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in left else "right")
+    return table
 
 
 def machine() -> dict[str, Any]:
@@ -72,7 +167,7 @@ def machine() -> dict[str, Any]:
 
 
 def _version(package: str) -> str | None:
-    """None for what is not installed: a machine that measures only."""
+    """None if the package is not installed, as on a machine that measures only."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -103,42 +198,56 @@ def models_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("models", nargs=-1, type=ModelName(), metavar="[MODEL]...")(function)
 
 
-def limit_options(seconds: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def number_option(
+    name: str, default: int | tuple[int, ...], help: str | None = None, least: int = 1
+) -> Callable[[_Command], _Command]:
+    """An option for a whole number; with several defaults for several."""
+    return click.option(
+        name,
+        default=default,
+        multiple=isinstance(default, tuple),
+        show_default=default != (),
+        type=click.IntRange(least),
+        metavar="N",
+        help=help,
+    )
+
+
+def seconds_option(name: str, default: float, help: str) -> Callable[[_Command], _Command]:
+    return click.option(name, default=default, show_default=True, type=Seconds(), metavar="S", help=help)
+
+
+#: The rules that benchmarks choose from, as their help describes them.
+RULES = {
+    "taso": "the paper's rules",
+    "pairs": "standard with pairs in place of groups",
+    "groups": "standard",
+}
+
+
+def rules_option(*packs: str) -> Callable[[_Command], _Command]:
+    """The option --rules, for one of these packs, by default the first."""
+    help = "; ".join(f"{p}: {RULES[p]}" for p in packs)
+    return click.option(
+        "--rules", default=packs[0], show_default=True, type=click.Choice(packs), help=f"{help}."
+    )
+
+
+max_nodes_option = number_option("--max-nodes", 50_000)
+
+
+def limit_options(seconds: float) -> Callable[[_Command], _Command]:
     """The options --max-nodes and --time-limit, with this default."""
-
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        limit = click.option(
-            "--time-limit",
-            default=seconds,
-            show_default=True,
-            type=Seconds(),
-            metavar="S",
-            help="Stop exploring after S seconds, and extracting after S more.",
-        )
-        return max_nodes_option(limit(function))
-
-    return add
+    limit = seconds_option(
+        "--time-limit", seconds, "Stop exploring after S seconds, and extracting after S more."
+    )
+    return lambda command: max_nodes_option(limit(command))
 
 
-max_nodes_option = click.option(
-    "--max-nodes", default=50_000, show_default=True, type=click.IntRange(1), metavar="N"
-)
 json_option = click.option("--json", "json_path", metavar="FILE", help="Write the results as JSON.")
-
-
-def check_json(json_path: str | None, models: Sequence[str] = ()) -> None:
-    """Raises OSError or `click.UsageError` before the work for results that can't be written after it, or that would
-    overwrite the file of a model, or what that imports, or an e-graph (.json)."""
-    from tensat_dl.cli.outputs import check_outputs
-    from tensat_dl.files import check_writable
-    from tensat_dl.lang.imports import files_of
-
-    if json_path is None:
-        return
-    check_writable([json_path])
-    for model in models:
-        read = (model,) if model.endswith(".json") else tuple(map(str, files_of(str(path_of(model)))))
-        check_outputs([json_path], read, "which")
 
 
 device_option = click.option(
@@ -150,7 +259,7 @@ device_option = click.option(
 )
 
 
-#: What is said of an exploration that a limit ended; saturation and the last iteration go without saying.
+#: The mark of an exploration that a limit ended; saturation and the last iteration go without saying.
 LIMITS = {"nodes": "n", "time": "t", "memory": "m"}
 
 
@@ -158,7 +267,7 @@ def measure_all(
     function: str, variants: Sequence[Mapping[str, Any]], seconds: float, **arguments: Any
 ) -> list[Row]:
     """A row for each variant of the arguments, measured one after the other, each for so many seconds at most."""
-    from tensat_dl.apart import Failed, apart
+    from tensat_dl.processes import Failed, apart
 
     rows: list[Row] = []
     for variant in variants:
@@ -172,7 +281,7 @@ def measure_all(
 
 
 def say(row: Row) -> None:
-    """What is being measured, to whoever waits at a terminal."""
+    """Names the measurement that begins, on a terminal."""
     if sys.stderr.isatty():
         click.echo(f"measuring {_name(row)}", err=True)
 
@@ -206,28 +315,3 @@ def cost(row: Row) -> str:
         return f"{row['after']:.4f}"
     gap = "?" if row["gap"] is None else f"{row['gap']:.1%}"
     return f"{row['after']:.4f} ±{gap}"
-
-
-def cost_kind(rows: Sequence[Row], device: str) -> str:
-    """Whether costs were measured or estimated."""
-    shares = [r["measured_share"] for r in rows if "measured_share" in r]
-    kind = "estimated (roofline)" if not any(shares) else "partly measured"
-    return f"Costs are {kind} for {device}."
-
-
-def finish(report: Report, table: Table, notes: Sequence[str], json_path: str | None) -> int:
-    """Prints a benchmark's table and writes its file; exit code 1 if a measurement failed."""
-    from rich.console import Console
-
-    stream = sys.stderr if json_path == "-" else sys.stdout
-    console = Console(file=stream)
-    if not console.is_terminal:
-        console = Console(file=stream, width=200)
-    console.print(table)
-    for note in notes:
-        console.print(note, markup=False, highlight=False)
-    report.write(json_path)
-    failed = [r for r in report.rows if "error" in r]
-    for row in failed:
-        click.echo(f"error: {_name(row)}: {row['error']}", err=True)
-    return 1 if failed else 0

@@ -12,22 +12,39 @@ import click
 from tensat_dl.bench.common import (
     MODELS,
     ModelName,
-    Report,
+    Results,
     Row,
-    check_json,
-    cost_kind,
     device_option,
-    finish,
     json_option,
-    machine,
     max_nodes_option,
+    new_table,
+    number_option,
+    rules_option,
     say,
+    seconds_option,
+    size,
 )
-from tensat_dl.bench.depth import NODES_PER_LAYER, text
-from tensat_dl.bench.extraction_table import COLUMNS, HEADINGS, NOTES, lines
-from tensat_dl.cli.options import Seconds
+from tensat_dl.bench.whole_runs import NODES_PER_LAYER, text
+from tensat_dl.extract.extraction import METHODS
 
-#: How cycles are treated in exploration, and what extracts from the e-graph that results.
+
+def columns(methods: Sequence[str]) -> tuple[str, ...]:
+    """Methods in the order of the table, unknown methods last."""
+    first = ("greedy", "greedy-dag", "ilp-real", "ilp-int", "ilp-none")
+    return (*(m for m in first if m in methods), *(m for m in methods if m not in first))
+
+
+COLUMNS = columns(METHODS)
+HEADINGS = ("e-graph", "k", "e-nodes", "classes", *COLUMNS, "filtered\n/ kept")
+NOTES = (
+    "A cell: cost (seconds). ±: not proven optimal, and how far off it may be; greedy methods prove nothing.",
+    "cyclic: refused, for ilp-none has no constraints against cycles. killed: ended, long after its time was up.",
+    'A line "filtered" is of the model above it, explored with the efficient cycle filter; filtered / kept: the',
+    "optimum of that e-graph, relative to the one with cycles kept, or between what it is where it is not proven.",
+    "k: k_multi. n, t, m: the limit of e-nodes, time or memory ended exploration.",
+)
+
+#: How cycles are treated in exploration, and the methods that extract from the resulting e-graph.
 WAYS = {"none": COLUMNS, "efficient": ("ilp-none", "exact")}
 
 #: Seconds of exploration; long, so that e-graphs are the same wherever the e-node limit binds first.
@@ -36,7 +53,7 @@ EXPLORE_SECONDS = 300.0
 #: Width and tokens of deep encoders.
 DEEP = (128, 64)
 
-#: Relative difference by which a cost may lie below what another method calls a bound.
+#: Relative difference by which a cost may lie below the bound of another method.
 TOLERANCE = 1e-6
 
 
@@ -48,7 +65,7 @@ class EGraphName(ModelName):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not value.endswith(".json"):
             return super().convert(value, param, ctx)
-        from tensat_dl.bench.extraction_cell import load
+        from tensat_dl.bench.cells import load
 
         try:
             load(value)
@@ -59,44 +76,21 @@ class EGraphName(ModelName):
 
 @click.command("extraction")
 @click.argument("names", nargs=-1, type=EGraphName(), metavar="[MODEL|FILE.json]...")
-@click.option(
-    "--rules",
-    "pack",
-    default="pairs",
-    show_default=True,
-    type=click.Choice(("pairs", "taso", "groups")),
-    help="pairs: standard with pairs in place of groups; taso: the paper's rules; groups: standard.",
-)
-@click.option(
+@rules_option("pairs", "taso", "groups")
+@number_option(
     "--k-multi",
-    multiple=True,
-    type=click.IntRange(0),
-    default=(1, 2),
-    show_default=True,
-    metavar="N",
-    help="Iterations of multi-pattern rules; may be repeated. The pack groups has none.",
+    (1, 2),
+    "Iterations of multi-pattern rules; may be repeated. The pack groups has none.",
+    least=0,
 )
-@click.option(
-    "--deep",
-    multiple=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="Also the encoder of N layers of bench depth; may be repeated.",
-)
+@number_option("--deep", (), "Also the encoder of N layers of bench depth; may be repeated.")
 @max_nodes_option
-@click.option(
-    "--time-limit",
-    default=60.0,
-    show_default=True,
-    type=Seconds(),
-    metavar="S",
-    help="Stop each method after S seconds.",
-)
+@seconds_option("--time-limit", 60.0, "Stop each method after S seconds.")
 @device_option
 @json_option
 def command(
     names: tuple[str, ...],
-    pack: str,
+    rules: str,
     k_multi: tuple[int, ...],
     deep: tuple[int, ...],
     max_nodes: int,
@@ -111,26 +105,14 @@ def command(
     than what another has proven.
     """
     from rich.box import SIMPLE_HEAD
-    from rich.table import Table
 
-    check_json(json_path, names)
-    title = f"Extraction, rules {pack}, at most {time_limit:g} s; {device}"
-    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in HEADINGS:
-        if heading == "e-graph":
-            table.add_column(heading, min_width=16, overflow="fold")
-        else:
-            table.add_column(heading, justify="right", no_wrap=True)
-    options = {
-        "rules": pack,
-        "k_multi": list(k_multi),
-        "deep": list(deep),
-        "max_nodes": max_nodes,
-        "time_limit": time_limit,
-        "device": device,
-    }
-    steps = dict.fromkeys(None if pack == "groups" else k for k in k_multi)
-    rows: list[Row] = []
+    results = Results("extraction", json_path, names)
+    title = f"Extraction, rules {rules}, at most {time_limit:g} s; {device}"
+    table = new_table(title, *HEADINGS, left=HEADINGS[:1], box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in table.columns:
+        column.no_wrap = True
+    table.columns[0].min_width, table.columns[0].overflow, table.columns[0].no_wrap = 16, "fold", False
+    steps = dict.fromkeys(None if rules == "groups" else k for k in k_multi)
     with tempfile.TemporaryDirectory() as folder:
         models = [(name, name, max_nodes) for name in names or (() if deep else MODELS)]
         for layers in deep:
@@ -142,16 +124,15 @@ def command(
             if model.endswith(".json"):
                 egraphs: Iterator[list[Row]] = iter([of_file(model, time_limit)])
             else:
-                job = {"model": model, "pack": pack, "device": device, "max_nodes": nodes, "path": kept}
+                job = {"model": model, "pack": rules, "device": device, "max_nodes": nodes, "path": kept}
                 egraphs = (of_model(name, job, k, time_limit) for k in steps)
             for found in egraphs:
                 check(found)
-                rows += found
-                Report("extraction", options, machine(), rows).keep(json_path)
-    for line in lines(rows):
+                results.add(found)
+    for line in lines(results.rows):
         table.add_row(*line)
-    notes = [*NOTES, *([cost_kind(rows, device)] if any("measured_share" in r for r in rows) else [])]
-    return finish(Report("extraction", options, machine(), rows), table, notes, json_path)
+    priced = any("measured_share" in r for r in results.rows)
+    return results.finish(table, [*NOTES, *([results.cost_kind(device)] if priced else [])])
 
 
 def of_model(name: str, job: Row, k_multi: int | None, seconds: float) -> list[Row]:
@@ -170,8 +151,8 @@ def of_model(name: str, job: Row, k_multi: int | None, seconds: float) -> list[R
 
 
 def of_file(path: str, seconds: float) -> list[Row]:
-    """All measurements of an e-graph in a file. What foreign costs stand for is not known."""
-    from tensat_dl.bench.extraction_cell import load
+    """All measurements of an e-graph in a file. The unit of its costs is not known."""
+    from tensat_dl.bench.cells import load
 
     found, _ = load(path)
     egraph = {"model": path, "rules": None, "k_multi": None, "cycles": None, "stop": None}
@@ -192,15 +173,17 @@ def of_egraph(egraph: Row, path: str, methods: Sequence[str], seconds: float) ->
 
 
 def measured(function: str, seconds: float, job: Row) -> Row:
-    """What a function of `extraction_cell`, which should take so many seconds, answers in a process of its own.
+    """The answer of a function of `cells`, which should take so many seconds, in a process of its own.
 
-    It is ended when it takes as long again, and time to start and to read besides. That is an outcome, no error.
+    The process is ended when it takes as long again, and time to start and to read besides. That is an outcome, no
+    error.
     """
-    from tensat_dl.apart import Failed, Overran, apart
+    from tensat_dl.processes import Failed, Overran, apart
 
     longest = 2 * seconds + 60
     try:
-        return apart(f"tensat_dl.bench.extraction_cell:{function}", longest, **job)
+        row: Row = apart(f"tensat_dl.bench.cells:{function}", longest, **job)
+        return row
     except Overran:
         return {"status": "killed", "seconds": longest}
     except Failed as e:
@@ -217,3 +200,58 @@ def check(rows: Sequence[Row]) -> None:
                 f"proves that nothing costs less than {row['bound']:.9g} ({row['status']}), "
                 f"but {best['method']} found {best['cost']:.9g}"
             )
+
+
+# ---- the table: a line for each e-graph, a column for each method ---------------------------------------------
+
+
+def lines(rows: Sequence[Row]) -> Iterator[list[str]]:
+    """The cells of each line, for the headings."""
+    by_egraph: dict[tuple[str, int | None, str | None], list[Row]] = {}
+    for row in rows:
+        by_egraph.setdefault((row["model"], row["k_multi"], row["cycles"]), []).append(row)
+    for (model, k, cycles), found in by_egraph.items():
+        filtered = cycles == "efficient"
+        methods = {r["method"]: r for r in found if "method" in r}
+        first = found[0]
+        if "nodes" in first:
+            sizes = [size(first), f"{first['classes']:,}"]
+        else:
+            sizes = ["failed" if "error" in first else "killed", ""]
+        loss = ""
+        if filtered:
+            kept = (r for r in by_egraph.get((model, k, "none"), ()) if r.get("method") == "exact")
+            loss = _loss(next(kept, None), methods.get("exact"))
+        yield [
+            "- filtered" if filtered else model.rpartition("/")[2],
+            "" if filtered or k is None else str(k),
+            *sizes,
+            *(cell(methods[m]) if m in methods else "" for m in COLUMNS),
+            loss,
+        ]
+
+
+def cell(row: Row) -> str:
+    """The answer of one method."""
+    if "error" in row:
+        return "failed"
+    if row["status"] == "cyclic":
+        return "cyclic"
+    seconds = f"({row['seconds']:.2f})" if row["seconds"] < 10 else f"({row['seconds']:.0f})"
+    if row["status"] == "killed":
+        return f"killed {seconds}"
+    cost = f"{row['cost']:.5g}" if row["cycles"] is None else f"{row['cost']:.4f}"
+    if row["status"] == "optimal" or row["method"].startswith("greedy"):
+        return f"{cost} {seconds}"
+    gap = f"{row['gap']:.1%}" if row["gap"] < 0.1 else f"{row['gap']:.0%}"
+    return f"{cost} ±{gap} {seconds}"
+
+
+def _loss(kept: Row | None, filtered: Row | None) -> str:
+    """The optimum where cycles were filtered, relative to the other optimum; if one is not proven, its bounds."""
+    if kept is None or filtered is None or not kept.get("cost") or "cost" not in filtered:
+        return "-"
+    if kept["status"] == filtered["status"] == "optimal":
+        return f"{filtered['cost'] / kept['cost']:.3f}"
+    most = f"{filtered['cost'] / kept['bound']:.2f}" if kept["bound"] > 0 else "∞"
+    return f"{filtered['bound'] / kept['cost']:.2f}–{most}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -13,19 +12,20 @@ import click
 
 from tensat_dl.bench.common import (
     MODELS,
-    Report,
+    Results,
     Row,
-    check_json,
     device_option,
-    finish,
+    earlier,
     json_option,
-    machine,
     measure_all,
     models_argument,
+    new_table,
+    no_results,
+    number_option,
     say,
+    seconds_option,
 )
 from tensat_dl.bench.gpu_cell import GRAPHS, MODES, circumstances, digest, file_of
-from tensat_dl.cli.options import Seconds
 
 #: Models beside those of the paper.
 MORE = ("bert_encoder", "gpt_block", "gpt_decode", "llama_block")
@@ -36,14 +36,7 @@ SEQUENCES = ("bert", *MORE)
 @click.command("gpu")
 @models_argument
 @click.option("--dtype", default="f32", show_default=True, type=click.Choice(("f32", "f16", "bf16")))
-@click.option(
-    "--batch",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="Size of a batch, for models with a dimension for that.",
-)
+@number_option("--batch", 1, "Size of a batch, for models with a dimension for that.")
 @click.option("--prepare", metavar="FOLDER", help="Only write the graphs that are to be timed. Takes no GPU.")
 @click.option(
     "--graphs",
@@ -58,21 +51,9 @@ SEQUENCES = ("bert", *MORE)
     metavar="MODES",
     help="What to compare with.",
 )
-@click.option(
-    "--time-limit",
-    default=60.0,
-    show_default=True,
-    type=Seconds(),
-    metavar="S",
-    help="Seconds to explore, and to extract.",
-)
-@click.option(
-    "--patience",
-    default=600.0,
-    show_default=True,
-    type=Seconds(),
-    metavar="S",
-    help="Seconds for the graphs of a model, and for each way in which torch compiles them.",
+@seconds_option("--time-limit", 60.0, "Seconds to explore, and to extract.")
+@seconds_option(
+    "--patience", 600.0, "Seconds for the graphs of a model, and for each way in which torch compiles them."
 )
 @click.option(
     "--resume",
@@ -102,21 +83,21 @@ def command(
     """
     if prepare is not None and graphs is not None:
         raise click.UsageError("--prepare writes the graphs that --graphs takes: one at a time")
-    if resume and (json_path is None or json_path == "-"):
-        raise click.UsageError("--resume goes on with the results in a file: --json FILE")
+    before = earlier(json_path) if resume else None
     compared = [m for m in modes.split(",") if m]
     if unknown := set(compared) - set(MODES):
         raise click.UsageError(f"--torch takes some of {', '.join(MODES)}, not {min(unknown)}")
     chosen = models or tuple(m for m in (*MODELS, *MORE) if batch == 1 or m not in SEQUENCES)
     kept = graphs or prepare
-    check_json(json_path, (*chosen, *(str(file_of(kept, m, g)) for m in chosen for g in GRAPHS if kept)))
-    here = circumstances() if prepare is None else None
+    files = [str(file_of(kept, m, g)) for m in chosen for g in GRAPHS if kept]
     options = {"dtype": dtype, "batch": batch, "device": device, "torch": compared}
-    rows = _done(json_path, options, graphs is None) if resume and json_path is not None else {}
+    results = Results("gpu", json_path, (*chosen, *files), options)
+    here = circumstances() if prepare is None else None
+    rows = {} if before is None else _done(json_path, before, options, graphs is None)
     rows = {model: rows.get(model, {"model": model}) for model in chosen}
     for row in rows.values():
         row.pop("error", None)
-    report = Report("gpu", options, machine(), list(rows.values()))
+    results.rows += rows.values()
     interrupted = False
     changed: dict[str, set[str]] = {}
     with nullcontext(kept) if kept else tempfile.TemporaryDirectory() as folder:
@@ -133,7 +114,7 @@ def command(
                     row.update(answer)
                 if here is not None and "error" not in row:
                     changed.update(_of(row, {"graphs": digest(folder, model), **here}))
-                report.keep(json_path)
+                results.keep()
             if changed:
                 what = " and ".join(
                     CIRCUMSTANCES[c] for c in CIRCUMSTANCES if c in set().union(*changed.values())
@@ -141,7 +122,7 @@ def command(
                 click.echo(f"{json_path}: measured anew, with other {what}: {', '.join(changed)}", err=True)
             for model, stage in [] if prepare is not None else _left(rows, compared):
                 _take(rows[model], stage, folder, "eager" in compared, patience)
-                report.keep(json_path)
+                results.keep()
         except KeyboardInterrupt:
             interrupted = True
     for row in rows.values():
@@ -149,19 +130,26 @@ def command(
             row["error"] = "; ".join(why)
     columns = [*GRAPHS, *(f"{g}, {m}" for g in ("original", "ours") for m in compared)]
     kind = "estimated" if prepare is not None else "measured as whole graphs"
-    table = _table(rows, GRAPHS if prepare is not None else columns, f"{dtype}, batch {batch}; milliseconds")
-    code = finish(report, table, [f"Milliseconds are {kind}."], json_path)
+    columns = list(GRAPHS) if prepare is not None else columns
+    table = new_table(f"{dtype}, batch {batch}; milliseconds", "model", *columns, left=("model", *columns))
+    for model, row in rows.items():
+        if "cells" in row:
+            table.add_row(model, *(_cell(row, name) for name in columns))
+        elif "costs" in row:
+            table.add_row(model, *(f"{row['costs'][n]:.4f}" if n in row["costs"] else "" for n in columns))
+    code = results.finish(table, [f"Milliseconds are {kind}."])
     return 130 if interrupted else code
 
 
-#: What the results of a model are of. They are dropped where that has changed.
+#: The results of a model depend on these. They are dropped where one has changed.
 CIRCUMSTANCES = {"graphs": "graphs", "gpu": "hardware or versions", "profile": "measured operators"}
 #: Those results, in its row.
 RESULTS = ("cells", "done", "failed", "hardware", "versions", "profile")
 
 
 def _of(row: Row, now: Mapping[str, str]) -> dict[str, set[str]]:
-    """Says in a row what its results are of, and drops those of something else: then, by model, what has changed."""
+    """Records in a row the circumstances of its results, and drops results of other ones. By model, the circumstances
+    that have changed, if results are dropped."""
     before = row.get("of", {})
     row["of"] = dict(now)
     if before == now:
@@ -170,13 +158,13 @@ def _of(row: Row, now: Mapping[str, str]) -> dict[str, set[str]]:
     return {row["model"]: {c for c in now if before.get(c) != now[c]}} if dropped else {}
 
 
-#: What `time_graphs` does, which comes before the modes of torch's compiler.
+#: The stage of `time_graphs`, which comes before the modes of torch's compiler.
 FIRST = "graphs"
 
 
 def _left(rows: Mapping[str, Row], compared: Sequence[str]) -> list[tuple[str, str]]:
-    """What is to be done, of each model: first its graphs, then one mode of the compiler after the other, last what
-    has failed before."""
+    """The stages that are left, each with its model: first all graphs, then one mode of the compiler after the other,
+    last the stages that have failed before."""
     stages = [FIRST, *(m for m in compared if MODES[m] is not None)]
     left = [
         (model, stage)
@@ -188,8 +176,8 @@ def _left(rows: Mapping[str, Row], compared: Sequence[str]) -> list[tuple[str, s
 
 
 def _take(row: Row, stage: str, folder: str, eager: bool, patience: float) -> None:
-    """Adds to a row what a stage finds out, or why it does not."""
-    from tensat_dl.apart import Failed, apart
+    """Adds the results of a stage to a row, or the reason for its failure."""
+    from tensat_dl.processes import Failed, apart
 
     say({"model": row["model"], "method": stage})
     job: dict[str, Any] = {"model": row["model"], "folder": folder, "seed": 0}
@@ -218,33 +206,18 @@ def _missing(folder: str, row: Row) -> list[str]:
     return [g for g in GRAPHS if not file_of(folder, row["model"], g).is_file()]
 
 
-def _done(path: str, options: Mapping[str, Any], prepares: bool) -> dict[str, Row]:
+def _done(path: str | None, before: Row, options: Mapping[str, Any], prepares: bool) -> dict[str, Row]:
     """The rows of an earlier run, by model. If this one makes graphs, it is for the same device. Raises
     `click.UsageError`."""
-    if not Path(path).exists():
-        return {}
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
         names = ("dtype", "batch", "device") if prepares else ("dtype", "batch")
-        before = {k: data["options"][k] for k in names}
-        found = {str(r["model"]): r for r in data["rows"] if data["benchmark"] == "gpu"}
-    except (ValueError, KeyError, TypeError):
-        raise click.UsageError(f"{path} is no result of this benchmark, so it can't be resumed") from None
-    if changed := [k for k, v in before.items() if v != options[k]]:
-        raise click.UsageError(f"{path} is of {changed[0]} {before[changed[0]]}, so it can't be resumed")
+        was = {k: before["options"][k] for k in names}
+        found = {str(r["model"]): r for r in before["rows"] if before["benchmark"] == "gpu"}
+    except (KeyError, TypeError):
+        raise no_results(path) from None
+    if changed := [k for k, v in was.items() if v != options[k]]:
+        raise click.UsageError(f"{path} is of {changed[0]} {was[changed[0]]}, so it can't be resumed")
     return found
-
-
-def _table(rows: Mapping[str, Row], columns: Sequence[str], title: str) -> Any:
-    from rich.table import Table
-
-    table = Table("model", *columns, title=title)
-    for model, row in rows.items():
-        if "cells" in row:
-            table.add_row(model, *(_cell(row, name) for name in columns))
-        elif "costs" in row:
-            table.add_row(model, *(f"{row['costs'][n]:.4f}" if n in row["costs"] else "" for n in columns))
-    return table
 
 
 def _cell(row: Row, name: str) -> str:

@@ -1,4 +1,4 @@
-"""One model of ``tensat-dl bench gpu``: its graphs, and what they take."""
+"""One model of ``tensat-dl bench gpu``: its graphs, and their latencies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from tensat_dl.bench.common import Row, path_of
 
-#: What is made of a model: the graph as it is, by the paper's method, by ours, and with fusion.
+#: Graphs of a model: the original, and the answers of the paper's method, of ours, and of ours with fusion.
 GRAPHS = ("original", "paper", "ours", "fused")
 #: How torch runs the original and ours: operator by operator, or compiled in two ways.
 MODES = {"eager": None, "compile": "default", "max-autotune": "max-autotune-no-cudagraphs"}
@@ -26,12 +26,11 @@ class NoBatch(ValueError):
 def prepare(model: str, folder: str, dtype: str, batch: int, device: str, limit: float) -> Row:
     """Writes a model's graphs to ``MODEL.GRAPH.tsr`` in a folder, in another element type if it is not f32, and the
     operators to be measured for them to ``MODEL.sigs.json``."""
-    from tensat_dl.bench.packs import rules_of
-    from tensat_dl.cli.common import choose_graph
-    from tensat_dl.cli.models import Opened
-    from tensat_dl.core.source import Source
+    from tensat_dl.bench.cells import rules_of
+    from tensat_dl.cli.inputs import Opened, choose_graph
+    from tensat_dl.core.diagnostics import Source
     from tensat_dl.cost import CostModel, load_device
-    from tensat_dl.cost.signature_file import dumps, job
+    from tensat_dl.cost.application import dumps, job
     from tensat_dl.files import write
     from tensat_dl.lang.program import load_program
     from tensat_dl.run.options import Options
@@ -82,25 +81,24 @@ def file_of(folder: str, model: str, name: str) -> Path:
 
 
 def circumstances() -> dict[str, str]:
-    """What the results of all models depend on, each as a few characters that tell it from others. Raises `GpuError`,
+    """The GPU and its profile, on which the results of all models depend, each as a short key. Raises `GpuError`,
     `ProfileError`."""
-    from tensat_dl.gpu.environment import this_gpu, with_profile
+    from tensat_dl.gpu.this_gpu import this_gpu, with_profile
 
     _, profile = with_profile()
     return {"gpu": this_gpu().environment.key, "profile": "" if profile is None else profile.key}
 
 
 def digest(folder: str, model: str) -> str:
-    """The same of a model's graphs."""
+    """The key of a model's graphs."""
     texts = b"".join(file_of(folder, model, name).read_bytes() for name in GRAPHS)
     return hashlib.sha256(texts).hexdigest()[:8]
 
 
 def time_graphs(model: str, folder: str, eager: bool, seed: int) -> Row:
-    """What each graph of a model takes on the GPU of this machine, and, if asked for, the original and ours by torch,
-    operator by operator; all in turn."""
-    from tensat_dl.gpu.comparison import peak_bytes
-    from tensat_dl.gpu.machine import this_machine
+    """The latencies of a model's graphs on the GPU of this machine and, with ``eager``, of the original and ours by
+    torch, operator by operator; all in turn."""
+    from tensat_dl.gpu.gpu_machine import peak_bytes, this_machine
 
     turns = Turns(model, folder, seed)
     for name in GRAPHS:
@@ -122,7 +120,7 @@ def time_graphs(model: str, folder: str, eager: bool, seed: int) -> Row:
 
 
 def time_compiled(model: str, folder: str, mode: str, seed: int) -> Row:
-    """What the original and ours take, compiled by torch in one of its modes, in turn with the original."""
+    """The latencies of the original and ours, compiled by torch in one of its modes, in turn with the original."""
     turns = Turns(model, folder, seed)
     turns.attempt("original", lambda: turns.machine.contender(turns.loaded["original"][0]))
     for name in ("original", "ours"):
@@ -133,10 +131,10 @@ def time_compiled(model: str, folder: str, mode: str, seed: int) -> Row:
 
 
 class Turns:
-    """Ways of running a model's graphs, which take turns on the GPU. ``cells`` are what is found out of each."""
+    """Ways of running a model's graphs, which take turns on the GPU. ``cells`` has the results of each."""
 
     def __init__(self, model: str, folder: str, seed: int) -> None:
-        from tensat_dl.gpu.machine import this_machine
+        from tensat_dl.gpu.gpu_machine import this_machine
         from tensat_dl.lang.elaborate import elaborate
         from tensat_dl.lang.program import load_program
         from tensat_dl.verify.weights import draw_values
@@ -155,26 +153,26 @@ class Turns:
 
     def by_torch(self, name: str, mode: str) -> Compiled:
         """A graph as torch runs it."""
-        return Compiled.of(*self.loaded[name], self.values, self.machine.target, MODES[mode])
+        return Compiled(*self.loaded[name], self.values, self.machine.target, MODES[mode])
 
     def attempt(self, name: str, make: Callable[[], Any]) -> bool:
-        """Whether a way of running a graph works. Whatever goes wrong is its cell."""
-        from tensat_dl.gpu.machine import relative_errors, said
+        """Whether a way of running a graph works. If not, its cell has the error."""
+        from tensat_dl.gpu.gpu_machine import relative_errors, said
         from tensat_dl.gpu.torch_device import running
 
         try:
             contender = make()
             error = max(relative_errors(running(self.machine.target, contender.run).outputs, self._want))
         except Exception as e:  # compilers raise all kinds
-            self.cells[name] = {"error": said(e) or type(e).__name__}
+            self.cells[name] = {"error": said(e)}
             return False
         self.cells[name] = {"max_rel_error": error}
         self.ready[name] = contender
         return True
 
     def timed(self) -> dict[str, dict[str, Any]]:
-        """The cells, with what each way takes that works, and its ratio to the original if that works."""
-        from tensat_dl.measure.side_by_side import STARTS
+        """The cells, with the latency of each way that works, and its ratio to the original if the original works."""
+        from tensat_dl.measure.contest import STARTS
         from tensat_dl.measure.statistics import latency, ratio_to_first
 
         samples = [self.machine.times(list(self.ready.values())) for _ in range(STARTS if self.ready else 0)]
@@ -190,20 +188,15 @@ class Turns:
 class Compiled:
     """A graph as torch runs it, with f32 as precise as the kernels that it is compared with."""
 
-    def __init__(self, call: Any, inputs: list[Any]) -> None:
-        self.call, self.inputs = call, inputs
-
-    @classmethod
-    def of(cls, graph: Any, ops: Any, values: Any, target: Any, mode: str | None) -> Compiled:
+    def __init__(self, graph: Any, ops: Any, values: Any, target: Any, mode: str | None) -> None:
         import torch
 
-        from tensat_dl.gpu.executor import input_tensors
-        from tensat_dl.gpu.torch_module import TorchGraph
+        from tensat_dl.gpu.executor import TorchGraph, input_tensors
 
         module = TorchGraph(graph, ops, values, target)
-        # As one graph, or not at all: what torch runs without compiling it would count as compiled.
-        call = module if mode is None else torch.compile(module, mode=mode, fullgraph=True)
-        return cls(call, input_tensors(graph, values, target))
+        # As one graph, or not at all: else a part that torch runs without compiling it would count as compiled.
+        self.call = module if mode is None else torch.compile(module, mode=mode, fullgraph=True)
+        self.inputs = input_tensors(graph, values, target)
 
     def run(self) -> list[Any]:
         import torch

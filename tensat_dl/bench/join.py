@@ -6,17 +6,21 @@ import click
 
 from tensat_dl.bench.common import (
     ABLATION,
-    Report,
+    Results,
     Row,
-    check_json,
-    finish,
     json_option,
-    machine,
-    measure_all,
     models_argument,
+    new_table,
+    number_option,
+    rules_option,
+    seconds_option,
 )
-from tensat_dl.cli.options import Seconds
 
+HEADINGS = (
+    *("model", "k_multi", "e-nodes", "combinations", "matches"),
+    *("product", "hash join", "find", "+read", "explore"),
+    *("faster", "with read", "exploring"),
+)
 NOTES = (
     "product: the paper's algorithm 1 in plain Python; hash join: the same with its last step done by look-ups.",
     "find: our joins in the engine, shape checks included; +read: and the matches read into Python, in order.",
@@ -27,36 +31,13 @@ NOTES = (
 
 @click.command("join")
 @models_argument
-@click.option(
-    "--rules",
-    "pack",
-    default="taso",
-    show_default=True,
-    type=click.Choice(("taso", "pairs")),
-    help="taso: the paper's rules; pairs: standard with pairs in place of groups.",
-)
-@click.option(
-    "--k-multi",
-    default=2,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="Measure the searches of iterations 1 to N of the multi-pattern rules.",
-)
-@click.option(
-    "--runs", default=5, show_default=True, type=click.IntRange(1), metavar="N", help="Median of N."
-)
-@click.option(
-    "--time-limit",
-    default=60.0,
-    show_default=True,
-    type=Seconds(),
-    metavar="S",
-    help="Enumerate a Cartesian product for at most S seconds.",
-)
+@rules_option("taso", "pairs")
+@number_option("--k-multi", 2, "Measure the searches of iterations 1 to N of the multi-pattern rules.")
+@number_option("--runs", 5, "Median of N.")
+@seconds_option("--time-limit", 60.0, "Enumerate a Cartesian product for at most S seconds.")
 @json_option
 def command(
-    models: tuple[str, ...], pack: str, k_multi: int, runs: int, time_limit: float, json_path: str | None
+    models: tuple[str, ...], rules: str, k_multi: int, runs: int, time_limit: float, json_path: str | None
 ) -> int:
     """Algorithm 1 of the paper against our joins, on the same e-graphs, to the same matches.
 
@@ -64,40 +45,22 @@ def command(
     cannot be enumerated in the time limit is marked ">": that is how long the part took; "~" is what the whole
     would take, estimated from that part.
     """
-    from rich.table import Table
-
-    check_json(json_path, models or ABLATION)
-    table = Table(title=f"Multi-pattern matching, rules {pack}; seconds, median of {runs}")
-    headings = ("model", "k_multi", "e-nodes", "combinations", "matches")
-    for heading in (
-        *headings,
-        "product",
-        "hash join",
-        "find",
-        "+read",
-        "explore",
-        "faster",
-        "with read",
-        "exploring",
-    ):
-        table.add_column(heading, justify="left" if heading == "model" else "right")
-    options = {"rules": pack, "k_multi": k_multi, "runs": runs, "time_limit": time_limit}
-    rows: list[Row] = []
-    for model in models or ABLATION:
-        found = measure_all(
+    models = models or ABLATION
+    results = Results("join", json_path, models)
+    table = new_table(f"Multi-pattern matching, rules {rules}; seconds, median of {runs}", *HEADINGS)
+    for model in models:
+        found = results.measure(
             "tensat_dl.bench.join_cell:measure",
             [{"k_multi": k} for k in range(1, k_multi + 1)],
             600 + 4 * time_limit,
             model=model,
-            pack=pack,
+            pack=rules,
             runs=runs,
             time_limit=time_limit,
         )
-        rows += found
-        Report("join", options, machine(), rows).keep(json_path)
         for row in found:
             table.add_row(*cells(row))
-    return finish(Report("join", options, machine(), rows), table, NOTES, json_path)
+    return results.finish(table, NOTES)
 
 
 def cells(row: Row) -> list[str]:

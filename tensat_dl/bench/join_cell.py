@@ -9,23 +9,23 @@ from math import prod
 from statistics import median
 from typing import Any
 
+from tensat_dl.bench.cells import graph_of, rules_of
 from tensat_dl.bench.common import Row
-from tensat_dl.bench.packs import graph_of, rules_of
 from tensat_dl.core.egraph import EGraph
-from tensat_dl.core.graph import Graph
+from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.core.types import TensorType
 from tensat_dl.engine.compiled import CompiledRule, match_relation
-from tensat_dl.engine.egglog import Engine, Frozen
+from tensat_dl.engine.egglog import Engine
+from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.naming import NewNode, Store
 from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.selection import Selection, oldest_first
-from tensat_dl.engine.types import Limits
+from tensat_dl.engine.syntax import app, saturate
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
 from tensat_dl.paper.product import Product, SourcePatterns, Substitution, hash_join
-from tensat_dl.rewrite.target import concrete
+from tensat_dl.rewrite.variants import concrete
 
 #: E-nodes that the explorations may have.
 NODES = 50_000
@@ -35,7 +35,7 @@ Match = tuple[int, ...]
 
 
 def measure(model: str, pack: str, k_multi: int, runs: int, time_limit: float) -> Row:
-    """What the search of multi-pattern iteration ``k_multi`` (from 1) costs by each way, and what it finds."""
+    """The seconds and the matches of each way to search, in multi-pattern iteration ``k_multi`` (from 1)."""
     graph, ops = graph_of(model)
     rules = rules_of(pack)
     egraph = before_search(graph, ops, rules, k_multi)
@@ -94,7 +94,7 @@ def before_search(graph: Graph, ops: OpTable, rules: Sequence[RewriteRule], k_mu
 
 @dataclass
 class ByProduct:
-    """Seconds, and the matches of each rule. ``search`` is what both ways have to do first."""
+    """Seconds, and the matches of each rule. ``search`` is for the part that both ways share."""
 
     search: float = 0.0
     product: float = 0.0
@@ -198,34 +198,29 @@ def by_join(egraph: EGraph, program: EgglogProgram, rules: Sequence[CompiledRule
     found: dict[str, set[Match]] = {}
     explored: dict[str, set[Match]] = {}
     for _ in range(runs):
-        engine.run("(push)")
+        engine.run(app("push"))
         started = time.perf_counter()
         for rule in rules:
-            engine.find(rule)
+            engine.run(*rule.find)
         find.append(time.perf_counter() - started)
-        found = _read(engine, rules)
+        found = _read(store, rules)
         read.append(time.perf_counter() - started)
-        engine.run("(pop)\n(push)")
-        handles = _handles(engine.freeze())  # an exploration has them
+        engine.run(app("pop"), app("push"))
+        handles = store.handles(engine.freeze())  # an exploration has them
         started = time.perf_counter()
         Selection(store, Limits(NODES), None).find(rules, handles)
-        explored = _read(engine, rules)
+        explored = _read(store, rules)
         explore.append(time.perf_counter() - started)
-        engine.run("(pop)")
+        engine.run(app("pop"))
     engine.close()
     assert all(explored[name] <= found[name] for name in found)
     return ByJoin(median(find), median(read), median(explore), found, sum(map(len, explored.values())))
 
 
-def _handles(frozen: Frozen) -> dict[Any, int]:
-    number = frozen.decoder("i64")
-    return {row.inputs[0]: number(row.output) for row in frozen.rows("id_of")}
-
-
-def _read(engine: Engine, rules: Sequence[CompiledRule]) -> dict[str, set[Match]]:
+def _read(store: Store, rules: Sequence[CompiledRule]) -> dict[str, set[Match]]:
     """The matches that would be applied, by the handles of their tensors, put in the order of application."""
-    frozen = engine.freeze()
-    handles = _handles(frozen)
+    frozen = store.engine.freeze()
+    handles = store.handles(frozen)
     found = {}
     for rule in rules:
         rows = frozen.rows(match_relation(rule.name))
@@ -256,7 +251,7 @@ def load(egraph: EGraph, store: Store) -> None:
         nodes.append((handle, egraph.op[n], egraph.attrs[n], tuple(egraph.children_of(n)), egraph.origin[n]))
     store.load_nodes(nodes, run=False)
     store.engine.load("in_equal", equal)
-    store.engine.run("(run-schedule (saturate load))\n(run-schedule (saturate types))")
+    store.engine.run(saturate("load", "types"))
 
 
 def _well_founded(egraph: EGraph) -> list[int]:

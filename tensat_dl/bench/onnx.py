@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections.abc import Sequence
+from importlib.metadata import version
+from math import exp, log
 
 import click
 
-from tensat_dl.bench.common import Report, Row, check_json, finish, json_option, machine, say
+from tensat_dl.bench.common import (
+    Results,
+    Row,
+    earlier,
+    json_option,
+    new_table,
+    no_results,
+    number_option,
+    say,
+)
 from tensat_dl.bench.onnx_models import INSTALL, ONNX_MODELS
 
+OURS = "tensat-dl"
 PEERS_INSTALL = "pip install onnxslim onnxsim"
 
 
 @click.command("onnx")
 @click.argument("models", nargs=-1, type=click.Choice(sorted(ONNX_MODELS)), metavar="[MODEL]...")
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(1), metavar="N")
+@number_option("--threads", 1)
 @click.option("--resume", is_flag=True, help="Keep what the --json file has of models that are done.")
 @json_option
 def command(models: tuple[str, ...], threads: int, resume: bool, json_path: str | None) -> int:
@@ -24,52 +35,126 @@ def command(models: tuple[str, ...], threads: int, resume: bool, json_path: str 
     Models are files of packages that are installed, and networks of libraries with random weights. ONNX Runtime runs
     all of them at its best level of optimization; all versions of a model take turns in the same processes.
     """
-    from tensat_dl.onnx.installed import need_onnx
+    from tensat_dl.onnx import need_onnx
 
-    if resume and (json_path is None or json_path == "-"):
-        raise click.UsageError("--resume goes on with the results in a file: --json FILE")
-    check_json(json_path)
+    before = earlier(json_path) if resume else None
+    results = Results("onnx", json_path, options={})
     need_onnx("bench onnx")
-    from tensat_dl.apart import Failed
     from tensat_dl.bench.onnx_cell import PEERS, installed, measure
-    from tensat_dl.bench.onnx_table import notes, table
+    from tensat_dl.processes import Failed
 
     peers = installed()
+    results.options = {"threads": threads, "peers": list(peers)}
+    results.machine |= {name: version(name) for name in ("onnxruntime", *peers)}
     chosen = [m for m in ONNX_MODELS if m in models] or list(ONNX_MODELS)
     missing = [m for m in chosen if ONNX_MODELS[m].missing]
-    rows = _done(json_path, chosen) if resume else []
-    report = Report(
-        "onnx", {"threads": threads, "peers": list(peers)}, {**machine(), **_versions(peers)}, rows
-    )
+    if before is not None:
+        results.rows += _done(json_path, before, chosen)
     for name in chosen:
-        if name in missing or any(r["model"] == name for r in rows):
+        if name in missing or any(r["model"] == name for r in results.rows):
             continue
         say({"model": name})
         try:
-            rows.append(measure(name, ONNX_MODELS[name], threads, peers))
+            row = measure(name, ONNX_MODELS[name], threads, peers)
         except Failed as e:
-            rows.append({"model": name, "error": str(e)})
-        report.keep(json_path)
-    said = notes(rows)
+            row = {"model": name, "error": str(e)}
+        results.add([row])
+    said = notes(results.rows)
     if missing:
         said.append(f"not installed: the models {', '.join(missing)}; {INSTALL}")
     if len(peers) < len(PEERS):
         said.append(f"not installed: {', '.join(p for p in PEERS if p not in peers)}; {PEERS_INSTALL}")
-    return finish(report, table(rows, peers), said, json_path)
+    table = new_table("times as fast as the original in ONNX Runtime, 99% interval", *headings(peers))
+    for row in results.rows:
+        if "error" not in row:
+            table.add_row(*line(row, peers))
+    return results.finish(table, said)
 
 
-def _done(path: str | None, chosen: list[str]) -> list[Row]:
+def _done(path: str | None, before: Row, chosen: Sequence[str]) -> list[Row]:
     """The rows of an earlier run that need not be measured again. Raises `click.UsageError`."""
-    if path is None or not Path(path).exists():
-        return []
     try:
-        rows = json.loads(Path(path).read_text(encoding="utf-8"))["rows"]
-        return [r for r in rows if r["model"] in chosen and "error" not in r]
-    except (ValueError, KeyError, TypeError):
-        raise click.UsageError(f"{path} is no result of this benchmark, so it can't be resumed") from None
+        return [r for r in before["rows"] if r["model"] in chosen and "error" not in r]
+    except (KeyError, TypeError):
+        raise no_results(path) from None
 
 
-def _versions(peers: tuple[str, ...]) -> Row:
-    from importlib.metadata import version
+def headings(peers: Sequence[str]) -> list[str]:
+    return [
+        "model",
+        "nodes",
+        "opaque",
+        "original ms",
+        "predicted ms",
+        "tensat-dl",
+        "nodes",
+        *peers,
+        "agrees",
+        "seconds",
+    ]
 
-    return {name: version(name) for name in ("onnxruntime", *peers)}
+
+def line(row: Row, peers: Sequence[str]) -> list[str]:
+    """A row as text. Speed-ups are with their 99% intervals; an unchanged model is 1.00x."""
+    latency, predicted = row["latency"]["original"], row["predicted_ms"]["before"]
+    found = row["agreement"][OURS]
+    return [
+        row["model"],
+        str(row["nodes"]["original"]),
+        f"{row['opaque'] / max(1, row['operators']):.0%}",
+        f"{latency['median_ms']:.2f} ± {latency['iqr_ms']:.2f}",
+        f"{predicted:.2f} ({predicted / latency['median_ms'] - 1:+.0%})",
+        _cell(row, OURS),
+        str(row["nodes"][OURS]),
+        *(_cell(row, peer) for peer in peers),
+        found["status"] if found["status"] != "agrees" else f"{found['max_rel']:.0e}",
+        f"{row['seconds'][OURS]:.0f}",
+    ]
+
+
+def _cell(row: Row, tool: str) -> str:
+    """A speed-up with its interval."""
+    if tool == OURS and row["answer"] == "original":
+        return "1.00x unchanged"
+    if tool in row.get("failed", {}):
+        return "failed"
+    found = row["speedup"].get(tool)
+    if found is None:
+        return "wrong" if tool in row["agreement"] else "-"
+    narrow = " (one size)" if row["agreement"][tool]["status"] == "narrow" else ""
+    return f"{found['median']:.2f}x ({found['low']:.2f}-{found['high']:.2f}){narrow}"
+
+
+def speedup(row: Row, tool: str) -> float | None:
+    """How many times as fast a model is; None if a tool has no right answer."""
+    if tool == OURS and row["answer"] == "original":
+        return 1.0
+    found = row["speedup"].get(tool)
+    return None if found is None else float(found["median"])
+
+
+def mean(rows: Sequence[Row], tool: str) -> tuple[float, int]:
+    """The geometric mean over the models of which a tool made something right, and how many these are."""
+    found = [s for r in rows if (s := speedup(r, tool)) is not None]
+    return (exp(sum(map(log, found)) / len(found)) if found else 1.0), len(found)
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    done = [r for r in rows if "error" not in r]
+    if not done:
+        return []
+    tools = [OURS, *dict.fromkeys(t for r in done for t in r["speedup"] if t != OURS)]
+    means = [(t, *mean(done, t)) for t in tools]
+    worse = [
+        r["model"]
+        for r in done
+        if r["answer"] != "original" and r["speedup"].get(OURS, {}).get("high", 1) < 1
+    ]
+    errors = sorted(
+        abs(log(r["predicted_ms"]["before"] / r["latency"]["original"]["median_ms"])) for r in done
+    )
+    return [
+        "geometric mean: " + ", ".join(f"{tool} {m:.3f}x ({count} models)" for tool, m, count in means),
+        f"slower than the original: {', '.join(worse) or 'none'}",
+        f"predicted latency of the original: median error {exp(errors[len(errors) // 2]) - 1:.0%}",
+    ]

@@ -1,4 +1,4 @@
-"""One model of ``tensat-dl bench onnx``: what each tool makes of it, and all of that in turn."""
+"""One model of ``tensat-dl bench onnx``: the models that each tool makes of it, timed in turn."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from tensat_dl.apart import Failed, apart
 from tensat_dl.bench.common import Row
+from tensat_dl.bench.onnx import OURS
 from tensat_dl.bench.onnx_models import Entry
-from tensat_dl.measure.contest import time_in_fresh_process
+from tensat_dl.measure.contest import STARTS, starts
+from tensat_dl.measure.cpu import time_in_fresh_process
 from tensat_dl.measure.statistics import latency, ratio_to_first, ratios
 from tensat_dl.onnx.agreement import Incomparable, Reference
 from tensat_dl.onnx.inputs import drawn, inputs_of
+from tensat_dl.processes import Failed, apart
 
-OURS, PEERS = "tensat-dl", ("onnxslim", "onnxsim")
-#: Processes that time all models of a row in turn: enough for 99% confidence.
-PROCESSES = 8
+PEERS = ("onnxslim", "onnxsim")
 #: Seconds for a tool.
 PATIENCE = 1800.0
 
@@ -65,14 +65,18 @@ def measure(name: str, entry: Entry, threads: int, peers: tuple[str, ...]) -> Ro
             }
             for tool, a in agrees.items()
         }
-        # What differs may not run, and the original needs no second run.
+        # A model that differs may not run, and the original needs no second run.
         runs = [t for t in made if t == "original" or agrees[t].status in ("agrees", "narrow")]
         if row["answer"] == "original":
             runs.remove(OURS)
         feeds = folder / "feeds.npz"
         np.savez(feeds, allow_pickle=False, **reference.feeds)
         paths = [made[t] for t in runs]
-        samples = [time_in_fresh_process(paths, feeds, threads, k % 2 == 1) for k in range(PROCESSES)]
+        samples = starts(
+            lambda models, backwards: time_in_fresh_process(models, feeds, threads, backwards),
+            paths,
+            range(STARTS),
+        )
         row["latency"], row["speedup"] = {}, {}
         for k, tool in enumerate(runs):
             found = latency(samples, k)
@@ -83,7 +87,7 @@ def measure(name: str, entry: Entry, threads: int, peers: tuple[str, ...]) -> Ro
 
 
 def _ours(original: Path, entry: Entry, folder: Path, threads: int) -> tuple[Path, Row]:
-    """What ``tensat-dl run`` writes, and what it says of it. Raises `Failed`."""
+    """The model that ``tensat-dl run`` writes, and numbers of its report. Raises `Failed`."""
     out, report = folder / "tensat-dl.onnx", folder / "report.json"
     options = [f"--dim={name}={size}" for name, size in entry.dims.items()]
     if entry.inputs:
@@ -137,7 +141,7 @@ def onnxsim(source: str, target: str) -> dict[str, Any]:
 
 
 def _given(model: ir.Model, entry: Entry, path: Path) -> Mapping[str, Any] | None:
-    """Random inputs, but for those that can't be any number."""
+    """Random inputs, but for the inputs that can't be any number."""
     if not entry.inputs:
         return None
     values = next(drawn(inputs_of(model), entry.dims, 0))
@@ -148,7 +152,7 @@ def _given(model: ir.Model, entry: Entry, path: Path) -> Mapping[str, Any] | Non
 
 
 def _speedup(samples: Any, k: int) -> Row:
-    """The original's latency over that of the k-th, with what 8 processes say of it."""
+    """The original's latency over the k-th model's, with its interval over all processes."""
     interval, each = ratio_to_first(samples, k), [1 / r for r in ratios(samples, k)]
     low, _, high = quantiles(each, n=4)
     return {

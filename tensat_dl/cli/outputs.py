@@ -1,36 +1,87 @@
-"""Checks the paths that a command writes to."""
+"""The files that commands write, and readers of their output that go away, as in ``| head -1``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
-from tensat_dl.files import same_file
 
+def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str], lost: str = "which") -> None:
+    """Raises OSError if an output could not be written, and `click.UsageError` if it would overwrite another one, or
+    an input, which (or whose ``lost`` part) would be lost. An output that is None is not asked for."""
+    from tensat_dl.files import check_writable, same_file
 
-def check_outputs(outputs: Sequence[str], inputs: Sequence[str], lost: str) -> None:
-    """An output must not overwrite another one, nor an input, of which something would be lost.
-
-    Raises `click.UsageError`.
-    """
-    for i, path in enumerate(outputs):
-        if any(same_file(path, other) for other in outputs[:i]):
+    paths = [path for path in outputs if path is not None]
+    check_writable(paths)
+    for i, path in enumerate(paths):
+        if any(same_file(path, other) for other in paths[:i]):
             what = "standard output" if path == "-" else path
             raise click.UsageError(f"two outputs cannot both go to {what}")
         if path != "-" and any(same_file(path, other) for other in inputs):
             raise click.UsageError(f"{path} is an input, {lost} would be lost: choose another name")
 
 
-def check_weights(model: str, others: Sequence[str]) -> None:
+def check_weights(model: str, others: Sequence[str | None]) -> None:
     """The file that the weights of an ONNX model may get must be no other output and no input.
 
     Raises `click.UsageError`.
     """
-    from tensat_dl.onnx.staging import data_of
+    from tensat_dl.files import same_file
+    from tensat_dl.onnx.model_files import data_of
 
     data = str(data_of(Path(model).resolve()))
     for path in others:
-        if path != "-" and same_file(path, data):
+        if path not in (None, "-") and same_file(path, data):
             raise click.UsageError(f"the weights of {model} may go to {path}: choose another name")
+
+
+def write_json(path: str | None, data: Any, indent: int = 2) -> None:
+    """Writes plain data, if a path is given. Raises OSError."""
+    from tensat_dl.files import write
+
+    if path is not None:
+        write(path, json.dumps(data, indent=indent, allow_nan=False) + "\n")
+
+
+class ReaderGone(Exception):
+    """Nobody reads our output any more. Click and rich would exit with 1 for the OSError that it is, which for
+    `check` means that a rule is false."""
+
+
+@contextmanager
+def noticing() -> Iterator[None]:
+    """Raises `ReaderGone` for what libraries make of it."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGone from None
+    except SystemExit as e:
+        if isinstance(e.__context__, BrokenPipeError):
+            raise ReaderGone from None
+        raise
+
+
+class Said:
+    """The messages of a command before all its files are written. Files are written whether or not anybody reads."""
+
+    def __init__(self) -> None:
+        self._gone: ReaderGone | None = None
+
+    @contextmanager
+    def unless_gone(self) -> Iterator[None]:
+        """Says something, if anybody is there."""
+        try:
+            with noticing():
+                yield
+        except ReaderGone as e:
+            self._gone = e
+
+    def end(self) -> None:
+        """The files are written. Raises `ReaderGone` if nobody was there."""
+        if self._gone is not None:
+            raise self._gone

@@ -1,13 +1,18 @@
-"""``tensat-dl profile``: measure operators on the GPU of this machine."""
+"""``tensat-dl profile``: measures operators on the GPU of this machine; and ``costs``: measurements beside the
+roofline's estimates."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import asdict, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from tensat_dl.cli.options import json_option, quiet_option
 
 if TYPE_CHECKING:
     from tensat_dl.gpu.profiling import ProfileReport
@@ -26,29 +31,24 @@ SHOWN = 20
     metavar="N",
     help="Processes that compile and check kernels.  [default: one for each processor but one, at most 12]",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-def command(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, quiet: bool) -> int:
+@quiet_option
+def profile(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, quiet: bool) -> int:
     """Measure the operators in SIGNATURES, which `tensat-dl run --signatures` writes, on the GPU of this machine.
 
     Operators in PROFILE are not measured again. Files are read in turn, one operator of each, and PROFILE is
     written as it goes, so this can be cut short. An implementation that does not compile, runs out of memory or
     computes something wrong is left out and reported. See docs/gpu.md.
     """
-    from dataclasses import replace
-    from itertools import zip_longest
-
     from tensat_dl.cli.outputs import check_outputs
-    from tensat_dl.cost.signature_file import ProfileJob, loads
-    from tensat_dl.files import check_writable
-    from tensat_dl.gpu.environment import this_gpu
+    from tensat_dl.cost.application import ProfileJob, loads
+    from tensat_dl.gpu.this_gpu import this_gpu
 
-    check_writable([output])
-    check_outputs([output], files, "which")
+    check_outputs([output], files)
     read = [loads(Path(name).read_text(encoding="utf-8", errors="replace"), name) for name in files]
     gpu = this_gpu(tf32)
-    from tensat_dl.gpu.profiling import ProfileReport, number_of_checkers, profile
-    from tensat_dl.gpu.workers import Worker
-    from tensat_dl.report.progress import LiveProgress
+    from tensat_dl.gpu.profiling import ProfileReport, Worker, number_of_checkers
+    from tensat_dl.gpu.profiling import profile as measure
+    from tensat_dl.report.terminal import LiveProgress
 
     # The operators that matter most stand first in each file.
     in_turn = (job for jobs in zip_longest(*read) for job in jobs if job is not None)
@@ -58,17 +58,17 @@ def command(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, q
     with LiveProgress(quiet) as progress:
         progress.phase("profile")
         try:
-            profile(
+            measure(
                 wanted, Path(output), gpu.device, gpu.environment, checkers, Worker("time", "cuda", tf32),
                 progress.measuring, report,
             )  # fmt: skip
         finally:
             if not quiet:
-                print_report(report, output)
+                _print_report(report, output)
     return 0
 
 
-def print_report(report: ProfileReport, output: str) -> None:
+def _print_report(report: ProfileReport, output: str) -> None:
     """Prints the numbers of measurements, the fastest implementations, and the failures."""
     print(
         f"{report.measured:,} measured in {report.checking + report.timing:.0f} s ({report.checking:.0f} s of them "
@@ -83,3 +83,69 @@ def print_report(report: ProfileReport, output: str) -> None:
         print(f"left out: {name or 'all'} for {text}: {why}", file=sys.stderr)
     if len(failures) > SHOWN:
         print(f"left out: {len(failures) - SHOWN:,} more", file=sys.stderr)
+
+
+@click.command("costs")
+@click.argument("path", metavar="PROFILE")
+@json_option("Write the table as JSON.")
+def costs(path: str, json_path: str | None) -> int:
+    """Compare the measurements in PROFILE with the roofline of its device, and calibrate the roofline.
+
+    The error is measured on every fifth operator, which the calibration leaves out.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from tensat_dl.cli.outputs import check_outputs, write_json
+    from tensat_dl.cost import load_device, read_profile
+    from tensat_dl.cost.roofline import LEAST, by_operator, calibrate
+    from tensat_dl.lang.program import library_operators
+
+    check_outputs([json_path], [path])
+    found = read_profile(Path(path))
+    device, ops = load_device(found.device), library_operators()
+    calibration = calibrate(ops, device, found)
+    better = None if calibration is None else calibration.device
+    rows = by_operator(ops, device, better, found)
+
+    console = Console()
+    print(f"{len(found.entries):,} operators measured on {device.title}")
+    for what, facts in (("hardware", found.hardware), ("versions", found.versions)):
+        print(f"{what}: {', '.join(f'{k} {v}' for k, v in sorted(facts.items()))}")
+    table = Table("operator", "measured", "estimate / measured", "calibrated", "fastest")
+    for op, count, before, after, winners in rows:
+        names = ", ".join(f"{name or '?'} {n}" for name, n in winners.most_common())
+        table.add_row(op, f"{count:,}", f"{before:.2f}", "" if after is None else f"{after:.2f}", names)
+    console.print(table)
+    if calibration is None:
+        print(f"not calibrated: calibration needs at least {LEAST} operators of the library")
+    else:
+        c = calibration
+        print(
+            f"calibrated: launch {1e3 * c.device.launch_ms:.2f} us, {c.compute_share:.0%} of the peak rate, "
+            f"{c.bandwidth_share:.0%} of the bandwidth"
+        )
+        for what, e in (("data sheet", c.before), ("calibrated", c.after)):
+            print(
+                f"held out ({e.count}), {what}: half of the estimates off by less than {e.median:.2f}x, "
+                f"nine of ten by less than {e.ninth_decile:.2f}x"
+            )
+    data: dict[str, object] = {
+        "device": found.device,
+        "hardware": dict(found.hardware),
+        "versions": dict(found.versions),
+        "operators": [
+            {"op": op, "count": n, "estimate": before, "calibrated": after, "fastest": winners}
+            for op, n, before, after, winners in rows
+        ],
+    }
+    if calibration is not None:
+        data["calibration"] = {
+            "launch_ms": calibration.device.launch_ms,
+            "compute_share": calibration.compute_share,
+            "bandwidth_share": calibration.bandwidth_share,
+            "data_sheet": asdict(calibration.before),
+            "calibrated": asdict(calibration.after),
+        }
+    write_json(json_path, data, indent=1)
+    return 0

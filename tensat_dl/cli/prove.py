@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-from tensat_dl.cli.options import Seconds
+from tensat_dl.cli.options import json_option, option, quiet_option, time_limit_option
 
 if TYPE_CHECKING:
-    from tensat_dl.verify.prove.types import Proof
+    from tensat_dl.verify.prove.goals import Proof
 
 
 @click.command("prove")
@@ -35,20 +32,11 @@ if TYPE_CHECKING:
     metavar="N",
     help="Derive each rule at N assignments of shapes and attributes.",
 )
-@click.option(
-    "--max-nodes", default=20_000, show_default=True, type=click.IntRange(1), metavar="N", help="E-nodes."
-)
-@click.option(
-    "--max-iters", default=8, show_default=True, type=click.IntRange(1), metavar="N", help="Iterations."
-)
-@click.option(
-    "--time-limit",
-    type=Seconds(),
-    metavar="S",
-    help="Stop after S seconds, and report the proofs found so far.",
-)
-@click.option("--json", "json_path", metavar="FILE", help='Write a report as JSON ("-": standard output).')
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@option("max_nodes", default=20_000, help="E-nodes.")
+@option("max_iters", default=8, type=click.IntRange(1), help="Iterations.")
+@time_limit_option(help="Stop after S seconds, and report the proofs found so far.")
+@json_option('Write a report as JSON ("-": standard output).')
+@quiet_option
 def command(
     file: str,
     packs: tuple[str, ...],
@@ -69,25 +57,20 @@ def command(
     """
     from rich.console import Console
 
-    from tensat_dl.cli.common import warn
-    from tensat_dl.cli.outputs import check_outputs
+    from tensat_dl.cli.outputs import check_outputs, write_json
     from tensat_dl.core.diagnostics import Diagnostic, TsrError
-    from tensat_dl.engine.types import Limits
-    from tensat_dl.files import check_writable, write
+    from tensat_dl.engine.exploration import Limits
     from tensat_dl.lang.program import load_program
     from tensat_dl.ops.typing import Inference
-    from tensat_dl.report.proofs import print_proofs, proof_to_json
-    from tensat_dl.verify.prove.axioms import axioms_of
+    from tensat_dl.report.terminal import LiveProgress
+    from tensat_dl.report.verdicts import print_proofs, proof_to_json
     from tensat_dl.verify.prove.goals import goal
-    from tensat_dl.verify.prove.prove import Prover
+    from tensat_dl.verify.prove.prove import Prover, axioms_of
 
     started = time.perf_counter()
-    outputs = [] if json_path is None else [json_path]
-    check_writable(outputs)
+    check_outputs([json_path], [file])
     program = load_program(file, packs, option="--from")
-    check_outputs(outputs, (file, *map(str, program.files)), "which")
-    for w in program.warnings:
-        warn(w)
+    check_outputs([json_path], tuple(map(str, program.files)))
     rules = [r for r in program.rules if r.declared in program.own_rules]
     if not rules:
         hint = "imported ones are proved with their file"
@@ -95,7 +78,12 @@ def command(
     limits = Limits(max_nodes, max_iters, k_multi=None, seconds=time_limit)
     proofs: list[Proof] = []
     interrupted = False
-    with _progress(quiet) as progress:
+    with LiveProgress(quiet) as live:
+        live.phase("prove")
+
+        def progress(rule: str, what: str) -> None:
+            live.detail(f"{rule}: {what}")
+
         try:
             infer = Inference(program.ops)
             goals = []
@@ -114,37 +102,15 @@ def command(
         print_proofs(proofs, program.ops, Console(file=out, highlight=False))
         seconds = time.perf_counter() - started
         print(f"{summary} in {seconds:.1f} s{', interrupted' if interrupted else ''}", file=out)
-    if json_path is not None:
-        report = {
-            "file": file,
-            "from": list(packs),
-            "limits": {"nodes": max_nodes, "iterations": max_iters, "seconds": time_limit},
-            "rules": [proof_to_json(p, program.ops) for p in proofs],
-            "derived": derived,
-            "seconds": time.perf_counter() - started,
-        }
-        write(json_path, json.dumps(report, indent=2) + "\n")
+    report = {
+        "file": file,
+        "from": list(packs),
+        "limits": {"nodes": max_nodes, "iterations": max_iters, "seconds": time_limit},
+        "rules": [proof_to_json(p, program.ops) for p in proofs],
+        "derived": derived,
+        "seconds": time.perf_counter() - started,
+    }
+    write_json(json_path, report)
     if interrupted:
         return 130
     return 0 if derived == len(rules) else 1
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str, str], None]]:
-    """Shows the rule that is tried, on a terminal only."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(file=sys.stderr)
-    if quiet or not console.is_terminal:
-        yield lambda what, detail: None
-        return
-    detail = TextColumn("{task.fields[detail]}", style="dim", markup=False)
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), detail)
-    with Progress(*columns, console=console, transient=True) as display:
-        task = display.add_task("", total=None, detail="")
-
-        def show(what: str, detail: str) -> None:
-            display.update(task, description=what, detail=detail)
-
-        yield show

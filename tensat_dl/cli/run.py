@@ -5,24 +5,29 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensat_dl.cli.options import DIM_HELP, Dim, chosen, options
-from tensat_dl.run.machines import aimed, device_of, machine_of
+from tensat_dl.cli.options import (
+    chosen,
+    dims_option,
+    graph_option,
+    json_option,
+    options,
+    quiet_option,
+    rules_option,
+)
+from tensat_dl.run.options import device_of, unfit_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tensat_dl.cli.models import Opened
-    from tensat_dl.cli.readers import Said
-    from tensat_dl.cli.refusal import Refusal
-    from tensat_dl.cli.reports import Reports
-    from tensat_dl.core.egraph import EGraph
-    from tensat_dl.report.progress import LiveProgress
+    from tensat_dl.cli.inputs import Opened
+    from tensat_dl.cli.outputs import Said
+    from tensat_dl.cli.written import Refusal, Reports
     from tensat_dl.run.options import Options
     from tensat_dl.run.result import Result
 
@@ -35,20 +40,18 @@ if TYPE_CHECKING:
     metavar="OUT",
     help='Write the optimized graph: .onnx if OUT ends in that, else .tsr ("-": standard output).',
 )
-@click.option("--graph", "graph_name", metavar="NAME", help="Which graph, if the file has several.")
-@click.option(
-    "--rules", multiple=True, metavar="PACK", help="Also use a rule pack or .tsr file; may be repeated."
-)
+@graph_option
+@rules_option
 @options("aim")
-@click.option("--dim", "dims", multiple=True, type=Dim(), metavar="NAME=N", help=DIM_HELP)
+@dims_option
 @click.option(
     "--input",
     "input_path",
     metavar="FILE.npz",
-    help="Inputs of an ONNX model, by name: it is compared and timed on these.",
+    help="Compare and time an ONNX model on these inputs, given by name.",
 )
 @options("search")
-@click.option("--json", "json_path", metavar="FILE", help="Write a report as JSON.")
+@json_option("Write a report as JSON.")
 @click.option("--html", "html_path", metavar="FILE", help="Write a report as one HTML page.")
 @click.option("--dot", "dot_path", metavar="FILE", help="Write the optimized graph for Graphviz.")
 @click.option(
@@ -58,8 +61,8 @@ if TYPE_CHECKING:
     "--save-egraph", "egraph_path", metavar="FILE", help="Write the priced e-graph (egraph-serialize)."
 )
 @options("check")
-@click.option("-v", "--verbose", is_flag=True, help="Print what each rule did in each iteration.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Print the work of each rule in each iteration.")
+@quiet_option
 def command(file: str, output: str | None, verbose: bool, quiet: bool, **given: Any) -> int:
     """Optimize the graph of FILE (.tsr, .onnx, or "-" for standard input) and verify the result.
 
@@ -70,37 +73,46 @@ def command(file: str, output: str | None, verbose: bool, quiet: bool, **given: 
         raise click.UsageError("--verbose and --quiet exclude each other")
     from rich.console import Console
 
-    from tensat_dl.cli.readers import Said
-    from tensat_dl.cli.refusal import refusal
+    from tensat_dl.cli.outputs import Said
+    from tensat_dl.cli.written import refusal, write_answer
     from tensat_dl.files import native_output_elsewhere
-    from tensat_dl.report.progress import LiveProgress
+    from tensat_dl.report.terminal import LiveProgress
+    from tensat_dl.report.text import print_row
 
     asked = _asked(file, output, given)
+    options, explained = asked.options, asked.reports.html is not None
     with native_output_elsewhere(), LiveProgress(quiet) as progress:
         progress.phase("parse")
         opened = _open(asked)
-        result, egraph = _optimize(asked, opened, progress, started)
+        from tensat_dl.run.pipeline import optimize  # not before: errors in files come at once
+
+        graph, program = opened.graph, opened.program
+        machine = options.machine(graph, program.ops, opened.model)
+        context = progress, time.perf_counter() - started, machine, unfit_of(opened.model), explained
+        result, egraph = optimize(graph, program.ops, program.rules, options, *context)
     opened = opened.with_operators(result.declared)
-    messages = sys.stderr if "-" in asked.outputs else sys.stdout
-    console = Console(file=messages)
+    console = Console(file=sys.stderr if "-" in asked.outputs else sys.stdout)
     said = Said()
     if not quiet:
         with said.unless_gone():
             _summarize(result, opened, verbose, console)
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
-    refused = refusal(result, opened.program, output, asked.options.verify)
+    refused = refusal(result, opened.program, output, options.verify)
     if output is not None and refused is None:
-        refused, rows = _write_answer(output, opened, result, asked.options.seed)
+        refused, rows = write_answer(output, opened, result, options.seed)
         if not quiet:
             with said.unless_gone():
-                _tell_written(output if refused is None else "-", rows, console)
+                for label, text in rows:
+                    print_row(label, text, console)
+                if output != "-" and refused is None:
+                    print(f"written to {Path(output)}", file=console.file)
     asked.reports.write(opened, result, egraph, output if refused is None else None, refused is None)
     return _end(result, refused, quiet, said)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a command line asks for, besides what it wants to be told."""
+    """The contents of a command line, but for the options about messages."""
 
     file: str
     output: str | None
@@ -116,34 +128,32 @@ class _Asked:
         return (self.file, *self.rules, *([self.input_path] if self.input_path else []))
 
     @property
-    def outputs(self) -> tuple[str, ...]:
-        return (*([] if self.output is None else [self.output]), *self.reports.paths())
+    def outputs(self) -> tuple[str | None, ...]:
+        return (self.output, *astuple(self.reports))
 
     def check_outputs(self, inputs: Sequence[str]) -> None:
-        """Raises `click.UsageError` if a file is to be written that is needed."""
-        from tensat_dl.cli.models import is_onnx
+        """Raises `click.UsageError` if a file is to be written that is needed, OSError if one can't be written."""
+        from tensat_dl.cli.inputs import is_onnx
         from tensat_dl.cli.outputs import check_outputs
 
         check_outputs(self.outputs, inputs, "which" if is_onnx(self.file) else "whose rules and comments")
 
 
 def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
-    """What is asked for, as far as it can be checked before a file is read. Raises `click.UsageError`, OSError,
+    """The contents of a command line, checked as far as that needs no file. Raises `click.UsageError`, OSError,
     `UnknownDeviceError`, `GpuError`."""
-    from tensat_dl.cli.models import checked_dims, is_onnx
-    from tensat_dl.cli.reports import Reports
-    from tensat_dl.files import check_writable
-    from tensat_dl.onnx.installed import PACK
+    from tensat_dl.cli.inputs import checked_dims, is_onnx
+    from tensat_dl.cli.written import Reports
+    from tensat_dl.onnx import PACK
 
     reports = Reports(*(given[f"{f.name}_path"] for f in fields(Reports)))
-    check_writable([*([] if output is None else [output]), *reports.paths()])
     sizes, model = checked_dims(given["dims"]), is_onnx(file)
     if given["fuse"] and device_of(given["device"], model) == "cpu":
         raise click.UsageError(
             "--fuse is for GPUs: on the CPU ONNX Runtime runs graphs, with kernels of its own"
         )
     rules = given["rules"] or ((PACK,) if model else ())
-    aim = aimed(chosen(given), model)
+    aim = chosen(given).aimed(model)
     asked = _Asked(file, output, given["graph_name"], rules, sizes, given["input_path"], aim, reports)
     asked.check_outputs(asked.inputs)
     return asked
@@ -151,45 +161,23 @@ def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
 
 def _open(asked: _Asked) -> Opened:
     """Reads the graph. Raises `TsrError`, `click.UsageError`."""
-    from tensat_dl.cli.models import is_onnx, open_file
+    from tensat_dl.cli.inputs import is_onnx, open_file
     from tensat_dl.cli.outputs import check_weights
-    from tensat_dl.onnx.installed import need_onnx
+    from tensat_dl.onnx import need_onnx
 
     output, options = asked.output, asked.options
-    if (options.measure and options.target == "cpu") or (output is not None and is_onnx(output)):
+    model = output if output is not None and is_onnx(output) else None
+    if (options.measure and options.target == "cpu") or model is not None:
         need_onnx(output or asked.file)
-    if output is not None and is_onnx(output):
-        check_weights(output, (*asked.outputs, *asked.inputs))
+    if model is not None:
+        check_weights(model, (*asked.outputs, *asked.inputs))
     opened = open_file(asked.file, asked.graph_name, asked.rules, asked.sizes, asked.input_path)
     asked.check_outputs(opened.files)
-    if output is not None:
-        opened.check_output(output)
+    if model is not None and opened.model is not None:
+        from tensat_dl.onnx.write import check_data
+
+        check_data(opened.model, model)  # its weights may be in the file that is to be written
     return opened
-
-
-def _optimize(asked: _Asked, opened: Opened, progress: LiveProgress, started: float) -> tuple[Result, EGraph]:
-    """What a run finds, and the e-graph that it is from; on the machine that measures, if one is to."""
-    from tensat_dl.run.pipeline import optimize
-
-    options, graph, program = asked.options, opened.graph, opened.program
-    machine = None
-    if options.measure:
-        machine = machine_of(options.target, graph, program.ops, opened.model, options.threads, options.seed)
-    parsed, explained = time.perf_counter() - started, asked.reports.html is not None
-    return optimize(
-        *(graph, program.ops, program.rules, options, progress, parsed, machine, opened.fixed_sizes),
-        explained=explained,
-    )
-
-
-def _tell_written(output: str, rows: Sequence[tuple[str, str]], console: Console) -> None:
-    """Lines on the graph, and where it is, unless that is standard output."""
-    from tensat_dl.report.text import print_row
-
-    for label, text in rows:
-        print_row(label, text, console)
-    if output != "-":
-        print(f"written to {Path(output)}", file=console.file)
 
 
 def _end(result: Result, refused: Refusal | None, quiet: bool, said: Said) -> int:
@@ -208,41 +196,11 @@ def _end(result: Result, refused: Refusal | None, quiet: bool, said: Said) -> in
 
 
 def _summarize(result: Result, opened: Opened, verbose: bool, console: Console) -> None:
-    from tensat_dl.report.text import print_row, print_summary
+    from tensat_dl.report.text import print_iterations, print_row, print_summary
 
     if verbose:
-        from tensat_dl.report.iterations import print_iterations
-
         print_iterations(result.iterations, console)
         console.print()
     print_summary(result, console)
     if opened.model is not None:
-        from tensat_dl.onnx.summary import opaque_line
-
-        print_row("model", opaque_line(opened.model), console)
-
-
-def _write_answer(
-    output: str, opened: Opened, result: Result, seed: int
-) -> tuple[Refusal | None, Sequence[tuple[str, str]]]:
-    """Writes the graph, if ONNX Runtime does not find that it computes something else; with lines on what was
-    written. Raises `TsrError`, OSError."""
-    from tensat_dl.cli.models import is_onnx
-
-    graph, program = result.after.graph, opened.program
-    if is_onnx(output):
-        from tensat_dl.cli.refusal import not_the_same
-        from tensat_dl.cli.write_onnx import write_onnx
-        from tensat_dl.fuse.unfuse import unfused
-
-        # Whatever runs the model fuses as it likes.
-        written = write_onnx(opened, unfused(graph, program.ops, result.declared), output, seed)
-        return (not_the_same(output, written.error) if written.error else None), written.rows
-    from tensat_dl.cli.recorded import arguments
-    from tensat_dl.files import write
-    from tensat_dl.why.origin import Origin, digest
-
-    recorded = arguments(click.get_current_context(), output, opened.dims)
-    made = Origin(recorded, digest(opened.graph, program.ops))
-    write(output, opened.text(graph, [made.comment()]))
-    return None, ()
+        print_row("model", opened.model.summary(), console)

@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
-
 import click
 
-from tensat_dl.cli.options import DIM_HELP, Dim
-
-if TYPE_CHECKING:
-    from tensat_dl.cli.models import Opened
-    from tensat_dl.measure.side_by_side import TimedRow
-    from tensat_dl.report.progress import LiveProgress
+from tensat_dl.cli.options import dims_option, json_option, option
 
 
 @click.command("time")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option(
-    "--device", default="cuda", show_default=True, metavar="NAME", help="The GPU of this machine, or cpu."
-)
-@click.option("--graph", "graph_name", metavar="NAME", help="Which graph, if a file has several.")
-@click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0),
-    metavar="N",
-    help="Seed of inputs and weights.",
-)
-@click.option(
-    "--threads",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="Threads on the CPU.",
-)
-@click.option("--dim", "dims", multiple=True, type=Dim(), metavar="NAME=N", help=DIM_HELP)
-@click.option("--json", "json_path", metavar="FILE", help="Write the table as JSON.")
+@option("device", default="cuda", show_default=True, help="The GPU of this machine, or cpu.")
+@click.option("--graph", "graph_name", metavar="NAME", help="The graph to use, if a file has several.")
+@option("seed", help="Seed of inputs and weights.")
+@option("threads", help="Threads on the CPU.")
+@dims_option
+@json_option("Write the table as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def command(
     files: tuple[str, ...],
@@ -56,13 +32,13 @@ def command(
     .tsr files have random weights, the same for the same name. On a GPU each graph is one CUDA graph, with the
     kernels that are fastest by the device's profile; on the CPU ONNX Runtime runs them. See docs/gpu.md.
     """
-    from tensat_dl.cli.models import checked_dims, is_onnx, open_file
-    from tensat_dl.cli.outputs import check_outputs
-    from tensat_dl.files import check_writable, write
+    from tensat_dl.cli.inputs import checked_dims, is_onnx, open_file
+    from tensat_dl.cli.outputs import check_outputs, write_json
+    from tensat_dl.measure.machine import TimedGraph
+    from tensat_dl.onnx import need_onnx
+    from tensat_dl.run.options import gpu_of
 
-    outputs = [] if json_path is None else [json_path]
-    check_writable(outputs)
-    check_outputs(outputs, files, "which")
+    check_outputs([json_path], files)
     sizes = checked_dims(dims)
     of_models = any(map(is_onnx, files))
     opened = [
@@ -70,25 +46,26 @@ def command(
         for f in files
     ]
     for o in opened:
-        check_outputs(outputs, o.files, "which")
+        check_outputs([json_path], o.files)
     if device != "cpu":
-        from tensat_dl.cost import load_device
-        from tensat_dl.gpu.environment import HERE, at_hand
-
-        if device != HERE:
-            load_device(device)  # which knows what is no device at all
-        at_hand(device)
+        gpu_of(device)
     from rich.console import Console
     from rich.table import Table
 
-    from tensat_dl.report.progress import LiveProgress
+    from tensat_dl.report.terminal import LiveProgress
 
+    entries = [TimedGraph(o.graph, o.program.ops, o.model, f) for f, o in zip(files, opened, strict=True)]
     with LiveProgress(quiet) as progress:
         progress.phase("time")
         if device == "cpu":
-            rows = _on_the_cpu(files, opened, threads, seed, progress)
+            need_onnx(files[0])
+            from tensat_dl.measure.cpu import compare
+
+            rows = compare(entries, threads, seed, progress.measuring)
         else:
-            rows = _on_a_gpu(opened, seed, progress)
+            from tensat_dl.gpu.gpu_machine import compare as compare_on_gpu
+
+            rows = compare_on_gpu(entries, seed, progress.measuring)
     table = Table("graph", "predicted", "measured", "x as fast", "off by", "kernels")
     for file, row in zip(files, rows, strict=True):
         if row.latency is None:
@@ -100,32 +77,5 @@ def command(
         kernels = ", ".join(f"{n} {name}" for name, n in sorted(row.kernels.items(), key=lambda k: -k[1]))
         table.add_row(file, f"{row.predicted_ms:.4g} ms", took, factor, f"{row.error:.1e}", kernels)
     Console().print(table)
-    if json_path is not None:
-        write(
-            json_path,
-            json.dumps([{"file": f, **r.to_data()} for f, r in zip(files, rows, strict=True)], indent=1)
-            + "\n",
-        )
+    write_json(json_path, [{"file": f, **r.to_data()} for f, r in zip(files, rows, strict=True)], indent=1)
     return 1 if any(row.latency is None for row in rows) else 0
-
-
-def _on_the_cpu(
-    files: tuple[str, ...], opened: list[Opened], threads: int, seed: int, progress: LiveProgress
-) -> list[TimedRow]:
-    from tensat_dl.onnx.installed import need_onnx
-
-    need_onnx(files[0])
-    from tensat_dl.measure.comparison import TimedModel, compare
-
-    entries = [
-        TimedModel(file, o.graph, o.program.ops, o.model) for file, o in zip(files, opened, strict=True)
-    ]
-    return compare(entries, threads, seed, progress.measuring)
-
-
-def _on_a_gpu(opened: list[Opened], seed: int, progress: LiveProgress) -> list[TimedRow]:
-    from tensat_dl.gpu.comparison import TimedGraph, compare
-    from tensat_dl.run.machines import weights_of
-
-    entries = [TimedGraph(o.graph, o.program.ops, weights_of(o.model)) for o in opened]
-    return compare(entries, seed, progress.measuring)

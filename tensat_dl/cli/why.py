@@ -1,17 +1,21 @@
-"""``tensat-dl why``: which rules made an optimized graph, step by step."""
+"""``tensat-dl why``: the rules that made an optimized graph, step by step; and ``why-not``: what keeps a rule from
+firing on a graph."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tensat_dl.cli.options import chosen, graph_option, option, quiet_option, rules_option
+from tensat_dl.run.options import DEVICE, unfit_of
+
 if TYPE_CHECKING:
-    from tensat_dl.cli.models import Opened
-    from tensat_dl.cli.recorded import Recorded
+    from tensat_dl.cli.inputs import Opened
+    from tensat_dl.cli.options import Recorded
     from tensat_dl.core.graph import Graph
     from tensat_dl.core.progress import Progress
     from tensat_dl.run.options import Options
@@ -20,30 +24,28 @@ if TYPE_CHECKING:
 
 @click.command("why")
 @click.argument("out")
-@click.option("--from", "source", metavar="FILE", help="The original, if it is not where it was.")
+@click.option("--from", "source", metavar="FILE", help="The original, if it has moved.")
 @click.option("--html", "html_path", metavar="FILE", help="Write the steps as one HTML page.")
-@click.option("-v", "--verbose", is_flag=True, help="Print every step, also many alike.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-def command(out: str, source: str | None, html_path: str | None, verbose: bool, quiet: bool) -> int:
+@click.option("-v", "--verbose", is_flag=True, help="Print every step, also repeated steps.")
+@quiet_option
+def why(out: str, source: str | None, html_path: str | None, verbose: bool, quiet: bool) -> int:
     """Show the steps that led to OUT, a graph that `tensat-dl run -o OUT` wrote, and evaluate each of them."""
     from rich.console import Console
 
-    from tensat_dl.cli.common import choose_graph, warn
-    from tensat_dl.cli.models import is_onnx, open_file
+    from tensat_dl.cli.inputs import choose_graph, is_onnx, open_file, warn
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.core.diagnostics import Diagnostic
-    from tensat_dl.files import check_writable, native_output_elsewhere, write
-    from tensat_dl.fuse.unfuse import unfused
+    from tensat_dl.files import native_output_elsewhere, write
+    from tensat_dl.fuse.fuse import unfused
     from tensat_dl.lang.program import load_program
-    from tensat_dl.report.progress import LiveProgress
     from tensat_dl.report.steps import print_steps
+    from tensat_dl.report.terminal import LiveProgress
     from tensat_dl.why.origin import digest
 
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet exclude each other")
     paths = [] if html_path is None else [html_path]
-    check_writable(paths)
-    check_outputs(paths, (out,) if source is None else (out, source), "which")
+    check_outputs(paths, (out,) if source is None else (out, source))
     given, made_of = _origin(out, source)
     file = given.file
     with native_output_elsewhere(), LiveProgress(quiet) as progress:
@@ -52,7 +54,7 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
         dims, name = (given.dims, None) if is_onnx(file) else ({}, given.graph_name)
         opened = open_file(file, name, given.rules, dims)
         program, before = opened.program, opened.graph
-        check_outputs(paths, (file, *opened.files, *map(str, optimized.files)), "which")
+        check_outputs(paths, (file, *opened.files, *map(str, optimized.files)))
         # Rules know nothing of fused operators, which only the output declares.
         fused = set(optimized.declared) - set(program.declared)
         after = unfused(choose_graph(optimized, None), optimized.ops, fused)
@@ -60,25 +62,25 @@ def command(out: str, source: str | None, html_path: str | None, verbose: bool, 
     changed = digest(before, program.ops) != made_of
     known = bool(found.steps) or not found.unfinished
     if changed and known:
-        note = f"the graph of {file} has changed since {out} was made; the steps start at what it is now"
+        note = f"the graph of {file} has changed since {out} was made; the steps start at its present graph"
         warn(Diagnostic(note, None, severity="warning", path=out))
     if not quiet and known:
         print_steps(before.name, found, given.options.target, Console(), verbose)
     if html_path is not None:
-        from tensat_dl.report.steps_html import steps_to_html
+        from tensat_dl.report.html import steps_to_html
 
         write(html_path, steps_to_html(before.name, found, given.options.target))
-    hint = "the optimized graph, the rules or tensat-dl may have changed since, or a time limit bound"
+    hint = "the optimized graph, the rules or tensat-dl may have changed since, or a time limit was reached"
     if changed:
-        hint = f"{file} is not what {out} was made of: its graph has changed since"
+        hint = f"the graph of {file} has changed since {out} was made"
     return _end(out, found, hint)
 
 
 def _origin(out: str, source: str | None) -> tuple[Recorded, str]:
-    """How a graph was made, of the original at ``source`` if that is given, and the original's digest then. Raises
-    `TsrError` if that can't be known."""
-    from tensat_dl.cli.models import is_onnx
-    from tensat_dl.cli.recorded import recorded
+    """The run that made a graph, of the original at ``source`` if that is given, and the original's digest then.
+    Raises `TsrError` if these can't be known."""
+    from tensat_dl.cli.inputs import is_onnx
+    from tensat_dl.cli.options import recorded
     from tensat_dl.cli.run import command as run
     from tensat_dl.core.diagnostics import Diagnostic, TsrError
     from tensat_dl.lang.load import read_source
@@ -89,17 +91,15 @@ def _origin(out: str, source: str | None) -> tuple[Recorded, str]:
 
     if is_onnx(out) and Path(out).is_file():
         hint = "`tensat-dl run FILE -o OUT.tsr` writes a graph that `why` explains; `--html` of `run` has the steps"
-        raise refuse("an ONNX model does not say what it was made of", hint)
+        raise refuse("an ONNX model does not record its origin", hint)
     origin = read_origin(read_source(out).text)
     if origin is None:
-        hint = "`tensat-dl run FILE -o OUT` writes graphs with a comment that says what they were made of"
-        raise refuse("no comment says what this graph was made of", hint)
+        hint = "`tensat-dl run FILE -o OUT` writes graphs with a comment that records their origin"
+        raise refuse("no comment records the origin of this graph", hint)
     try:
         given = recorded(run, origin.arguments, out)
     except click.ClickException as e:
-        raise refuse(
-            f"the comment that says what this graph was made of is damaged: {e.message}", ""
-        ) from None
+        raise refuse(f"the comment about the origin of this graph is damaged: {e.message}", "") from None
     given = given if source is None else replace(given, file=source)
     if given.file == "-":
         raise refuse("this graph was made of standard input", "name the original's file: --from FILE")
@@ -110,13 +110,13 @@ def _origin(out: str, source: str | None) -> tuple[Recorded, str]:
 
 def _explain(opened: Opened, after: Graph, options: Options, progress: Progress) -> Explanation:
     """The steps from a graph to another one, as a run with these options found them."""
-    from tensat_dl.run.explain import explain
-    from tensat_dl.verify.rules import rounding_alike
+    from tensat_dl.run.search import explain
+    from tensat_dl.verify.rules.verify import rounding_alike
     from tensat_dl.why.steps import Explanation
     from tensat_dl.why.way import NoWay
 
     ops, rules = opened.program.ops, opened.program.rules
-    setup = options.setup(ops, unfit=opened.fixed_sizes)
+    setup = options.setup(ops, unfit=unfit_of(opened.model))
     if not options.reassociate:
         rules = rounding_alike(rules, ops, progress.checking)
     try:
@@ -126,7 +126,7 @@ def _explain(opened: Opened, after: Graph, options: Options, progress: Progress)
 
 
 def _end(out: str, found: Explanation, hint: str) -> int:
-    """Says what is wrong or missing, and why that may be; the exit code."""
+    """Prints errors and missing steps, with a hint at the reason. Returns the exit code."""
     if found.unfinished:
         ends = "the steps end before the optimized graph: " if found.steps else ""
         hint = "" if found.interrupted else f"\n  = hint: {hint}"
@@ -139,3 +139,43 @@ def _end(out: str, found: Explanation, hint: str) -> int:
     if found.interrupted:
         return 130
     return 3 if found.unfinished else 0
+
+
+@click.command("why-not")
+@click.argument("rule")
+@click.argument("file")
+@graph_option
+@rules_option
+@option("device", default=DEVICE, show_default=True, help="As for `run`.")
+@option("k_multi", help="As for `run`.")
+@option("max_nodes", help="As for `run`.")
+@option("max_iters", help="As for `run`.")
+def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...], **given: Any) -> int:
+    """Show where RULE comes nearest to firing on the graph of FILE, and what fails there; or where it fires."""
+    from tensat_dl.cli.inputs import choose_graph
+    from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
+    from tensat_dl.files import native_output_elsewhere
+    from tensat_dl.lang.imports import packs_with
+    from tensat_dl.lang.node_names import node_names
+    from tensat_dl.lang.program import load_program
+    from tensat_dl.report.terminal import LiveProgress
+    from tensat_dl.report.whynot import answer_lines
+    from tensat_dl.why.whynot import why_not as find
+
+    with native_output_elsewhere(), LiveProgress() as progress:
+        progress.phase("parse")
+        program = load_program(file, rules)
+        by_name = {r.name: r for r in program.rules}
+        if rule not in by_name:
+            holders = packs_with(rule)
+            there = f"it is in the pack `{holders[0]}`: add --rules {holders[0]}" if holders else ""
+            listed = "`tensat-dl show --rules FILE` lists the rules of a file"
+            hint = there or did_you_mean(rule, by_name) or listed
+            raise TsrError([Diagnostic(f"no rule `{rule}`", None, hint, path=file)])
+        graph = choose_graph(program, graph_name)
+        names = node_names(graph, program.ops)
+        setup = chosen(given).setup(program.ops)
+        answer = find(by_name[rule], graph, names, program.rules, setup.model, setup.limits, progress)
+    for line in answer_lines(answer, graph, names):
+        click.echo(line)
+    return 0

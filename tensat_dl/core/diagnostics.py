@@ -1,20 +1,79 @@
-"""Located messages: a mistake, its place, and a hint at the right form."""
+"""Places in source texts, and located messages: a mistake, its place, and a hint at the right form."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Literal
-
-from tensat_dl.core.source import Span
 
 #: More messages than this are only counted.
 MAX_SHOWN = 30
 #: Longer source lines are cut around the caret.
 WIDTH = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One file's text. ``path`` is what messages show."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(m.end() for m in re.finditer("\n", self.text))]
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset, both from 1."""
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """The text of line ``number`` (from 1), without its line end."""
+        start = self._line_starts[number - 1]
+        end = self.text.find("\n", start)
+        return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The characters ``start..end`` of a source. Spans never take part in comparing syntax trees."""
+
+    source: Source = field(repr=False)
+    start: int
+    end: int
+    #: A variable and the word that stands in its place, in a rule of a family.
+    word: tuple[str, str] | None = field(default=None, repr=False)
+
+    def to(self, other: Span) -> Span:
+        return Span(self.source, self.start, max(self.end, other.end))
+
+    @property
+    def text(self) -> str:
+        text = self.source.text[self.start : self.end]
+        return text if self.word is None else written_for(text, *self.word)
+
+    @property
+    def line(self) -> str:
+        """The text in one line, however many it takes in the source."""
+        return " ".join(self.text.split())
+
+    @property
+    def place(self) -> str:
+        """``file:line:column`` of its first character."""
+        line, column = self.source.position(self.start)
+        return f"{self.source.path}:{line}:{column}"
+
+
+def written_for(text: str, variable: str, word: str) -> str:
+    """A text with a word in the place of a variable, wherever that stands by itself."""
+    return re.sub(rf"\b{re.escape(variable)}\b", word, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +166,20 @@ def error(span: Span, message: str, hint: str = "", notes: Iterable[str] = ()) -
     return TsrError([Diagnostic(message, span, hint, notes=tuple(notes))])
 
 
+@contextmanager
+def collected(problems: list[Diagnostic]) -> Iterator[None]:
+    """A `TsrError` that is raised within ends the block, and its messages are added to a list."""
+    try:
+        yield
+    except TsrError as e:
+        problems += e.diagnostics
+
+
+def plural(n: int, word: str, ending: str = "s") -> str:
+    """The word as it follows the number n: ``rule`` or ``rules``."""
+    return word if n == 1 else word + ending
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``did you mean `relu`?`` if a known name is near, else an empty string."""
     if len(name) > 60:  # nobody's typing error, and slow to compare
@@ -115,3 +188,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     swapped = [k for k in candidates if k != name and sorted(k) == sorted(name)]
     near = swapped or get_close_matches(name, candidates, n=1, cutoff=0.6)
     return f"did you mean `{near[0]}`?" if near else ""
+
+
+def first_line(e: BaseException) -> str:
+    """The first line of an error's message that says something; the error's class if none does."""
+    lines = (line.strip() for line in str(e).splitlines())
+    return next((line[:300] for line in lines if line), type(e).__name__)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from tensat_dl.core.graph import Attrs
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import Attrs, Graph, TensorType
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+
+#: An operator, its attributes and the classes that it is applied to.
+NodeKey = tuple[str, Attrs, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,35 @@ class EGraph:
     cost: FloatArray  #: [N] milliseconds; NaN until priced
     origin: tuple[str, ...] = ()  #: [N] the rule that first built each e-node, "" for the input program's
 
+    @staticmethod
+    def of(
+        nodes: Sequence[NodeKey],
+        node_class: ArrayLike,
+        *,
+        types: tuple[tuple[TensorType, ...], ...],
+        weights_only: ArrayLike,
+        roots: tuple[int, ...],
+        source: ArrayLike,
+        cost: ArrayLike = np.nan,
+        origin: tuple[str, ...] = (),
+    ) -> EGraph:
+        """The e-graph of these e-nodes, which are sorted by their e-classes ``node_class``."""
+        classes = np.array(node_class, dtype=np.int64)
+        return EGraph(
+            op=tuple(op for op, _, _ in nodes),
+            attrs=tuple(attrs for _, attrs, _ in nodes),
+            node_class=classes,
+            class_start=np.searchsorted(classes, np.arange(len(types) + 1)).astype(np.int64),
+            offsets=np.cumsum([0, *(len(children) for _, _, children in nodes)], dtype=np.int64),
+            children=np.array([c for _, _, children in nodes for c in children], dtype=np.int64),
+            types=types,
+            weights_only=np.array(weights_only, dtype=np.bool_),
+            roots=roots,
+            source=np.array(source, dtype=np.int64),
+            cost=np.full(len(nodes), cost, dtype=np.float64),
+            origin=origin,
+        )
+
     @property
     def num_nodes(self) -> int:
         return len(self.node_class)
@@ -51,6 +84,14 @@ class EGraph:
     def children_of(self, n: int) -> list[int]:
         kids: list[int] = self.children[self.offsets[n] : self.offsets[n + 1]].tolist()
         return kids
+
+    def keys(self) -> list[NodeKey]:
+        """The e-nodes in order."""
+        return [(self.op[n], self.attrs[n], tuple(self.children_of(n))) for n in range(self.num_nodes)]
+
+    def index(self) -> dict[NodeKey, int]:
+        """The e-class of each e-node."""
+        return dict(zip(self.keys(), self.node_class.tolist(), strict=True))
 
     def without(self, dropped: BoolArray) -> EGraph:
         """The same e-classes, some of them perhaps empty, without these e-nodes [N] and those that then have an empty
@@ -80,3 +121,30 @@ class EGraph:
             cost=self.cost[kept],
             origin=tuple(self.origin[n] for n in kept.tolist()) if self.origin else (),
         )
+
+
+def without_choices(graph: Graph) -> EGraph:
+    """The e-graph whose e-class i holds node i and nothing else."""
+    return EGraph.of(
+        [(n.op, n.attrs, n.inputs) for n in graph.nodes],
+        range(len(graph.nodes)),
+        types=tuple(n.types for n in graph.nodes),
+        weights_only=graph.weights_only(),
+        roots=tuple(i for _, i in graph.outputs),
+        source=range(len(graph.nodes)),
+    )
+
+
+def located(graph: Graph, at: Callable[[NodeKey], int | None]) -> list[int | None]:
+    """The class of each node of a graph, by the classes of its operands, where ``at`` knows it; else None."""
+    found: list[int | None] = []
+    for node in graph.nodes:
+        operands = tuple(c for j in node.inputs if (c := found[j]) is not None)
+        complete = len(operands) == len(node.inputs)
+        found.append(at((node.op, node.attrs, operands)) if complete else None)
+    return found
+
+
+def find(graph: Graph, egraph: EGraph) -> list[int | None]:
+    """For each node of a graph the e-class that represents it, or None. Inputs and weights match by name."""
+    return located(graph, egraph.index().get)

@@ -3,7 +3,7 @@
 The format names e-nodes: ``{"nodes": {id: {"op", "children": [id], "eclass", "cost"}}, "root_eclasses":
 [class], "class_data": {class: {"type"}}}``. A child names an e-node and stands for the e-class of that
 e-node. Without "children" an e-node has none, without "cost" it costs 1. Costs are milliseconds in the files
-written here; in foreign files they are whatever their author meant.
+written here; in foreign files they have the unit of their author.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from tensat_dl.core.egraph import EGraph
-from tensat_dl.core.graph import AttrValue
+from tensat_dl.core.egraph import EGraph, NodeKey
+from tensat_dl.core.graph import attr_text
 
 
 class EGraphFormatError(ValueError):
@@ -53,38 +51,32 @@ def loads_named(text: str) -> tuple[EGraph, tuple[str, ...], tuple[str, ...]]:
     number = {name: i for i, name in enumerate(classes)}
 
     ids = tuple(node_id for name in classes for node_id in members[name])
-    op: list[str] = []
+    nodes: list[NodeKey] = []
     cost: list[float] = []
-    offsets = [0]
-    children: list[int] = []
     for node_id in ids:
         entry, where = entries[node_id], f"e-node {node_id!r}"
-        op.append(_field(entry, "op", str, where))
+        op = _field(entry, "op", str, where)
         cost.append(_cost(entry, where))
+        children: list[int] = []
         for child in _field(entry, "children", list, where, default=[]):
             if not isinstance(child, str) or child not in class_of:
                 raise EGraphFormatError(
                     f"{where} has the child {child!r}, which is not an e-node of the file"
                 )
             children.append(number[class_of[child]])
-        offsets.append(len(children))
+        nodes.append((op, (), tuple(children)))
     for root in roots:
         if str(root) not in number:
             raise EGraphFormatError(f"root_eclasses names {root!r}, which is not an e-class of the file")
 
-    sizes = [len(members[name]) for name in classes]
-    egraph = EGraph(
-        op=tuple(op),
-        attrs=((),) * len(ids),
-        node_class=np.repeat(np.arange(len(classes), dtype=np.int64), sizes),
-        class_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        offsets=np.array(offsets, dtype=np.int64),
-        children=np.array(children, dtype=np.int64),
+    egraph = EGraph.of(
+        nodes,
+        [number[class_of[node_id]] for node_id in ids],
         types=((),) * len(classes),
-        weights_only=np.zeros(len(classes), dtype=np.bool_),
+        weights_only=[False] * len(classes),
         roots=tuple(number[str(root)] for root in roots),
-        source=np.full(0, -1, dtype=np.int64),
-        cost=np.array(cost, dtype=np.float64),
+        source=(),
+        cost=cost,
     )
     return egraph, classes, ids
 
@@ -139,13 +131,7 @@ def _label(egraph: EGraph, n: int) -> str:
     attrs = egraph.attrs[n]
     if not attrs:
         return egraph.op[n]
-    return f"{egraph.op[n]}[{', '.join(f'{key} = {_value(value)}' for key, value in attrs)}]"
-
-
-def _value(value: AttrValue) -> str:
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(str, value))}]"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{egraph.op[n]}[{', '.join(f'{key} = {attr_text(value)}' for key, value in attrs)}]"
 
 
 def _field(entry: object, key: str, kind: type | tuple[type, ...], where: str, default: object = None) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal
 
-from tensat_dl.core.source import Span
+from tensat_dl.core.diagnostics import Span
 
 
 def at() -> Span:
@@ -116,9 +116,9 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What only an e-graph knows of a tensor, in a condition of a rule: ``weight(x)``, ``value(x)``, ``factors(x)``,
-    ``start(x)``, and as ``varying`` what ``not weight(x)`` asks for. (An e-class may be both computed from weights
-    alone in one way and from an input in another.)"""
+    """A question about a tensor that only an e-graph answers, in a condition of a rule: ``weight(x)``, ``value(x)``,
+    ``factors(x)``, ``start(x)``, and as ``varying`` what ``not weight(x)`` asks for. (An e-class may be both computed
+    from weights alone in one way and from an input in another.)"""
 
     function: str
     tensor: Name | Index
@@ -131,10 +131,38 @@ class Fact:
             return self.tensor.id
         assert isinstance(self.tensor.base, Name)
         assert isinstance(self.tensor.index, Const)
-        return f"{self.tensor.base.id}[{self.tensor.index.value}]"
+        assert isinstance(self.tensor.index.value, int)
+        return member(self.tensor.base.id, self.tensor.index.value)
 
 
 Expr = Fact | Const | Name | ListExpr | Call | Index | Section | Unary | Binary | If
+
+# ---- names of members: a group's ``w`` is ``w[0]``, ``w[1]`` and so on in the rule for so many members
+
+
+def member(base: str, index: int) -> str:
+    """The name of one member's ``base``."""
+    return f"{base}[{index}]"
+
+
+def every(base: str) -> str:
+    """The argument that stands for all members' ``base``."""
+    return f"{base}[..]"
+
+
+def is_every(name: str) -> bool:
+    return name.endswith("[..]")
+
+
+def base_of(name: str) -> str:
+    """A name without its index, if it has one."""
+    return name.partition("[")[0]
+
+
+def index_of(name: str) -> str:
+    """The index in a name; "" if it has none."""
+    return name.partition("[")[2].removesuffix("]")
+
 
 # ---- walks
 

@@ -1,15 +1,86 @@
-"""A typed tensor graph: nodes in topological order, each with one output (or several, read by ``proj``)."""
+"""Tensor types, and tensor graphs: operators applied to earlier operators, each with one output (or several, read by
+``proj``)."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
+from typing import Any, TypeVar
 
-from tensat_dl.core.types import TensorType
+K = TypeVar("K", bound=Hashable)
+
+#: Element types in a fixed order: the position is the code that stands first in an encoded type.
+DTYPES = ("f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64", "u8", "bool")
+#: The element types of floating-point numbers.
+FLOATS = ("f32", "f16", "bf16", "f64")
+ITEMSIZE = {
+    "f32": 4,
+    "f16": 2,
+    "bf16": 2,
+    "f64": 8,
+    "i8": 1,
+    "i16": 2,
+    "i32": 4,
+    "i64": 8,
+    "u8": 1,
+    "bool": 1,
+}
+#: The least and the greatest element of integer types.
+INTEGERS = {
+    "i8": (-(2**7), 2**7 - 1),
+    "i16": (-(2**15), 2**15 - 1),
+    "i32": (-(2**31), 2**31 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+    "u8": (0, 2**8 - 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """The type of one tensor, such as ``f32[64, 1024]``."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * ITEMSIZE[self.dtype]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
 
 #: The value of an attribute. Lists of integers are tuples, so that every attribute is hashable.
 AttrValue = int | float | str | bool | tuple[int, ...]
 Attrs = tuple[tuple[str, AttrValue], ...]
+
+
+def attr_text(value: object) -> str:
+    """An attribute's value as messages show it: lists in brackets, words without quotation marks."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(attr_text, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def leaf_attrs(name: str, type: TensorType) -> Attrs:
+    """The attributes of an input or a weight."""
+    return (("name", name), ("dtype", type.dtype), ("shape", type.shape))
+
+
+def fill_attrs(value: float, type: TensorType) -> Attrs:
+    """The attributes of a tensor all of whose elements are one number."""
+    return (("value", value), ("dtype", type.dtype), ("shape", type.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +149,7 @@ class Graph:
 
     def count(self) -> Mapping[str, int]:
         """How many nodes of each operator the graph has."""
-        counts: dict[str, int] = {}
-        for node in self.nodes:
-            counts[node.op] = counts.get(node.op, 0) + 1
-        return counts
+        return Counter(node.op for node in self.nodes)
 
 
 def needed(nodes: Sequence[Node], by: Iterable[int]) -> set[int]:
@@ -100,6 +168,25 @@ def value_numbers(graph: Graph, numbers: dict[Hashable, int]) -> list[int]:
     for n in graph.nodes:
         key = n.op, n.attrs, n.types, tuple(found[j] for j in n.inputs)
         found.append(numbers.setdefault(key, len(numbers)))
+    return found
+
+
+def splits(graph: Graph) -> dict[int, tuple[int, ...]]:
+    """Slices that follow each other and cover a tensor, in that order: they are one ``split``. By node, for each of
+    them."""
+    parts: dict[tuple[int, Any], list[tuple[Any, Any, int]]] = {}
+    for i, node in enumerate(graph.nodes):
+        if node.op == "slice":
+            at = dict[str, Any](node.attrs)
+            parts.setdefault((node.inputs[0], at["axis"]), []).append((at["start"], at["stop"], i))
+    found: dict[int, tuple[int, ...]] = {}
+    for (source, axis), slices in parts.items():
+        slices.sort()
+        starts = [start for start, _, _ in slices]
+        ends = [0, *(stop for _, stop, _ in slices)]
+        if len(slices) > 1 and [*starts, graph.nodes[source].type.shape[axis]] == ends:
+            nodes = tuple(i for _, _, i in slices)
+            found.update(dict.fromkeys(nodes, nodes))
     return found
 
 
@@ -122,6 +209,34 @@ class GraphBuilder:
             self._index[node] = index
             self.nodes.append(node)
         return index
+
+    def copy(self, node: Node, inputs: Iterable[int] = ()) -> int:
+        """Adds a node of another graph, applied to these."""
+        return self.add(node.op, inputs, node.attrs, node.types, node.name)
+
+    def assemble(
+        self, keys: Iterable[K], expand: Callable[[K], tuple[Node, Sequence[K]]]
+    ) -> dict[K, int] | None:
+        """Adds what keys stand for, and what that is applied to, in topological order: ``expand`` gives the node of a
+        key, without operands, and the keys of its operands. The index of each key's node, or None on a cycle."""
+        done: dict[K, int] = {}
+        begun: set[K] = set()
+        stack = [*keys][::-1]
+        while stack:
+            key = stack[-1]
+            if key in done:
+                stack.pop()
+                continue
+            node, operands = expand(key)
+            missing = [k for k in operands if k not in done]
+            if not missing:
+                done[key] = self.copy(node, [done[k] for k in operands])
+            elif key in begun:
+                return None
+            else:
+                begun.add(key)
+                stack += reversed(missing)
+        return done
 
     def finish(self, outputs: Iterable[tuple[str, int]]) -> Graph:
         """The graph of what the outputs need, plus every input: unreachable nodes are dropped."""

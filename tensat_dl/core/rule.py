@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.source import Span
+from tensat_dl.core.diagnostics import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,16 @@ class RewriteRule:
         if self.index is not None:
             return "group"
         return "single" if len(self.source.outputs) == 1 else "multi"
+
+    @property
+    def nodes(self) -> tuple[PatternNode, ...]:
+        """The nodes of both sides."""
+        return (*self.source.nodes, *self.target.nodes)
+
+    @property
+    def member_outputs(self) -> list[str]:
+        """The outputs that each member of a group has."""
+        return [o for o in self.source.outputs if o in self.members]
 
     def tensor_variables(self) -> tuple[str, ...]:
         """Variables of the source that stand for tensors, in the order of their first use."""

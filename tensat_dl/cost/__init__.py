@@ -1,9 +1,7 @@
 """Costs: the time of each operator application on a device, measured if a profile has it, else estimated."""
 
 from tensat_dl.cost.device import Device, UnknownDeviceError, device_names, load_device
-from tensat_dl.cost.environment import this_machine
-from tensat_dl.cost.model import CostModel, UnpricedError
-from tensat_dl.cost.priced import PricedGraph
+from tensat_dl.cost.model import CostModel, PricedGraph, UnpricedError
 from tensat_dl.cost.profile import Measurement, Profile, ProfileError, find_profile, read_profile, record
 from tensat_dl.cost.signature import Signature, SignatureError
 
@@ -23,5 +21,4 @@ __all__ = [
     "load_device",
     "read_profile",
     "record",
-    "this_machine",
 ]

@@ -1,12 +1,25 @@
-"""Single applications as graphs: one operator, or the definition of a composition."""
+"""Applications of operators that are measured: as graphs, and in files that may go to another machine.
+
+A file is a JSON list. An operator is its signature's text; a composition also has its definition, since the machine
+that measures may not have its declaration:
+
+    ["relu(f32[64]) -> f32[64] @ h100",
+     {"signature": "silu(f32[64]) -> f32[64] @ h100",
+      "definition": [{"node": "sigmoid(f32[64]) -> f32[64] @ h100", "inputs": [0]},
+                     {"node": "ewmul(f32[64], f32[64]) -> f32[64] @ h100", "inputs": [0, 1]}]}]
+
+``inputs`` count the composition's operands and then the nodes; the last node is the result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from tensat_dl.core.graph import AttrValue, Graph, GraphBuilder
-from tensat_dl.core.types import TensorType
-from tensat_dl.cost.signature import Signature
+from tensat_dl.core.graph import AttrValue, Graph, GraphBuilder, Node, TensorType, fill_attrs, leaf_attrs
+from tensat_dl.cost.signature import Signature, SignatureError, parse
 from tensat_dl.ops.table import OpTable
 
 
@@ -19,34 +32,122 @@ def applied(signature: Signature) -> Graph:
 
 def definition(ops: OpTable, signature: Signature) -> Graph | None:
     """The definition of a composition on inputs x0, x1, .., as a graph without compositions; None for another
-    operator. Numbers in its text are `fill` nodes."""
-    from tensat_dl.ops.compose import compose
-    from tensat_dl.ops.typing import infer
-
-    decl = ops[signature.op]
-    if decl.composition is None:
+    operator."""
+    if ops[signature.op].composition is None:
         return None
     builder = GraphBuilder("composition")
     inputs = [_input(builder, i, type) for i, type in enumerate(signature.inputs)]
+    composed = {decl.name for decl in ops.values() if decl.composition is not None}
+    result = expand(builder, ops, signature.op, inputs, dict(signature.attrs), composed)
+    graph = builder.finish([("y", result)])
+    # In a signature, and so in a file, an operator's attributes are sorted by name.
+    nodes = (n if n.op == "input" else replace(n, attrs=tuple(sorted(n.attrs))) for n in graph.nodes)
+    return replace(graph, nodes=tuple(nodes))
+
+
+def expand(
+    builder: GraphBuilder,
+    ops: OpTable,
+    op: str,
+    operands: Sequence[int],
+    attrs: Mapping[str, AttrValue],
+    composed: Container[str],
+) -> int:
+    """Adds an application to a graph; one of a ``composed`` operator as those that it is made of. Numbers in its text
+    are `fill` nodes."""
+    from tensat_dl.ops.typing import compose, infer
 
     def type_of(i: int) -> TensorType:
         return builder.nodes[i].type
 
     def scalar(value: float, like: int) -> int:
-        dtype = type_of(like).dtype
-        attrs = (("dtype", dtype), ("shape", ()), ("value", value))
-        return builder.add("fill", (), attrs, (TensorType(dtype, ()),))
+        type = TensorType(type_of(like).dtype, ())
+        return builder.add("fill", (), fill_attrs(value, type), (type,))
 
     def apply(op: str, operands: Sequence[int], attrs: Mapping[str, AttrValue]) -> int:
-        if ops[op].composition is not None:
-            of = (lambda i: type_of(i).shape), scalar, apply, (lambda i: type_of(i).dtype)
-            return compose(ops[op], ops, operands, attrs, *of)
+        if op in composed:
+            return compose(ops[op], ops, operands, attrs, type_of, scalar, apply)
         types = infer(ops, op, [type_of(i) for i in operands], attrs).concrete()
-        return builder.add(op, operands, tuple(sorted(attrs.items())), types)
+        return builder.add(op, operands, ops[op].ordered(attrs), types)
 
-    return builder.finish([("y", apply(signature.op, inputs, dict(signature.attrs)))])
+    return apply(op, operands, attrs)
 
 
 def _input(builder: GraphBuilder, i: int, type: TensorType) -> int:
-    attrs = (("name", f"x{i}"), ("dtype", type.dtype), ("shape", type.shape))
-    return builder.add("input", (), attrs, (type,))
+    return builder.add("input", (), leaf_attrs(f"x{i}", type), (type,))
+
+
+@dataclass(frozen=True)
+class ProfileJob:
+    """One application to be measured; ``definition`` is a composition's."""
+
+    signature: Signature
+    definition: Graph | None = None
+
+
+def job(ops: OpTable, signature: Signature) -> ProfileJob:
+    """A signature with the definition of its operator."""
+    return ProfileJob(signature, definition(ops, signature))
+
+
+def dumps(jobs: Iterable[ProfileJob]) -> str:
+    """The text of a file."""
+    return json.dumps([to_data(j) for j in jobs], indent=1) + "\n"
+
+
+def loads(text: str, name: str) -> tuple[ProfileJob, ...]:
+    """The jobs in the text of the file ``name``. Raises `SignatureError`."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise SignatureError(f"{name}: not JSON ({e})") from None
+    if not isinstance(data, list):
+        raise SignatureError(f"{name}: not a list of signatures, as `tensat-dl run --signatures` writes it")
+    try:
+        return tuple(from_data(item) for item in data)
+    except SignatureError as e:
+        raise SignatureError(f"{name}: {e}") from None
+
+
+def to_data(job: ProfileJob) -> Any:
+    """A job as plain data."""
+    if job.definition is None:
+        return job.signature.text
+    nodes = job.definition.nodes
+    device = job.signature.device
+    parts = [
+        {
+            "node": Signature(n.op, n.attrs, tuple(nodes[i].type for i in n.inputs), n.types, device).text,
+            "inputs": list(n.inputs),
+        }
+        for n in nodes[len(job.signature.inputs) :]
+    ]
+    return {"signature": job.signature.text, "definition": parts}
+
+
+def from_data(data: Any) -> ProfileJob:
+    """The job of plain data. Raises `SignatureError`."""
+    if isinstance(data, str):
+        return ProfileJob(parse(data))
+    if not isinstance(data, dict) or not isinstance(data.get("signature"), str):
+        raise SignatureError(f"expected a signature, not {json.dumps(data)[:60]}")
+    signature = parse(data["signature"])
+    operands = len(signature.inputs)
+    nodes = list(applied(signature).nodes[:operands])
+    for part in data.get("definition") or [{}]:
+        if not isinstance(part, dict) or not isinstance(part.get("node"), str):
+            raise SignatureError(
+                f"the definition of `{signature.op}` has no `node` in {json.dumps(part)[:60]}"
+            )
+        made = parse(part["node"])
+        inputs = part.get("inputs")
+        if (
+            not isinstance(inputs, list)
+            or not all(type(i) is int and 0 <= i < len(nodes) for i in inputs)
+            or tuple(nodes[i].types[0] for i in inputs) != made.inputs
+        ):
+            raise SignatureError(f"in the definition of `{signature.op}`, `{made.op}` has other inputs")
+        nodes.append(Node(made.op, tuple(inputs), made.attrs, made.outputs))
+    if nodes[-1].types != signature.outputs:
+        raise SignatureError(f"the definition of `{signature.op}` has another type than the signature")
+    return ProfileJob(signature, Graph("composition", tuple(nodes), (("y", len(nodes) - 1),)))

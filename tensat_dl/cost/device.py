@@ -1,18 +1,25 @@
-"""The devices whose costs can be minimised, with the figures of their data sheets."""
+"""Devices: the figures of their data sheets, and the environment in which one is measured."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
+from pathlib import Path
 
 from tensat_dl.core.diagnostics import did_you_mean
-from tensat_dl.core.types import DTYPES
+from tensat_dl.core.graph import DTYPES
 
 #: The folder of ``<device>.json`` and, where one is shipped, ``<device>.profile.json``.
 DEVICES = files("tensat_dl.cost.devices")
 PROFILE_SUFFIX = ".profile.json"
+CPU_INFO = Path("/proc/cpuinfo")
+#: The version of the method that measures operators on CPUs. Each version has its own profile files.
+TIMING = "2"
 
 
 class UnknownDeviceError(ValueError):
@@ -59,3 +66,44 @@ def load_device(name: str) -> Device:
     if missing:
         raise UnknownDeviceError(f"tensat_dl/cost/devices/{name}.json has no {', no '.join(missing)}")
     return Device(**{field: data[field] for field in wanted} | {"sources": tuple(data["sources"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Hardware with how much of it is used (such as threads), and the versions of the libraries whose kernels run."""
+
+    hardware: Mapping[str, str]
+    versions: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        """Eight characters that tell it from others."""
+        text = json.dumps([dict(self.hardware), dict(self.versions)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def this_machine(device: str, threads: int) -> Environment | None:
+    """The environment in which this program measures a device: ``cpu``, with so many threads, by ONNX Runtime. None
+    for other devices, and if ONNX Runtime is not installed."""
+    if device != "cpu":
+        return None
+    try:
+        runtime = version("onnxruntime")
+    except PackageNotFoundError:
+        return None
+    return Environment({"cpu": _cpu(), "threads": str(threads)}, {"onnxruntime": runtime, "timing": TIMING})
+
+
+def _cpu() -> str:
+    """As in ``AMD EPYC 7B13, family 25, model 1``: virtual machines often leave the number out of the name."""
+    try:
+        lines = CPU_INFO.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0].splitlines()
+    except OSError:
+        lines = []
+    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    if "model name" not in facts:
+        return platform.processor() or platform.machine()
+    more = (
+        f"{what} {facts[key]}" for what, key in (("family", "cpu family"), ("model", "model")) if key in facts
+    )
+    return ", ".join((facts["model name"], *more))

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import fsum
 
 import numpy as np
 
-from tensat_dl.core.egraph import BoolArray, EGraph
-from tensat_dl.core.graph import Attrs, Graph
-from tensat_dl.core.types import TensorType
-from tensat_dl.cost.calibrate import calibrate
-from tensat_dl.cost.device import Device, load_device
-from tensat_dl.cost.environment import this_machine
-from tensat_dl.cost.fused import fused
-from tensat_dl.cost.priced import PricedGraph
+from tensat_dl.core.egraph import BoolArray, EGraph, without_choices
+from tensat_dl.core.graph import Attrs, Graph, Node, TensorType
+from tensat_dl.cost.device import Device, load_device, this_machine
 from tensat_dl.cost.profile import Profile, find_profile
-from tensat_dl.cost.roofline import roofline
+from tensat_dl.cost.roofline import calibrate, roofline
 from tensat_dl.cost.signature import Signature
 from tensat_dl.cost.views import free_views
 from tensat_dl.ops.table import OpTable
 
 #: Operators that run no kernel: the caller's tensors, and one of the outputs of a node, which has the cost.
 FREE = frozenset({"input", "proj"})
+#: Operators that scale or shift a convolution's result.
+FOLDED = frozenset({"batchnorm", "ewadd", "ewmul", "smul"})
 
 
 class UnpricedError(ValueError):
@@ -35,6 +34,29 @@ class Cost:
 
     ms: float
     measured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PricedGraph:
+    """A graph with the cost of each node in milliseconds; ``measured`` tells which costs were measured.
+
+    Nodes that are computed from weights alone cost nothing at run time; their results occupy ``weight_bytes``.
+    """
+
+    graph: Graph
+    cost: tuple[float, ...]
+    measured: tuple[bool, ...]
+    weight_bytes: int
+
+    @property
+    def total(self) -> float:
+        return fsum(self.cost)
+
+    @property
+    def measured_share(self) -> float:
+        """The share of the total that was measured, 0 to 1."""
+        known = fsum(c for c, m in zip(self.cost, self.measured, strict=True) if m)
+        return known / self.total if self.total > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,20 +217,42 @@ def weight_bytes(graph: Graph) -> int:
     return sum(t.nbytes for i in read if known[i] for t in graph.nodes[i].types)
 
 
-def without_choices(graph: Graph) -> EGraph:
-    """The e-graph whose e-class i holds node i and nothing else."""
-    count = len(graph.nodes)
-    arities = [len(n.inputs) for n in graph.nodes]
-    return EGraph(
-        op=tuple(n.op for n in graph.nodes),
-        attrs=tuple(n.attrs for n in graph.nodes),
-        node_class=np.arange(count, dtype=np.int64),
-        class_start=np.arange(count + 1, dtype=np.int64),
-        offsets=np.concatenate([[0], np.cumsum(arities)]).astype(np.int64),
-        children=np.array([j for n in graph.nodes for j in n.inputs], dtype=np.int64),
-        types=tuple(n.types for n in graph.nodes),
-        weights_only=np.array(graph.weights_only(), dtype=np.bool_),
-        roots=tuple(i for _, i in graph.outputs),
-        source=np.arange(count, dtype=np.int64),
-        cost=np.full(count, np.nan),
+def fused(graph: Graph) -> list[int]:
+    """The nodes that ONNX Runtime computes together with the convolution before them, so that they cost nothing.
+
+    It folds a batch normalisation, a known factor, and known factors and terms for each channel into the weights of
+    a convolution; and a relu is applied before the result is written. (Other activations are, too, but take nearly
+    as long there as by themselves. A single number as a term is not folded.) All of that only where nothing else
+    reads the values in between.
+
+    In an e-graph the readers are not known. There rules bring the fused operators, which have prices of their own;
+    here graphs get the price of the kernels that run.
+    """
+    known = graph.weights_only()
+    readers = Counter(j for node in graph.nodes for j in node.inputs)
+    readers.update(i for _, i in graph.outputs)
+    convolutions: set[int] = set()  #: and operators that were folded into their weights
+    found = []
+    for i, node in enumerate(graph.nodes):
+        before = [j for j in node.inputs if j in convolutions and readers[j] == 1]
+        if node.op == "conv2d" and dict(node.attrs).get("act", "none") == "none" and known[node.inputs[1]]:
+            convolutions.add(i)
+        elif before and _folds(graph, node, before[0], known):
+            convolutions.add(i)
+            found.append(i)
+        elif before and node.op == "relu":
+            found.append(i)
+    return found
+
+
+def _folds(graph: Graph, node: Node, conv: int, known: list[bool]) -> bool:
+    """Whether a node does nothing but scale and shift the channels of a convolution by known numbers."""
+    others = [graph.nodes[j].type for j in node.inputs if j != conv]
+    if node.op not in FOLDED or not all(known[j] for j in node.inputs if j != conv):
+        return False
+    channels = node.type.shape[1]
+    return node.op == "batchnorm" or all(
+        (t.size == 1 and node.op != "ewadd")
+        or (t.size == channels and t.rank >= 3 and t.shape[-3] == channels)
+        for t in others
     )

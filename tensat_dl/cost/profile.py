@@ -17,15 +17,16 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.resources import as_file
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from tensat_dl.cost.device import DEVICES, PROFILE_SUFFIX
-from tensat_dl.cost.environment import Environment
+from tensat_dl.cost.device import DEVICES, PROFILE_SUFFIX, Environment
 from tensat_dl.cost.signature import Signature, SignatureError, parse
 from tensat_dl.files import write
 
@@ -36,6 +37,8 @@ PROTOCOL = 1
 
 #: A word in the names of implementations that round products to TF32.
 TF32 = "tf32"
+#: Seconds between two writes of a profile that is being completed.
+WRITE_EVERY = 5.0
 
 
 class ProfileError(ValueError):
@@ -106,44 +109,74 @@ def read_profile(path: Path, device: str | None = None) -> Profile:
     damaged, of another device, or recorded with another measuring protocol; `FileNotFoundError` if there is none."""
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
+        return _parsed(path, text, device)
+    except (_Damaged, SignatureError) as e:
+        raise ProfileError(f"{path}: not a usable profile: {e}; delete it or record it again") from None
+
+
+class _Damaged(ValueError):
+    """The reason why a profile is not usable."""
+
+
+def _field(data: Any, name: str, kind: type[Any], where: str = "the file") -> Any:
+    if not isinstance(data, dict) or name not in data:
+        raise _Damaged(f"{where} has no `{name}`")
+    value = data[name]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise _Damaged(f"`{name}` of {where} is {json.dumps(value)[:40]}")
+    return value
+
+
+def _number(data: Any, name: str, where: str) -> float:
+    value = float(_field(data, name, (int, float), where))  # type: ignore[arg-type]
+    if not math.isfinite(value) or value < 0:
+        raise _Damaged(f"`{name}` of {where} is {value}")
+    return value
+
+
+def _words(data: Any, name: str) -> dict[str, str]:
+    words: dict[str, str] = _field(data, name, dict)
+    if not all(isinstance(v, str) for v in words.values()):
+        raise _Damaged(f"`{name}` has values that are not text")
+    return words
+
+
+def _parsed(path: Path, text: str, wanted: str | None) -> Profile:
+    try:
         data = json.loads(text)
     except (ValueError, RecursionError) as e:
-        raise _damaged(path, f"not JSON ({e})") from None
-    version = _field(path, data, "format", int)
+        raise _Damaged(f"not JSON ({e})") from None
+    version = _field(data, "format", int)
     if version != FORMAT:
         raise ProfileError(
             f"{path}: profile format {version}, but this version of tensat-dl reads format {FORMAT}; "
             f"{'record it again' if version < FORMAT else 'update tensat-dl'}"
         )
-    found = _field(path, data, "device", str)
-    if found != (device or found):
-        raise ProfileError(f"{path}: a profile of device `{found}`, but costs on `{device}` are asked for")
-    device = found
-    protocol = _field(path, data, "protocol", int)
+    device = _field(data, "device", str)
+    if wanted not in (None, device):
+        raise ProfileError(f"{path}: a profile of device `{device}`, but costs on `{wanted}` are asked for")
+    protocol = _field(data, "protocol", int)
     if protocol != PROTOCOL:
         raise ProfileError(
             f"{path}: recorded with measuring protocol {protocol}, which is not comparable with protocol "
             f"{PROTOCOL} of this version; {'record it again' if protocol < PROTOCOL else 'update tensat-dl'}"
         )
     entries = {}
-    for key, entry in _field(path, data, "entries", dict).items():
-        try:
-            of = parse(key).device
-        except SignatureError as e:
-            raise _damaged(path, str(e)) from None
-        if of != device:
-            raise _damaged(path, f"the signature `{key}` is not of device `{device}`")
-        measured = Measurement(
-            _number(path, entry, "median_ms", key),
-            _number(path, entry, "spread_ms", key),
-            _field(path, entry, "samples", int, key),
-            _field(path, entry, "implementation", str, key) if "implementation" in entry else "",
-            _others(path, entry, key),
+    for key, entry in _field(data, "entries", dict).items():
+        if parse(key).device != device:
+            raise _Damaged(f"the signature `{key}` is not of device `{device}`")
+        samples = _field(entry, "samples", int, key)
+        others = _field(entry, "others", dict, key) if "others" in entry else {}
+        entries[key] = Measurement(
+            _number(entry, "median_ms", key),
+            _number(entry, "spread_ms", key),
+            samples,
+            _field(entry, "implementation", str, key) if "implementation" in entry else "",
+            {name: _number(others, name, f"the others of {key}") for name in others},
         )
-        if measured.samples < 1:
-            raise _damaged(path, f"`{key}` was sampled {measured.samples} times")
-        entries[key] = measured
-    return Profile(device, _words(path, data, "hardware"), _words(path, data, "versions"), entries, protocol)
+        if samples < 1:
+            raise _Damaged(f"`{key}` was sampled {samples} times")
+    return Profile(device, _words(data, "hardware"), _words(data, "versions"), entries, protocol)
 
 
 def record(path: Path, profile: Profile) -> Profile:
@@ -222,42 +255,61 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-# ---- reading what may be damaged ---------------------------------------------------------------------------
-
-
-def _damaged(path: Path, why: str) -> ProfileError:
-    return ProfileError(f"{path}: not a usable profile: {why}; delete it or record it again")
-
-
-def _field(path: Path, data: Any, name: str, kind: type[Any], where: str = "the file") -> Any:
-    if not isinstance(data, dict) or name not in data:
-        raise _damaged(path, f"{where} has no `{name}`")
-    value = data[name]
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise _damaged(path, f"`{name}` of {where} is {json.dumps(value)[:40]}")
-    return value
-
-
-def _number(path: Path, data: Any, name: str, where: str) -> float:
-    value = float(_field(path, data, name, (int, float), where))  # type: ignore[arg-type]
-    if not math.isfinite(value) or value < 0:
-        raise _damaged(path, f"`{name}` of {where} is {value}")
-    return value
-
-
-def _others(path: Path, entry: Any, key: str) -> dict[str, float]:
-    if "others" not in entry:
-        return {}
-    names = _field(path, entry, "others", dict, key)
-    return {name: _number(path, names, name, f"the others of {key}") for name in names}
-
-
-def _words(path: Path, data: Any, name: str) -> dict[str, str]:
-    words: dict[str, str] = _field(path, data, name, dict)
-    if not all(isinstance(v, str) for v in words.values()):
-        raise _damaged(path, f"`{name}` has values that are not text")
-    return words
-
-
 def _show(words: Mapping[str, str]) -> str:
     return ", ".join(f"{k} {v}" for k, v in sorted(words.items())) or "unknown"
+
+
+class Unmeasurable(Exception):
+    """An operator that can't be run on its own. Its cost is estimated. The message says why."""
+
+
+#: Times an operator. Raises `Unmeasurable`.
+Measurer = Callable[[Signature], Measurement]
+
+
+def measure_missing(
+    signatures: Iterable[Signature],
+    profile: Profile,
+    path: Path,
+    measure: Measurer,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    seconds: float = inf,
+) -> Profile:
+    """The profile with everything of ``signatures``, in their order, that can be measured within so many seconds.
+    Signatures in the profile are not measured again.
+
+    Measurements get into the file at ``path`` within seconds, and at the latest when Ctrl-C or an error ends this.
+    ``progress`` is told how many of how many are done. Raises `ProfileError`, OSError.
+    """
+    wanted = [s for s in signatures if profile.lookup(s) is None]
+    found: dict[str, Measurement] = {}
+    waiting: dict[str, Measurement] = {}
+    started = written = time.monotonic()
+
+    def write() -> None:
+        nonlocal written
+        if waiting:
+            record(path, replace(profile, entries=waiting, fallback=None))
+            waiting.clear()
+        written = time.monotonic()
+
+    try:
+        for i, signature in enumerate(wanted):
+            if time.monotonic() - started > seconds:
+                break
+            progress(i, len(wanted))
+            try:
+                measured = measure(signature)
+            except Unmeasurable:
+                continue
+            found[signature.text] = waiting[signature.text] = measured
+            if time.monotonic() - written > WRITE_EVERY:
+                write()
+    finally:
+        write()
+    return replace(profile, entries={**profile.entries, **found})
+
+
+def empty(device: str, environment: Environment) -> Profile:
+    """A profile without entries."""
+    return Profile(device, environment.hardware, environment.versions)

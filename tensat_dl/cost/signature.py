@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
-from tensat_dl.core.graph import Attrs, AttrValue
-from tensat_dl.core.types import DTYPES, TensorType
+from tensat_dl.core.graph import DTYPES, Attrs, AttrValue, TensorType
 
 
 class SignatureError(ValueError):
@@ -57,6 +58,7 @@ _WEIGHT = "weight "
 #: The name of an operator, and what tells it from others of that name.
 _OP = re.compile(r"([^\s()]+?)(?:#([0-9a-f]{8}))?(?=[\s()]|$)")
 _TYPE = re.compile(r"(\w+)\[((?:\d+(?:, \d+)*)?)\]", re.ASCII)
+_Item = TypeVar("_Item")
 _DECODER = json.JSONDecoder()
 
 
@@ -71,19 +73,18 @@ def parse(text: str) -> Signature:
     reader = _Reader(text.strip())
     op, content = reader.match(_OP, "an operator").groups(default="")
     reader.skip("(")
-    inputs, weights = reader.operands() if reader.peek() not in (";", ")") else ((), ())
+    operands = reader.listed(reader.operand) if reader.peek() not in (";", ")") else []
     attrs: list[tuple[str, AttrValue]] = []
-    separator = "; "
-    while reader.peek() == separator[0]:
-        reader.skip(separator)
-        name = reader.match(_WORD, "an attribute").group()
-        reader.skip("=")
-        attrs.append((name, reader.value()))
-        separator = ", "
+    if reader.peek() == ";":
+        reader.skip("; ")
+        attrs = reader.listed(reader.attribute)
     reader.skip(") -> ")
-    outputs = reader.types()
+    outputs = reader.listed(reader.type)
     reader.skip(" @ ")
-    return Signature(op, tuple(attrs), inputs, outputs, reader.rest(), weights, content)
+    device = reader.match(re.compile(r"\S+$"), "a device").group()
+    inputs = tuple(type for type, _ in operands)
+    weights = tuple(i for i, (_, weight) in enumerate(operands) if weight)
+    return Signature(op, tuple(attrs), inputs, tuple(outputs), device, weights, content)
 
 
 class _Reader:
@@ -109,25 +110,24 @@ class _Reader:
         self.at = found.end()
         return found
 
-    def operands(self) -> tuple[tuple[TensorType, ...], tuple[int, ...]]:
-        """Types, and the positions of weights."""
-        found: list[TensorType] = []
-        weights: list[int] = []
-        while True:
-            if self.text.startswith(_WEIGHT, self.at):
-                self.skip(_WEIGHT)
-                weights.append(len(found))
-            found.append(self.type())
-            if self.peek() != ",":
-                return tuple(found), tuple(weights)
-            self.skip(", ")
-
-    def types(self) -> tuple[TensorType, ...]:
-        found = [self.type()]
+    def listed(self, item: Callable[[], _Item]) -> list[_Item]:
+        found = [item()]
         while self.peek() == ",":
             self.skip(", ")
-            found.append(self.type())
-        return tuple(found)
+            found.append(item())
+        return found
+
+    def operand(self) -> tuple[TensorType, bool]:
+        """A type, and whether it is that of a weight."""
+        weight = self.text.startswith(_WEIGHT, self.at)
+        if weight:
+            self.skip(_WEIGHT)
+        return self.type(), weight
+
+    def attribute(self) -> tuple[str, AttrValue]:
+        name = self.match(_WORD, "an attribute").group()
+        self.skip("=")
+        return name, self.value()
 
     def type(self) -> TensorType:
         start = self.at
@@ -153,6 +153,3 @@ class _Reader:
             self.at = start
             raise self.fail("a number, a word, true, false or a list of integers")
         return value
-
-    def rest(self) -> str:
-        return self.match(re.compile(r"\S+$"), "a device").group()

@@ -10,20 +10,39 @@ Where every match is to be filtered, single-pattern rules have the stages of mul
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from tensat_dl.core.diagnostics import error
-from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.compile_group import compile_group
-from tensat_dl.engine.compiled import CompiledRule, Join, match_relation, ok_relation, old_relation, ruleset
+from tensat_dl.core.rule import Elements, RewriteRule, Side
+from tensat_dl.engine import render
+from tensat_dl.engine.compiled import (
+    CompiledRule,
+    match_relation,
+    member_relation,
+    ok_relation,
+    old_relation,
+    ruleset,
+)
 from tensat_dl.engine.members import first_of_pair, is_safe, member_rules, symmetric
 from tensat_dl.engine.render import NotCompilable, variable
-from tensat_dl.engine.schema import Schema
-from tensat_dl.engine.terms import App, EgglogRule, Lit, Term, Var, app, equal, relation
-from tensat_dl.engine.writer import Writer, computed_variable
-from tensat_dl.rewrite.forms import Form, Forms, form_of
-from tensat_dl.rewrite.source import Variant
+from tensat_dl.engine.schema import Schema, decode_attribute, sort_of
+from tensat_dl.engine.syntax import (
+    App,
+    Command,
+    EgglogRule,
+    Lit,
+    Var,
+    app,
+    by_id,
+    equal,
+    new_ruleset,
+    relation,
+)
+from tensat_dl.engine.writer import Query, Writer
+from tensat_dl.ops.table import AttrDecl, OpTable
+from tensat_dl.rewrite.source import Form, Forms, form_of
 from tensat_dl.rewrite.symmetry import automorphism, mirror
 
 
@@ -38,7 +57,7 @@ def compile_rule(
     """
     try:
         if rule.kind == "group":
-            return compile_group(rule, schema, forms, closed)
+            return _group(rule, schema, forms, closed)
         found = schema.variants(rule, forms)
         if all(v.ill_typed for v in found):
             return None
@@ -61,22 +80,41 @@ def built_forms(rule: RewriteRule, schema: Schema, forms: Forms) -> Iterator[For
 
 def _single(writer: Writer) -> CompiledRule:
     ruled = ruleset("rule", writer.rule.name)
-    text = "\n".join([f"(ruleset {ruled})", *(rule.text(" ") for rule in writer.rules(ruled))])
-    return CompiledRule(writer.rule, text, (), (), len(writer.rule.target.nodes))
+    commands: list[Command] = [new_ruleset(ruled)]
+    for i, variant in enumerate(writer.usable):
+        rows, _, (computed,) = writer.target_rows([variant], (Lit, Var))  # other terms can fail
+        body, actions = writer.query(variant, computed).body, tuple(writer.actions(rows))
+        name = f"{writer.rule.name}{writer.suffix(i)}"
+        commands.append(EgglogRule(name, ruled, body, actions, "facts"))
+    return CompiledRule(writer.rule, tuple(commands), (), (), len(writer.rule.target.nodes))
 
 
-@dataclass(frozen=True, slots=True)
-class _Query:
-    """How a variant is matched: e-nodes, what is checked of them, and the target's attributes."""
-
-    variant: Variant
-    atoms: list[App]
-    checked: list[App]  #: with the type look-ups before
-    computed: list[App]
-
-    @property
-    def body(self) -> tuple[App, ...]:
-        return (*self.atoms, *self.checked, *self.computed)
+def _group(rule: RewriteRule, schema: Schema, forms: Forms, closed: bool) -> CompiledRule | None:
+    """The member query of a group rule. Columns: shared variables, then what varies by member, outputs last."""
+    source_only = replace(rule, source=Side(rule.source.nodes, ()), target=Side((), ()), conditions=())
+    found = schema.variants(source_only, forms)
+    if not found:
+        return None
+    writer = Writer(source_only, schema, found, closed)
+    names = [*rule.tensor_variables(), *(n.result for n in rule.source.nodes)]
+    tensors = tuple(dict.fromkeys(sorted(names, key=lambda n: n in rule.members)))
+    columns = attribute_columns(rule, schema.ops)
+    g, find = member_relation(rule.name), ruleset("find", rule.name)
+    variables = [v for _, v in columns]
+    row = app(g, *map(variable, tensors), *variables)
+    commands: list[Command] = [
+        relation(g, *["T"] * len(tensors), *(s for s, _ in columns)),
+        new_ruleset(find),
+    ]
+    for i, variant in enumerate(writer.usable):
+        fixed = [
+            equal(variable(name), render.value(x))
+            for name, x in variant.env.items()
+            if not writer.generic and isinstance(x, int) and variable(name) in variables
+        ]
+        query = writer.query(variant, [])
+        commands.append(EgglogRule(f"{rule.name}{writer.suffix(i)}", find, (*query.body, *fixed), (row,)))
+    return CompiledRule(rule, tuple(commands), tensors, tuple(columns), len(rule.target.nodes))
 
 
 class _Stages:
@@ -87,10 +125,9 @@ class _Stages:
         self.rule = writer.rule
         self.name = writer.rule.name
         self.tensors = _tensors(writer.rule, filtered)
-        #: Sorts and variables of the target's attributes that differ by match or variant.
-        self.columns: list[tuple[str, Var]] = []
-        rows, values = self._target()
-        self.queries = [self._query(v, x) for v, x in zip(writer.usable, values, strict=True)]
+        # Other terms than literals can fail, or differ by match or variant.
+        rows, self.columns, computed = writer.target_rows(writer.usable, (Lit,))
+        self.queries = [writer.query(v, own) for v, own in zip(writer.usable, computed, strict=True)]
         self.mirror = mirror(self.rule, self.tensors)
         self.several = self.rule.kind == "multi"
         self.pruned = self._pruned()
@@ -100,8 +137,8 @@ class _Stages:
         self.match = app(match_relation(self.name), *variables, *(v for _, v in self.kept))
         handles = [Var(f"i{k}") for k in range(len(variables))]
         selected = app(ok_relation(self.name), *handles)
-        named = (equal(v, app("by_id", h)) for v, h in zip(variables, handles, strict=True))
-        self.chosen = (selected, *named, self.match)
+        classes = (equal(v, by_id(h)) for v, h in zip(variables, handles, strict=True))
+        self.chosen = (selected, *classes, self.match)
         self.actions = writer.actions(rows)
         if filtered:
             self.actions.append(app("delete", selected))
@@ -109,33 +146,6 @@ class _Stages:
             # image.
             if not self.mirror or self.pruned:
                 self.actions.append(app("delete", self.match))
-
-    def _target(self) -> tuple[list[list[Term]], list[list[Term]]]:
-        """The attribute columns of the target's nodes, and for each variant the values of `columns`."""
-        rows: list[list[Term]] = []
-        values: list[list[Term]] = [[] for _ in self.writer.usable]
-        for j, node in enumerate(self.rule.target.nodes):
-            constructor = self.writer.schema.constructor(node.op, len(node.args))
-            written = [self.writer.columns(node, v.target_attrs[j], v) for v in self.writer.usable]
-            row: list[Term] = []
-            for k, column in enumerate(constructor.columns):
-                first = written[0][k]
-                if isinstance(first, Lit) and all(w[k] == first for w in written):
-                    row.append(first)
-                    continue
-                name = computed_variable(j, k)
-                self.columns.append((column.sort, name))
-                row.append(name)
-                for value, w in zip(values, written, strict=True):
-                    value.append(w[k])
-            rows.append(row)
-        return rows, values
-
-    def _query(self, variant: Variant, values: list[Term]) -> _Query:
-        atoms, checks = self.writer.source_atoms(variant), self.writer.checks(variant)
-        computed = [equal(name, v) for (_, name), v in zip(self.columns, values, strict=True)]
-        premises = self.writer.premises(variant, [*atoms, *checks, *computed])
-        return _Query(variant, atoms, [*premises, *checks], computed)
 
     def _pruned(self) -> list[App]:
         """What keeps one match of two that are each other's mirror image: nothing unless the image of every match is
@@ -150,44 +160,44 @@ class _Stages:
 
     def compiled(self) -> CompiledRule:
         phases = ("find", "apply", "members") if self.several else ("find", "apply")
-        lines = [
+        commands: list[Command] = [
             relation(self.match.function, *("T" for _ in self.tensors), *(s for s, _ in self.kept)),
             relation(ok_relation(self.name), *("i64" for _ in self.tensors)),
-            *(f"(ruleset {ruleset(phase, self.name)})" for phase in phases),
+            *(new_ruleset(ruleset(phase, self.name)) for phase in phases),
         ]
-        joins: list[Join] = []
+        joins: list[tuple[App, ...]] = []
         restricted = self._old() if self.several else []
         for i, query in enumerate(self.queries):
             body = query.body
             name = f"{self.name}{self.writer.suffix(i)}"
             if self.several:
-                lines.append(self._stage("apply", f"apply {name}", (*self.chosen, *body), *self.actions))
+                commands.append(self._stage("apply", f"apply {name}", (*self.chosen, *body), *self.actions))
                 members, rows, rest = self._members(i, query)
-                lines += members
-                joins.append(tuple((row.function, tuple(map(str, row.args))) for row in rows))
+                commands += members
+                joins.append(tuple(rows))
                 body = (*rows, *rest)
                 few = (app(old_relation(self.name), variable(o)) for o in self.rule.source.outputs)
                 restricted.append(
                     self._stage("find-old", f"old {match_relation(name)}", (*few, *body), self.match)
                 )
-            lines.append(self._stage("find", name, body, self.match))
+            commands.append(self._stage("find", name, body, self.match))
         if not self.several:
-            lines.append(self._stage("apply", f"apply {self.name}", self.chosen, *self.actions))
+            commands.append(self._stage("apply", f"apply {self.name}", self.chosen, *self.actions))
         return CompiledRule(
             self.rule,
-            "\n".join(lines),
+            tuple(commands),
             self.tensors,
             tuple(self.kept),
             len(self.rule.target.nodes),
             mirror=self.mirror,
             joins=tuple(joins),
-            restricted="\n".join(restricted),
+            restricted=tuple(restricted),
         )
 
-    def _stage(self, phase: str, name: str, body: tuple[App, ...], *actions: App) -> str:
-        return EgglogRule(name, ruleset(phase, self.name), body, actions).text()
+    def _stage(self, phase: str, name: str, body: tuple[App, ...], *actions: App) -> EgglogRule:
+        return EgglogRule(name, ruleset(phase, self.name), body, actions)
 
-    def _members(self, i: int, query: _Query) -> tuple[list[str], list[App], list[App]]:
+    def _members(self, i: int, query: Query) -> tuple[list[Command], list[App], list[App]]:
         """What `member_rules` makes of a variant."""
         failing = [c for c in query.computed if not is_safe(c)]
         return member_rules(
@@ -199,18 +209,16 @@ class _Stages:
             f"{match_relation(self.name)}#{i}",
         )
 
-    def _old(self) -> list[str]:
+    def _old(self) -> list[Command]:
         """Declares the outputs that the join can be restricted to, and that ruleset."""
         old = old_relation(self.name)
         i, x = Var("i"), Var("x")
-        load = EgglogRule(
-            f"load {old}", "load", (app(f"in_{old}", i), equal(x, app("by_id", i))), (app(old, x),)
-        )
+        found = (app(f"in_{old}", i), equal(x, by_id(i)))
         return [
             relation(old, "T"),
             relation(f"in_{old}", "i64"),
-            load.text(),
-            f"(ruleset {ruleset('find-old', self.name)})",
+            EgglogRule(f"load {old}", "load", found, (app(old, x),)),
+            new_ruleset(ruleset("find-old", self.name)),
         ]
 
 
@@ -223,3 +231,39 @@ def _tensors(rule: RewriteRule, filtered: bool) -> tuple[str, ...]:
     if filtered:
         needed += [*results, *rule.tensor_variables()]
     return tuple(dict.fromkeys(a for a in needed if a in matched and a not in built))
+
+
+# ---- attributes of the members of groups ----------------------------------------------------------------------
+
+
+def attribute_columns(rule: RewriteRule, ops: OpTable) -> list[tuple[str, Var]]:
+    """(sort, egglog variable) of a rule's attribute variables, in order of first use."""
+    out: dict[Var, str] = {}
+    for _, attr, variables in _attributes(rule, ops):
+        for v in variables:
+            out.setdefault(v, "i64" if attr is None else sort_of(attr))
+    return [(sort, name) for name, sort in out.items()]
+
+
+def attribute_values(rule: RewriteRule, columns: Mapping[Var, Any], ops: OpTable) -> dict[str, Any]:
+    """Values of attribute variables from the columns of the member relation."""
+    out: dict[str, Any] = {}
+    for name, attr, variables in _attributes(rule, ops):
+        values = [columns[v] for v in variables]
+        out[name] = values[0] if attr is None else decode_attribute(attr, values)
+    return out
+
+
+def _attributes(rule: RewriteRule, ops: OpTable) -> Iterator[tuple[str, AttrDecl | None, list[Var]]]:
+    """The attribute variables of a rule's source: the attribute that each stands for, None if it stands for an
+    element of a list, and the egglog variables that hold its value."""
+    for node in rule.source.nodes:
+        for attribute in node.attrs:
+            attr = ops[node.op][attribute.name]
+            for name in attribute.variables():
+                if attr.length is None:
+                    yield name, attr, [variable(name)]
+                elif isinstance(attribute.pattern, Elements):
+                    yield name, None, [variable(name)]
+                else:
+                    yield name, attr, [variable(name, str(i)) for i in range(attr.length)]

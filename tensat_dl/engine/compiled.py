@@ -6,33 +6,46 @@ from dataclasses import dataclass
 
 from tensat_dl.core.expression import facts_of
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.terms import Var
-
-#: Relations with their columns.
-Join = tuple[tuple[str, tuple[str, ...]], ...]
+from tensat_dl.engine.syntax import App, Command, Var, run_once
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """``text`` declares relations and rules. The rules are in the rulesets ``find R`` (or ``rule R`` for a
+    """``commands`` declare relations and rules. The rules are in the rulesets ``find R`` (or ``rule R`` for a
     single-pattern rule) and ``apply R``. ``tensors`` are the T columns of the match relation, in order."""
 
     rule: RewriteRule
-    text: str
+    commands: tuple[Command, ...]
     tensors: tuple[str, ...]
     attrs: tuple[tuple[str, Var], ...]  #: further columns of the match relation: (sort, variable)
     new_nodes: int  #: e-nodes that one application adds at most
     mirror: tuple[int, ...] | None = None  #: see `symmetry.mirror`
-    #: The relations that a multi-pattern rule joins, for each variant, with their columns. The join of a variant has
+    #: The rows that a multi-pattern rule joins, for each variant: relations of variables. The join of a variant has
     #: as many matches as these have rows in common, or fewer.
-    joins: tuple[Join, ...] = ()
-    #: Declares the ruleset ``find-old R``: the join restricted to outputs in the relation `old_relation`, which is
+    joins: tuple[tuple[App, ...], ...] = ()
+    #: Declare the ruleset ``find-old R``: the join restricted to outputs in the relation `old_relation`, which is
     #: loaded by handles.
-    restricted: str = ""
+    restricted: tuple[Command, ...] = ()
 
     @property
     def name(self) -> str:
         return self.rule.name
+
+    @property
+    def shared(self) -> list[str]:
+        """The tensors that all members of a group have in common; of another rule all tensors."""
+        return [t for t in self.tensors if t not in self.rule.members]
+
+    @property
+    def varying(self) -> list[str]:
+        """The tensors that each member of a group has."""
+        return [t for t in self.tensors if t in self.rule.members]
+
+    @property
+    def find(self) -> list[Command]:
+        """Fills the match relation with what is new."""
+        phases = ("members", "find") if self.rule.kind == "multi" else ("find",)
+        return [run_once(ruleset(phase, self.name)) for phase in phases]
 
     @property
     def bounded(self) -> bool:

@@ -6,12 +6,11 @@ keeps it in a process of its own. Others don't wait for egglog to be imported, w
 
 from __future__ import annotations
 
-import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensat_dl.engine.compiled import CompiledRule, ruleset
+from tensat_dl.engine.syntax import Command, Lit, Var, app, run_once
 
 if TYPE_CHECKING:
     from egglog.bindings import EGraph
@@ -36,31 +35,23 @@ class Engine:
     def close(self) -> None:
         self._table.close()
 
-    def run(self, program: str) -> list[Any]:
-        """Runs egglog text; its outputs. A command starts at the beginning of a line."""
+    def run(self, *commands: Command) -> list[Any]:
+        """Runs commands one at a time: the parser of egglog 13 takes time quadratic in the length of its text."""
         outputs: list[Any] = []
-        # One command at a time: the parser of egglog 13 takes time quadratic in the length of its text.
-        for command in re.split(r"^(?=\()", program, flags=re.MULTILINE):
-            if command.strip():
-                outputs += self._egraph.run_program(*self._egraph.parse_program(command))
+        for command in commands:
+            outputs += self._egraph.run_program(*self._egraph.parse_program(str(command)))
         return outputs
 
     def matches(self, ruleset: str) -> tuple[dict[str, int], bool]:
         """Runs a ruleset once: matches by egglog rule, and whether anything changed."""
         counts: dict[str, int] = {}
         updated = False
-        for output in self.run(f"(run {ruleset} 1)"):
+        for output in self.run(run_once(ruleset)):
             if isinstance(output, self._bindings.RunScheduleOutput):
                 updated = updated or output.report.updated
                 for name, n in output.report.num_matches_per_rule.items():
                     counts[name] = counts.get(name, 0) + n
         return counts, updated
-
-    def find(self, rule: CompiledRule) -> None:
-        """Fills the match relation of a rule with what is new."""
-        if rule.rule.kind == "multi":
-            self.run(f"(run {ruleset('members', rule.name)} 1)")
-        self.run(f"(run {ruleset('find', rule.name)} 1)")
 
     def load(self, relation: str, rows: Iterable[Sequence[int | float | str]]) -> None:
         """Adds rows to a relation of primitive columns."""
@@ -74,7 +65,7 @@ class Engine:
         self._table.truncate()
         self._table.write(text)
         self._table.seek(0)  # some systems read on from here
-        self.run(f'(input {relation} "/dev/fd/{self._table.fileno()}")')
+        self.run(app("input", Var(relation), Lit(f"/dev/fd/{self._table.fileno()}")))
 
     def freeze(self) -> Frozen:
         return Frozen(self._egraph)
@@ -114,9 +105,11 @@ class Frozen:
         found = self._functions.get(function)
         return found.rows if found is not None else ()
 
+    def by_handle(self) -> Iterator[tuple[int, Any]]:
+        """Every handle, and the e-class that it names now."""
+        number = self.decoder("i64")
+        return ((number(row.inputs[0]), row.output) for row in self.rows("by_id"))
+
     def rows_of(self, relation: str) -> list[tuple[Any, ...]]:
         """The rows of a relation."""
         return [tuple(row.inputs) for row in self.rows(relation)]
-
-    def size(self, function: str) -> int:
-        return len(self.rows(function))

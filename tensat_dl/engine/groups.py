@@ -8,55 +8,52 @@ doubly exponential number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from tensat_dl.core.graph import Attrs
+from tensat_dl.core.graph import DTYPES, Attrs, TensorType
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.core.types import DTYPES, TensorType
-from tensat_dl.engine.compile_group import attribute_values
+from tensat_dl.engine.compile import attribute_values
 from tensat_dl.engine.compiled import CompiledRule, member_relation
-from tensat_dl.engine.dependence import layers
-from tensat_dl.engine.egglog import Frozen
-from tensat_dl.engine.naming import NodeRow
-from tensat_dl.engine.types import Estimate
-from tensat_dl.rewrite.checks import Checks, Group, Member
+from tensat_dl.engine.exploration import Estimate
+from tensat_dl.engine.naming import EngineState
+from tensat_dl.rewrite.groups import Group, Member
+from tensat_dl.rewrite.variants import Checks
 
 
 class View:
     """What group matching needs to know of the e-graph, by handle."""
 
-    def __init__(
-        self, frozen: Frozen, rows: Sequence[NodeRow], handles: Mapping[Any, int], checks: Checks
-    ) -> None:
+    def __init__(self, state: EngineState, checks: Checks) -> None:
         self.checks = checks
-        decode = frozen.decoder("Ints")
-        self.handles = handles
-        self._rows = rows
+        self.frozen = frozen = state.frozen
+        self.handles = handles = state.handles
+        self._rows = state.rows
         self._by_class: dict[int, list[tuple[str, tuple[int, ...], Attrs]]] = {}
         self._costs: dict[tuple[Any, ...], float] = {}
         self.types: dict[int, TensorType] = {}
-        for row in frozen.rows("type_of"):
-            vector = decode(row.output)
-            if vector[0] >= 0 and row.inputs[0] in handles:
-                self.types[handles[row.inputs[0]]] = TensorType(DTYPES[vector[0]], vector[1:])
-        self.weights = {handles[r.inputs[0]] for r in frozen.rows("weights_only") if r.inputs[0] in handles}
-        self.varying = {handles[r.inputs[0]] for r in frozen.rows("varying") if r.inputs[0] in handles}
-        self.merged = {handles[r.inputs[0]] for r in frozen.rows("merged") if r.inputs[0] in handles}
-        number = frozen.decoder("f64")
-        self.values = {
-            handles[r.inputs[0]]: number(r.output) for r in frozen.rows("value_of") if r.inputs[0] in handles
-        }
-        count = frozen.decoder("i64")
-        self.factors = {
-            handles[r.inputs[0]]: count(r.output) for r in frozen.rows("factors_of") if r.inputs[0] in handles
-        }
-        self.starts = {handles[r.inputs[0]] for r in frozen.rows("start") if r.inputs[0] in handles}
+
+        def known(function: str) -> Iterator[tuple[int, Any]]:
+            """What a function says of each e-class."""
+            return ((handles[r.inputs[0]], r.output) for r in frozen.rows(function) if r.inputs[0] in handles)
+
+        decode = frozen.decoder("Ints")
+        for handle, value in known("type_of"):
+            vector = decode(value)
+            if vector[0] >= 0:
+                self.types[handle] = TensorType(DTYPES[vector[0]], vector[1:])
+        self.weights, self.varying, self.merged, self.starts = (
+            {handle for handle, _ in known(relation)}
+            for relation in ("weights_only", "varying", "merged", "start")
+        )
+        number, count = frozen.decoder("f64"), frozen.decoder("i64")
+        self.values = {handle: number(value) for handle, value in known("value_of")}
+        self.factors = {handle: count(value) for handle, value in known("factors_of")}
         # One well-founded derivation of each e-class: by a node whose children are all older, without products of a
         # merge where there is one.
         self.derivation: dict[int, tuple[int, ...]] = {}
         older: dict[int, list[tuple[int, ...]]] = {}
-        for r in rows:
+        for r in state.rows:
             own = handles.get(r.output)
             if own is None or any(c not in handles for c in r.children):
                 continue
@@ -107,14 +104,13 @@ class View:
         return layers(self.derivation, needs, makes, self.weights)
 
 
-def find_groups(compiled: CompiledRule, frozen: Frozen, view: View) -> list[Group]:
+def find_groups(compiled: CompiledRule, view: View) -> list[Group]:
     """The maximal groups of a rule, in the order of their handles."""
     rule = compiled.rule
-    shared_names = [t for t in compiled.tensors if t not in rule.members]
-    varying = [t for t in compiled.tensors if t in rule.members]
-    decoders = [frozen.decoder(sort) for sort, _ in compiled.attrs]
+    shared, varying = compiled.shared, compiled.varying
+    decoders = [view.frozen.decoder(sort) for sort, _ in compiled.attrs]
     groups: dict[tuple[Any, ...], Group] = {}
-    for row in frozen.rows(member_relation(rule.name)):
+    for row in view.frozen.rows(member_relation(rule.name)):
         inputs = list(row.inputs)
         tensors = inputs[: len(compiled.tensors)]
         if any(t not in view.handles for t in tensors):
@@ -127,12 +123,12 @@ def find_groups(compiled: CompiledRule, frozen: Frozen, view: View) -> list[Grou
         if all(handle[o] in view.weights for o in rule.source.outputs):
             continue  # computed ahead of time, where one product is no better than several
         values = [d(v) for d, v in zip(decoders, inputs[len(tensors) :], strict=True)]
-        key = (tuple(handle[n] for n in shared_names), tuple(map(repr, values)))
+        key = (tuple(handle[n] for n in shared), tuple(map(repr, values)))
         group = groups.get(key)
         if group is None:
             columns = {name: v for (_, name), v in zip(compiled.attrs, values, strict=True)}
             attrs = attribute_values(rule, columns, view.checks.ops)
-            group = groups[key] = Group({n: handle[n] for n in shared_names}, attrs)
+            group = groups[key] = Group({n: handle[n] for n in shared}, attrs)
         group.members.append(Member(tuple((n, handle[n]) for n in varying)))
     found: list[Group] = []
     for key in sorted(groups):
@@ -147,7 +143,7 @@ def _compatible(compiled: CompiledRule, group: Group, view: View) -> Iterator[Gr
     def fits(a: Member, b: Member) -> bool:
         return view.checks.target(rule, group.of([a, b]), view) is not None
 
-    outputs = [o for o in rule.source.outputs if o in rule.members]
+    outputs = rule.member_outputs
     operands = [n for n, _ in group.members[0].tensors if n not in outputs]
     buckets: list[list[Member]] = []
     taken: set[tuple[int, ...]] = set()
@@ -178,3 +174,79 @@ def _independent(
     needs = [[m[n] for n in operands] for m in members]
     makes = [[m[o] for o in outputs] for m in members]
     return [[members[i] for i in layer] for layer in view.layers(needs, makes)]
+
+
+# ---- dependence: one sweep over derivations for a whole group ----------------------------------------------------
+
+
+def layers(
+    derivation: Mapping[int, Sequence[int]],
+    needs: Sequence[Sequence[int]],
+    makes: Sequence[Sequence[int]],
+    constant: Set[int],
+) -> list[list[int]]:
+    """Members, by index, in layers within which none needs, directly or not, what another makes.
+
+    ``derivation`` has for a handle the older handles that it is
+    computed from, ``needs`` and ``makes`` are each member's. Nothing that is ``constant`` is computed from a result
+    unless some result is constant itself.
+    """
+    goals = goals_of(makes)
+    ignored: Container[int] = constant if constant.isdisjoint(goals) else ()
+    reached = _reached(derivation, {h for need in needs for h in need}, goals, ignored)
+    return in_layers(reached, needs)
+
+
+def goals_of(makes: Sequence[Sequence[int]]) -> dict[int, int]:
+    """For each handle the members, as bits, that make it."""
+    goals: dict[int, int] = {}
+    for i, made in enumerate(makes):
+        for h in made:
+            goals[h] = goals.get(h, 0) | 1 << i
+    return goals
+
+
+def in_layers(reached: Mapping[int, int], needs: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Each member goes into the first layer that takes it. ``reached`` has for a handle the members, as bits, whose
+    results it is or is computed from."""
+    found: list[tuple[list[int], int, int]] = []  # members, themselves as bits, what they reach
+    for i, need in enumerate(needs):
+        below = 0
+        for h in need:
+            below |= reached.get(h, 0)
+        for k, (members, own, reach) in enumerate(found):
+            if not below & own and not reach >> i & 1:
+                members.append(i)
+                found[k] = (members, own | 1 << i, reach | below)
+                break
+        else:
+            found.append(([i], 1 << i, below))
+    return [members for members, _, _ in found]
+
+
+def _reached(
+    derivation: Mapping[int, Sequence[int]],
+    starts: Set[int],
+    goals: Mapping[int, int],
+    ignored: Container[int],
+) -> dict[int, int]:
+    """For each handle below the starts the members, as bits, whose results it is or is computed from.
+
+    What is older than every goal cannot be computed from one, so that only the part of the graph that lies between
+    the members is looked at, however deep it is below them.
+    """
+    oldest = min(goals)
+    stack = [h for h in starts if h >= oldest and h not in ignored]
+    seen = set(stack)
+    while stack:
+        for c in derivation.get(stack.pop(), ()):
+            if c >= oldest and c not in seen and c not in ignored:
+                seen.add(c)
+                stack.append(c)
+    reached: dict[int, int] = {}
+    for h in sorted(seen):  # older ones first
+        bits = goals.get(h, 0)
+        for c in derivation.get(h, ()):
+            bits |= reached.get(c, 0)
+        reached[h] = bits
+    return reached

@@ -11,27 +11,35 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compiled import CompiledRule, ruleset
-from tensat_dl.engine.egglog import Engine, Frozen
+from tensat_dl.engine.egglog import Engine
+from tensat_dl.engine.exploration import (
+    Estimate,
+    ExploredIteration,
+    Feedback,
+    History,
+    Iteration,
+    Limits,
+    RuleAlarm,
+    RuleStats,
+    Stop,
+)
 from tensat_dl.engine.groups import View, find_groups
-from tensat_dl.engine.history import applications
-from tensat_dl.engine.iterations import Iteration, RuleStats, Stop
-from tensat_dl.engine.naming import NodeRow, Store
+from tensat_dl.engine.naming import EngineState, Store
 from tensat_dl.engine.precount import Nodes, by_operator, most_matches
 from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.selection import Selection
 from tensat_dl.engine.snapshot import TypeConflict, snapshot
 from tensat_dl.engine.subsets import Partitions, tried
-from tensat_dl.engine.targets import Additions, plan
-from tensat_dl.engine.types import Estimate, ExploredIteration, Feedback, History, Limits, RuleAlarm
+from tensat_dl.engine.syntax import saturate
+from tensat_dl.engine.targets import Additions, Target, plan
 from tensat_dl.ops.table import OpTable
-from tensat_dl.rewrite.checks import Checks, Group
+from tensat_dl.rewrite.variants import Checks
 
 #: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
 PATIENCE = 3
@@ -43,7 +51,7 @@ RULE_SHARE = 0.08
 #: although the exploration ran into its limit.
 REFINING_SHARE = 0.1
 #: Said of groups that were merged because an answer uses them.
-REFINED = "what the extracted graph uses"
+REFINED = "only members that the extracted graph uses"
 
 
 @dataclass
@@ -72,14 +80,14 @@ class Explorer:
     staged: dict[str, CompiledRule] = field(default_factory=dict)  #: rules whose matches are selected
     alike: Nodes = field(default_factory=dict)  #: the e-nodes as they were last read
     read: int = 0  #: how many these are
-    unchanged: tuple[Frozen, list[NodeRow], dict[Any, int]] | None = None  #: what was read, if it is still so
+    unchanged: EngineState | None = None  #: what was read, if it is still so
     applied: set[str] = field(default_factory=set)  #: rules that were, in any iteration
     skipped: int = 0  #: matches of this iteration that would close a cycle
     filtered: int = 0  #: e-nodes on the filter list
 
     def __post_init__(self) -> None:
         self.checks = Checks(self.ops)
-        self.partitions = None if self.estimate is None else Partitions(self.ops, self.estimate)
+        self.partitions = None if self.estimate is None else Partitions(self.estimate)
 
     def run(self) -> Iterator[ExploredIteration]:
         started = time.perf_counter()
@@ -126,10 +134,9 @@ class Explorer:
         self.selection.limit = self.limits.nodes
         for rule in self.by_kind["group"]:
             self.store.engine.matches(ruleset("find", rule.name))
-        frozen, rows, handles = self._freeze()
-        view = View(frozen, rows, handles, self.checks)
+        view = View(self._freeze(), self.checks)
         stats: list[RuleStats] = []
-        if not self._group_all(frozen, view, stats, feedback):
+        if not self._group_all(view, stats, feedback):
             return None
         for _ in range(PATIENCE):
             changed, stop = self._singles(self.limits.iterations + 1, stats)
@@ -140,13 +147,9 @@ class Explorer:
     def history(self) -> History:
         """What led to the e-graph, by the handles that e-classes have now."""
         frozen = self.store.engine.freeze()
-        handles, number = self.store.handles(frozen), frozen.decoder("i64")
-        canonical = {
-            number(row.inputs[0]): handles[row.output]
-            for row in frozen.rows("by_id")
-            if row.output in handles
-        }
-        return History(applications(self.program.rules, self.selection.applied, canonical))
+        handles = self.store.handles(frozen)
+        canonical = {h: handles[c] for h, c in frozen.by_handle() if c in handles}
+        return History(self.selection.history(self.program.rules, canonical))
 
     # ---- one iteration -----------------------------------------------------------------------------------
 
@@ -159,7 +162,7 @@ class Explorer:
             more, stop = self._merges(stats)
             changed = changed or more
             self.quiet = 0
-        self.store.engine.run("(run-schedule (saturate types))")
+        self.store.engine.run(saturate("types"))
         return changed or banned, stop
 
     def _singles(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
@@ -189,7 +192,7 @@ class Explorer:
                 grown = now - nodes > budget << ban.times
                 if not updated or not rule.bounded or grown or now >= self.selection.limit:
                     break
-                self.store.engine.run("(run-schedule (saturate types))")
+                self.store.engine.run(saturate("types"))
             self.done[rule.name] += matches
             if not matches:
                 continue
@@ -205,7 +208,7 @@ class Explorer:
             nodes = now
             if nodes >= self.selection.limit:
                 return True, "nodes"
-        self.store.engine.run("(run-schedule (saturate types))")
+        self.store.engine.run(saturate("types"))
         return changed, None
 
     def _may_add(self, rule: CompiledRule, size: int) -> int:
@@ -231,22 +234,32 @@ class Explorer:
         started = time.perf_counter()
         if rule.name not in self.staged:
             self.staged[rule.name] = self.program.staged(rule.rule)
-            self.store.engine.run(self.staged[rule.name].text)
+            self.store.engine.run(*self.staged[rule.name].commands)
         staged = self.staged[rule.name]
-        self.store.engine.find(staged)
-        frozen, _, handles = self._again()
-        waiting = self.selection.matches(staged, frozen, handles)
-        before = self.selection.nodes()
-        applied = self.selection.apply(staged, waiting, self.selection.limit)
+        self.store.engine.run(*staged.find)
+        waiting = self.selection.matches(staged, self._again())
+        applied = self._apply_in_order(staged, waiting, self.selection.limit, stats, started)
         if applied:
             self.unchanged = None
-        if waiting:
-            note = self.selection.left(rule, len(waiting), applied)
-            new = self.selection.nodes() - before
-            stats.append(
-                RuleStats(rule.name, len(waiting), applied, new, time.perf_counter() - started, note)
-            )
         return applied, applied < len(waiting)
+
+    def _apply_in_order(
+        self,
+        rule: CompiledRule,
+        matches: Sequence[tuple[int, ...]],
+        most: int,
+        stats: list[RuleStats],
+        started: float,
+    ) -> int:
+        """Applies a rule to matches as `Selection.apply` does, and says so; to how many."""
+        if not matches:
+            return 0
+        before = self.selection.nodes()
+        applied = self.selection.apply(rule, matches, most)
+        new = self.selection.nodes() - before
+        note = self.selection.left(rule, len(matches), applied)
+        stats.append(RuleStats(rule.name, len(matches), applied, new, time.perf_counter() - started, note))
+        return applied
 
     def _merges(self, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Group rules; and once these have nothing left to merge, multi-pattern rules, while k_multi allows.
@@ -255,19 +268,19 @@ class Explorer:
         are merged afterwards.
         """
         for rule in self.by_kind["group"]:
-            self.store.engine.find(rule)
-        frozen, rows, handles = self._freeze()
-        if self.by_kind["group"] and self._group_all(frozen, View(frozen, rows, handles, self.checks), stats):
+            self.store.engine.run(*rule.find)
+        state = self._freeze()
+        if self.by_kind["group"] and self._group_all(View(state, self.checks), stats):
             return True, "nodes" if self.selection.nodes() >= self.selection.limit else None
         k = self.limits.k_multi
         multi = self.by_kind["multi"] if k is None or self.multi_done < k else []
         if not multi:
             return False, None
-        self.selection.find(multi, handles)
-        frozen = self.store.engine.freeze()
-        view = View(frozen, rows, handles, self.checks)
+        self.selection.find(multi, state.handles)
+        state = replace(state, frozen=self.store.engine.freeze())
+        view = View(state, self.checks)
         waiting = {
-            rule.name: self.selection.ordered(rule, self.selection.matches(rule, frozen, handles), view)
+            rule.name: self.selection.ordered(rule, self.selection.matches(rule, state), view)
             for rule in multi
         }
         changed = full = False
@@ -276,24 +289,12 @@ class Explorer:
         self.multi_done += 1
         for rule in multi:
             matches = waiting[rule.name]
-            if not matches:
-                continue
-            started, before = time.perf_counter(), self.selection.nodes()
-            applied = self.selection.apply(rule, matches, self.selection.share)
-            after = self.selection.nodes()
-            note = self.selection.left(rule, len(matches), applied)
-            stats.append(
-                RuleStats(
-                    rule.name, len(matches), applied, after - before, time.perf_counter() - started, note
-                )
-            )
+            applied = self._apply_in_order(rule, matches, self.selection.share, stats, time.perf_counter())
             changed = changed or bool(applied)
-            full = full or (applied < len(matches) and not self.selection.room(rule, after))
+            full = full or (applied < len(matches) and not self.selection.room(rule, self.selection.nodes()))
         return changed, "nodes" if full else None
 
-    def _group_all(
-        self, frozen: Frozen, view: View, stats: list[RuleStats], feedback: Feedback | None = None
-    ) -> bool:
+    def _group_all(self, view: View, stats: list[RuleStats], feedback: Feedback | None = None) -> bool:
         """Applies every group rule; whether there was something to apply one to."""
         facts = Additions()
         size = self.selection.nodes()
@@ -303,43 +304,32 @@ class Explorer:
             if size + len(facts.nodes) > self.selection.limit:
                 break
             started, first = time.perf_counter(), len(facts.nodes)
-            done = self._group(rule, frozen, view, facts, feedback)
+            done = 0
+            for key, target in self._targets(rule, view, feedback):
+                self.selection.applied.add(key)
+                facts.add(target, self.store)
+                done += 1
             if done:
                 seconds = time.perf_counter() - started
                 stats.append(RuleStats(rule.name, done, done, len(facts.nodes) - first, seconds, note))
         self._load(facts)
         return len(stats) > before
 
-    def _group(
-        self,
-        rule: CompiledRule,
-        frozen: Frozen,
-        view: View,
-        facts: Additions,
-        feedback: Feedback | None = None,
-    ) -> int:
-        """Applies a group rule; to how many groups."""
-        done = 0
-        for key, group in self._groups(rule, frozen, view, feedback):
-            target = plan(rule, group, view, self.ops)
-            if target is not None:
-                self.selection.applied.add(key)
-                facts.add(target, self.store)
-                done += 1
-        return done
-
-    def _groups(
-        self, rule: CompiledRule, frozen: Frozen, view: View, feedback: Feedback | None = None
-    ) -> Iterator[tuple[tuple[str, tuple[object, ...]], Group]]:
-        """Groups that the rule has not been applied to (see `tried`), each with what names it in `applied`."""
+    def _targets(
+        self, rule: CompiledRule, view: View, feedback: Feedback | None = None
+    ) -> Iterator[tuple[tuple[str, tuple[object, ...]], Target]]:
+        """What a group rule builds for groups that it has not been applied to (see `tried`), each with what names the
+        group in `applied`."""
         original = len(self.graph.nodes)
-        for whole in find_groups(rule, frozen, view):
+        for whole in find_groups(rule, view):
             for group in tried(rule, whole, view, original, feedback, self.partitions):
                 operands = (h for m in group.members for _, h in m.tensors)
                 attrs = map(repr, group.attrs.values())
                 key = (rule.name, (*group.shared.values(), *operands, *attrs))
                 if key not in self.selection.applied:
-                    yield key, group
+                    target = plan(rule, group, view)
+                    if target is not None:
+                        yield key, target
 
     def _load(self, facts: Additions) -> None:
         if not facts.nodes:
@@ -349,12 +339,12 @@ class Explorer:
         self.store.load_nodes(facts.nodes, run=False)
         self.store.engine.load("in_equal", facts.equal)
         self.store.engine.load("in_merged", [(h,) for h in facts.merged])
-        self.store.engine.run("(run-schedule (saturate load))\n(run-schedule (saturate types))")
+        self.store.engine.run(saturate("load", "types"))
 
     # ---- snapshots ---------------------------------------------------------------------------------------
 
-    def _freeze(self) -> tuple[Frozen, list[NodeRow], dict[Any, int]]:
-        """The rows and handles now, new e-classes named."""
+    def _freeze(self) -> EngineState:
+        """The engine now, new e-classes named."""
         frozen = self.store.engine.freeze()
         rows = list(self.store.rows(frozen))
         known = len(self.store.handles(frozen))
@@ -363,24 +353,24 @@ class Explorer:
             frozen = self.store.engine.freeze()
         self.alike = by_operator((r.constructor.op, r.output, r.children) for r in rows)
         self.read = len(rows)
-        self.unchanged = frozen, rows, handles
-        return frozen, rows, handles
+        self.unchanged = EngineState(frozen, rows, handles)
+        return self.unchanged
 
-    def _again(self) -> tuple[Frozen, list[NodeRow], dict[Any, int]]:
+    def _again(self) -> EngineState:
         """As `_freeze`, and if rules have found matches but changed nothing since, without reading e-nodes again."""
         if self.unchanged is None:
             return self._freeze()
-        return self.store.engine.freeze(), *self.unchanged[1:]
+        return replace(self.unchanged, frozen=self.store.engine.freeze())
 
-    def _settled(self) -> tuple[Frozen, list[NodeRow], dict[Any, int]]:
-        """Rows and handles after an iteration: those of the snapshot."""
+    def _settled(self) -> EngineState:
+        """The engine after an iteration, as the snapshot has it."""
         return self._freeze()
 
     def _step(self, started: float, stats: list[RuleStats], stop: Stop | None) -> ExploredIteration:
-        frozen, rows, handles = self._settled()
+        state = self._settled()
         self.applied.update(s.rule for s in stats if s.applied)
         try:
-            egraph, names = snapshot(self.store, frozen, rows, handles, self.graph, self.limits.nodes)
+            egraph, names = snapshot(self.store, state, self.graph, self.limits.nodes)
         except TypeConflict:
             raise RuleAlarm(tuple(sorted(self.applied))) from None
         seconds = time.perf_counter() - started

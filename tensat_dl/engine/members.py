@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compiled import ruleset
 from tensat_dl.engine.render import variable
-from tensat_dl.engine.terms import App, EgglogRule, Term, Var, app, equal, names, relation
+from tensat_dl.engine.syntax import App, Command, EgglogRule, Term, Var, app, equal, names, relation
 from tensat_dl.engine.writer import Writer
 from tensat_dl.rewrite.source import Variant
 
@@ -45,7 +45,7 @@ def member_rules(
     sorts: dict[Var, str],
     wanted: Sequence[Var],
     tag: str,
-) -> tuple[list[str], list[App], list[App]]:
+) -> tuple[list[Command], list[App], list[App]]:
     """Declarations and rules of the member relations ``tag.0``, ``tag.1``, .., and the join's body: a row of each,
     and what is left to check.
 
@@ -55,7 +55,7 @@ def member_rules(
     parts = [_part(writer, variant, output) for output in writer.rule.source.outputs]
     joined = _place(parts, items, sorts)
     needed = {*wanted, *names(*joined)}
-    lines: list[str] = []
+    commands: list[Command] = []
     rows: list[App] = []
     exported: set[Var] = set()
     for i, part in enumerate(parts):
@@ -69,9 +69,9 @@ def member_rules(
         name = f"{tag}.{i}"
         row = app(name, *columns)
         rule = EgglogRule(name, ruleset("members", writer.rule.name), (*part.atoms, *part.items), (row,))
-        lines += [relation(name, *(part.known[c] for c in columns)), rule.text()]
+        commands += [relation(name, *(part.known[c] for c in columns)), rule]
         rows.append(row)
-    return lines, rows, joined
+    return commands, rows, joined
 
 
 def _part(writer: Writer, variant: Variant, output: str) -> _Part:

@@ -10,11 +10,11 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensat_dl.core.graph import Attrs, Graph
-from tensat_dl.core.types import DTYPES, TensorType
+from tensat_dl.core.graph import DTYPES, Attrs, Graph, TensorType
 from tensat_dl.engine.egglog import Engine, Frozen
-from tensat_dl.engine.program import TUPLE, EgglogProgram, column_term, list_table, wide_node
-from tensat_dl.engine.schema import Constructor, decode, encode
+from tensat_dl.engine.program import TUPLE, EgglogProgram, Row, list_key, list_table, node_row
+from tensat_dl.engine.schema import Constructor, decode
+from tensat_dl.engine.syntax import Command, saturate
 from tensat_dl.rewrite.classes import starts
 
 
@@ -30,6 +30,15 @@ class NodeRow:
     subsumed: bool = False  #: whether it is hidden from rules
 
 
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """The engine at one time: its rows, e-nodes, and the handle of each e-class that has one."""
+
+    frozen: Frozen
+    rows: list[NodeRow]
+    handles: dict[Any, int]
+
+
 #: Handle, operator, attributes, child handles, and the rule that builds it ("" for none).
 NewNode = tuple[int, str, Attrs, tuple[int, ...], str]
 
@@ -41,11 +50,10 @@ class Store:
         self.engine = engine
         self.program = program
         self.next_handle = 0
-        self._list_keys: set[tuple[int, ...]] = set()
-        self._weights: set[int] = (
-            set()
-        )  #: handles of the input program's nodes that are computed from weights
-        engine.run(program.text())
+        self._lists: set[tuple[int, ...]] = set()  #: those that have keys
+        #: Handles of the input program's nodes that are computed from weights.
+        self._weights: set[int] = set()
+        engine.run(*program.commands())
 
     # ---- writing -----------------------------------------------------------------------------------------
 
@@ -53,74 +61,48 @@ class Store:
         self.next_handle += 1
         return self.next_handle - 1
 
-    def list_key(self, items: tuple[int, ...], pending: dict[int, list[tuple[Any, ...]]]) -> str:
-        """The key of an integer list in tables; lists not seen before are added to ``pending`` by length."""
-        key = "_".join(map(str, items)) or "-"
-        if items not in self._list_keys:
-            self._list_keys.add(items)
-            pending.setdefault(len(items), []).append((key, *items))
-        return key
-
     def load_nodes(self, nodes: list[NewNode], run: bool = True) -> None:
         """Adds e-nodes, or names those that exist."""
-        tables: dict[str, list[tuple[Any, ...]]] = {}
-        lists: dict[int, list[tuple[Any, ...]]] = {}
-        wide: list[str] = []
+        tables: dict[str, list[Row]] = {}
+        lists: dict[tuple[int, ...], None] = {}
+        wide: list[list[Command]] = []
         for handle, op, attrs, children, rule in nodes:
             constructor = self.program.schema.constructor(op, len(children))
-            values = dict(attrs)
-            columns: list[Any] = []
-            for column in constructor.columns:
-                value = encode(column, values[column.attr.name])
-                columns.append(self.list_key(value, lists) if isinstance(value, tuple) else value)
             if self.program.is_wide(constructor):
-                terms = [column_term(c, v) for c, v in zip(constructor.columns, columns, strict=True)]
-                known = self.program.relation(handle in self._weights)
-                wide.append(wide_node(constructor, handle, terms, children, known))
+                wide.append(
+                    self.program.wide_node(constructor, handle, attrs, children, handle in self._weights)
+                )
                 continue
-            tables.setdefault(constructor.table, []).append((rule, handle, *columns, *children))
-        declarations = self.program.new_constructors()
-        if declarations:
-            self.engine.run(declarations)
+            row, own = node_row(constructor, handle, attrs, children, rule)
+            tables.setdefault(constructor.table, []).append(row)
+            lists |= dict.fromkeys(own)
+        self.engine.run(*self.program.new_constructors())
         self._load_lists(lists)
         for table, rows in tables.items():
             self.engine.load(table, rows)
         if run:
-            self.engine.run("(run-schedule (saturate load))")
+            self.engine.run(saturate("load"))
         for commands in wide:  # each after what it reads, and before what reads it
-            self.engine.run(f"{commands}\n(run-schedule (saturate load))")
+            self.engine.run(*commands, saturate("load"))
 
-    def _load_lists(self, lists: dict[int, list[tuple[Any, ...]]]) -> None:
-        for length, rows in lists.items():
-            declaration = self.program.new_list_length(length)
-            if declaration:
-                self.engine.run(declaration)
-            self.engine.load(list_table(length), rows)
-
-    def terms(self, nodes: Iterable[tuple[Constructor, Attrs, tuple[int, ...]]]) -> list[str]:
-        """E-nodes that exist, given by their attributes and child handles, as egglog terms."""
-        lists: dict[int, list[tuple[Any, ...]]] = {}
-        out = []
-        for constructor, attrs, children in nodes:
-            values = dict(attrs)
-            columns = []
-            for column in constructor.columns:
-                value = encode(column, values[column.attr.name])
-                columns.append(
-                    column_term(column, self.list_key(value, lists) if isinstance(value, tuple) else value)
-                )
-            out.append(f"({' '.join([constructor.name, *columns, *(f'(by_id {c})' for c in children)])})")
-        if lists:
-            self._load_lists(lists)
-            self.engine.run("(run-schedule (saturate load))")
-        return out
+    def _load_lists(self, lists: Iterable[tuple[int, ...]]) -> None:
+        """Gives keys to lists of integers that have none."""
+        rows: dict[int, list[Row]] = {}
+        for items in lists:
+            if items not in self._lists:
+                self._lists.add(items)
+                rows.setdefault(len(items), []).append((list_key(items), *items))
+        for length, new in rows.items():
+            self.engine.run(*self.program.new_list_length(length))
+            self.engine.load(list_table(length), new)
 
     def load_types(self, types: Sequence[tuple[int, TensorType | None]]) -> None:
         """The types of e-classes, None for those of nodes with several outputs."""
-        lists: dict[int, list[tuple[Any, ...]]] = {}
-        rows = [(h, self.list_key(_type_list(t), lists)) for h, t in types]
+        lists = [(TUPLE,) if t is None else (DTYPES.index(t.dtype), *t.shape) for _, t in types]
         self._load_lists(lists)
-        self.engine.load("in_type", rows)
+        self.engine.load(
+            "in_type", [(h, list_key(items)) for (h, _), items in zip(types, lists, strict=True)]
+        )
 
     def load_graph(self, graph: Graph) -> None:
         """The input program: node i gets handle i."""
@@ -129,13 +111,9 @@ class Store:
         self.load_types([(i, n.type if len(n.types) == 1 else None) for i, n in enumerate(graph.nodes)])
         self.load_nodes([(i, n.op, n.attrs, n.inputs, "") for i, n in enumerate(graph.nodes)])
         if self.program.counts_factors:
-            self._load_starts(graph)
-        self.engine.run("(run-schedule (saturate types))")
-
-    def _load_starts(self, graph: Graph) -> None:
-        """Marks where chains of products start."""
-        self.engine.load("in_start", [(i,) for i in starts(graph)])
-        self.engine.run("(run-schedule (saturate load))")
+            self.engine.load("in_start", [(i,) for i in starts(graph)])
+            self.engine.run(saturate("load"))
+        self.engine.run(saturate("types"))
 
     # ---- reading -----------------------------------------------------------------------------------------
 
@@ -165,7 +143,7 @@ class Store:
         named: list[NewNode] = []
         for ready in levels(handles, rows):
             keyed = sorted(
-                ((r.constructor.name, _sortable(r.attrs), tuple(handles[c] for c in r.children)), i)
+                ((r.constructor.name, repr(r.attrs), tuple(handles[c] for c in r.children)), i)
                 for i, r in enumerate(ready)
             )
             for (_, _, children), i in keyed:
@@ -177,11 +155,6 @@ class Store:
         if named:
             self.load_nodes(named)
         return handles
-
-
-def _type_list(type: TensorType | None) -> tuple[int, ...]:
-    """What stands for a type in tables."""
-    return (TUPLE,) if type is None else (DTYPES.index(type.dtype), *type.shape)
 
 
 def levels(known: Container[Any], rows: Sequence[NodeRow]) -> Iterator[list[NodeRow]]:
@@ -214,7 +187,3 @@ def levels(known: Container[Any], rows: Sequence[NodeRow]) -> Iterator[list[Node
                 missing[i] -= 1
                 if not missing[i] and rows[i].output not in found:
                     ready.append(i)
-
-
-def _sortable(attrs: Attrs) -> str:
-    return repr(attrs)

@@ -18,13 +18,13 @@ from tensat_dl.core.rule import PatternNode, RewriteRule
 class Table:
     """Named columns and rows of values."""
 
-    columns: tuple[str, ...]
+    columns: tuple[Hashable, ...]
     rows: Sequence[tuple[Hashable, ...]]
 
 
 def join_size(tables: Sequence[Table]) -> int:
     """The number of rows of the natural join of tables. Without tables, the one row of no columns."""
-    live: tuple[str, ...] = ()  # columns seen that later tables have too
+    live: tuple[Hashable, ...] = ()  # columns seen that later tables have too
     counts: Counter[tuple[Hashable, ...]] = Counter({(): 1})
     for i, table in enumerate(tables):
         later = {c for t in tables[i + 1 :] for c in t.columns}
@@ -82,7 +82,7 @@ def most_matches(rule: RewriteRule, nodes: Nodes) -> int:
 
 
 def oldest_within(
-    joins: Sequence[Sequence[Table]], owners: Sequence[str], ages: Mapping[Hashable, int], limit: int
+    joins: Sequence[Sequence[Table]], owners: Sequence[Hashable], ages: Mapping[Hashable, int], limit: int
 ) -> list[int]:
     """The ages of the oldest e-classes to which joins can be restricted so that they have at most ``limit`` rows in
     all.

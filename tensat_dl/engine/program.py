@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence, Set
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import facts_of
-from tensat_dl.core.graph import Graph
+from tensat_dl.core.graph import Attrs, Graph
 from tensat_dl.core.rule import Attribute, PatternNode, RewriteRule, Side, Variable
 from tensat_dl.engine import render
 from tensat_dl.engine.compile import built_forms, compile_rule
 from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.egglog import ESCAPE
-from tensat_dl.engine.schema import Column, Constructor, Schema
-from tensat_dl.engine.terms import App, EgglogRule, Lit, Term, Var, app, equal
+from tensat_dl.engine.schema import Constructor, Schema, encode
+from tensat_dl.engine.syntax import (
+    App,
+    Command,
+    EgglogRule,
+    Lit,
+    Term,
+    Text,
+    Var,
+    app,
+    by_id,
+    comment,
+    equal,
+    relation,
+)
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, infer
 from tensat_dl.ops.values import AnyType, SymType
-from tensat_dl.rewrite.forms import Form, Forms, forms_in
+from tensat_dl.rewrite.classes import MANY
 from tensat_dl.rewrite.groups import one_member
-from tensat_dl.rewrite.source import MAX_RANK
+from tensat_dl.rewrite.source import MAX_RANK, Form, Forms, forms_in
 from tensat_dl.rewrite.variants import Assignments
 
-HEADER = """\
+HEADER = Text(
+    """\
 ; ---- sorts. A tensor's type is a vector: element type, then dimensions.
 (sort Ints (Vec i64))
 (sort IntsSet (Set Ints))
@@ -48,27 +61,26 @@ HEADER = """\
 (rule ((in_type i k) (= x (by_id i)) (= t (ints_of k))) ((set (type_of x) t)) :ruleset load :name "load types")
 ; ---- computed from weights alone; the value of a constant
 (relation weights_only (T))
-(function value_of (T) f64 :merge old)
-"""
+(function value_of (T) f64 :merge old)"""
+)
 
 #: How many factors an e-class's shortest product has: 1 unless it is one. Chains of products start at what the input
 #: program computes otherwise. Declared only where rules ask for it.
-FACTORS = """\
+FACTORS = Text(
+    """\
 ; ---- chains of products
 (function factors_of (T) i64 :merge (min old new))
 (relation start (T))
 (relation in_start (i64))
-(rule ((in_start i) (= x (by_id i))) ((start x) (set (factors_of x) 1)) :ruleset load :name "load starts")
-"""
+(rule ((in_start i) (= x (by_id i))) ((start x) (set (factors_of x) 1)) :ruleset load :name "load starts")"""
+)
 
 #: Depends on an input, by some e-node at least. Declared only where rules ask for it.
-VARYING = """\
+VARYING = Text(
+    """\
 ; ---- depends on an input
-(relation varying (T))
-"""
-
-#: What a concatenation counts as, more than any rule allows: its parts are multiplied, not the whole.
-_MANY = Lit(1000)
+(relation varying (T))"""
+)
 
 #: Nodes of more inputs than this are loaded one by one, with their types: the engine takes time cubic in the number
 #: of inputs to plan a rule about them.
@@ -78,24 +90,34 @@ WIDE = 64
 TUPLE = -2
 
 
+#: A row of a table that e-nodes or lists are loaded from.
+Row = tuple[int | float | str, ...]
+
+
 def list_table(length: int) -> str:
     """The table of integer lists of a length. (Those of operators start with "in_" and a capital letter.)"""
     return f"in_list{length}"
 
 
-def list_loader(length: int) -> str:
+def list_loader(length: int) -> list[Command]:
     """Declares such a table: (key, elements)."""
-    items = " ".join(f"a{i}" for i in range(length))
-    vector = f"(vec-of {items})" if length else "(vec-empty)"
-    return (
-        f"(relation {list_table(length)} (String{' i64' * length}))\n"
-        f"(rule (({list_table(length)} k {items})) ((set (ints_of k) {vector})) "
-        f':ruleset load :name "load lists of {length}")'
-    )
+    items = [Var(f"a{i}") for i in range(length)]
+    vector = app("vec-of", *items) if length else app("vec-empty")
+    row = app(list_table(length), _K, *items)
+    name = f"load lists of {length}"
+    return [
+        relation(list_table(length), "String", *["i64"] * length),
+        EgglogRule(name, "load", (row,), (app("set", app("ints_of", _K), vector),), "one line"),
+    ]
 
 
-#: The node that a rule about a constructor's nodes is about.
-_NODE = Var("e")
+def list_key(items: tuple[int, ...]) -> str:
+    """The key of a list of integers."""
+    return "_".join(map(str, items)) or "-"
+
+
+_NODE = Var("e")  # the node that a rule about a constructor's nodes is about
+_I, _J, _X, _T, _K = map(Var, "ijxtk")
 
 
 def _columns(c: Constructor) -> list[Var]:
@@ -106,74 +128,75 @@ def _inputs(c: Constructor) -> list[Var]:
     return [Var(f"x{i}") for i in range(c.arity)]
 
 
-def _rule(name: str, c: Constructor, facts: Iterable[App], action: App) -> str:
+def _rule(name: str, c: Constructor, facts: Iterable[App], action: App) -> EgglogRule:
     """A rule about each of a constructor's nodes."""
     node = equal(_NODE, app(c.name, *_columns(c), *_inputs(c)))
-    return EgglogRule(name, "types", (node, *facts), (action,)).line()
+    return _typing(name, (node, *facts), action)
 
 
-def constructor_text(c: Constructor, ops: OpTable, forms: Forms, wide: bool = False) -> str:
+def _typing(name: str, body: tuple[App, ...], action: App) -> EgglogRule:
+    return EgglogRule(name, "types", body, (action,), "one line")
+
+
+def constructor_commands(c: Constructor, ops: OpTable, forms: Forms, wide: bool = False) -> list[Command]:
     """Declaration, loader, type rules and weights-only rule of a constructor; the first alone if it is wide."""
     if wide:
-        return c.declaration
-    lines = [c.declaration, c.loader]
+        return c.declarations()
+    commands = [*c.declarations(), *c.loader()]
     known = app("weights_only", _NODE)
     if c.op == "proj":
-        i, x = Var("i"), Var("x")
-        body = (equal(_NODE, app(c.name, i, x)), app("weights_only", x))
-        return "\n".join([*lines, EgglogRule(f"weights {c.name}", "types", body, (known,)).line()])
-    lines += _type_rules(c, ops, forms)
+        body = (equal(_NODE, app(c.name, _I, _X)), app("weights_only", _X))
+        return [*commands, _typing(f"weights {c.name}", body, known)]
+    commands += _type_rules(c, ops, forms)
     if c.op != "input" and not ops[c.op].opaque:
-        lines.append(_rule(f"weights {c.name}", c, (app("weights_only", x) for x in _inputs(c)), known))
+        commands.append(_rule(f"weights {c.name}", c, (app("weights_only", x) for x in _inputs(c)), known))
     if c.op == "fill":
-        lines.append(_rule("value", c, (), app("set", app("value_of", _NODE), _columns(c)[0])))
-    return "\n".join(lines)
+        commands.append(_rule("value", c, (), app("set", app("value_of", _NODE), _columns(c)[0])))
+    return commands
 
 
-def factors_text(c: Constructor, ops: OpTable) -> str:
+def factors_commands(c: Constructor, ops: OpTable) -> list[Command]:
     """The rules that count the factors of a constructor's nodes."""
 
-    def rule(count: Term, *facts: App, note: str = "") -> str:
+    def rule(count: Term, *facts: App, note: str = "") -> EgglogRule:
         return _rule(f"factors {c.name}{note}", c, facts, app("set", app("factors_of", _NODE), count))
 
-    i, j = Var("i"), Var("j")
-    factors = [equal(n, app("factors_of", x)) for n, x in zip((i, j), _inputs(c), strict=False)]
+    factors = [equal(n, app("factors_of", x)) for n, x in zip((_I, _J), _inputs(c), strict=False)]
     if c.op == "matmul" and c.arity == 2:
         act = next(a for a, column in zip(_columns(c), c.columns, strict=True) if column.attr.name == "act")
-        product = rule(app("+", i, j), equal(act, Lit("none")), *factors)
-        return "\n".join([product, rule(Lit(1), app("!=", act, Lit("none")), note=" with act")])
+        product = rule(app("+", _I, _J), equal(act, Lit("none")), *factors)
+        return [product, rule(Lit(1), app("!=", act, Lit("none")), note=" with act")]
     if c.op == "smul" or (c.op in ops and ops[c.op].view):  # a scaled product is one with a scaled factor
-        return rule(i, factors[0])
-    return rule(_MANY if c.op == "concat" else Lit(1))
+        return [rule(_I, factors[0])]
+    # Of a concatenation the parts are multiplied, not the whole: it counts as more than any rule allows.
+    return [rule(Lit(MANY if c.op == "concat" else 1))]
 
 
-def varying_text(c: Constructor, ops: OpTable) -> str:
+def varying_commands(c: Constructor, ops: OpTable) -> list[Command]:
     """The rules that tell which of a constructor's nodes depend on an input."""
     leaf = c.op == "input" or (c.op in ops and ops[c.op].opaque)
     facts = [()] if leaf else [(app("varying", x),) for x in _inputs(c)]
-    return "\n".join(
-        _rule(f"varying {c.name} {i}", c, fact, app("varying", _NODE)) for i, fact in enumerate(facts)
-    )
+    return [_rule(f"varying {c.name} {i}", c, fact, app("varying", _NODE)) for i, fact in enumerate(facts)]
 
 
-def column_term(column: Column, value: int | float | str) -> str:
-    """The value of an attribute column as an egglog term; a list is given by its key."""
-    if not isinstance(value, str):
-        return repr(value)
-    text = json.dumps(value.translate(ESCAPE), ensure_ascii=False)
-    return f"(ints_of {text})" if column.sort == "Ints" else text
+def node_term(c: Constructor, attrs: Attrs, children: Sequence[int]) -> App:
+    """An e-node as a term, its operands by their handles."""
+    columns: list[Term] = []
+    for value in encode(c, attrs):
+        if isinstance(value, tuple):
+            columns.append(render.ints(value))
+        else:
+            columns.append(Lit(value.translate(ESCAPE) if isinstance(value, str) else value))
+    return app(c.name, *columns, *(by_id(Lit(k)) for k in children))
 
 
-def wide_node(c: Constructor, handle: int, attrs: Sequence[str], children: Sequence[int], known: str) -> str:
-    """Commands that add a node of the input program; ``attrs`` are egglog terms. Its type is loaded as well, and
-    ``known`` is the relation that it is in, or empty."""
-    node = " ".join([*attrs, *(f"(by_id {k})" for k in children)])
-    lines = [
-        f"(set (by_id {handle}) ({c.name} {node}))",
-        f"(set (id_of (by_id {handle})) {handle})",
-        f'(set ({c.origin} {node}) "")',
-    ]
-    return "\n".join([*lines, *([f"({known} (by_id {handle}))"] if known else [])])
+def node_row(
+    c: Constructor, handle: int, attrs: Attrs, children: Sequence[int], rule: str
+) -> tuple[Row, list[tuple[int, ...]]]:
+    """The row of a constructor's table for an e-node that ``rule`` builds, and the lists whose keys it has."""
+    values = encode(c, attrs)
+    row = (rule, handle, *(list_key(v) if isinstance(v, tuple) else v for v in values), *children)
+    return row, [v for v in values if isinstance(v, tuple)]
 
 
 def _pattern(c: Constructor, ops: OpTable) -> RewriteRule:
@@ -188,19 +211,18 @@ def _pattern(c: Constructor, ops: OpTable) -> RewriteRule:
     )
 
 
-def _type_rules(c: Constructor, ops: OpTable, forms: Forms) -> list[str]:
+def _type_rules(c: Constructor, ops: OpTable, forms: Forms) -> list[EgglogRule]:
     """Rules that compute the type of a node from the types of its inputs, one for each assignment of ranks.
 
     Nodes are only built where they type-check, so constraints need no checking here.
     """
     xs = _inputs(c)
     found = Assignments(_pattern(c, ops), Inference(ops)).variants(forms)
-    t = Var("t")
-    typed = app("set", app("type_of", _NODE), t)
+    typed = app("set", app("type_of", _NODE), _T)
     same = [x for x in xs if found and all(v.types["e"] == v.types[x.name] for v in found)]
     if same and not ops[c.op].outputs:
-        return [_rule(f"type {c.name}", c, [equal(t, app("type_of", same[0]))], typed)]
-    out: list[str] = []
+        return [_rule(f"type {c.name}", c, [equal(_T, app("type_of", same[0]))], typed)]
+    out: list[EgglogRule] = []
     seen: set[tuple[App, ...]] = set()
     for i, v in enumerate(found):
         columns: list[Term] = []
@@ -214,16 +236,16 @@ def _type_rules(c: Constructor, ops: OpTable, forms: Forms) -> list[str]:
                 extra.append(equal(app("vec-length", columns[-1]), Lit(len(value))))
         body = [equal(_NODE, app(c.name, *columns, *xs))]
         for x in xs:
-            vector = render.type_variable(x.name)
+            vector = render.variable(x.name, "type")
             body.append(equal(vector, app("type_of", x)))
             body.append(equal(app("vec-length", vector), Lit(len(v.types[x.name].shape) + 1)))
         if ops[c.op].outputs:
             out += _tuple_rules(c, ops, v.types, v.source_attrs[0], (*body, *extra), i)
             continue
-        facts = (*body, equal(t, type_vector(v.types["e"])), *extra)
+        facts = (*body, equal(_T, type_vector(v.types["e"])), *extra)
         if facts not in seen:
             seen.add(facts)
-            out.append(EgglogRule(f"type {c.name} #{i}", "types", facts, (typed,)).line())
+            out.append(_typing(f"type {c.name} #{i}", facts, typed))
     return out
 
 
@@ -238,21 +260,21 @@ def _tuple_rules(
     attrs: dict[str, object],
     body: tuple[App, ...],
     i: int,
-) -> list[str]:
+) -> list[EgglogRule]:
     """Types of a node with several outputs: a mark for the node, and the type of each ``Proj`` of it."""
     inputs = [types[x.name] for x in _inputs(c)]
     try:
         outputs = infer(ops, c.op, inputs, attrs).types
     except (IllTyped, EvaluationError):
         return []
-    p, t = Var("p"), Var("t")
+    p = Var("p")
     mark = app("set", app("type_of", _NODE), app("vec-of", Lit(TUPLE)))
-    rules = [EgglogRule(f"type {c.name} #{i}", "types", body, (mark,))]
+    rules = [_typing(f"type {c.name} #{i}", body, mark)]
     for k, output in enumerate(outputs):
-        facts = (*body, equal(p, app("Proj", Lit(k), _NODE)), equal(t, type_vector(output)))
-        typed = app("set", app("type_of", p), t)
-        rules.append(EgglogRule(f"type {c.name}.{k} #{i}", "types", facts, (typed,)))
-    return [rule.line() for rule in rules]
+        facts = (*body, equal(p, app("Proj", Lit(k), _NODE)), equal(_T, type_vector(output)))
+        typed = app("set", app("type_of", p), _T)
+        rules.append(_typing(f"type {c.name}.{k} #{i}", facts, typed))
+    return rules
 
 
 def ranks_of(graph: Graph, ops: OpTable) -> set[int]:
@@ -323,39 +345,54 @@ class EgglogProgram:
         """Whether nodes of a constructor have no rules of their own: `wide_node` loads them."""
         return c.arity > WIDE and (c.op, c.arity) not in self._built
 
-    def relation(self, constant: bool) -> str:
-        """What a node of the input program is in if it is computed from weights alone, or else, if that is asked."""
-        return "weights_only" if constant else "varying" if self.tells_varying else ""
-
-    def text(self) -> str:
-        """The whole program: header, operators, rules."""
-        asked = [
-            text for text, wanted in ((FACTORS, self.counts_factors), (VARYING, self.tells_varying)) if wanted
+    def wide_node(
+        self, c: Constructor, handle: int, attrs: Attrs, children: Sequence[int], constant: bool
+    ) -> list[Command]:
+        """Adds a node of the input program that has no rules of its own; ``constant`` if it is computed from weights
+        alone. Its type is loaded as well."""
+        own, node = by_id(Lit(handle)), node_term(c, attrs, children)
+        commands: list[Command] = [
+            app("set", own, node),
+            app("set", app("id_of", own), Lit(handle)),
+            app("set", App(c.origin, node.args), Lit("")),
         ]
-        parts = [HEADER, *asked, self.new_constructors()]
+        if constant or self.tells_varying:
+            commands.append(app("weights_only" if constant else "varying", own))
+        return commands
+
+    def commands(self) -> list[Command]:
+        """The whole program: header, operators, rules."""
+        commands: list[Command] = [HEADER]
+        commands += [FACTORS] if self.counts_factors else []
+        commands += [VARYING] if self.tells_varying else []
+        commands += self.new_constructors()
         for r in self.rules:
-            comment = "\n".join(f"; {line}" for line in r.rule.doc.splitlines())
-            parts.append(f"; ---- rule {r.name}\n{comment}\n{r.text}" if comment else r.text)
-        return "\n".join(parts)
+            if r.rule.doc:
+                commands.append(comment(f"---- rule {r.name}\n{r.rule.doc}"))
+            commands += r.commands
+        return commands
 
-    def new_constructors(self) -> str:
+    def new_constructors(self) -> list[Command]:
         """Declarations of constructors that were made since the last call."""
-        out = []
+        out: list[Command] = []
+        ops = self.schema.ops
         for c in self.schema.constructors():
-            if c.name not in self._declared:
-                self._declared.add(c.name)
-                doc = "" if c.op == "proj" else f"; ---- {self.schema.ops[c.op].signature}\n"
-                wide = self.is_wide(c)
-                out.append(doc + constructor_text(c, self.schema.ops, self.forms, wide))
-                if self.counts_factors and not wide:
-                    out.append(factors_text(c, self.schema.ops))
-                if self.tells_varying and not wide:
-                    out.append(varying_text(c, self.schema.ops))
-        return "\n".join(out)
+            if c.name in self._declared:
+                continue
+            self._declared.add(c.name)
+            if c.op != "proj":
+                out.append(comment(f"---- {ops[c.op].signature}"))
+            wide = self.is_wide(c)
+            out += constructor_commands(c, ops, self.forms, wide)
+            if self.counts_factors and not wide:
+                out += factors_commands(c, ops)
+            if self.tells_varying and not wide:
+                out += varying_commands(c, ops)
+        return out
 
-    def new_list_length(self, length: int) -> str:
+    def new_list_length(self, length: int) -> list[Command]:
         """The loader of lists of a length, if it is not declared yet."""
         if length in self._lengths:
-            return ""
+            return []
         self._lengths.add(length)
         return list_loader(length)

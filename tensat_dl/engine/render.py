@@ -6,29 +6,15 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import Any
 
-from tensat_dl.core.types import DTYPES, INTEGERS
-from tensat_dl.engine.terms import App, Lit, Term, Var, app
+from tensat_dl.core.graph import DTYPES, INTEGERS
+from tensat_dl.engine.syntax import App, Lit, Term, Var, app
 from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, add, elements, only_atom
 
 
 def variable(name: str, part: str = "") -> Var:
-    """A pattern's name as an egglog variable. Nothing else starts with "?": a rule may use any name."""
+    """A pattern's name as an egglog variable, or with a ``part`` the variable that holds a tensor's type, value or
+    number of factors, or an element of a list. Nothing else starts with "?": a rule may use any name."""
     return Var(f"?{name}", part)
-
-
-def type_variable(tensor: str) -> Var:
-    """The egglog variable that holds the type of a tensor variable."""
-    return variable(tensor, "type")
-
-
-def value_variable(tensor: str) -> Var:
-    """The egglog variable that holds the value of a constant tensor variable."""
-    return variable(tensor, "value")
-
-
-def factors_variable(tensor: str) -> Var:
-    """The egglog variable that holds the number of factors of a tensor variable."""
-    return variable(tensor, "factors")
 
 
 def integer(p: Int) -> Term:
@@ -58,9 +44,9 @@ def _folded(function: str, terms: Iterable[Term]) -> Term:
 def atom(a: Atom) -> Term:
     match a:
         case ("dim", tensor, i):
-            return app("vec-get", type_variable(tensor), Lit(i + 1))
+            return app("vec-get", variable(tensor, "type"), Lit(i + 1))
         case ("factors", tensor):
-            return factors_variable(tensor)
+            return variable(tensor, "factors")
         case ("attr", name):
             return variable(name)
         case ("attr", name, i):
@@ -143,9 +129,9 @@ def value(x: object) -> Term:
         case tuple():
             return ints(x)
         case Opaque(("dtype", tensor)):
-            return app("vec-get", type_variable(tensor), Lit(0))
+            return app("vec-get", variable(tensor, "type"), Lit(0))
         case Opaque(("value", tensor)):
-            return value_variable(tensor)
+            return variable(tensor, "value")
         case Opaque(("attr", name)):
             return variable(name)
     raise AssertionError(x)

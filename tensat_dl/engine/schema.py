@@ -2,20 +2,31 @@
 
 Attributes are primitive columns, not e-nodes. The columns are the attributes in declared order (int[n] takes n
 columns) and then the inputs. Lists of any length are values of the sort ``Ints``; element types are the codes of
-`tensat_dl.core.types.DTYPES`; truth values are 0 and 1.
+`tensat_dl.core.graph.DTYPES`; truth values are 0 and 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from tensat_dl.core.graph import Attrs, AttrValue
+from tensat_dl.core.graph import DTYPES, Attrs, AttrValue
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.core.types import DTYPES
+from tensat_dl.engine.syntax import (
+    Command,
+    Declaration,
+    EgglogRule,
+    Term,
+    Var,
+    app,
+    by_id,
+    equal,
+    relation,
+)
 from tensat_dl.ops.table import AttrDecl, OpDecl, OpTable
 from tensat_dl.ops.typing import Inference
-from tensat_dl.rewrite.forms import Forms
-from tensat_dl.rewrite.source import Variant
+from tensat_dl.rewrite.source import Forms, Variant
 from tensat_dl.rewrite.variants import Assignments
 
 #: Names that the generated program uses itself; an operator of that name, or of the next ones, gets a "_".
@@ -43,14 +54,6 @@ class Constructor:
     arity: int
 
     @property
-    def declaration(self) -> str:
-        sorts = [c.sort for c in self.columns] + ["T"] * self.arity
-        columns = " ".join(sorts)
-        return (
-            f"(constructor {self.name} ({columns}) T)\n(function {self.origin} ({columns}) String :merge old)"
-        )
-
-    @property
     def table(self) -> str:
         """The relation that facts of this constructor are loaded into: (rule, id, attributes, input ids)."""
         return f"in_{self.name}"
@@ -60,30 +63,40 @@ class Constructor:
         """The function that says which rule first built a node."""
         return f"by_{self.name}"
 
-    @property
-    def loader(self) -> str:
+    def declarations(self) -> list[Command]:
+        sorts = (*(c.sort for c in self.columns), *["T"] * self.arity)
+        return [
+            Declaration("constructor", self.name, sorts, "T"),
+            Declaration("function", self.origin, sorts, "String", Var("old")),
+        ]
+
+    def loader(self) -> list[Command]:
         """Declares `table` and the rule that turns its rows into nodes."""
-        sorts = ["String" if c.sort == "Ints" else c.sort for c in self.columns] + ["i64"] * self.arity
-        a = [f"a{i}" for i in range(len(self.columns))]
-        body = []
-        args = []
-        for name, column in zip(a, self.columns, strict=True):
+        rule, n, node = Var("rule"), Var("n"), Var("e")
+        columns = [Var(f"a{i}") for i in range(len(self.columns))]
+        inputs = [Var(f"i{i}") for i in range(self.arity)]
+        found = [app(self.table, rule, n, *columns, *inputs)]
+        args: list[Term] = []
+        for name, column in zip(columns, self.columns, strict=True):
             if column.sort == "Ints":
-                body.append(f"(= v{name} (ints_of {name}))")
-                args.append(f"v{name}")
+                args.append(Var(f"v{name}"))
+                found.append(equal(args[-1], app("ints_of", name)))
             else:
                 args.append(name)
-        for i in range(self.arity):
-            body.append(f"(= x{i} (by_id i{i}))")
-            args.append(f"x{i}")
-        row = " ".join(["rule", "n", *a, *(f"i{i}" for i in range(self.arity))])
-        return (
-            f"(relation {self.table} ({' '.join(['String', 'i64', *sorts])}))\n"
-            f"(rule (({self.table} {row}) {' '.join(body)})\n"
-            f"      ((let e ({' '.join([self.name, *args])})) (set (by_id n) e) (set (id_of e) n)\n"
-            f"       (set ({' '.join([self.origin, *args])}) rule))"
-            f' :ruleset load :name "load {self.name}")'
+        for i, handle in enumerate(inputs):
+            args.append(Var(f"x{i}"))
+            found.append(equal(args[-1], by_id(handle)))
+        actions = (
+            app("let", node, app(self.name, *args)),
+            app("set", by_id(n), node),
+            app("set", app("id_of", node), n),
+            app("set", app(self.origin, *args), rule),
         )
+        sorts = ["String" if c.sort == "Ints" else c.sort for c in self.columns]
+        return [
+            relation(self.table, "String", "i64", *sorts, *["i64"] * self.arity),
+            EgglogRule(f"load {self.name}", "load", tuple(found), actions, "one line"),
+        ]
 
 
 class Schema:
@@ -126,20 +139,31 @@ class Schema:
         return tuple(self._made.values())
 
 
-def _columns(decl: OpDecl) -> list[Column]:
+def sort_of(attr: AttrDecl) -> str:
+    """The sort of an attribute's columns."""
     sorts = {"float": "f64", "string": "String", "choice": "String", "ints": "Ints"}
+    return sorts.get(attr.type, "i64")
+
+
+def _columns(decl: OpDecl) -> list[Column]:
     out = []
     for a in decl.attrs:
-        sort = sorts.get(a.type, "i64")
-        if a.length is None:
-            out.append(Column(sort, a, None))
-        else:
-            out += [Column(sort, a, i) for i in range(a.length)]
+        elements = [None] if a.length is None else range(a.length)
+        out += [Column(sort_of(a), a, i) for i in elements]
     return out
 
 
-def encode(column: Column, value: AttrValue) -> int | float | str | tuple[int, ...]:
-    """The value of a column for an attribute's value."""
+#: A value of an attribute column.
+Value = int | float | str | tuple[int, ...]
+
+
+def encode(constructor: Constructor, attrs: Attrs) -> list[Value]:
+    """The values of the attribute columns."""
+    values = dict(attrs)
+    return [_encoded(column, values[column.attr.name]) for column in constructor.columns]
+
+
+def _encoded(column: Column, value: AttrValue) -> Value:
     if column.element is not None:
         assert isinstance(value, tuple)
         return value[column.element]
@@ -150,22 +174,19 @@ def encode(column: Column, value: AttrValue) -> int | float | str | tuple[int, .
     return value
 
 
-def decode(constructor: Constructor, values: list[object]) -> Attrs:
+def decode(constructor: Constructor, values: Sequence[Any]) -> Attrs:
     """Attributes from the values of a row's attribute columns."""
-    out: list[tuple[str, AttrValue]] = []
-    lists: dict[str, list[int]] = {}
+    of: dict[AttrDecl, list[Any]] = {}
     for column, value in zip(constructor.columns, values, strict=True):
-        a = column.attr
-        if column.element is not None:
-            assert isinstance(value, int)
-            lists.setdefault(a.name, []).append(value)
-            if column.element == (a.length or 0) - 1:
-                out.append((a.name, tuple(lists[a.name])))
-        elif a.type == "dtype":
-            assert isinstance(value, int)
-            out.append((a.name, DTYPES[value]))
-        elif a.type == "bool":
-            out.append((a.name, bool(value)))
-        else:
-            out.append((a.name, value))  # type: ignore[arg-type]
-    return tuple(out)
+        of.setdefault(column.attr, []).append(value)
+    return tuple((attr.name, decode_attribute(attr, own)) for attr, own in of.items())
+
+
+def decode_attribute(attr: AttrDecl, values: Sequence[Any]) -> AttrValue:
+    """An attribute's value from the values of its columns."""
+    if attr.length is not None:
+        return tuple(values)
+    (value,) = values
+    if attr.type == "dtype":
+        return DTYPES[value]
+    return bool(value) if attr.type == "bool" else value

@@ -7,20 +7,22 @@ left out is reported, and tried in the next iteration.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from typing import Any
 
 import numpy as np
 
 from tensat_dl.engine.compiled import CompiledRule, match_relation, ok_relation, old_relation, ruleset
-from tensat_dl.engine.egglog import Frozen
+from tensat_dl.engine.exploration import Applied, Estimate, Limits
 from tensat_dl.engine.groups import View
-from tensat_dl.engine.naming import Store
+from tensat_dl.engine.naming import EngineState, Store
 from tensat_dl.engine.precount import Table, join_size, oldest_within
 from tensat_dl.engine.render import variable
-from tensat_dl.engine.savings import Savings
-from tensat_dl.engine.types import Estimate, Limits
+from tensat_dl.engine.syntax import app, saturate
+from tensat_dl.engine.targets import target_of
+from tensat_dl.rewrite.classes import kind
 
 #: A multi-pattern rule may add this share of the node limit in one iteration; its other matches wait for the next.
 MULTI_SHARE = 0.2
@@ -52,7 +54,7 @@ class Selection:
 
     def nodes(self) -> int:
         """E-nodes in the engine."""
-        (sizes,) = self.store.engine.run("(print-size)")
+        (sizes,) = self.store.engine.run(app("print-size"))
         names = {c.name for c in self.store.program.schema.constructors()}
         return sum(n for name, n in sizes.sizes if name in names)
 
@@ -63,23 +65,23 @@ class Selection:
         for rule in rules:
             self.store.engine.matches(ruleset("members", rule.name))
         frozen = self.store.engine.freeze()
-        limit = JOIN_SHARE * self.limits.nodes
+        limit = int(JOIN_SHARE * self.limits.nodes)
         for rule in rules:
-            joins = [[Table(columns, frozen.rows_of(name)) for name, columns in join] for join in rule.joins]
+            joins = [[Table(row.args, frozen.rows_of(row.function)) for row in join] for join in rule.joins]
             count = sum(map(join_size, joins))
             if count <= limit:
                 self.store.engine.matches(ruleset("find", rule.name))
                 continue
-            owners = [str(variable(o)) for o in rule.rule.source.outputs]
+            owners = [variable(o) for o in rule.rule.source.outputs]
             old = oldest_within(joins, owners, handles, limit)
             if rule.name not in self.restricted:
-                self.store.engine.run(rule.restricted)
+                self.store.engine.run(*rule.restricted)
             self.store.engine.load(f"in_{old_relation(rule.name)}", [(h,) for h in old])
-            self.store.engine.run("(run-schedule (saturate load))")
+            self.store.engine.run(saturate("load"))
             self.store.engine.matches(ruleset("find-old", rule.name))
             self.restricted[rule.name] = (
-                f"rule {rule.name}: {count:,} matches by count were too many to look at, "
-                f"those among the oldest {len(old):,} e-classes were"
+                f"rule {rule.name}: up to {count:,} matches exceed the limit of {limit:,}; "
+                f"only the {len(old):,} oldest e-classes were searched"
             )
 
     def ordered(
@@ -89,13 +91,14 @@ class Selection:
         room = self.share // max(1, rule.new_nodes)
         if self.estimate is None or len(matches) <= room:
             return matches
-        saving = Savings(rule, view, self.store.program.schema.ops, self.estimate)
+        saving = Savings(rule, view, self.estimate)
         return sorted(matches, key=lambda m: -round(saving.of(m), 9))  # equal ones stay oldest first
 
-    def matches(self, rule: CompiledRule, frozen: Frozen, handles: dict[Any, int]) -> list[tuple[int, ...]]:
+    def matches(self, rule: CompiledRule, state: EngineState) -> list[tuple[int, ...]]:
         """The matches in a rule's relation that have not been applied, by handles, oldest operands first."""
         keys: set[tuple[int, ...]] = set()
-        for row in frozen.rows(match_relation(rule.name)):
+        handles = state.handles
+        for row in state.frozen.rows(match_relation(rule.name)):
             tensors = row.inputs[: len(rule.tensors)]
             if all(t in handles for t in tensors):
                 keys.add(tuple(handles[t] for t in tensors))
@@ -136,6 +139,20 @@ class Selection:
             return f"{left} of {total} matches skipped: no room below {self.limit} e-nodes"
         return f"{left} of {total} matches put off: the rule has used its share of this iteration"
 
+    def history(self, rules: Sequence[CompiledRule], canonical: Mapping[int, int]) -> tuple[Applied, ...]:
+        """The applications of group and multi-pattern rules, oldest tensors first. Single-pattern rules run inside of
+        the engine, which keeps no record; their matches can be found again in the e-graph.
+
+        ``canonical`` has the handle that the e-class of any handle has now.
+        """
+        known = {r.name: r for r in rules if r.rule.kind != "single"}
+        found = [
+            _application(known[name], [canonical[h] for h in key if isinstance(h, int)])
+            for name, key in self.applied
+            if name in known
+        ]
+        return tuple(sorted(found, key=lambda a: (max(a.tensors), a.rule, a.shared, a.members)))
+
     def room(self, rule: CompiledRule, size: int) -> int:
         """To how many matches a rule can be applied below the node limit. A last few are not worth the time."""
         room = (self.limit - size) // max(1, rule.new_nodes)
@@ -150,3 +167,70 @@ def oldest_first(matches: Collection[tuple[int, ...]]) -> list[tuple[int, ...]]:
     table = np.array(rows, dtype=np.int64)
     order = np.lexsort((*table.T[::-1], table.max(axis=1)))
     return [rows[i] for i in order.tolist()]
+
+
+def _application(compiled: CompiledRule, handles: Sequence[int]) -> Applied:
+    """From a key: the handles of shared tensors, then those of each member."""
+    shared, varying = compiled.shared, compiled.varying
+    members = []
+    rest = handles[len(shared) :]
+    while rest:
+        members.append(tuple(zip(varying, rest, strict=False)))
+        rest = rest[len(varying) :]
+    return Applied(compiled.name, tuple(zip(shared, handles, strict=False)), tuple(members))
+
+
+class Savings:
+    """What the matches of a multi-pattern rule are estimated to save on one e-graph, remembered by their types.
+
+    A match saves what its outputs cost now less what the target's operators cost. That is an estimate, since operands
+    may be computed for other uses and views may have to be copied, and it may well be negative for the step that a
+    better one needs. So it decides what is tried first, and nothing is dropped for it.
+    """
+
+    def __init__(self, compiled: CompiledRule, view: View, estimate: Estimate) -> None:
+        self.compiled = compiled
+        self.view = view
+        self.estimate = estimate
+        self.patterns = {n.result: n for n in compiled.rule.source.nodes}
+        self._targets: dict[tuple[Any, ...], float] = {}
+
+    def of(self, match: Sequence[int]) -> float:
+        """Estimated milliseconds that a match saves, given the handles of the rule's tensors."""
+        names = dict(zip(self.compiled.tensors, match, strict=True))
+        rule = self.compiled.rule
+        now = fsum(
+            self.view.cost(names[o], {self.patterns[o].op}, self.estimate) for o in rule.source.outputs
+        )
+        attributes = self._attributes(names)
+        if attributes is None:
+            return 0.0
+        key = (*(kind(self.view, h) for h in match), repr(attributes))
+        if key not in self._targets:
+            self._targets[key] = self._target(names, attributes)
+        return now - self._targets[key]
+
+    def _target(self, names: dict[str, int], attributes: dict[str, Any]) -> float:
+        """Estimated milliseconds of the target's operators."""
+        rule, view = self.compiled.rule, self.view
+        variant = view.checks.at(rule, names, attributes, view)
+        if variant is None:
+            return 0.0
+        return target_of(rule, names, variant, view, view.checks.ops).cost(self.estimate)
+
+    def _attributes(self, names: dict[str, int]) -> dict[str, Any] | None:
+        """The rule's attribute variables, from e-nodes that are matched; None where those are not known."""
+        found: dict[str, Any] = {}
+        for pattern in self.patterns.values():
+            tensors = (*pattern.args, pattern.result)
+            if not pattern.attrs or any(t not in names for t in tensors):
+                continue
+            attrs = self.view.attributes(
+                pattern.op, tuple(names[a] for a in pattern.args), names[pattern.result]
+            )
+            if attrs is None:
+                return None
+            values = dict(attrs)
+            for attribute in pattern.attrs:
+                found |= attribute.bound(values[attribute.name])
+        return found

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tensat_dl.core.egraph import EGraph
-from tensat_dl.core.graph import Graph
-from tensat_dl.core.types import DTYPES, TensorType
+from tensat_dl.core.graph import DTYPES, Graph, TensorType
 from tensat_dl.engine.egglog import Frozen
-from tensat_dl.engine.naming import NodeRow, Store
+from tensat_dl.engine.naming import EngineState, NodeRow, Store
 from tensat_dl.engine.program import TUPLE
 
 
@@ -27,15 +24,14 @@ def class_types(frozen: Frozen) -> dict[Any, tuple[int, ...]]:
     return types
 
 
-def snapshot(
-    store: Store, frozen: Frozen, rows: list[NodeRow], handles: dict[Any, int], graph: Graph, limit: int
-) -> tuple[EGraph, tuple[int, ...]]:
+def snapshot(store: Store, state: EngineState, graph: Graph, limit: int) -> tuple[EGraph, tuple[int, ...]]:
     """The e-graph's arrays, of at most ``limit`` e-nodes unless the graph alone has more; its classes' handles.
 
     E-classes without a type (never for well-typed rules) and their uses are left out.
     """
+    frozen, handles = state.frozen, state.handles
     types = class_types(frozen)
-    usable, keep = _sound({c for c in handles if c in types}, rows)
+    usable, keep = _sound({c for c in handles if c in types}, state.rows)
     if len(keep) > limit:
         first = max(_newest(handles, limit, keep), len(graph.nodes))
         usable, keep = _sound({c for c in usable if handles[c] < first}, keep)
@@ -47,14 +43,9 @@ def snapshot(
         keyed.append((number[r.output], r.constructor.op, repr(r.attrs), kids, i))
     keyed.sort()
     order = [keep[k[-1]] for k in keyed]
-    node_class = np.array([k[0] for k in keyed], dtype=np.int64)
-    arity = np.array([len(k[3]) for k in keyed], dtype=np.int64)
-    offsets = np.concatenate(([0], np.cumsum(arity))).astype(np.int64)
-    children = np.array([c for k in keyed for c in k[3]], dtype=np.int64)
-    class_start = np.searchsorted(node_class, np.arange(len(classes) + 1)).astype(np.int64)
     weights = {row.inputs[0] for row in frozen.rows("weights_only")}
     by_handle = {handles[c]: i for c, i in number.items()}
-    canonical = _canonical(frozen, number)
+    canonical = {h: number[c] for h, c in frozen.by_handle() if c in number}  # of merged e-classes, too
     position = {(k[0], k[1], k[2], k[3]): i for i, k in enumerate(keyed)}
     source = []
     for i, node in enumerate(graph.nodes):
@@ -68,18 +59,13 @@ def snapshot(
     for i in source:
         if i >= 0:
             origin[i] = ""
-    egraph = EGraph(
-        op=tuple(r.constructor.op for r in order),
-        attrs=tuple(r.attrs for r in order),
-        node_class=node_class,
-        class_start=class_start,
-        offsets=offsets,
-        children=children,
+    egraph = EGraph.of(
+        [(r.constructor.op, r.attrs, k[3]) for k, r in zip(keyed, order, strict=True)],
+        [k[0] for k in keyed],
         types=_types(classes, types, several),
-        weights_only=np.array([c in weights for c in classes], dtype=np.bool_),
+        weights_only=[c in weights for c in classes],
         roots=tuple(canonical[i] for _, i in graph.outputs),
-        source=np.array(source, dtype=np.int64),
-        cost=np.full(len(order), np.nan),
+        source=source,
         origin=tuple(origin),
     )
     return egraph, tuple(handles[c] for c in classes)
@@ -116,12 +102,6 @@ def _newest(handles: dict[Any, int], limit: int, rows: list[NodeRow]) -> int:
     """
     ages = sorted(max(handles[r.output], *(handles[c] for c in r.children), 0) for r in rows)
     return ages[limit]
-
-
-def _canonical(frozen: Frozen, number: dict[Any, int]) -> dict[int, int]:
-    """The e-class number of every handle, also of handles whose e-classes have been merged."""
-    decode = frozen.decoder("i64")
-    return {decode(row.inputs[0]): number[row.output] for row in frozen.rows("by_id") if row.output in number}
 
 
 def _types(

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensat_dl.engine.compiled import CompiledRule
+from tensat_dl.engine.exploration import Estimate, Feedback
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.targets import plan
-from tensat_dl.engine.types import Estimate, Feedback
-from tensat_dl.ops.table import OpTable
-from tensat_dl.rewrite.checks import Group, Member, kind
+from tensat_dl.rewrite.classes import kind
+from tensat_dl.rewrite.groups import Group, Member
 
 #: Targets that are planned at most to find the best partition of one group.
 MAX_PLANS = 200
@@ -31,7 +31,6 @@ WORTH = 1e-3
 class Partitions:
     """Cuts groups into consecutive parts at the least estimated cost. Costs depend on types, and are remembered."""
 
-    ops: OpTable
     estimate: Estimate
     costs: dict[tuple[Any, ...], float] = field(default_factory=dict)
 
@@ -41,10 +40,9 @@ class Partitions:
         Members are tried in their own order and from small to large: kernels have steps at certain sizes, and
         parts of like members waste less than mixed ones.
         """
-        outputs = [o for o in compiled.rule.source.outputs if o in compiled.rule.members]
 
         def size(m: Member) -> int:
-            return sum(view.types[m[o]].size for o in outputs)
+            return sum(view.types[m[o]].size for o in compiled.rule.member_outputs)
 
         found: tuple[float, list[list[Member]]] | None = None
         for members in (group.members, sorted(group.members, key=size)):
@@ -92,9 +90,9 @@ class Partitions:
         """Estimated milliseconds of members merged, or of a member as it is."""
         if len(members) == 1:
             ops = {n.op for n in compiled.rule.source.nodes}
-            outputs = [o for o in compiled.rule.source.outputs if o in compiled.rule.members]
+            outputs = compiled.rule.member_outputs
             return sum(view.cost(members[0][o], ops, self.estimate) for o in outputs)
-        target = plan(compiled, group.of(members), view, self.ops)
+        target = plan(compiled, group.of(members), view)
         return float("inf") if target is None else target.cost(self.estimate)
 
 
@@ -109,7 +107,7 @@ def tried(
     """What is merged of a maximal group: all members, and those of the input program, whose handles are less than
     ``original``; or, with feedback, the members that an answer computes, and of these the ones that need no copy. And
     the parts of their best partitions."""
-    outputs = [o for o in compiled.rule.source.outputs if o in compiled.rule.members]
+    outputs = compiled.rule.member_outputs
     if feedback is None:
         first = [m for m in group.members if all(h < original for _, h in m.tensors)]
         subsets = [group.members, first]

@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import fsum
 
-from tensat_dl.core.graph import Attrs, AttrValue
+from tensat_dl.core.graph import Attrs, AttrValue, TensorType
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.core.types import TensorType
 from tensat_dl.engine.compiled import CompiledRule
+from tensat_dl.engine.exploration import Estimate
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.naming import NewNode, Store
-from tensat_dl.engine.types import Estimate
 from tensat_dl.ops.table import OpDecl, OpTable, coerce
 from tensat_dl.ops.typing import infer
-from tensat_dl.rewrite.checks import Group, Known
-from tensat_dl.rewrite.groups import member
+from tensat_dl.rewrite.classes import Known
+from tensat_dl.rewrite.groups import Group
 from tensat_dl.rewrite.source import Variant
 
 #: A concat of more inputs than this is nested: the engine plans a join over all inputs of a node.
@@ -54,15 +53,13 @@ class Target:
         return fsum(estimate(o.op, o.attrs, o.inputs, o.type) for o in self.operators if not o.constant)
 
 
-def plan(compiled: CompiledRule, group: Group, view: View, ops: OpTable) -> Target | None:
+def plan(compiled: CompiledRule, group: Group, view: View) -> Target | None:
     """The target for a group; None if the rule does not apply to the whole group."""
     variant = view.checks.target(compiled.rule, group, view)
     if variant is None:
         return None
-    names = dict(group.shared)
-    for k, m in enumerate(group.members):
-        names |= {member(n, k): h for n, h in m.tensors}
-    return target_of(view.checks.instance(compiled.rule, len(group.members)), names, variant, view, ops)
+    rule = view.checks.instance(compiled.rule, len(group.members))
+    return target_of(rule, group.names, variant, view, view.checks.ops)
 
 
 def target_of(

@@ -1,72 +1,67 @@
-"""The worker process of exploration: ``python -m tensat_dl.engine.worker``.
+"""The child process of exploration: the engine cannot be interrupted and may run out of memory, so it runs there.
 
-The engine cannot be interrupted and may run out of memory, so it runs here. A pickled job comes in on standard
-input; a pickled message goes out for every iteration. Then the process waits for feedback, to which it answers with
-another message: an iteration, or None if there is nothing to add. An alarm comes twice: at once, and when it is known
-which rules are to blame. Standard input stays open as long as the parent
-lives: when it ends, so does this process. Asked for its history instead, it answers with that.
+When an e-class receives two different types, the process looks for the rules to blame: the fewest with which that
+happens again.
 """
 
 from __future__ import annotations
 
-import os
-import pickle
 import pkgutil
-import queue
-import sys
-import threading
-from typing import BinaryIO
+import time
+from collections.abc import Iterator, Sequence
 
 from tensat_dl.core.diagnostics import TsrError
-from tensat_dl.engine.blame import blamed
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.minimal import minimal
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.exploration import NARROWING, AskHistory, Estimate, Feedback, Limits, RuleAlarm
+from tensat_dl.engine.explore import Message
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.types import AskHistory, ExploredIteration, Feedback, History, Job, RuleAlarm
-from tensat_dl.ops.table import OpTable
-
-Message = ExploredIteration | History | TsrError | RuleAlarm | None
+from tensat_dl.ops.table import OpDecl, OpTable
 
 
-def send(out: BinaryIO, message: Message) -> None:
-    """Writes one message: its length in 8 bytes, then the pickle."""
-    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
-    out.write(len(data).to_bytes(8, "little") + data)
-    out.flush()
-
-
-def main() -> None:
-    inbox, outbox = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever else prints must not get between the messages
-    job: Job = pickle.load(inbox)
-
-    requests: queue.SimpleQueue[Feedback | AskHistory] = queue.SimpleQueue()
-
-    def listen() -> None:
-        try:
-            while True:
-                requests.put(pickle.load(inbox))
-        except (EOFError, pickle.UnpicklingError):  # the parent is gone
-            os._exit(0)
-
-    threading.Thread(target=listen, daemon=True).start()
-    loop: type[Explorer] = pkgutil.resolve_name(job.limits.schedule)
-    explorer = loop(job.graph, OpTable(job.ops), job.rules, job.limits, job.estimate)
+def explore(
+    requests: Iterator[Feedback | AskHistory],
+    graph: Graph,
+    ops: Sequence[OpDecl],
+    rules: tuple[RewriteRule, ...],
+    limits: Limits,
+    estimate: Estimate | None,
+) -> Iterator[Message]:
+    """A message for every iteration, then one for every request: for feedback an iteration, or None if there is
+    nothing to merge. An error is the last message; an alarm comes twice: at once, and when it is known which rules
+    are to blame."""
+    loop: type[Explorer] = pkgutil.resolve_name(limits.schedule)
+    explorer = loop(graph, OpTable(ops), rules, limits, estimate)
     try:
-        for step in explorer.run():
-            send(outbox, step)
-        while True:
-            request = requests.get()
-            if isinstance(request, AskHistory):
-                send(outbox, explorer.history())
-            else:
-                send(outbox, explorer.refine(request))
+        yield from explorer.run()
+        for request in requests:
+            yield explorer.history() if isinstance(request, AskHistory) else explorer.refine(request)
     except TsrError as e:
-        send(outbox, e)
+        yield e
     except RuleAlarm as alarm:
-        send(outbox, alarm)  # this process may be ended while it looks for the culprits
-        send(outbox, blamed(alarm, job, loop))
-    outbox.close()
-    os._exit(0)  # the engine's memory need not be freed piece by piece
+        yield alarm  # this process may be ended while it looks for the culprits
+        yield blamed(alarm, explorer)
 
 
-if __name__ == "__main__":
-    main()
+def blamed(alarm: RuleAlarm, first: Explorer) -> RuleAlarm:
+    """The alarm of an exploration with as few rules as are known to cause it: with these it happens again."""
+    started = time.monotonic()
+
+    def again(names: Sequence[str]) -> bool:
+        if time.monotonic() - started > NARROWING:
+            return False
+        rules = tuple(r for r in first.rules if r.name in names)
+        explorer = type(first)(first.graph, first.ops, rules, first.limits, first.estimate)
+        try:
+            for _ in explorer.run():
+                pass
+        except RuleAlarm:
+            return True
+        return False
+
+    if not again(alarm.rules):  # it took what other rules made room for, or an answer that was merged
+        return alarm
+    fewest = tuple(minimal(alarm.rules, again))
+    places = {r.name: r.span for r in first.rules}
+    return RuleAlarm(fewest, tuple(places[name] for name in fewest))

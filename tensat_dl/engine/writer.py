@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
 from tensat_dl.engine import render
-from tensat_dl.engine.comparisons import apart
-from tensat_dl.engine.render import factors_variable, type_variable, value_variable, variable
+from tensat_dl.engine.render import variable
 from tensat_dl.engine.schema import Column, Schema
-from tensat_dl.engine.terms import App, EgglogRule, Lit, Term, Var, app, equal, names
+from tensat_dl.engine.syntax import App, Lit, Term, Var, app, equal, names
 from tensat_dl.rewrite.conditions import factors_in, values_in
 from tensat_dl.rewrite.source import Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """How a variant is matched: e-nodes, what is checked of them, and the target's attributes."""
+
+    variant: Variant
+    atoms: list[App]
+    checked: list[App]  #: with the type look-ups before
+    computed: list[App]
+
+    @property
+    def body(self) -> tuple[App, ...]:
+        return (*self.atoms, *self.checked, *self.computed)
 
 
 class Writer:
@@ -97,9 +111,9 @@ class Writer:
         out: list[App] = []
         for condition in variant.facts:
             for name in values_in(condition):
-                out.append(equal(value_variable(name), app("value_of", variable(name))))
+                out.append(equal(variable(name, "value"), app("value_of", variable(name))))
             for name in factors_in(condition):
-                out.append(equal(factors_variable(name), app("factors_of", variable(name))))
+                out.append(equal(variable(name, "factors"), app("factors_of", variable(name))))
         return list(dict.fromkeys(out)) + [render.guard(c) for c in (*variant.facts, *variant.guards)]
 
     def premises(self, variant: Variant, rest: Sequence[Term]) -> list[App]:
@@ -107,7 +121,7 @@ class Writer:
         used = set(names(*rest))
         out = []
         for name in variant.types:
-            type_ = type_variable(name)
+            type_ = variable(name, "type")
             varies = name in self.varying and not self.generic and name in variant.chosen
             if type_ in used or varies:
                 out.append(equal(type_, app("type_of", variable(name))))
@@ -123,27 +137,35 @@ class Writer:
         """What the name of a variant's egglog rule ends with."""
         return f" #{variant}" if len(self.usable) > 1 else ""
 
-    def rules(self, ruleset: str) -> list[EgglogRule]:
-        """The egglog rules of a single-pattern rule, one for each variant."""
-        out = []
-        for i, variant in enumerate(self.usable):
-            checks = self.checks(variant)
-            computed: list[App] = []
-            rows = []
-            for j, (node, attrs) in enumerate(zip(self.rule.target.nodes, variant.target_attrs, strict=True)):
-                row = self.columns(node, attrs, variant)
-                for k, term in enumerate(row):
-                    if isinstance(term, App):  # whatever can fail is computed in the body
-                        row[k] = computed_variable(j, k)
-                        computed.append(equal(row[k], term))
-                rows.append(row)
-            atoms = self.source_atoms(variant)
-            premises = self.premises(variant, [*atoms, *checks, *computed])
-            body = (*atoms, *premises, *checks, *computed)
-            out.append(
-                EgglogRule(f"{self.rule.name}{self.suffix(i)}", ruleset, body, tuple(self.actions(rows)))
-            )
-        return out
+    def query(self, variant: Variant, computed: list[App]) -> Query:
+        """How a variant is matched; ``computed`` is what else the body computes."""
+        atoms, checks = self.source_atoms(variant), self.checks(variant)
+        premises = self.premises(variant, [*atoms, *checks, *computed])
+        return Query(variant, atoms, [*premises, *checks], computed)
+
+    def target_rows(
+        self, variants: Sequence[Variant], direct: tuple[type, ...]
+    ) -> tuple[list[list[Term]], list[tuple[str, Var]], list[list[App]]]:
+        """The attribute columns of the target's nodes: terms of a ``direct`` class that all variants write, else
+        variables. Their sorts and names, and for each variant the equations that compute them in a body."""
+        rows: list[list[Term]] = []
+        columns: list[tuple[str, Var]] = []
+        computed: list[list[App]] = [[] for _ in variants]
+        for j, node in enumerate(self.rule.target.nodes):
+            constructor = self.schema.constructor(node.op, len(node.args))
+            written = [self.columns(node, v.target_attrs[j], v) for v in variants]
+            rows.append([])
+            for k, column in enumerate(constructor.columns):
+                first = written[0][k]
+                if isinstance(first, direct) and all(w[k] == first for w in written):
+                    rows[-1].append(first)
+                    continue
+                name = Var(f"c{j}", str(k))
+                rows[-1].append(name)
+                columns.append((column.sort, name))
+                for own, w in zip(computed, written, strict=True):
+                    own.append(equal(name, w[k]))
+        return rows, columns, computed
 
     def actions(self, rows: Sequence[Sequence[Term]]) -> list[App]:
         """Builds the target with these attribute columns and unites each output with its counterpart.
@@ -170,11 +192,6 @@ class Writer:
         return out
 
 
-def computed_variable(node: int, column: int) -> Var:
-    """The egglog variable that holds a computed attribute of a target's node."""
-    return Var(f"c{node}", str(column))
-
-
 def _length(vector: Var, length: int) -> App:
     return equal(app("vec-length", vector), Lit(length))
 
@@ -199,3 +216,38 @@ def _column_value(column: Column, value: Any) -> Term:
     if column.sort == "f64" and isinstance(value, int):
         return Lit(float(value))
     return render.value(value)
+
+
+def apart(
+    atoms: Sequence[tuple[Var, Sequence[Term]]], compared: Container[Term]
+) -> tuple[list[tuple[Var, list[Term]]], list[tuple[Var, Var]]]:
+    """E-node patterns, each a result and its terms, operands before what uses them; with a second name for some of
+    those that are to be ``compared`` instead of joined, and the pairs of names that have to be equal.
+
+    A pattern is a tree of operators, but a variable that it names in two places closes a cycle in the join of
+    e-nodes: for ``ewadd(smul(x, s), smul(y, s))`` the engine may start from the two products and relate every pair of
+    them by the same scale. One scale can be all that a whole graph is scaled by, which makes that quadratic in the
+    number of layers. Where the places are not next to each other in the tree, the second one gets a name of its own,
+    and both are compared once both are found by way of what is between them. Joins that are left have the running
+    intersection property: what shares a name is connected (Beeri, Fagin, Maier and Yannakakis, 1983).
+
+    Other variables than scalars stay joined: there are few places with the same two tensors, and a comparison comes
+    after all alternatives of one place have been combined with those of the other.
+    """
+    local: list[dict[Term, Var]] = [{} for _ in atoms]
+    places: dict[Var, int] = {}
+    pairs: list[tuple[Var, Var]] = []
+    for k in reversed(range(len(atoms))):
+        result, terms = atoms[k]
+        parent = next((j for j in range(len(atoms)) if result in atoms[j][1]), None)
+        above = {} if parent is None else local[parent]
+        for name in dict.fromkeys(t for t in terms if isinstance(t, Var) and t in compared):
+            if name in above:
+                local[k][name] = above[name]
+                continue
+            places[name] = places.get(name, 0) + 1
+            local[k][name] = name if places[name] == 1 else Var(name.name, f"again{places[name]}")
+            if places[name] > 1:
+                pairs.append((name, local[k][name]))
+    renamed = [(r, [local[k].get(t, t) for t in terms]) for k, (r, terms) in enumerate(atoms)]
+    return renamed, pairs

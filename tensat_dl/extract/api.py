@@ -6,26 +6,15 @@ import time
 from dataclasses import replace
 
 from tensat_dl.core.egraph import EGraph
-from tensat_dl.extract.budget import Budget
-from tensat_dl.extract.check import check
+from tensat_dl.extract.budget import Budget, ExtractLimits
 from tensat_dl.extract.exact import improve
+from tensat_dl.extract.extraction import TOLERANCE, Extraction, ExtractionError, Progress, check, check_method
 from tensat_dl.extract.greedy import dag_greedy, tree_greedy
-from tensat_dl.extract.ilp import Cycles, solve_ilp
+from tensat_dl.extract.ilp import ILP_METHODS, solve_ilp
 from tensat_dl.extract.incumbent import Incumbent, first_incumbent, source_nodes
 from tensat_dl.extract.problem import Choice, Problem, from_egraph, prune
 from tensat_dl.extract.reduce import forced_bound
 from tensat_dl.extract.runners_up import kernels, runners_up
-from tensat_dl.extract.types import (
-    TOLERANCE,
-    Extraction,
-    ExtractionError,
-    ExtractLimits,
-    Progress,
-    check_method,
-)
-
-_ILP: dict[str, Cycles] = {"ilp-real": "real", "ilp-int": "int", "ilp-none": "none"}
-
 
 #: The share of the work that goes into the older part of the e-graph.
 _EARLY_SHARE = 0.3
@@ -53,7 +42,7 @@ def extract(
 
     With ``n_best`` above 1, which is for the exact method, ``runners_up`` of the answer has the next cheapest
     derivations, ``n_best`` - 1 if there are as many. They get about as much work again as the best answer took,
-    out of the same seconds. Their bound is that of the best: no derivation costs less. Raises `ExtractionError`.
+    out of the same seconds. They have the bound of the best answer. Raises `ExtractionError`.
     """
     check_method(method)
     if n_best < 1:
@@ -80,11 +69,11 @@ def extract(
                 if early:
                     _start_early(early, problem, best, preferred, budget)
                 improve(problem, best, preferred, budget)
-            elif method not in _ILP:
+            elif method not in ILP_METHODS:
                 raise ExtractionError(f"tensat_dl/extract/api.py does not call the method {method}")
             else:
                 best.stage = "program"
-                solve_ilp(problem, _ILP[method], best, budget)
+                solve_ilp(problem, method, best, budget)
         except KeyboardInterrupt:
             budget.interrupted = True  # the incumbent and its bound stand
     if n_best > 1 and not budget.interrupted:
@@ -134,7 +123,6 @@ def _start_early(
         return
     answer = Incumbent(part)
     answer.offer(dag_greedy(part, preferred))
-    share = budget.take(_EARLY_SHARE)
-    improve(part, answer, preferred, share)
-    budget.give_back(share)
+    with budget.share(_EARLY_SHARE) as share:
+        improve(part, answer, preferred, share)
     best.offer(answer.choice)

@@ -1,10 +1,10 @@
 """Dual ascent: loop cuts and a bound from prices alone, before any linear program.
 
-The height of an e-class is the least over its e-nodes of the e-node's price and its children's greatest height: what
-the dearest way down from it costs at least. Take a forced class of positive height, follow from each e-node of price
+The height of an e-class is the least over its e-nodes of the e-node's price and its children's greatest height: the
+least cost of the dearest way down from it. Take a forced class of positive height, follow from each e-node of price
 zero its highest child, and collect the e-classes met. No derivation reaches this set but by an e-node whose highest
 child is outside; these all have a price, so the forced class costs at least the least of their prices. Lower them by
-that and go on until all heights are zero: the sum of what was taken is a bound, each step is a loop cut, and the
+that and go on until all heights are zero: the sum of these prices is a bound, each step is a loop cut, and the
 prices left are reduced costs. In planning this is the heuristic LM-cut (Helmert and Domshlak, "Landmarks, critical
 paths and abstractions", 2009), there for a goal, here for all forced classes.
 
@@ -19,7 +19,7 @@ from heapq import heapify, heappop, heappush
 
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.loops import Loop
-from tensat_dl.extract.problem import Problem, strong_components
+from tensat_dl.extract.problem import Problem
 
 #: The scale of prices: heights are whole numbers, so that zeros are exact. The answer so far costs this much.
 _UNITS = 1e15
@@ -34,7 +34,7 @@ _STEPS = 4
 #: Work units of looking at one e-node once.
 _WORK_PER_NODE = 0.35
 
-#: The height of what has no derivation.
+#: The height of an e-class without a derivation.
 _INFINITE = 1 << 200
 
 
@@ -59,39 +59,31 @@ class Ascent:
     """
 
     def __init__(self, problem: Problem, forced: Collection[int]) -> None:
-        component = {
-            c: i
-            for i, members in enumerate(strong_components(problem.nodes, problem.successors()))
-            for c in members
-        }
-        self._classes = list(problem.nodes)
-        index = {c: i for i, c in enumerate(self._classes)}
-        self._goals = [index[c] for c in sorted(forced)]
-        self._nodes: list[int] = []  #: as the problem numbers them
-        self._home: list[int] = []
-        self._kids: list[list[int]] = []
-        self._members: list[list[int]] = []  #: e-nodes of each class
-        self._users: list[list[int]] = [[] for _ in self._classes]
-        for i, (c, ns) in enumerate(problem.nodes.items()):
-            self._members.append([])
-            for n in ns:
-                k = len(self._nodes)
-                self._nodes.append(n)
-                self._home.append(i)
-                self._members[i].append(k)
-                kids = [index[d] for d in problem.kids[n] if d not in forced or component[d] == component[c]]
-                self._kids.append(kids)
-                for d in kids:
-                    self._users[d].append(k)
+        component = {c: i for i, members in enumerate(problem.components()) for c in members}
+        self.classes = list(problem.nodes)
+        index = {c: i for i, c in enumerate(self.classes)}
+        self.goals = [index[c] for c in sorted(forced)]
+        self.nodes = list(problem.candidates())  #: as the problem numbers them
+        self.home = [index[problem.home[n]] for n in self.nodes]
+        self.kids: list[list[int]] = []
+        self.members: list[list[int]] = [[] for _ in self.classes]  #: e-nodes of each class
+        self.users: list[list[int]] = [[] for _ in self.classes]
+        for k, n in enumerate(self.nodes):
+            c = problem.home[n]
+            kids = [index[d] for d in problem.kids[n] if d not in forced or component[d] == component[c]]
+            self.kids.append(kids)
+            self.members[index[c]].append(k)
+            for d in kids:
+                self.users[d].append(k)
 
     def run(self, price: Callable[[int], float], cost: float, budget: Budget) -> Ascended:
-        """Climbs as far as the budget goes. ``price`` is of an e-node, ``cost`` that of the answer so far."""
+        """Climbs as far as the budget goes, at each e-node's ``price``. ``cost`` is the cost of the answer so far."""
         # No answer of interest has an e-node that costs more than the whole answer so far.
-        prices = [int(min(price(n) / cost, 1.0) * _UNITS) for n in self._nodes]
-        heights = _Heights(prices, self._home, self._kids, self._users)
+        prices = [int(min(price(n) / cost, 1.0) * _UNITS) for n in self.nodes]
+        heights = _Heights(self, prices)
         budget.charge(_WORK_PER_NODE * len(prices))
         height = heights.height
-        highest = [(-height[g], g) for g in self._goals if height[g]]
+        highest = [(-height[g], g) for g in self.goals if height[g]]
         heapify(highest)
         total = 0
         loops: list[Loop] = []
@@ -102,7 +94,7 @@ class Ascent:
                 if height[goal]:
                     heappush(highest, (-height[goal], goal))
                 continue
-            zone = _Zone(goal, prices, heights.support, self._members)
+            zone = _Zone(self, heights, goal)
             cheaper: set[int] = set()
             for _ in range(_STEPS):
                 entering = zone.entering()
@@ -110,12 +102,12 @@ class Ascent:
                     break
                 least = min(prices[n] for n in entering)
                 total += least
-                loops.append((self._classes[goal], [self._classes[c] for c in zone.classes]))
+                loops.append((self.classes[goal], [self.classes[c] for c in zone.classes]))
                 for n in entering:
                     prices[n] -= least
                 cheaper.update(entering)
             budget.charge(_WORK_PER_NODE * (zone.seen + heights.lower(sorted(cheaper))))
-        left = {n: p / _UNITS * cost for n, p in zip(self._nodes, prices, strict=True) if p}
+        left = {n: p / _UNITS * cost for n, p in zip(self.nodes, prices, strict=True) if p}
         return Ascended(total / _UNITS * cost * (1 - _ROUNDING), loops, left)
 
 
@@ -125,12 +117,12 @@ class _Zone:
     It grows as prices fall.
     """
 
-    def __init__(self, goal: int, prices: list[int], support: list[int], members: list[list[int]]) -> None:
+    def __init__(self, graph: Ascent, heights: _Heights, goal: int) -> None:
         self.classes = [goal]
         self.seen = 0  #: how many e-nodes were looked at
-        self._prices = prices
-        self._support = support
-        self._members = members
+        self._members = graph.members
+        self._prices = heights.prices
+        self._support = heights.support
         self._found = {goal}
         self._expanded = 0
         self._priced: list[int] = []
@@ -167,13 +159,10 @@ _UNDERIVED = -2
 class _Heights:
     """The height of each e-class and the highest child of each e-node, kept up to date as prices fall."""
 
-    def __init__(
-        self, prices: list[int], home: list[int], kids: list[list[int]], users: list[list[int]]
-    ) -> None:
-        self._prices = prices
-        self._home = home
-        self._kids = kids
-        self._users = users
+    def __init__(self, graph: Ascent, prices: list[int]) -> None:
+        self.prices = prices
+        self._graph = graph
+        home, kids, users = graph.home, graph.kids, graph.users
         self.height = [_INFINITE] * len(users)
         self.support = [_UNDERIVED if ks else _LEAF for ks in kids]
         self._top = [0] * len(kids)  #: the height of the highest child
@@ -195,7 +184,7 @@ class _Heights:
     def lower(self, nodes: list[int]) -> int:
         """Takes in that these e-nodes have become cheaper; returns how many e-nodes were looked at."""
         height, support, top = self.height, self.support, self._top
-        prices, home, kids, users = self._prices, self._home, self._kids, self._users
+        prices, home, kids, users = self.prices, self._graph.home, self._graph.kids, self._graph.users
         heap = [(top[n] + prices[n], home[n]) for n in nodes if top[n] + prices[n] < height[home[n]]]
         heapify(heap)
         seen = len(nodes)

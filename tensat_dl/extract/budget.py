@@ -1,51 +1,77 @@
-"""The work and time that an extraction has left."""
+"""The work and time that an extraction may take, and the rest of them."""
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
-from tensat_dl.extract.types import ExtractLimits
+#: The work of an extraction without a limit.
+WORK = 10_000_000.0
 
 #: Unlimited work: some 30 years. Shares of infinity, and differences of these, would be no numbers.
 _UNLIMITED = 1e15
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractLimits:
+    """When to stop before optimality is proven. Raises ValueError for an invalid limit.
+
+    ``work`` is deterministic: equal inputs stop at the same point on every machine. One unit is about a
+    microsecond of simplex iterations; the default is about ten seconds, and no limit where ``seconds`` are given:
+    wall-clock time, kept softly, which makes answers depend on the machine when it binds.
+    """
+
+    seconds: float | None = None
+    work: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "work"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise ValueError(f"a limit of {value} {name}: at least 0 is needed")
+
+    @property
+    def most_work(self) -> float:
+        """Units of work."""
+        if self.work is not None:
+            return self.work
+        return WORK if self.seconds is None else math.inf
 
 
 @dataclass(slots=True)
 class Budget:
     """Work and wall-clock time left. Work is counted, never timed, so that runs repeat.
 
-    The unit is about a microsecond of one core of a common x86-64 machine; what a solver's step costs is a
-    constant beside the call that charges it.
+    The unit is about a microsecond of one core of a common x86-64 machine; the cost of a solver's step is
+    a constant beside the call that charges it.
     """
 
     work: float
     deadline: float | None  #: on the clock of `time.perf_counter`
-    interrupted: bool = field(default=False)  #: Ctrl-C was pressed: finish with the best choice so far
+    interrupted: bool = False  #: Ctrl-C was pressed: finish with the best choice so far
 
     @classmethod
     def of(cls, limits: ExtractLimits) -> Budget:
-        return cls(
-            min(limits.most_work, _UNLIMITED),
-            None if limits.seconds is None else time.perf_counter() + limits.seconds,
-        )
+        deadline = None if limits.seconds is None else time.perf_counter() + limits.seconds
+        return cls(min(limits.most_work, _UNLIMITED), deadline)
 
     def charge(self, work: float) -> None:
         self.work -= work
 
-    def take(self, share: float, most: float = _UNLIMITED) -> Budget:
-        """A budget for one step, with this share of work and time, and at ``most`` so much work; `give_back` returns
-        the rest."""
+    @contextmanager
+    def share(self, part: float, most: float = _UNLIMITED) -> Iterator[Budget]:
+        """A budget for one step, with this share of work and time and ``most`` so much work. The rest comes back."""
         deadline = None
         if self.deadline is not None:
-            deadline = self.deadline - (1 - share) * max(self.seconds_left, 0.0)
-        part = Budget(min(share * max(self.work, 0.0), most), deadline, self.interrupted)
-        self.work -= part.work
-        return part
-
-    def give_back(self, part: Budget) -> None:
-        self.work += part.work
-        self.interrupted |= part.interrupted
+            deadline = self.deadline - (1 - part) * max(self.seconds_left, 0.0)
+        share = Budget(min(part * max(self.work, 0.0), most), deadline, self.interrupted)
+        self.work -= share.work
+        yield share
+        self.work += share.work
+        self.interrupted |= share.interrupted
 
     @property
     def exhausted(self) -> bool:

@@ -7,17 +7,14 @@ rounds to where they begin.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from tensat_dl.extract.ascent import Ascent
 from tensat_dl.extract.budget import Budget
-from tensat_dl.extract.contract import expand
-from tensat_dl.extract.formulation import Formulation, LinearRow, Vector
+from tensat_dl.extract.formulation import Formulation, Vector
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.loops import MIN_VIOLATION, Loop, LoopCut, LoopSeparator
-from tensat_dl.extract.mip import guided_greedy
 from tensat_dl.extract.relaxation import Relaxation, Relaxed
 
 #: Work units of rounding and separating one solution of the relaxation, for each column.
@@ -53,41 +50,40 @@ _NOTHING = 1e-7
 _TIGHT = 1e-6
 
 
-@dataclass
 class Cutting:
     """A relaxation and the cuts that were added to it."""
 
-    form: Formulation
-    ascent: Ascent
-    relaxed: Relaxed | None = None  #: its last solution
-    cuts: list[LoopCut] = field(default_factory=list)
-    inner: Vector | None = None  #: an average of its solutions
-    history: list[float] = field(default_factory=list)  #: bounds, by round
-
-    def __post_init__(self) -> None:
-        self.separator = LoopSeparator(self.form)
-        self._relaxation = Relaxation(self.form)
+    def __init__(self, form: Formulation, ascent: Ascent) -> None:
+        self.form = form
+        self.separator = LoopSeparator(form)
+        self.relaxed: Relaxed | None = None  #: its last solution
+        self.cuts: list[LoopCut] = []
+        self._ascent = ascent
+        self._relaxation = Relaxation(form)
+        self._inner: Vector | None = None  #: an average of its solutions
+        self._bounds: list[float] = []  #: by round
 
     def run(self, best: Incumbent, budget: Budget) -> bool:
-        """Adds loop cuts for some rounds; solutions are rounded to offer choices. It can be called again, unless it
-        returns True: then more rounds would be of no use."""
+        """Adds loop cuts for some rounds and offers rounded solutions. Returns whether more rounds are of no use."""
         for _ in range(_ROUNDS):
             found = self._relaxation.solve(budget)
             if found is None:
                 return True
             self.relaxed = found
             best.prove(found.bound)
-            choice = guided_greedy(self.form, found.x, len(self.history) % _EVERYTHING == 0)
+            choice = self.form.rounded(found.x, len(self._bounds) % _EVERYTHING == 0)
             if choice is not None:
-                best.offer(expand(self.form.reduced.problem, choice))
-            self.history.append(best.bound)
+                best.offer(choice)
+            self._bounds.append(best.bound)
             if best.proven or self._stalled(best.cost, _PATIENCE):
                 return True
             budget.charge(_WORK_PER_ROUND_AND_COLUMN * len(self.form.cost))
-            self.inner = found.x if self.inner is None else self.inner + _INNER_STEP * (found.x - self.inner)
+            self._inner = (
+                found.x if self._inner is None else self._inner + _INNER_STEP * (found.x - self._inner)
+            )
             violated = self._raising(found, best.cost, budget)
             if not violated or self._stalled(best.cost, _SLOW):
-                violated += self._violated(found.x, self.inner)
+                violated += self._deep(found.x, self._inner)
             if not violated and found.feasible:
                 return True
             self._add(violated)
@@ -128,38 +124,36 @@ class Cutting:
             value = rising(n)
             return value if value > least else 0.0
 
-        loops = self.ascent.run(price, cost, budget).loops
-        cuts = self._cuts(loops, budget)
-        return [cut for cut in cuts if _activity(cut, found.x) > cut.upper + MIN_VIOLATION]
+        loops = self._ascent.run(price, cost, budget).loops
+        return _violated(self._cuts(loops, budget), found.x)
 
     @property
     def tight(self) -> list[LoopCut]:
         """The cuts that hold the last solution where it is."""
         if self.relaxed is None:
             return []
-        x = self.relaxed.x
-        return [cut for cut in self.cuts if _activity(cut, x) > cut.upper - _TIGHT]
+        return _violated(self.cuts, self.relaxed.x, -_TIGHT)
 
-    def _violated(self, x: Vector, inner: Vector) -> list[LoopCut]:
+    def _deep(self, x: Vector, inner: Vector) -> list[LoopCut]:
         """Loop cuts that a solution of the relaxation violates, looked for on the way to it from further inside.
 
-        A vertex is cut off by many weak cuts; one that is violated in the direction of the ``inner`` point goes
+        A vertex is cut off by many weak cuts; a cut that is violated in the direction of the ``inner`` point goes
         deeper (in-out separation, Ben-Ameur and Neto 2007, Fischetti and Salvagnin 2010).
         """
         for weight in _INWARD:
             cuts = self.separator.separate(weight * inner + (1 - weight) * x, _CUTS_PER_ROUND)
-            violated = [cut for cut in cuts if _activity(cut, x) > cut.upper + MIN_VIOLATION]
+            violated = _violated(cuts, x)
             if violated:
                 return violated
         return []
 
     def _stalled(self, cost: float, rounds: int) -> bool:
         """Whether so many last rounds of cuts closed too little of the gap."""
-        history = self.history
-        if len(history) <= rounds:
-            return False
-        return history[-1] - history[-1 - rounds] < _MIN_PROGRESS * (cost - history[-1])
+        bounds = self._bounds
+        return len(bounds) > rounds and bounds[-1] - bounds[-1 - rounds] < _MIN_PROGRESS * (cost - bounds[-1])
 
 
-def _activity(row: LinearRow, x: Vector) -> float:
-    return sum(a * float(x[i]) for i, a in row.entries)
+def _violated(cuts: Iterable[LoopCut], x: Vector, least: float = MIN_VIOLATION) -> list[LoopCut]:
+    """The cuts that a point violates by more than ``least``."""
+    point = x.tolist()
+    return [cut for cut in cuts if cut.activity(point) > least]

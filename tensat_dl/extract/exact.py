@@ -5,43 +5,39 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from math import fsum
+from dataclasses import dataclass, field
+from math import fsum, inf
 
-from tensat_dl.extract.along_orders import follow
 from tensat_dl.extract.ascent import Ascent
 from tensat_dl.extract.budget import Budget
-from tensat_dl.extract.contract import expand
 from tensat_dl.extract.cutting import Cutting
-from tensat_dl.extract.decompose import pieces, shape, transferred
 from tensat_dl.extract.formulation import formulate
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.loops import Loop, remaining
 from tensat_dl.extract.mip import solve_mip
-from tensat_dl.extract.near_relaxation import narrow
-from tensat_dl.extract.problem import Choice, Problem, prune
-from tensat_dl.extract.reduce import Reduced, forced_bound, reduce
-from tensat_dl.extract.reduced_costs import detours
-from tensat_dl.extract.search import search
-from tensat_dl.extract.types import TOLERANCE
+from tensat_dl.extract.problem import Choice, Problem
+from tensat_dl.extract.reduce import Reduced, fixed, forced_bound, pieces, reduce, shape, transferred
+from tensat_dl.extract.relaxation import Relaxed
+from tensat_dl.extract.small_parts import follow, narrow, search
 
-#: With more e-nodes than this a problem is huge; with a gap above this, too, the integer program is hopeless until
-#: the search has done what it can.
+#: With more e-nodes than this a problem is huge; with a gap above this, too, the integer program is hopeless before
+#: the search ends.
 _HUGE = 5_000
 _WIDE = 0.1
 
 #: Work on the relaxation, as a share of the work left. It stops sooner where cuts no longer help.
 _RELAXATION_SHARE = 0.9
 
-#: Work on problems of the e-nodes near a solution of the relaxation, how much of the gap must be left of what it was
-#: the last time, if that helped and if it did not, and what is in a solution.
+#: Work on parts near a solution of the relaxation, as a share of the work left; the share of the last gap below which
+#: they are solved again, if they helped and if they did not; and the least value of an e-node of the solution.
 _NARROW_SHARE = 0.5
 _NARROWER = 0.9
 _MUCH_NARROWER = 0.7
 _CHOSEN = 1e-6
 
 #: For problems of more e-nodes the integer program and the search for a better choice take turns with these shares of
-#: what is left: at first, doubled where neither helped, and last.
+#: the work left: at first, doubled where neither helped, and last.
 _LARGE = 300
 _FIRST_EFFORT = 0.15
 _LAST_EFFORT = 0.5
@@ -49,9 +45,6 @@ _LAST_EFFORT = 0.5
 #: Pieces of a shape that has more than this share of the e-nodes tell how they get on: putting all together for each
 #: of many small ones would take longer than to solve them.
 _TOLD = 0.05
-
-#: Where more than this share of the e-nodes is left, reducing again takes more time than it saves.
-_KEPT = 0.95
 
 #: The relaxation is solved again after a reduction to less than this share of the e-nodes.
 _SHRINK = 0.8
@@ -67,179 +60,189 @@ def improve(
 ) -> None:
     """Makes the incumbent as cheap, and its bound as high, as the budget allows.
 
-    With ``searching`` a large problem that the relaxation leaves open is searched by neighbourhoods in turn with the
-    integer program, each neighbourhood a small problem for this same function. ``loops`` are those whose cuts counted
-    in a larger problem.
+    With ``searching`` a large problem that the relaxation leaves open is searched for better choices in turn with the
+    integer program, in small problems for this same function. ``loops`` are those whose cuts counted in a larger
+    problem.
     """
-
-    def solve(part: Problem, answer: Incumbent, share: Budget) -> bool:
-        improve(part, answer, preferred, share, searching=False)
-        return answer.proven
-
     best.stage = "reduction"
-    base = reduce(problem, best.cost, preferred)
-    reduced, cutting = base, None
-    effort, seed = _FIRST_EFFORT, 1
-    narrowed = followed = float("inf")  # the gap, and the cost, that are worth such a search again
-    rng = random.Random(0)
-    ahead = 0.0  # work on the relaxation less that on problems near it
-    while base is not None and reduced is not None:
-        best.prove(reduced.bound)
-        if budget.exhausted:
-            return
-        if cutting is None:
+    reduced = reduce(problem, best.cost, preferred)
+    if reduced is None:
+        best.prove(best.cost)
+    else:
+        _Improvement(reduced.problem, best, preferred, budget, searching).run(reduced, loops)
+
+
+@dataclass(slots=True)
+class _Improvement:
+    """The stages after the first reduction, and their memory."""
+
+    base: Problem  #: as it was after the first reduction
+    best: Incumbent
+    preferred: frozenset[int]
+    budget: Budget
+    searching: bool
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
+    ahead: float = 0.0  #: work on the relaxation less that on parts near it
+    narrowed: float = inf  #: the gap below which parts near the relaxation are worth solving again
+    followed: float = inf  #: the cost below which orders are worth following again
+    effort: float = _FIRST_EFFORT
+    seed: int = 1  #: of the next search in neighbourhoods
+
+    def run(self, reduced: Reduced | None, loops: Sequence[Loop]) -> None:
+        """Goes through the stages until the problem is solved or the budget is used up.
+
+        Where much of the problem goes on the way, they start again with the rest.
+        """
+        while reduced is not None:
+            self.best.prove(reduced.bound)
+            if self.budget.exhausted:
+                return
             parts, settled = pieces(reduced)
             if len(parts) > 1:
-                _solve_apart(reduced, parts, settled, best, preferred, budget, searching, loops)
+                self.solve_apart(reduced, parts, settled, loops)
                 return
-            best.stage = "relaxation"
-            ascent = Ascent(reduced.problem, reduced.forced)
-            loops = remaining(loops, reduced)
-            if not loops:
-                share = budget.take(_RELAXATION_SHARE)
-                ascended = ascent.run(reduced.problem.cost.__getitem__, best.cost, share)
-                budget.give_back(share)
-                best.prove(ascended.bound)
-                smaller = _fix(reduced, ascended.reduced_cost, ascended.bound, best, preferred)
-                if smaller is None:
-                    break
-                if smaller.problem.num_nodes < _SHRINK * reduced.problem.num_nodes:
-                    reduced = smaller
-                    continue
-                if budget.exhausted:
-                    return
-                loops = ascended.loops
-            cutting = Cutting(formulate(reduced), ascent)
-            cutting.add(loops, budget)
+            reduced, loops = self.solve_whole(reduced, loops)
+
+    def solve_apart(
+        self, reduced: Reduced, parts: list[Problem], settled: Choice, loops: Sequence[Loop]
+    ) -> None:
+        """Solves the pieces one by one and offers their union.
+
+        Pieces of one shape, of which graphs of repeated blocks have many, are solved once.
+        """
+        best, problem = self.best, reduced.problem
+        best.stage = "pieces"
+        settled_cost = fsum(problem.cost[n] for n in settled.values())
+        first: dict[Hashable, int] = {}  # of each shape the first piece
+        alike = [first.setdefault(shape(part, self.preferred), i) for i, part in enumerate(parts)]
+        answers = {i: Incumbent(parts[i]) for i in first.values()}
+        for answer in answers.values():
+            answer.offer(dag_greedy(answer.problem, self.preferred))
+            answer.prove(forced_bound(answer.problem))
+
+        def solved(_cost: float, _bound: float) -> None:
+            best.prove(settled_cost + fsum(answers[i].bound for i in alike))
+            union = dict(settled)
+            for part, i in zip(parts, alike, strict=True):
+                union.update(transferred(answers[i].choice, parts[i], part))
+            best.offer(problem.expanded(union))
+
+        sizes = {i: count * parts[i].num_nodes for i, count in Counter(alike).items()}
+        total = left = sum(sizes.values())
+        for i, answer in answers.items():
+            if sizes[i] > _TOLD * total:
+                answer.progress = solved
+            with self.budget.share(sizes[i] / left) as share:
+                try:
+                    improve(answer.problem, answer, self.preferred, share, self.searching, loops)
+                except KeyboardInterrupt:
+                    share.interrupted = True
+            left -= sizes[i]
+        solved(best.cost, best.bound)
+
+    def solve_whole(self, reduced: Reduced, loops: Sequence[Loop]) -> tuple[Reduced | None, Sequence[Loop]]:
+        """Solves a problem by the relaxation, and large ones by search and the integer program, too.
+
+        Returns the rest of it and the loops that counted, if much of it has gone; None for the rest at the end.
+        """
+        best, budget = self.best, self.budget
         best.stage = "relaxation"
-        left = budget.work
-        share = budget.take(_RELAXATION_SHARE)
-        finished = cutting.run(best, share)
-        budget.give_back(share)
-        ahead += left - budget.work
-        form, relaxed = cutting.form, cutting.relaxed
-        smaller = reduced
-        if relaxed is not None:
-            smaller = _fix(reduced, cutting.reduced_cost(relaxed), relaxed.bound, best, preferred)
-        if smaller is None:
-            break
-        if smaller.problem.num_nodes < _SHRINK * reduced.problem.num_nodes:
-            loops = [cut.loop for cut in cutting.tight]
-            reduced, cutting = smaller, None
-            continue
+        ascent = Ascent(reduced.problem, reduced.forced)
+        loops = remaining(loops, reduced)
+        if not loops:
+            with budget.share(_RELAXATION_SHARE) as share:
+                ascended = ascent.run(reduced.problem.cost.__getitem__, best.cost, share)
+            best.prove(ascended.bound)
+            rest = self.rest(reduced, ascended.reduced_cost, ascended.bound)
+            if rest is None or _shrunk(rest, reduced):
+                return rest, ()
+            if budget.exhausted:
+                return None, ()
+            loops = ascended.loops
+        cutting = Cutting(formulate(reduced), ascent)
+        cutting.add(loops, budget)
+        going = True
+        while going:
+            best.stage = "relaxation"
+            before = budget.work
+            with budget.share(_RELAXATION_SHARE) as share:
+                finished = cutting.run(best, share)
+            self.ahead += before - budget.work
+            rest = reduced
+            if cutting.relaxed is not None:
+                rest = self.rest(reduced, cutting.reduced_cost(cutting.relaxed), cutting.relaxed.bound)
+            if rest is None or _shrunk(rest, reduced):
+                return rest, [cut.loop for cut in cutting.tight]
+            going = self.close(cutting, rest.problem.num_nodes, finished) and not budget.exhausted
+        return None, ()
+
+    def rest(self, reduced: Reduced, rising: Callable[[int], float], bound: float) -> Reduced | None:
+        """The problem without e-nodes whose reduced cost closes the gap; None if that solves it."""
+        rest = fixed(reduced, rising, bound, self.best.cost, self.preferred)
+        if rest is None:
+            self.best.prove(self.best.cost)
+        return rest
+
+    def close(self, cutting: Cutting, size: int, finished: bool) -> bool:
+        """Closes the gap of a relaxation with ``size`` e-nodes by search and the integer program.
+
+        Returns whether the relaxation is worth going on with: it is not finished, or a cheaper choice was found, with
+        which more e-nodes can go.
+        """
+        best, relaxed = self.best, cutting.relaxed
         known = best.cost
-        gap = best.cost - best.bound
-        large = searching and smaller.problem.num_nodes > _LARGE
-        if large and relaxed is not None and (finished or (gap < narrowed and ahead > 0)):
-            best.stage = "search"
-            left = budget.work
-            share = budget.take(_NARROW_SHARE, most=left if finished else ahead)
-            chosen = {n for n, i in form.node_col.items() if relaxed.x[i] > _CHOSEN}
-            narrow(reduced.problem, cutting.reduced_cost(relaxed), chosen, gap, best, share, solve)
-            if best.cost < followed:
-                follow(reduced.problem, best, share, solve, rng)
-                followed = best.cost
-            budget.give_back(share)
-            ahead -= left - budget.work
-            narrowed = gap * (_NARROWER if best.cost < known else _MUCH_NARROWER)
+        large = self.searching and size > _LARGE
+        if (
+            large
+            and relaxed is not None
+            and (finished or (known - best.bound < self.narrowed and self.ahead > 0))
+        ):
+            self.search_near(cutting, relaxed, finished)
         if best.cost < known or not finished:
-            continue
-        if cutting.separator.acyclic:  # plain integer programs are what SCIP is best at
-            effort = max(effort, _LAST_EFFORT)
-        while large and effort <= _LAST_EFFORT:
-            if smaller.problem.num_nodes > _HUGE and best.cost - best.bound > _WIDE * best.cost:
-                effort = max(effort, _LAST_EFFORT)
-            elif relaxed is not None and _attempt(cutting, best, budget, effort):
-                return
+            return True
+        if cutting.separator.acyclic:  # SCIP is best at plain integer programs
+            self.effort = max(self.effort, _LAST_EFFORT)
+        while large and self.effort <= _LAST_EFFORT:
+            if size > _HUGE and best.cost - best.bound > _WIDE * best.cost:
+                self.effort = max(self.effort, _LAST_EFFORT)
+            elif relaxed is not None:  # many programs are easy once the cuts are in
+                self.solve_program(cutting, self.effort)
+                if best.proven:
+                    return False
             best.stage = "search"
-            share = budget.take(1.0 if relaxed is None else effort)
-            search(base.problem, best, share, solve, seed)
-            budget.give_back(share)
-            seed += 1
+            with self.budget.share(1.0 if relaxed is None else self.effort) as share:
+                search(self.base, best, share, self.solve_part, self.seed)
+            self.seed += 1
             if best.cost < known:
                 break
-            effort *= 2
-        if relaxed is not None and best.cost < known:  # with a cheaper choice more e-nodes can go
-            continue
-        if relaxed is not None:
-            best.stage = "program"
-            solve_mip(form, cutting.separator, cutting.tight, best, budget)
-        return
-    best.prove(best.cost)
+            self.effort *= 2
+        if relaxed is not None and best.cost >= known:
+            self.solve_program(cutting, 1.0)
+            return False
+        return relaxed is not None
+
+    def search_near(self, cutting: Cutting, relaxed: Relaxed, finished: bool) -> None:
+        """Looks for better choices near the relaxation, and from there along orders."""
+        best, problem = self.best, cutting.form.reduced.problem
+        best.stage = "search"
+        before, known, gap = self.budget.work, best.cost, best.cost - best.bound
+        chosen = {n for n, i in cutting.form.node_col.items() if relaxed.x[i] > _CHOSEN}
+        with self.budget.share(_NARROW_SHARE, most=before if finished else self.ahead) as share:
+            narrow(problem, cutting.reduced_cost(relaxed), chosen, gap, best, share, self.solve_part)
+            if best.cost < self.followed:
+                follow(problem, best, share, self.solve_part, self.rng)
+                self.followed = best.cost
+        self.ahead -= before - self.budget.work
+        self.narrowed = gap * (_NARROWER if best.cost < known else _MUCH_NARROWER)
+
+    def solve_part(self, part: Problem, answer: Incumbent, budget: Budget) -> None:
+        improve(part, answer, self.preferred, budget, searching=False)
+
+    def solve_program(self, cutting: Cutting, effort: float) -> None:
+        self.best.stage = "program"
+        with self.budget.share(effort) as share:
+            solve_mip(cutting.separator, cutting.tight, self.best, share)
 
 
-def _attempt(cutting: Cutting, best: Incumbent, budget: Budget, effort: float) -> bool:
-    """Tries the integer program for a while: many are easy once the cuts are in."""
-    best.stage = "program"
-    share = budget.take(effort)
-    solve_mip(cutting.form, cutting.separator, cutting.tight, best, share)
-    budget.give_back(share)
-    return best.proven
-
-
-def _solve_apart(
-    reduced: Reduced,
-    parts: list[Problem],
-    settled: Choice,
-    best: Incumbent,
-    preferred: frozenset[int],
-    budget: Budget,
-    searching: bool,
-    loops: Sequence[Loop],
-) -> None:
-    """Solves the pieces one by one and offers their union.
-
-    Pieces of one shape, of which graphs of repeated blocks have many, are solved once.
-    """
-    best.stage = "pieces"
-    problem = reduced.problem
-    fixed = fsum(problem.cost[n] for n in settled.values())
-    first: dict[Hashable, int] = {}  # of each shape the first piece
-    alike = [first.setdefault(shape(part, preferred), i) for i, part in enumerate(parts)]
-    answers = {i: Incumbent(parts[i]) for i in first.values()}
-    for answer in answers.values():
-        answer.offer(dag_greedy(answer.problem, preferred))
-        answer.prove(forced_bound(answer.problem))
-
-    def solved(_cost: float, _bound: float) -> None:
-        best.prove(fixed + fsum(answers[i].bound for i in alike))
-        union = dict(settled)
-        for part, i in zip(parts, alike, strict=True):
-            union.update(transferred(answers[i].choice, parts[i], part))
-        best.offer(expand(problem, union))
-
-    sizes = {i: count * parts[i].num_nodes for i, count in Counter(alike).items()}
-    total = left = sum(sizes.values())
-    for i, answer in answers.items():
-        share = budget.take(sizes[i] / left)
-        left -= sizes[i]
-        if sizes[i] > _TOLD * total:
-            answer.progress = solved
-        try:
-            improve(answer.problem, answer, preferred, share, searching, loops)
-        except KeyboardInterrupt:
-            share.interrupted = True
-        budget.give_back(share)
-    solved(best.cost, best.bound)
-
-
-def _fix(
-    reduced: Reduced,
-    rising: Callable[[int], float],
-    bound: float,
-    best: Incumbent,
-    preferred: frozenset[int],
-) -> Reduced | None:
-    """The problem without e-nodes that no cheaper choice has: with one of them the bound rises to more than the best
-    choice costs. None if nothing is left."""
-    slack = best.cost * (1 - TOLERANCE) - bound
-    if slack <= 0:
-        return None
-    added = detours(reduced.problem, reduced.forced, rising)
-    nodes = {c: [n for n in ns if added.get(n, slack) < slack] for c, ns in reduced.problem.nodes.items()}
-    smaller = prune(reduced.problem, nodes)
-    if smaller is None:
-        return None
-    if smaller.num_nodes > _KEPT * reduced.problem.num_nodes:
-        return reduced
-    return reduce(smaller, best.cost, preferred)
+def _shrunk(rest: Reduced, reduced: Reduced) -> bool:
+    return rest.problem.num_nodes < _SHRINK * reduced.problem.num_nodes

@@ -2,15 +2,13 @@
 
 Both settle classes in order of cost, as in Knuth's generalisation of Dijkstra's algorithm: an e-node is
 priced once its last child is settled, and a settled class keeps its e-node for good. So the choice is acyclic
-whatever the e-graph and whether or not costs are zero.
+for every e-graph, and with costs of zero, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
-
-import numpy as np
 
 from tensat_dl.extract.problem import Choice, Problem
 
@@ -22,14 +20,9 @@ def tree_greedy(problem: Problem, preferred: frozenset[int] = frozenset()) -> Ch
     the lowest number. Repeated arguments of one e-node count once.
     """
     value: dict[int, float] = {}
-
-    def price(n: int) -> float:
-        return problem.cost[n] + sum(value[d] for d in problem.kids[n])
-
-    def settle(c: int, n: int, cost: float) -> None:
-        value[c] = cost
-
-    return _settle_all(problem, price, settle, preferred)
+    return settle(
+        problem, value, lambda n: problem.cost[n] + sum(value[d] for d in problem.kids[n]), preferred
+    )
 
 
 def dag_greedy(
@@ -46,12 +39,6 @@ def dag_greedy(
     paid: list[float] = []  # by bit
 
     def weigh(bits: int) -> float:
-        if bits.bit_count() > 16:
-            flags = np.unpackbits(
-                np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8),
-                bitorder="little",
-            )
-            return sum(paid[i] for i in np.flatnonzero(flags).tolist())
         total = 0.0
         while bits:
             low = bits & -bits
@@ -72,7 +59,7 @@ def dag_greedy(
                 union |= extra
         return prices[n] + total
 
-    def settle(c: int, n: int, cost: float) -> None:
+    def settled(c: int, n: int) -> None:
         bits = 0
         for d in problem.kids[n]:
             bits |= below[d]
@@ -80,33 +67,37 @@ def dag_greedy(
             bits |= 1 << len(paid)
             paid.append(prices[n])
         below[c] = bits
-        value[c] = cost
 
-    return _settle_all(problem, price, settle, preferred)
+    return settle(problem, value, price, preferred, settled)
 
 
-def _settle_all(
+def settle(
     problem: Problem,
+    value: dict[int, float],
     price: Callable[[int], float],
-    settle: Callable[[int, int, float], None],
-    preferred: frozenset[int],
+    preferred: frozenset[int] = frozenset(),
+    settled: Callable[[int, int], None] = lambda c, n: None,
 ) -> Choice:
+    """For each class the e-node of least price, which goes into ``value``. Ties go to ``preferred`` e-nodes.
+
+    An e-node is priced when its children have values; no price may be below these. ``settled`` is called with each
+    class and its e-node.
+    """
     users = problem.parents()
     waiting: dict[int, int] = {}
     heap: list[tuple[float, bool, int]] = []
-    for ns in problem.nodes.values():
-        for n in ns:
-            waiting[n] = len(problem.kids[n])
-            if not waiting[n]:
-                heappush(heap, (price(n), n not in preferred, n))
+    for n in problem.candidates():
+        waiting[n] = len(problem.kids[n])
+        if not waiting[n]:
+            heappush(heap, (price(n), n not in preferred, n))
     choice: Choice = {}
     while heap:
         cost, _, n = heappop(heap)
         c = problem.home[n]
         if c in choice:
             continue
-        choice[c] = n
-        settle(c, n, cost)
+        choice[c], value[c] = n, cost
+        settled(c, n)
         for user in users[c]:
             waiting[user] -= 1
             if not waiting[user] and problem.home[user] not in choice:

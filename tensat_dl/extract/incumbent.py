@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass, field
 
 from tensat_dl.core.egraph import EGraph
+from tensat_dl.extract.extraction import TOLERANCE, Moment, Progress, Stage
 from tensat_dl.extract.greedy import dag_greedy, tree_greedy
 from tensat_dl.extract.problem import Choice, Problem, needed
-from tensat_dl.extract.types import TOLERANCE, Moment, Progress, Stage
 
 #: Progress is reported, and logged, when the bound rises by this share of the cost.
 _REPORT = 0.005
@@ -30,7 +30,7 @@ class Incumbent:
 
     def offer(self, choice: Choice) -> bool:
         """Takes a complete acyclic choice if it is cheaper; choices that the roots do not need are dropped."""
-        choice = needed(self.problem, choice.__getitem__)
+        choice = needed(self.problem, choice)
         cost = self.problem.total(choice)
         if cost >= self.cost * (1 - TOLERANCE):
             return False
@@ -64,7 +64,7 @@ def source_choice(problem: Problem, egraph: EGraph) -> Choice | None:
     the program were not kept.
     """
     wanted = [n for n in egraph.source.tolist() if n >= 0 and not egraph.weights_only[egraph.node_class[n]]]
-    candidates = {n for ns in problem.nodes.values() for n in ns}
+    candidates = set(problem.candidates())
     choice: Choice = {}
     size = -1
     while size < len(choice):  # one pass suffices if the source is in topological order

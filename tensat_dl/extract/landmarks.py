@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tensat_dl.extract.problem import Problem, strong_components
+from tensat_dl.extract.problem import Problem
 
 #: Above this many classes only {c} and the children of single e-nodes' classes would fit: D is left trivial.
 #: The bitsets of n classes take at most n * n / 16 bytes, 56 MB at the limit.
@@ -39,61 +39,54 @@ class Landmarks:
         return bits
 
     def mask(self, classes: Iterable[int]) -> int:
-        bits = 0
+        packed = bytearray(
+            len(self.classes) // 8 + 1
+        )  # as integers, each class would take a copy of all bits
         for c in classes:
-            bits |= 1 << self.bit[c]
-        return bits
+            i = self.bit[c]
+            packed[i >> 3] |= 1 << (i & 7)
+        return int.from_bytes(packed, "little")
 
 
 def landmarks(problem: Problem) -> Landmarks:
-    components = strong_components(problem.nodes, problem.successors())
+    components = problem.components()
     classes = [c for component in components for c in component]
     bit = {c: i for i, c in enumerate(classes)}
     first = {c: bit[component[0]] for component in components for c in component}
-    above: dict[int, int] = {}
-    trivial = len(classes) > MAX_CLASSES
+    marks = Landmarks(classes, bit, first, {})
     for component in components:
-        if trivial:
-            above.update((c, 1 << bit[c]) for c in component)
+        alone = {c: 1 << bit[c] for c in component}
+        if len(classes) > MAX_CLASSES:
+            marks.above.update(alone)
         elif len(component) == 1:
             (c,) = component
-            above[c] = 1 << bit[c] | _meet(problem, c, above)
+            meet = -1
+            for n in problem.nodes[c]:
+                meet &= marks.of_kids(problem.kids[n])
+            marks.above[c] = alone[c] | meet
         else:
-            above.update(_fixpoint(problem, component, bit, above))
-    return Landmarks(classes, bit, first, above)
+            marks.above.update(_fixpoint(problem, alone, marks.above))
+    return marks
 
 
-def _meet(problem: Problem, c: int, above: dict[int, int]) -> int:
-    meet = -1
-    for n in problem.nodes[c]:
-        union = 0
-        for d in problem.kids[n]:
-            union |= above[d]
-        meet &= union
-    return meet
-
-
-def _fixpoint(
-    problem: Problem, component: list[int], bit: dict[int, int], above: dict[int, int]
-) -> dict[int, int]:
-    """D for the classes of one strong component, given those below it."""
-    inside = set(component)
-    top = (1 << (max(bit[c] for c in component) + 1)) - 1
+def _fixpoint(problem: Problem, alone: dict[int, int], above: dict[int, int]) -> dict[int, int]:
+    """D for the classes of one strong component, given those below it and the set of each class alone."""
+    top = 2 * max(alone.values()) - 1
     outer: dict[int, int] = {}  # for each e-node the union over its children outside
     inner: dict[int, list[int]] = {}
-    users: dict[int, set[int]] = {c: set() for c in component}
-    for c in component:
+    users: dict[int, set[int]] = {c: set() for c in alone}
+    for c in alone:
         for n in problem.nodes[c]:
             outer[n] = 0
             inner[n] = []
             for d in problem.kids[n]:
-                if d in inside:
+                if d in alone:
                     inner[n].append(d)
                     users[d].add(c)
                 else:
                     outer[n] |= above[d]
-    value = dict.fromkeys(component, top)
-    queue = deque(c for c in component if any(not inner[n] for n in problem.nodes[c]))
+    value = dict.fromkeys(alone, top)
+    queue = deque(c for c in alone if any(not inner[n] for n in problem.nodes[c]))
     queued = set(queue)
     allowance = MAX_ROUNDS * len(outer)
     while queue:
@@ -101,19 +94,17 @@ def _fixpoint(
         queued.discard(c)
         allowance -= len(problem.nodes[c])
         if allowance < 0:
-            # Not yet a fixpoint, so the sets are still too large to be true: fall back to what surely holds.
-            return {c: 1 << bit[c] for c in component}
+            # Not yet a fixpoint, so the sets are still too large to be true: each class alone surely holds.
+            return alone
         meet = top
         for n in problem.nodes[c]:
             union = outer[n]
             for d in inner[n]:
                 union |= value[d]
             meet &= union
-        meet |= 1 << bit[c]
+        meet |= alone[c]
         if meet != value[c]:
             value[c] = meet
-            for user in sorted(users[c]):
-                if user not in queued:
-                    queued.add(user)
-                    queue.append(user)
+            queue.extend(user for user in sorted(users[c]) if user not in queued)
+            queued |= users[c]
     return value

@@ -8,29 +8,20 @@ since the first class of U to be derived is derived by such an e-node. They hold
 and are worth having where there is none: halves of two e-nodes of c may need the same half of an e-node further down,
 which no landmark of c tells. (In planning these right sides are known as disjunctive action landmarks.)
 
-To find violated ones, look for sets that are chosen more than they are derived (`tensat_dl.extract.cut_sets`), in the
-whole e-graph and in each of its strong components. In these, look also for a cycle through c that is short in the
-arc weights w(a, b) = y_a - (x_n of the e-nodes of a with child b), as the right side for the classes of the cycle is
-at most the sum of its weights; and for cuts of flows (`tensat_dl.extract.flows`).
+Violated ones come from sets that are chosen more than they are derived (`tensat_dl.extract.cut_sets`), in the whole
+e-graph and in each of its strong components.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
 
-import numpy as np
-import numpy.typing as npt
-
-from tensat_dl.extract.cut_sets import underived_sets
-from tensat_dl.extract.flows import Branch, violated_sets
-from tensat_dl.extract.formulation import INFINITY, Formulation, LinearRow, Vector
+from tensat_dl.extract.cut_sets import Branch, narrow_sets, short_cycles, underived_sets
+from tensat_dl.extract.formulation import Formulation, LinearRow, Vector
 from tensat_dl.extract.problem import strong_components
 from tensat_dl.extract.reduce import Reduced
-
-Indices = npt.NDArray[np.int64]
 
 #: A cut must be violated by this much to be worth adding.
 MIN_VIOLATION = 1e-4
@@ -77,25 +68,9 @@ class LoopSeparator:
     def __init__(self, form: Formulation) -> None:
         self.form = form
         problem = form.reduced.problem
-        successors = problem.successors()
-        self._cyclic = {
-            c
-            for component in strong_components(problem.nodes, successors)
-            if len(component) > 1
-            for c in component
-        }
+        self._cyclic = {c for component in problem.components() if len(component) > 1 for c in component}
+        self.acyclic = not self._cyclic
         self._round = 0
-        # E-classes are numbered by their bits. Their e-nodes, and the children of these, are one after the other.
-        marks = form.reduced.marks
-        members = [problem.nodes.get(c, ()) for c in marks.classes]
-        self._nodes = [n for ns in members for n in ns]
-        self._node_starts = _starts([len(ns) for ns in members])
-        self._kids = np.array([marks.bit[d] for n in self._nodes for d in problem.kids[n]], np.int64)
-        self._kid_starts = _starts([len(problem.kids[n]) for n in self._nodes])
-
-    @property
-    def acyclic(self) -> bool:
-        return not self._cyclic
 
     def separate(self, x: Vector, limit: int) -> list[LoopCut]:
         """About ``limit`` violated cuts at most: from widths, and where these are few in a strong component, from
@@ -104,33 +79,31 @@ class LoopSeparator:
         value = x.tolist()
         forced = self.form.reduced.forced
         branches = self._branches(value)
-        order = sorted(branches, key=lambda c: (-value[self.form.class_col[c]], c))
-        rank = {c: i for i, c in enumerate(order)}
-        # What is forced is derived in any case, by cuts of its own.
+        # A forced class is derived in any case, by cuts of its own.
         free = {
             c: [(v, tuple(d for d in kids if d not in forced)) for v, kids in out]
             for c, out in branches.items()
         }
-        cuts = self._rows(underived_sets(order, free, _LEAST), value)
+        cuts = self._rows(underived_sets(free, _LEAST), value)
         graph = {
-            c: {d for _, kids in branches[c] for d in kids if d in self._cyclic}
-            for c in order
+            c: {d for _, kids in out for d in kids if d in self._cyclic}
+            for c, out in branches.items()
             if c in self._cyclic
         }
-        for component in strong_components(sorted(graph), graph):
+        for component in strong_components(graph, graph):
             if len(component) < 2 or len(cuts) >= limit:
                 continue
             members = set(component)
-            inside = sorted(component, key=rank.__getitem__)
+            inside = sorted(component, key=lambda c: (-value[self.form.class_col[c]], c))
             inner = {
                 c: [(v, tuple(d for d in kids if d in members)) for v, kids in branches[c]] for c in component
             }
-            found = self._rows(underived_sets(inside, inner, _LEAST), value)
+            found = self._rows(underived_sets(inner, _LEAST), value)
             if len(found) < _FEW:
-                found += self._rows(_short_cycles(inside, inner), value)
+                found += self._rows(short_cycles(inside, inner, MIN_VIOLATION), value)
             if len(found) < _FEW:
                 rng = random.Random(self._round)
-                found += self._rows(violated_sets(inside, inner, MIN_VIOLATION, rng), value)
+                found += self._rows(narrow_sets(inside, inner, MIN_VIOLATION, rng), value)
             cuts += found
         return cuts
 
@@ -153,84 +126,20 @@ class LoopSeparator:
         for loop in loops:
             members = sorted(loop)
             row = self.cut(max(members, key=lambda c: value[self.form.class_col[c]]), members)
-            if sum(a * value[i] for i, a in row.entries) > MIN_VIOLATION:
+            if row.activity(value) > MIN_VIOLATION:
                 rows.append(row)
         return rows
 
     def cut(self, c: int, loop: Sequence[int]) -> LoopCut:
         """The loop cut of a class of the loop."""
         form = self.form
-        marks = form.reduced.marks
-        inside = np.zeros(len(marks.classes), np.bool_)
-        inside[[marks.bit[d] for d in loop]] = True
-        mask = int.from_bytes(np.packbits(inside, bitorder="little").tobytes(), "little")
+        marks, problem = form.reduced.marks, form.reduced.problem
+        members, mask = set(loop), marks.mask(loop)
         weights = {form.class_col[c]: 1.0}
-        for i in self._outward(inside):
-            n = self._nodes[i]
-            if not form.below[n] & mask:
-                column = form.node_col[n]
-                weights[column] = weights.get(column, 0.0) - 1.0
-        return LoopCut([(i, a) for i, a in weights.items() if a], -INFINITY, 0.0, (c, loop))
-
-    def _outward(self, inside: npt.NDArray[np.bool_]) -> list[int]:
-        """The e-nodes of classes of a set that have no child in it: most have one, and children are landmarks."""
-        nodes, _ = _ranges(self._node_starts, np.flatnonzero(inside))
-        kids, user = _ranges(self._kid_starts, nodes)
-        outward = np.ones(len(nodes), np.bool_)
-        outward[user[inside[self._kids[kids]]]] = False
-        numbers: list[int] = nodes[outward].tolist()
-        return numbers
-
-
-def _starts(sizes: Sequence[int]) -> Indices:
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-
-
-def _ranges(starts: Indices, which: Indices) -> tuple[Indices, Indices]:
-    """The numbers from ``starts[i]`` to ``starts[i + 1]`` for each ``i`` of ``which``, and where in it that is."""
-    sizes = starts[which + 1] - starts[which]
-    owner = np.repeat(np.arange(len(which)), sizes)
-    before = np.cumsum(sizes) - sizes
-    return np.arange(len(owner)) + (starts[which] - before)[owner], owner
-
-
-def _short_cycles(order: Sequence[int], branches: Mapping[int, Sequence[Branch]]) -> Iterator[list[int]]:
-    """Disjoint cycles, each shorter in the arc weights than y of the class that it starts from."""
-    total = {c: sum(value for value, _ in branches[c]) for c in order}
-    graph: dict[int, list[tuple[int, float]]] = {}
-    for c in order:
-        through: dict[int, float] = {}
-        for value, kids in branches[c]:
-            for d in kids:
-                through[d] = through.get(d, 0.0) + value
-        graph[c] = [(d, max(0.0, total[c] - v)) for d, v in through.items()]
-    used: set[int] = set()
-    for c in order:
-        if c not in used:
-            cycle = _short_cycle(graph, c, total[c] - MIN_VIOLATION)
-            if cycle:
-                used.update(cycle)
-                yield cycle
-
-
-def _short_cycle(
-    graph: Mapping[int, Sequence[tuple[int, float]]], start: int, limit: float
-) -> list[int] | None:
-    """The classes of a shortest cycle through ``start``, if it is shorter than ``limit``."""
-    previous: dict[int, int] = {}
-    heap: list[tuple[float, int, int]] = [(0.0, start, -1)]
-    while heap:
-        distance, c, before = heappop(heap)
-        if c in previous:
-            continue
-        if before >= 0:
-            previous[c] = before
-            if c == start:
-                cycle = [before]
-                while cycle[-1] != start:
-                    cycle.append(previous[cycle[-1]])
-                return cycle
-        for d, weight in graph[c]:
-            if d not in previous and distance + weight < limit:
-                heappush(heap, (distance + weight, d, c))
-    return None
+        for d in sorted(loop, key=marks.bit.__getitem__):
+            for n in problem.nodes[d]:
+                # Most e-nodes have a child in the set, and children are landmarks.
+                if members.isdisjoint(problem.kids[n]) and not form.below[n] & mask:
+                    column = form.node_col[n]
+                    weights[column] = weights.get(column, 0.0) - 1.0
+        return LoopCut([(i, a) for i, a in weights.items() if a], False, (c, loop))

@@ -1,17 +1,18 @@
-"""The extraction problem: an e-graph stripped to what choosing e-nodes depends on."""
+"""The extraction problem: an e-graph without all that does not matter to choosing e-nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import fsum
 
 import numpy as np
 
-from tensat_dl.core.egraph import BoolArray, EGraph, FloatArray
-from tensat_dl.extract.types import ExtractionError
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.extract.extraction import ExtractionError
 
-#: Costs beyond these could not be added up, or not be scaled to what solvers take.
+#: Costs beyond these could not be added up, or not be scaled for solvers.
 LEAST_COST, MOST_COST = 1e-200, 1e200
 
 #: One e-node for each chosen e-class.
@@ -38,6 +39,10 @@ class Problem:
     def num_nodes(self) -> int:
         return sum(map(len, self.nodes.values()))
 
+    def candidates(self) -> Iterator[int]:
+        """The e-nodes of all classes."""
+        return chain.from_iterable(self.nodes.values())
+
     def successors(self) -> dict[int, tuple[int, ...]]:
         """For each class the distinct children of all its candidates."""
         kids = self.kids
@@ -46,20 +51,22 @@ class Problem:
     def parents(self) -> dict[int, list[int]]:
         """For each class the candidate e-nodes that have it as a child."""
         users: dict[int, list[int]] = {c: [] for c in self.nodes}
-        for ns in self.nodes.values():
-            for n in ns:
-                for d in self.kids[n]:
-                    users[d].append(n)
+        for n in self.candidates():
+            for d in self.kids[n]:
+                users[d].append(n)
         return users
+
+    def components(self) -> list[list[int]]:
+        """The strongly connected components of the classes, each after all components that it reaches."""
+        return strong_components(self.nodes, self.successors())
 
     def total(self, choice: Choice) -> float:
         """Cost of a choice; correctly rounded, so it does not depend on the order of summation."""
         return fsum(self.cost[n] for n in choice.values())
 
-
-def _usable(cost: FloatArray) -> BoolArray:
-    usable: BoolArray = (cost >= LEAST_COST) & (cost <= MOST_COST)
-    return usable
+    def expanded(self, choice: Choice) -> Choice:
+        """A choice with the classes that were contracted on the way to the problem."""
+        return {**self.inlined, **choice}
 
 
 def from_egraph(egraph: EGraph) -> Problem:
@@ -70,20 +77,18 @@ def from_egraph(egraph: EGraph) -> Problem:
     """
     leaf = egraph.weights_only
     relevant = ~leaf[egraph.node_class]
-    bad = np.flatnonzero(relevant & ~(np.isfinite(egraph.cost) & (egraph.cost >= 0)))
-    if bad.size:
-        n = int(bad[0])
-        raise ExtractionError(
-            f"e-node {n} ({egraph.op[n]}) has cost {egraph.cost[n]}: "
-            f"costs must be finite and not negative ({bad.size} such e-nodes)"
-        )
-    extreme = np.flatnonzero(relevant & (egraph.cost > 0) & ~_usable(egraph.cost))
-    if extreme.size:
-        n = int(extreme[0])
-        raise ExtractionError(
-            f"e-node {n} ({egraph.op[n]}) has cost {egraph.cost[n]}: costs other than 0 must be from {LEAST_COST:g} "
-            f"to {MOST_COST:g} ({extreme.size} such e-nodes)"
-        )
+    cost = egraph.cost
+    beyond = (cost > 0) & ((cost < LEAST_COST) | (cost > MOST_COST))
+    for wrong, needs in (
+        (~(np.isfinite(cost) & (cost >= 0)), "costs must be finite and not negative"),
+        (beyond, f"costs other than 0 must be from {LEAST_COST:g} to {MOST_COST:g}"),
+    ):
+        bad = np.flatnonzero(relevant & wrong)
+        if bad.size:
+            n = int(bad[0])
+            raise ExtractionError(
+                f"e-node {n} ({egraph.op[n]}) has cost {cost[n]}: {needs} ({bad.size} such e-nodes)"
+            )
     is_leaf = leaf.tolist()
     offsets = egraph.offsets.tolist()
     children = egraph.children.tolist()
@@ -96,7 +101,7 @@ def from_egraph(egraph: EGraph) -> Problem:
         for n in nodes[c]:
             kids[n] = tuple(dict.fromkeys(d for d in children[offsets[n] : offsets[n + 1]] if not is_leaf[d]))
     roots = tuple(dict.fromkeys(r for r in egraph.roots if not is_leaf[r]))
-    costs = egraph.cost.tolist()
+    costs = cost.tolist()
     whole = Problem(roots, nodes, kids, {n: costs[n] for n in kids}, egraph.node_class.tolist())
     pruned = prune(whole, nodes)
     if pruned is None:
@@ -140,92 +145,75 @@ def prune(problem: Problem, nodes: Mapping[int, Iterable[int]]) -> Problem | Non
 
 def derivation(problem: Problem) -> Choice:
     """Some acyclic choice for every class that has one, children first (linear time, cost ignored)."""
-    users: dict[int, list[int]] = {}
-    waiting: dict[int, int] = {}
-    ready: list[int] = []
-    for ns in problem.nodes.values():
-        for n in ns:
-            waiting[n] = len(problem.kids[n])
-            if not waiting[n]:
-                ready.append(n)
-            for d in problem.kids[n]:
-                users.setdefault(d, []).append(n)
+    users = problem.parents()
+    waiting = {n: len(problem.kids[n]) for n in problem.candidates()}
+    ready = [n for n, count in waiting.items() if not count]
     choice: Choice = {}
     for n in ready:  # grows while it is read
         c = problem.home[n]
         if c in choice:
             continue
         choice[c] = n
-        for user in users.get(c, ()):
+        for user in users[c]:
             waiting[user] -= 1
             if not waiting[user]:
                 ready.append(user)
     return choice
 
 
-def needed(problem: Problem, pick: Callable[[int], int]) -> Choice:
+def needed(problem: Problem, choice: Choice) -> Choice:
     """The part of a choice that the roots reach, in ascending order of class."""
     found: Choice = {}
     stack = list(problem.roots)
     while stack:
         c = stack.pop()
         if c not in found:
-            found[c] = pick(c)
+            found[c] = choice[c]
             stack.extend(d for d in problem.kids[found[c]] if d not in found)
     return {c: found[c] for c in sorted(found)}
 
 
 def topological(problem: Problem, choice: Choice) -> list[int] | None:
     """The chosen classes, children first; None if the choice is cyclic. Children not chosen are ignored."""
-    waiting = dict.fromkeys(choice, 0)
-    users: dict[int, list[int]] = {c: [] for c in choice}
-    for c, n in choice.items():
-        for d in problem.kids[n]:
-            if d in waiting:
-                waiting[c] += 1
-                users[d].append(c)
-    order = [c for c, count in waiting.items() if not count]
-    for c in order:  # grows while it is read
-        for user in users[c]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                order.append(user)
+    nodes = {c: (n,) for c, n in choice.items()}
+    kids = {n: tuple(d for d in problem.kids[n] if d in choice) for n in choice.values()}
+    order = list(derivation(replace(problem, nodes=nodes, kids=kids)))
     return order if len(order) == len(choice) else None
 
 
 def strong_components(vertices: Iterable[int], successors: Mapping[int, Iterable[int]]) -> list[list[int]]:
-    """Tarjan's strongly connected components, each after all those that it reaches."""
+    """Tarjan's strongly connected components, each after all components that it reaches."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
-    on_stack: set[int] = set()
     stack: list[int] = []
+    path: list[tuple[int, Iterator[int]]] = []
     components: list[list[int]] = []
+    done = len(successors)  # the index of a vertex that is in a component already
+
+    def enter(v: int) -> None:
+        index[v] = low[v] = len(index)
+        stack.append(v)
+        path.append((v, iter(successors[v])))
+
     for start in vertices:
-        if start in index:
-            continue
-        index[start] = low[start] = len(index)
-        stack.append(start)
-        on_stack.add(start)
-        work: list[tuple[int, Iterator[int]]] = [(start, iter(successors[start]))]
-        while work:
-            v, rest = work[-1]
+        if start not in index:
+            enter(start)
+        while path:
+            v, rest = path[-1]
             for w in rest:
                 if w not in index:
-                    index[w] = low[w] = len(index)
-                    stack.append(w)
-                    on_stack.add(w)
-                    work.append((w, iter(successors[w])))
+                    enter(w)
                     break
-                if w in on_stack:
-                    low[v] = min(low[v], index[w])
+                low[v] = min(low[v], index[w])
             else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[v])
+                path.pop()
+                if path:
+                    above = path[-1][0]
+                    low[above] = min(low[above], low[v])
                 if low[v] == index[v]:
                     component: list[int] = []
                     while not component or component[-1] != v:
                         component.append(stack.pop())
-                    on_stack.difference_update(component)
+                    index.update(dict.fromkeys(component, done))
                     components.append(component)
     return components

@@ -1,13 +1,24 @@
-"""Reductions: drop e-nodes that no derivation, or no better derivation than a known one, needs."""
+"""Smaller problems with the same best answer: fewer e-nodes, contracted e-classes, pieces.
+
+An e-node goes that no derivation, or no better derivation than a known one, needs: because it needs its own e-class,
+because another e-node replaces it, because its landmarks cost too much, or because of reduced costs.
+
+An e-node adds its own reduced cost to a bound at least, and the reduced costs of a way through it. The e-node is
+there because something needs it, up to a class that every answer has, and its children are derived, down to an e-node
+without any. An answer has no cycles, so no e-node is met twice, and all that are met pay: on the cheapest way up, and
+below from each e-node on to its dearest child.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 
-from tensat_dl.extract.contract import contract
+from tensat_dl.extract.extraction import TOLERANCE
+from tensat_dl.extract.greedy import settle
 from tensat_dl.extract.landmarks import Landmarks, landmarks
-from tensat_dl.extract.problem import Problem, prune
-from tensat_dl.extract.types import TOLERANCE
+from tensat_dl.extract.problem import Choice, Problem, prune, strong_components
 
 #: Comparisons of one e-node with cheaper ones of its class.
 MAX_COMPARISONS = 50
@@ -15,6 +26,13 @@ MAX_COMPARISONS = 50
 #: With this many e-nodes a round must leave less than this share of them for another one to follow.
 _LARGE = 3000
 _LEAST_GAIN = 0.9
+
+#: Where reduced costs leave more than this share of the e-nodes, reducing again takes more time than it saves.
+_KEPT = 0.95
+
+#: A class with several users is contracted only if that adds at most this many arcs: e-nodes of long chains
+#: would otherwise collect all that lies below them.
+_MAX_NEW_ARCS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +42,7 @@ class Reduced:
     problem: Problem
     marks: Landmarks
     forced: frozenset[int]  #: classes in every derivation of the roots
-    bound: float  #: what any derivation costs at least: the cheapest e-node of each forced class
+    bound: float  #: the cheapest e-nodes of all forced classes: no derivation costs less
 
 
 def reduce(problem: Problem, upper: float, preferred: frozenset[int] = frozenset()) -> Reduced | None:
@@ -126,3 +144,145 @@ def _drop_expensive(
             if extra < slack:
                 alive.append(n)
         kept[c] = alive
+
+
+def contract(problem: Problem, keep: frozenset[int]) -> Problem:
+    """The problem without classes that have one candidate and either no cost or a single user.
+
+    The users take over the children and the cost. The classes of ``keep`` and the roots stay.
+    The problem must have no classes without a derivation (see `prune`).
+    """
+    kids = dict(problem.kids)
+    cost = dict(problem.cost)
+    nodes = dict(problem.nodes)
+    inlined = dict(problem.inlined)
+    users = {c: set(ns) for c, ns in problem.parents().items()}
+    for c in problem.nodes:
+        if c in keep or c in problem.roots or len(nodes[c]) > 1:
+            continue
+        (n,) = nodes[c]
+        below, above = kids[n], users[c]
+        if len(above) > 1 and cost[n] > 0:
+            continue
+        if len(above) > 1 and len(above) * len(below) - len(above) - len(below) > _MAX_NEW_ARCS:
+            continue
+        del nodes[c], users[c]
+        inlined[c] = n
+        for d in below:
+            users[d].discard(n)
+        for user in sorted(above):
+            kids[user] = tuple(dict.fromkeys(e for d in kids[user] for e in (below if d == c else (d,))))
+            cost[user] += cost[n]
+            for d in below:
+                users[d].add(user)
+    # An e-node that took over its own class as a child needs itself; another candidate remains.
+    nodes = {c: tuple(n for n in ns if c not in kids[n]) for c, ns in nodes.items()}
+    left = [n for ns in nodes.values() for n in ns]
+    kids = {n: kids[n] for n in left}
+    cost = {n: cost[n] for n in left}
+    return replace(problem, nodes=nodes, kids=kids, cost=cost, inlined=inlined)
+
+
+def fixed(
+    reduced: Reduced, rising: Callable[[int], float], bound: float, upper: float, preferred: frozenset[int]
+) -> Reduced | None:
+    """The problem without e-nodes with which the bound rises to ``upper``: no cheaper answer has one.
+
+    ``rising`` is the reduced cost of an e-node. None if nothing is left.
+    """
+    slack = upper * (1 - TOLERANCE) - bound
+    if slack <= 0:
+        return None
+    added = detours(reduced.problem, reduced.forced, rising)
+    nodes = {c: [n for n in ns if added.get(n, slack) < slack] for c, ns in reduced.problem.nodes.items()}
+    smaller = prune(reduced.problem, nodes)
+    if smaller is None:
+        return None
+    if smaller.num_nodes > _KEPT * reduced.problem.num_nodes:
+        return reduced
+    return reduce(smaller, upper, preferred)
+
+
+def detours(problem: Problem, forced: Collection[int], rising: Callable[[int], float]) -> dict[int, float]:
+    """The least that an e-node adds to a bound, for each e-node that an answer can have."""
+    price = {n: rising(n) for n in problem.candidates()}
+    height: dict[int, float] = {}
+
+    def below(n: int) -> float:
+        """The cost of an e-node with that of its dearest child, and so on down."""
+        return price[n] + max((height[d] for d in problem.kids[n]), default=0.0)
+
+    settle(problem, height, below)
+    above = _above(problem, forced, price)
+    return {
+        n: below(n) + above[problem.home[n]]
+        for n in price
+        if problem.home[n] in above and all(d in height for d in problem.kids[n])
+    }
+
+
+def _above(problem: Problem, forced: Collection[int], price: dict[int, float]) -> dict[int, float]:
+    """For each e-class the cost of the cheapest way down to it from a class that every answer has."""
+    heap = [(0.0, c) for c in forced]
+    heapify(heap)
+    found: dict[int, float] = {}
+    while heap:
+        value, c = heappop(heap)
+        if c in found:
+            continue
+        found[c] = value
+        for n in problem.nodes[c]:
+            for d in problem.kids[n]:
+                if d not in found:
+                    heappush(heap, (value + price[n], d))
+    return found
+
+
+def pieces(reduced: Reduced) -> tuple[list[Problem], Choice]:
+    """Independent problems, and the classes without a choice.
+
+    The roots of a piece are its forced classes. Arcs into forced classes of other pieces are ignored: those are
+    derived in any case, and pieces that could be derived from one another are one piece. So best answers for the
+    pieces together are a best answer for the whole. Pieces come smallest first.
+    """
+    problem, forced = reduced.problem, reduced.forced
+    # Connected classes are strongly connected here, and forced classes that can be derived from each other.
+    near: dict[int, list[int]] = {c: [] for c in problem.nodes}
+    for c, successors in problem.successors().items():
+        for d in successors:
+            near[c].append(d)
+            if d not in forced:
+                near[d].append(c)
+    settled: Choice = {}
+    found: list[Problem] = []
+    for component in strong_components(near, near):
+        group = set(component)
+        if all(len(problem.nodes[c]) == 1 for c in group):
+            settled.update((c, problem.nodes[c][0]) for c in group)
+            continue
+        roots = tuple(c for c in sorted(group) if c in forced)
+        nodes = {c: problem.nodes[c] for c in sorted(group)}
+        own = [n for ns in nodes.values() for n in ns]
+        kids = {n: tuple(d for d in problem.kids[n] if d not in forced or d in group) for n in own}
+        cost = {n: problem.cost[n] for n in own}
+        found.append(replace(problem, roots=roots, nodes=nodes, kids=kids, cost=cost, inlined={}))
+    return sorted(found, key=lambda p: p.num_nodes), settled
+
+
+def shape(piece: Problem, preferred: frozenset[int]) -> Hashable:
+    """Equal for pieces that differ in the numbers of their classes and e-nodes alone: repeated blocks."""
+    position = {c: i for i, c in enumerate(piece.nodes)}
+    return tuple(position[r] for r in piece.roots), tuple(
+        tuple((piece.cost[n], n in preferred, *(position[d] for d in piece.kids[n])) for n in ns)
+        for ns in piece.nodes.values()
+    )
+
+
+def transferred(choice: Choice, piece: Problem, other: Problem) -> Choice:
+    """A choice for one piece as a choice for another of the same shape."""
+    classes = list(other.nodes)
+    return {
+        classes[i]: other.nodes[classes[i]][ns.index(choice[c])]
+        for i, (c, ns) in enumerate(piece.nodes.items())
+        if c in choice
+    }

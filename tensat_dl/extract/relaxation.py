@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pyscipopt import LP
 
 from tensat_dl.extract.budget import Budget
-from tensat_dl.extract.formulation import INFINITY, Formulation, LinearRow, Vector
+from tensat_dl.extract.formulation import Formulation, LinearRow, Vector
 
 #: SCIP_LPPAR_LPITLIM of SCIP's LP interface: simplex iterations of one call.
 _ITERATION_LIMIT = 10
@@ -36,6 +36,9 @@ _VIOLATED = 1e-6
 _WORK_PER_ITERATION_AND_ROW = 0.01
 _WORK_WITH_CUTS = 0.03
 
+#: Row, column and coefficient of each entry.
+_Entries = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Vector]
+
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
@@ -55,36 +58,23 @@ class Relaxation:
         self._lp = LP()
         count = len(form.cost)
         self._lp.addCols([[]] * count, form.cost.tolist(), form.floor.tolist(), [1.0] * count)
-        self._lower: list[float] = []
-        self._upper: list[float] = []
-        self._sizes: list[int] = []
-        # Columns and coefficients of the rows one after the other, in one array for each call of `add`.
-        self._cols: list[npt.NDArray[np.int64]] = []
-        self._coefs: list[Vector] = []
-        self._waiting = [row for row in form.rows if row.lower == -INFINITY]
-        entries = [entry for row in self._waiting for entry in row.entries]
-        # One number of these arrays for each entry of a waiting row.
-        self._waiting_cols = np.array([i for i, _ in entries], dtype=np.int64)
-        self._waiting_coefs = np.array([a for _, a in entries], dtype=np.float64)
-        self._waiting_rows = np.repeat(
-            np.arange(len(self._waiting)), [len(row.entries) for row in self._waiting]
-        )
-        self._upper_of_waiting = np.array([row.upper for row in self._waiting])
-        self.add([row for row in form.rows if row.lower != -INFINITY])
+        self._equal: list[bool] = []  #: by row
+        self._entries: list[_Entries] = []  #: of each call of `add`
+        self._waiting = [row for row in form.rows if not row.equal]
+        self._waiting_entries = _entries(self._waiting)
+        self._taken = np.zeros(len(self._waiting), np.bool_)
+        self.add([row for row in form.rows if row.equal])
 
     def add(self, rows: Sequence[LinearRow]) -> None:
         if rows:
-            big = self._lp.infinity()
+            least = -self._lp.infinity()
             self._lp.addRows(
                 [row.entries for row in rows],
-                [max(row.lower, -big) for row in rows],
-                [min(row.upper, big) for row in rows],
+                [0.0 if row.equal else least for row in rows],
+                [0.0] * len(rows),
             )
-            self._lower.extend(row.lower for row in rows)
-            self._upper.extend(row.upper for row in rows)
-            self._sizes.extend(len(row.entries) for row in rows)
-            self._cols.append(np.array([i for row in rows for i, _ in row.entries], dtype=np.int64))
-            self._coefs.append(np.array([a for row in rows for _, a in row.entries], dtype=np.float64))
+            self._entries.append(_entries(rows, len(self._equal)))
+            self._equal.extend(row.equal for row in rows)
 
     def solve(self, budget: Budget) -> Relaxed | None:
         """Solves within the budget; None if that did not suffice."""
@@ -96,24 +86,20 @@ class Relaxation:
         return found
 
     def _violated(self, x: Vector) -> bool:
-        """Adds the rows that a point violates most; False if there is none. A row's bound goes up to infinity when it
-        is added."""
-        if not self._waiting:
-            return False
-        activity = np.bincount(
-            self._waiting_rows, self._waiting_coefs * x[self._waiting_cols], len(self._waiting)
-        )
-        excess = activity - self._upper_of_waiting
+        """Adds the rows that a point violates most; False if there is none."""
+        row, col, coef = self._waiting_entries
+        excess = np.bincount(row, coef * x[col], len(self._waiting))
+        excess[self._taken] = 0.0
         worst = np.argsort(-excess, kind="stable")[:_ROWS_PER_ROUND]
         worst = worst[excess[worst] > _VIOLATED]
         self.add([self._waiting[i] for i in worst])
-        self._upper_of_waiting[worst] = INFINITY
+        self._taken[worst] = True
         return bool(worst.size)
 
     def _solved(self, budget: Budget) -> Relaxed | None:
         """Solves with the rows that are in."""
-        cut = len(self._cols) > 1
-        unit = (_WORK_WITH_CUTS if cut else _WORK_PER_ITERATION_AND_ROW) * len(self._sizes)
+        cut = len(self._entries) > 1
+        unit = (_WORK_WITH_CUTS if cut else _WORK_PER_ITERATION_AND_ROW) * len(self._equal)
         self._lp.setIntParam(_ITERATION_LIMIT, _SLICE)
         while not budget.exhausted:
             if math.isfinite(budget.seconds_left):
@@ -127,23 +113,23 @@ class Relaxation:
     def _relaxed(self) -> Relaxed:
         """The bound is recomputed from the duals: any signs-respecting duals give a valid one.
 
-        For min c x, l <= A x <= u, f <= x <= 1 and duals p it is the sum of p l (p > 0), p u (p < 0) and of
-        r f (r > 0), r (r < 0) over the reduced costs r = c - p A.
+        For min c x, A x <= 0 or A x = 0, f <= x <= 1 and duals p it is the sum of r f (r > 0) and r (r < 0) over the
+        reduced costs r = c - p A, where p of an inequality is at most 0.
         """
         x = np.clip(np.array(self._lp.getPrimal()), 0.0, 1.0)
         dual = np.array(self._lp.getDual())
-        lower, upper = np.array(self._lower), np.array(self._upper)
-        dual[(dual > 0) & (lower == -INFINITY)] = 0.0
-        dual[(dual < 0) & (upper == INFINITY)] = 0.0
-        # A problem whose rows were all reduced away has no arrays to join.
-        cols = np.concatenate([np.zeros(0, np.int64), *self._cols])
-        coefs = np.concatenate([np.zeros(0), *self._coefs])
-        priced = np.bincount(cols, coefs * np.repeat(dual, self._sizes), len(self._form.cost))
-        reduced_cost = self._form.cost - priced
-        side = np.where(
-            dual > 0, np.where(lower == -INFINITY, 0.0, lower), np.where(upper == INFINITY, 0.0, upper)
-        )
-        bound = float(dual @ side) + float(
-            np.where(reduced_cost > 0, reduced_cost * self._form.floor, reduced_cost).sum()
-        )
-        return Relaxed(x, bound, reduced_cost)
+        dual[(dual > 0) & ~np.array(self._equal, np.bool_)] = 0.0
+        row, col, coef = (np.concatenate(parts) for parts in zip(_entries(()), *self._entries, strict=True))
+        reduced_cost = self._form.cost - np.bincount(col, coef * dual[row], len(self._form.cost))
+        bound = np.where(reduced_cost > 0, reduced_cost * self._form.floor, reduced_cost).sum()
+        return Relaxed(x, float(bound), reduced_cost)
+
+
+def _entries(rows: Sequence[LinearRow], first: int = 0) -> _Entries:
+    """The row, the column and the coefficient of each entry; rows are numbered from ``first``."""
+    entries = [entry for row in rows for entry in row.entries]
+    return (
+        np.repeat(np.arange(first, first + len(rows)), [len(row.entries) for row in rows]),
+        np.array([i for i, _ in entries], np.int64),
+        np.array([a for _, a in entries], np.float64),
+    )

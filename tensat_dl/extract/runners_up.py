@@ -1,15 +1,15 @@
 """Runners-up: the cheapest answers after the best one, which pay for different e-nodes.
 
-An answer is known by what it pays for: the e-nodes that cost something, where e-nodes of one e-class that are the
-same kernel count as one. So answers that differ in views alone, or in what is computed from weights, are one. And a
+An answer is known by the e-nodes that it pays for, where e-nodes of one e-class that are the same kernel count as
+one. So answers that differ in views alone, or in values computed from weights, are one. And a
 derivation that pays for all that another one pays for, and for more, is not an answer. In short, the answers are the
-sets of what derivations pay for that have no other such set inside; the best one is among them.
+sets of e-nodes that derivations pay for and that have no other such set inside; the best one is among them.
 
-They are found in order of cost as in Lawler's procedure. Let p1, .., pk be what an answer pays for, in any order. All
-other answers lack one of these. Those that lack p_i and have p1, .., p(i-1) are derivations of a part of the problem:
-one without the e-nodes of p_i, and without those that stand beside p1, .., p(i-1) in their e-classes. The cheapest
-answer of all parts is the next one, and its part is split in turn. Parts can share derivations, which do without
-some of p1, .., p(i-1): what was found before is passed over, and its part is split like any other.
+They are found in order of cost as in Lawler's procedure. Let p1, .., pk be an answer's paid e-nodes, in any order.
+All other answers lack one of these. Those that lack p_i and have p1, .., p(i-1) are derivations of a part of the
+problem: one without the e-nodes of p_i, and without those that stand beside p1, .., p(i-1) in their e-classes. The
+cheapest answer of all parts is the next one, and its part is split in turn. Parts can share derivations, which do
+without some of p1, .., p(i-1): an answer that was found before is passed over, and its part is split like any other.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from math import inf
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.budget import Budget
@@ -57,26 +58,26 @@ def runners_up(
 ) -> list[Choice]:
     """The ``count`` cheapest answers besides the incumbent, cheapest first; fewer if there are no more.
 
-    ``kernel`` has the same number for e-nodes that count as one, that of one of them. The answers are what they are
-    called if the incumbent is optimal and the budget lasts; otherwise they are good ones that were at hand. One that
-    is cheaper than the incumbent takes its place. On Ctrl-C those known by then are returned, and the budget says so.
+    ``kernel`` is from `kernels`. If the incumbent is not optimal or the budget does not last, the answers are good
+    ones that were at hand. An answer that is cheaper than the incumbent takes its place. On Ctrl-C the answers known
+    by then are returned, and the budget says so.
     """
     search = _PartSearch(kernel, preferred, budget)
     first = search.derivation(problem, best.choice)
     found = [first]
-    at_hand: tuple[_Derivation, ...] = ()  # in the part that is being looked at
+    at_hand: list[_Derivation] = []  # in the part that is being looked at
     try:
-        search.split(_Solved(problem, first))
+        search.split(problem, first)
         while search.heap and len(found) <= count and not budget.exhausted:
-            item = search.heap[0][-1]
-            at_hand = item.at_hand
+            *_, part = search.heap[0]
+            at_hand = [] if part.known is None else [part.known]
             heappop(search.heap)
-            if isinstance(item, _Solved):
-                found = _answers([*found, item.known], count + 1)
-                search.split(item)
+            if part.solved and part.known is not None:
+                found = _answers([*found, part.known], count + 1)
+                search.split(part.problem, part.known)
             else:
                 rivals = _answers([*found, *at_hand, *search.known()], count + 1)
-                search.solve(item, rivals[count].cost if len(rivals) > count else float("inf"))
+                search.solve(part, rivals[count].cost if len(rivals) > count else inf)
     except KeyboardInterrupt:
         budget.interrupted = True
     answers = _answers([*found, *at_hand, *search.known()], count + 1)
@@ -92,36 +93,24 @@ class _Derivation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Solved:
-    """A part, and the cheapest derivation that is known of it."""
+class _Subproblem:
+    """A part of the problem."""
 
-    problem: Problem
-    known: _Derivation
-
-    @property
-    def at_hand(self) -> tuple[_Derivation, ...]:
-        return (self.known,)
-
-
-@dataclass(frozen=True, slots=True)
-class _SolvedPart:
-    """A part without its answer: the choices with some kernels of the answer that lack another."""
-
-    whole: _Solved
-    paid: tuple[int, ...]  #: the kernels of the answer
-    at: int  #: it has those before this position, and lacks the one there
+    problem: Problem  #: of the part if it is solved, else of the part that it is split from
     least: float  #: no derivation of it costs less
-    at_hand: tuple[_Derivation, ...]  #: one of it, if one is known
+    known: _Derivation | None  #: some derivation if any is known: the cheapest one of a solved part
+    solved: bool = False
+    paid: tuple[int, ...] = ()  #: the kernels of the answer that it is split at, if it is not solved
+    at: int = 0  #: it has those before this position, and lacks the one there
 
-    def problem(self, kernel: list[int]) -> Problem | None:
+    def cut_out(self, kernel: list[int]) -> Problem | None:
         """None if it has no derivation."""
-        whole = self.whole.problem
-        nodes = dict(whole.nodes)
+        home, nodes = self.problem.home, dict(self.problem.nodes)
         for k in self.paid[: self.at]:
-            nodes[whole.home[k]] = tuple(n for n in nodes[whole.home[k]] if kernel[n] == k)
+            nodes[home[k]] = tuple(n for n in nodes[home[k]] if kernel[n] == k)
         k = self.paid[self.at]
-        nodes[whole.home[k]] = tuple(n for n in nodes[whole.home[k]] if kernel[n] != k)
-        return prune(whole, nodes)
+        nodes[home[k]] = tuple(n for n in nodes[home[k]] if kernel[n] != k)
+        return prune(self.problem, nodes)
 
 
 def _answers(derivations: Iterable[_Derivation], count: int) -> list[_Derivation]:
@@ -135,80 +124,75 @@ def _answers(derivations: Iterable[_Derivation], count: int) -> list[_Derivation
 
 @dataclass(slots=True)
 class _PartSearch:
-    """The order of parts: by their least cost, solved parts first, then parts with a cheap choice at hand."""
+    """The order of parts: by their least cost, solved parts first, then parts with a cheap derivation at hand."""
 
     kernel: list[int]
     preferred: frozenset[int]
     budget: Budget
-    heap: list[tuple[float, bool, float, int, _Solved | _SolvedPart]] = field(default_factory=list)
+    heap: list[tuple[float, bool, float, int, _Subproblem]] = field(default_factory=list)
     pushed: int = 0
 
-    def push(self, item: _Solved | _SolvedPart) -> None:
-        if isinstance(item, _Solved):
-            entry = item.known.cost, False, 0.0
-        else:
-            entry = item.least, True, min((d.cost for d in item.at_hand), default=float("inf"))
+    def push(self, part: _Subproblem) -> None:
         self.pushed += 1
-        heappush(self.heap, (*entry, self.pushed, item))
+        cost = inf if part.known is None else part.known.cost
+        heappush(self.heap, (part.least, not part.solved, cost, self.pushed, part))
 
     def known(self) -> Iterator[_Derivation]:
         """One of each part that is waiting, as far as any is known."""
-        for *_, item in sorted(self.heap, key=lambda entry: entry[3]):
-            yield from item.at_hand
+        for *_, part in sorted(self.heap, key=lambda entry: entry[3]):
+            if part.known is not None:
+                yield part.known
 
     def derivation(self, problem: Problem, choice: Choice) -> _Derivation:
         paid = frozenset(self.kernel[n] for n in choice.values() if problem.cost[n] > 0)
         return _Derivation(choice, problem.total(choice), paid)
 
-    def solve(self, part: _SolvedPart, limit: float) -> None:
+    def solve(self, part: _Subproblem, limit: float) -> None:
         """Queues a part with its answer; as it is if all of it costs ``limit`` or more; not if it is empty."""
-        self.budget.charge(_WORK_PER_NODE * part.whole.problem.num_nodes)
-        problem = part.problem(self.kernel)
+        self.budget.charge(_WORK_PER_NODE * part.problem.num_nodes)
+        problem = part.cut_out(self.kernel)
         if problem is None:
             return
         best = Incumbent(problem)
-        for derivation in part.at_hand:
-            best.offer(derivation.choice)
+        if part.known is not None:
+            best.offer(part.known.choice)
         best.offer(dag_greedy(problem, self.preferred))
         best.prove(part.least)
-        share = self.budget.take(_PART_SHARE)
         beyond = False
         try:
             if not best.proven:
                 # A part without an answer below the limit may never be needed: there are enough that are cheaper.
                 beyond = part.least < limit < best.cost and reduce(problem, limit, self.preferred) is None
             if not best.proven and not beyond:
-                improve(problem, best, self.preferred, share)
+                with self.budget.share(_PART_SHARE) as share:
+                    improve(problem, best, self.preferred, share)
         except KeyboardInterrupt:
-            share.interrupted = True
-        self.budget.give_back(share)
+            self.budget.interrupted = True
         known = self.derivation(problem, best.choice)
-        self.push(replace(part, least=limit, at_hand=(known,)) if beyond else _Solved(problem, known))
+        solved = _Subproblem(problem, known.cost, known, solved=True)
+        self.push(replace(part, least=limit, known=known) if beyond else solved)
 
-    def split(self, item: _Solved) -> None:
-        """Queues the parts that a part without its answer falls into."""
-        problem, known = item.problem, item.known
+    def split(self, problem: Problem, known: _Derivation) -> None:
+        """Queues the parts that a solved part without its answer falls into."""
         order = topological(problem, known.choice)
         assert order is not None
-        # Users first: what is below one of them is then rarely needed without it.
+        # Users first: the classes below one of them are then rarely needed without it.
         kernels = (self.kernel[known.choice[c]] for c in reversed(order))
         paid = tuple(k for k in kernels if k in known.paid)
         at_hand: dict[int, _Derivation] = {}
-        share = self.budget.take(_SWAP_SHARE)
-        for swapped in self._swaps(item, share):
-            at = next((i for i, k in enumerate(paid) if k not in swapped.paid), None)
-            if at is not None and (at not in at_hand or swapped.cost < at_hand[at].cost):
-                at_hand[at] = swapped
-        self.budget.give_back(share)
+        with self.budget.share(_SWAP_SHARE) as share:
+            for swapped in self._swaps(problem, known.choice, share):
+                at = next((i for i, k in enumerate(paid) if k not in swapped.paid), None)
+                if at is not None and (at not in at_hand or swapped.cost < at_hand[at].cost):
+                    at_hand[at] = swapped
         for at in range(len(paid)):
-            self.push(_SolvedPart(item, paid, at, known.cost, (at_hand[at],) if at in at_hand else ()))
+            self.push(_Subproblem(problem, known.cost, at_hand.get(at), paid=paid, at=at))
 
-    def _swaps(self, item: _Solved, budget: Budget) -> Iterator[_Derivation]:
-        """Derivations with another e-node in one class and what that needs, the costliest e-nodes first.
+    def _swaps(self, problem: Problem, choice: Choice, budget: Budget) -> Iterator[_Derivation]:
+        """Derivations with another e-node in one class and the classes that it needs, the costliest e-nodes first.
 
-        Classes that the answer does not have get the e-node of greedy extraction when what the answer has is free.
+        Classes that the answer does not have get the e-node of greedy extraction when the answer's e-nodes are free.
         """
-        problem, choice = item.problem, item.known.choice
         free = dict.fromkeys(choice.values(), 0.0)
         picks = {**dag_greedy(problem, cost={**problem.cost, **free}), **choice}
         for c in sorted(choice, key=lambda c: -problem.cost[choice[c]]):
@@ -219,7 +203,7 @@ class _PartSearch:
                     return
                 budget.charge(_WORK_PER_SWAP_AND_CLASS * len(choice))
                 picks[c] = n
-                swapped = needed(problem, picks.__getitem__)
+                swapped = needed(problem, picks)
                 if topological(problem, swapped) is not None:
                     yield self.derivation(problem, swapped)
             picks[c] = choice[c]

@@ -1,4 +1,4 @@
-"""Adds fused e-nodes to an e-graph.
+"""Adds fused e-nodes to an e-graph, and takes fused operators of a graph apart again.
 
 Each is an operator of its own, declared as the composition that it is, so that it is typed, priced, verified, printed
 and read back like any other. E-classes stay what they are: whoever holds on to them needs not know.
@@ -7,16 +7,16 @@ and read back like any other. E-classes stay what they are: whoever holds on to 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
+from tensat_dl.core.diagnostics import Source
 from tensat_dl.core.egraph import EGraph
-from tensat_dl.core.source import Source
+from tensat_dl.core.graph import Graph, GraphBuilder
+from tensat_dl.cost.application import expand
 from tensat_dl.cost.device import Device
-from tensat_dl.fuse.residuals import residuals
-from tensat_dl.fuse.rowwise import row_terms
 from tensat_dl.fuse.terms import Term, terms
 from tensat_dl.lang.declare import Declared, declarations
 from tensat_dl.ops.calls import show
@@ -36,9 +36,6 @@ def fuse(egraph: EGraph, ops: OpTable, device: Device) -> Fused:
     """The e-graph with an e-node for each promising chain of elementwise operators, with reductions and
     normalisations of rows or without, and each product with what is added to it."""
     added = terms(egraph, device)
-    for more in (residuals(egraph, device), row_terms(egraph, device)):
-        for c, own in more.items():
-            added[c] = [*added.get(c, ()), *own]
     texts: dict[str, str] = {}
     names: dict[Term, str] = {}
     for own in added.values():
@@ -49,8 +46,7 @@ def fuse(egraph: EGraph, ops: OpTable, device: Device) -> Fused:
         return Fused(egraph, ops, {})
     source = Source("fused operators", "\n".join(texts[name] for name in sorted(texts)) + "\n")
     declared = declarations(source)
-    table = OpTable([*ops.values(), *(d.decl for d in declared.values())])
-    return Fused(_with(egraph, added, names), table, declared)
+    return Fused(_with(egraph, added, names), extended(ops, declared), declared)
 
 
 def _declaration(term: Term) -> tuple[str, str]:
@@ -66,46 +62,46 @@ def _declaration(term: Term) -> tuple[str, str]:
     body = text(term)
     name = f"fused_{term.op}_{zlib.crc32(body.encode()):08x}"
     parameters = ", ".join(f"{x}: tensor" for x in number.values())
-    return (
-        name,
-        f"/// {term.operators} operators in one kernel.\nop {name}({parameters}) = {body}\n",
-    )
+    return name, f"/// {term.operators} operators in one kernel.\nop {name}({parameters}) = {body}\n"
 
 
 def _with(egraph: EGraph, added: Mapping[int, list[Term]], names: Mapping[Term, str]) -> EGraph:
     """The e-graph with new e-nodes behind the others of their classes."""
-    op: list[str] = []
-    attrs = []
-    origin = []
-    children: list[int] = []
-    arities: list[int] = []
-    sizes: list[int] = []
-    moved = np.zeros(egraph.num_nodes, dtype=np.int64)
-    for c in range(egraph.num_classes):
-        for n in egraph.nodes_of(c):
-            moved[n] = len(op)
-            op.append(egraph.op[n])
-            attrs.append(egraph.attrs[n])
-            origin.append(egraph.origin[n] if egraph.origin else "")
-            arities.append(len(egraph.children_of(n)))
-            children += egraph.children_of(n)
-        new = sorted({names[t]: t for t in added.get(c, ())}.items())
-        for name, term in new:
-            op.append(name)
-            attrs.append(())
-            origin.append("")
-            arities.append(len(term.leaves))
-            children += term.leaves
-        sizes.append(len(egraph.nodes_of(c)) + len(new))
-    return replace(
-        egraph,
-        op=tuple(op),
-        attrs=tuple(attrs),
-        origin=tuple(origin) if egraph.origin else (),
-        node_class=np.repeat(np.arange(egraph.num_classes, dtype=np.int64), sizes),
-        class_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        offsets=np.concatenate([[0], np.cumsum(arities)]).astype(np.int64),
-        children=np.array(children, dtype=np.int64),
-        source=np.where(egraph.source >= 0, moved[egraph.source], -1),
-        cost=np.full(len(op), np.nan),
+    new = [(c, *item) for c, own in added.items() for item in sorted({names[t]: t for t in own}.items())]
+    nodes = [*egraph.keys(), *((name, (), term.leaves) for _, name, term in new)]
+    origin = [*egraph.origin, *("" for _ in new)]
+    classes = np.array([*egraph.node_class.tolist(), *(c for c, _, _ in new)])
+    order = np.argsort(classes, kind="stable")
+    return EGraph.of(
+        [nodes[n] for n in order.tolist()],
+        classes[order],
+        types=egraph.types,
+        weights_only=egraph.weights_only,
+        roots=egraph.roots,
+        source=np.where(egraph.source >= 0, np.argsort(order)[egraph.source], -1),
+        origin=tuple(origin[n] for n in order.tolist()) if egraph.origin else (),
     )
+
+
+# ---- taken apart -----------------------------------------------------------------------------------------
+
+
+def extended(ops: OpTable, declared: Mapping[str, Declared]) -> OpTable:
+    """The operators, with those that fusion declared."""
+    return OpTable([*ops.values(), *(d.decl for d in declared.values())]) if declared else ops
+
+
+def unfused(graph: Graph, ops: OpTable, fused: Container[str]) -> Graph:
+    """The graph with the operators that each of the ``fused`` ones, which are compositions, is made of; itself if it
+    has none. Rules know nothing of fused operators, so this is the graph that they explain."""
+    if not any(node.op in fused for node in graph.nodes):
+        return graph
+    builder = GraphBuilder(graph.name, graph.opaque)
+    new: list[int] = []
+    for node in graph.nodes:
+        operands = [new[j] for j in node.inputs]
+        if node.op in fused:
+            new.append(expand(builder, ops, node.op, operands, dict(node.attrs), fused))
+        else:
+            new.append(builder.copy(node, operands))
+    return builder.finish([(name, new[i]) for name, i in graph.outputs])

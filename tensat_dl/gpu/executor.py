@@ -1,8 +1,8 @@
-"""Runs a graph with the kernels that its prices are of.
+"""Runs a graph with the kernels that its prices are of, or as a torch module.
 
-What is computed from weights alone is computed once, in f64, and stored in its own type. Of the rest, each node is
-one kernel, except for views: those that are free by the cost model move no data here either, and those that it
-charges are copied where it charges them. A value is dropped after its last use, and its memory used again.
+Nodes of weights alone are computed once, in f64, and stored in their own types. Of the rest, each node is one kernel,
+except for views: a view that is free by the cost model moves no data here either, and the others are copied where it
+charges them. A value is dropped after its last use, and its memory used again.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from typing import Any
 
 import torch
 
+from tensat_dl.core.egraph import without_choices
 from tensat_dl.core.graph import Graph, Node
 from tensat_dl.cost.application import definition
-from tensat_dl.cost.model import FREE, CostModel, without_choices
+from tensat_dl.cost.model import FREE, CostModel
 from tensat_dl.cost.signature import Signature
 from tensat_dl.cost.views import free_views
-from tensat_dl.ops.semantics.types import Array
+from tensat_dl.fuse.fuse import unfused
+from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.traits import traits
 from tensat_dl.resources import kernels
-from tensat_dl.verify.execute import last_uses
+from tensat_dl.verify.execute import dying, last_uses
 
 
 class NotExecutable(Exception):
@@ -60,13 +62,10 @@ class Executor:
     def _steps(
         self, model: CostModel, needed: Mapping[int, int], known: Sequence[bool], tf32: bool
     ) -> tuple[KernelStep, ...]:
-        dying: dict[int, list[int]] = {}
-        for i, user in needed.items():
-            if not known[i]:
-                dying.setdefault(user, []).append(i)
+        ends = dying({i: user for i, user in needed.items() if not known[i]})
         free = free_views(without_choices(self.graph), model.table, model.device).tolist()
         return tuple(
-            KernelStep(i, node.inputs, *choose(model, self.graph, i, free[i], tf32), tuple(dying.get(i, ())))
+            KernelStep(i, node.inputs, *choose(model, self.graph, i, free[i], tf32), tuple(ends.get(i, ())))
             for i, node in enumerate(self.graph.nodes)
             if i in needed and not known[i] and node.op != "input"
         )
@@ -92,7 +91,8 @@ class Executor:
 def constants(
     graph: Graph, ops: OpTable, weights: Mapping[str, Array], device: torch.device
 ) -> dict[int, torch.Tensor]:
-    """By node, what is computed ahead of time and needed at run time, contiguous. Raises `NotExecutable`."""
+    """By node, the values that are computed ahead of time and needed at run time, contiguous. Raises
+    `NotExecutable`."""
     needed, known = last_uses(graph), graph.weights_only()
     wide = _Wide(graph, ops, device)
     for i, node in enumerate(graph.nodes):
@@ -118,20 +118,19 @@ def choose(model: CostModel, graph: Graph, i: int, free: bool, tf32: bool) -> tu
     views = [f for f in found if f.kind == "view"]
     if free and views:
         return views[0].name, views[0].build()
-    usable = [f for f in found if f.kind != "view" and registry.runnable(f) and (tf32 or not f.tf32)]
     measured = model.profile.lookup(signature) if model.profile is not None else None
     ops = {node.op} if means is None else {n.op for n in means.nodes}
     # A vendor's library is the best guess for products as long as nothing was measured.
     preferred = "vendor" if any(traits(op).family == "product" for op in ops) else "triton"
     best = min(
-        usable,
+        registry.usable(found, tf32),
         key=lambda f: (measured is None or f.name != measured.implementation, f.kind != preferred),
     )
     return best.name, best.build()
 
 
 def signature_of(graph: Graph, node: Node, device: str, ops: OpTable) -> Signature:
-    """What a node's cost depends on. Raises `NotExecutable` for a node with several outputs."""
+    """The signature of a node, on which its cost depends. Raises `NotExecutable` for a node with several outputs."""
     if node.op in FREE or any(len(graph.nodes[j].types) != 1 for j in node.inputs):
         raise NotExecutable(f"no kernel computes {node.op}, which has several outputs")
     inputs = tuple(graph.nodes[j].type for j in node.inputs)
@@ -167,17 +166,15 @@ class _Wide:
 def in_double(
     graph: Graph, ops: OpTable, values: Mapping[str, Array], device: torch.device
 ) -> list[torch.Tensor]:
-    """The outputs of a graph in f64: what others are compared with. Raises `NotExecutable`."""
+    """The outputs of a graph in f64, with which others are compared. Raises `NotExecutable`."""
     wide = _Wide(graph, ops, device)
-    dying: dict[int, list[int]] = {}
     needed = last_uses(graph)
-    for i, user in needed.items():
-        dying.setdefault(user, []).append(i)
+    ends = dying(needed)
     for i, node in enumerate(graph.nodes):
         if i in needed:
             leaf = node.op in ("input", "weight")
             wide.compute(i, values[str(node.attr("name"))] if leaf else None)
-            for j in dying.get(i, ()):
+            for j in ends.get(i, ()):
                 del wide.values[j]
     return [wide.values[i] for _, i in graph.outputs]
 
@@ -187,3 +184,33 @@ def input_tensors(graph: Graph, values: Mapping[str, Array], device: torch.devic
     types = kernels("launch").TORCH_TYPES
     nodes = [graph.nodes[i] for i in graph.inputs]
     return [torch.as_tensor(values[str(n.attr("name"))]).to(types[n.type.dtype]).to(device) for n in nodes]
+
+
+class TorchGraph(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """A graph as a user of torch would have written it, for torch to run or to compile. Compositions are taken apart.
+    ``weights`` are by name. Raises `NotExecutable`."""
+
+    def __init__(
+        self, graph: Graph, ops: OpTable, weights: Mapping[str, Array], device: torch.device
+    ) -> None:
+        super().__init__()
+        meaning = kernels("registry").MEANING
+        composed = {name for name, decl in ops.items() if decl.composition is not None}
+        graph = unfused(graph, ops, composed)
+        known = graph.weights_only()
+        self.ahead = constants(graph, ops, weights, device)
+        self.inputs = graph.inputs
+        self.outputs = tuple(i for _, i in graph.outputs)
+        self.steps: list[tuple[int, Any, tuple[int, ...], dict[str, Any]]] = []
+        for i, node in enumerate(graph.nodes):
+            if known[i] or node.op == "input":
+                continue
+            if node.op not in meaning:
+                raise NotExecutable(f"torch does not know {node.op}")
+            self.steps.append((i, meaning[node.op], node.inputs, dict(node.attrs)))
+
+    def forward(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
+        values = {**self.ahead, **dict(zip(self.inputs, inputs, strict=True))}
+        for i, function, operands, attrs in self.steps:
+            values[i] = function([values[j] for j in operands], attrs)
+        return [values[i] for i in self.outputs]

@@ -1,44 +1,125 @@
 """Measures applications, and records them as it goes.
 
-A few at a time: first their implementations are compiled and checked, by several processes at once, then those that
-compute the right thing are timed, by a single process while the others wait. What is measured is written down after
-each portion, also where it is cut short, so that another run goes on from there. The first portion is small: the
-sooner something is written down, the less is lost.
+A few at a time: first their implementations are compiled and checked, by several processes at once, then the right
+ones are timed, by a single process while the others wait. Where a process dies, another one is started. Measurements
+are written down after each portion, also where it is cut short, so that another run goes on from there. The first
+portion is small: the sooner something is written down, the less is lost.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from time import monotonic
-from typing import Protocol
+from typing import Any, Literal
 
-from tensat_dl.cost.environment import Environment
+from tensat_dl.cost.application import ProfileJob
+from tensat_dl.cost.device import Environment
 from tensat_dl.cost.profile import Measurement, Profile, record
-from tensat_dl.cost.signature_file import ProfileJob
-from tensat_dl.gpu.workers import Answers
+from tensat_dl.gpu.this_gpu import GpuError
+from tensat_dl.processes import Child, Died, Failed
 
 #: Applications in the first portion and in the others, and processes that compile.
 FIRST, PORTION = 12, 48
 MOST_CHECKERS = 12
 
+#: The exit code of a process that has answered, and has to be started again for the rest: a kernel has broken what it
+#: has on the GPU.
+AGAIN = 3
+#: Seconds that one implementation may take, with compiling it; and the start of a process.
+PATIENCE, START = 60.0, 300.0
 
-class Asked(Protocol):
-    """What answers for a process; see `workers.Worker`."""
+Role = Literal["check", "time"]
+#: A job, the implementations to try, None for all, and whether products of f32 may be rounded to TF32.
+Request = tuple[ProfileJob, set[str] | None, bool]
+#: By implementation, a worker's answer: ``failed`` with a reason, or measurements, or nothing if it is right.
+Answers = dict[str, dict[str, Any]]
 
-    def ask(self, job: ProfileJob, names: Sequence[str] | None = None) -> Answers: ...
 
-    def close(self) -> None: ...
+class WorkerError(GpuError):
+    """Workers don't start. The message is their own."""
+
+
+class Worker:
+    """A process for one role on one device; see `trial.answers`. It is started when it is first asked."""
+
+    def __init__(self, role: Role, device: str, tf32: bool) -> None:
+        self.role, self.device, self.tf32 = role, device, tf32
+        self._closed = False
+        self._child: Child | None = None
+
+    def ask(self, job: ProfileJob, names: Iterable[str] | None = None) -> Answers:
+        """Answers for a job's implementations, of the given names or all. The answer of the name "" says why the job
+        as a whole fails. Raises `WorkerError`.
+
+        Where the process dies, the implementation that it was at is to blame; not where it ends by itself, having
+        answered for that one. The others are tried in another process.
+        """
+        answers: Answers = {}
+        wanted = None if names is None else set(names)
+        while True:
+            child = self._child = self._child or self._start()
+            order: list[str] = []
+            known = len(answers)
+            try:
+                child.send((job, wanted, self.tf32))
+                _listen(child, answers, order)
+                return answers
+            except Failed as e:
+                self._child = None
+                if self._closed:
+                    return answers
+                again, how = isinstance(e, Died) and e.code == AGAIN, _said(e)
+            left = [n for n in order if n not in answers and (wanted is None or n in wanted)]
+            if not again or len(answers) == known:  # else each new process has an answer more
+                # The name "": it died over the job itself.
+                answers[left.pop(0) if left else ""] = {"failed": how}
+            if not left:
+                return answers
+            wanted = set(left)
+
+    def _start(self) -> Child:
+        child = Child("tensat_dl.gpu.trial:answers", self.role, self.device)
+        try:
+            child.receive(START)
+        except Failed as e:
+            last = e.last if isinstance(e, Died) else ""
+            raise WorkerError(last or "the process that tries kernels does not start") from None
+        return child
+
+    def close(self) -> None:
+        """Ends the process; `ask` returns the answers until then."""
+        self._closed = True
+        if self._child is not None:
+            self._child.end()
+
+
+def _listen(child: Child, answers: Answers, order: list[str]) -> None:
+    """Takes answers until the job is done. Raises `Failed`."""
+    while "done" not in (answer := child.receive(PATIENCE)):
+        if "names" in answer:
+            order += answer["names"]
+        else:
+            answers[answer.pop("name", "")] = answer
+
+
+def _said(e: Failed) -> str:
+    """How a process ended."""
+    if not isinstance(e, Died):
+        return str(e)
+    if e.code < 0:
+        return f"the process was ended by signal {-e.code}"
+    return f"the process ended with code {e.code}"
 
 
 @dataclass
 class ProfileReport:
-    """What became of a run: how much was known before and was measured, and by signature and implementation what
-    failed, where "" is the application as a whole."""
+    """Counts of a run: how many applications were known before and were measured, and by signature and implementation
+    the failures, where "" is the application as a whole."""
 
     known: int = 0
     measured: int = 0
@@ -56,13 +137,13 @@ def profile(
     path: Path,
     device: str,
     environment: Environment,
-    checkers: Sequence[Asked],
-    timer: Asked,
+    checkers: Sequence[Worker],
+    timer: Worker,
     progress: Callable[[int, int], None] = lambda done, total: None,
     report: ProfileReport | None = None,
 ) -> ProfileReport:
-    """Measures what the profile at ``path`` lacks. Where Ctrl-C or an error ends this, what was timed by then is in
-    the file, and in the report, which is filled as it goes.
+    """Measures the applications that the profile at ``path`` lacks. Where Ctrl-C or an error ends this, measurements
+    until then are in the file, and in the report, which is filled as it goes.
 
     Raises `ProfileError`, OSError, `WorkerError`.
     """
@@ -96,16 +177,16 @@ def profile(
 
 
 def _portions(wanted: Sequence[ProfileJob]) -> Iterator[tuple[int, Sequence[ProfileJob]]]:
-    """What is measured before it is written down, each with how many were before it."""
+    """The portions that are measured before they are written down, each with the number of applications before it."""
     start, size = 0, FIRST
     while start < len(wanted):
         yield start, wanted[start : start + size]
         start, size = start + size, PORTION
 
 
-def _checked(portion: Sequence[ProfileJob], checkers: Sequence[Asked]) -> list[Answers]:
-    """What the checks of each job's implementations say."""
-    free: SimpleQueue[Asked] = SimpleQueue()
+def _checked(portion: Sequence[ProfileJob], checkers: Sequence[Worker]) -> list[Answers]:
+    """The answers for each job of the processes that check."""
+    free: SimpleQueue[Worker] = SimpleQueue()
     for checker in checkers:
         free.put(checker)
 
@@ -125,8 +206,8 @@ def _checked(portion: Sequence[ProfileJob], checkers: Sequence[Asked]) -> list[A
             raise
 
 
-def _timed(job: ProfileJob, checked: Answers, timer: Asked, report: ProfileReport) -> Measurement | None:
-    """The measurement of the fastest implementation of those that compute the right thing, None if there is none."""
+def _timed(job: ProfileJob, checked: Answers, timer: Worker, report: ProfileReport) -> Measurement | None:
+    """The measurement of the fastest implementation that computes the right thing, None if there is none."""
     names = [name for name, answer in checked.items() if "failed" not in answer]
     answers = {**checked, **(timer.ask(job, names) if names else {})}
     text = job.signature.text
@@ -143,7 +224,7 @@ def _timed(job: ProfileJob, checked: Answers, timer: Asked, report: ProfileRepor
 
 
 def measurement(times: Mapping[str, Mapping[str, float]], best: str) -> Measurement:
-    """The profile's entry, of what all implementations took."""
+    """The profile's entry, from the times of all implementations."""
     taken = times[best]
     others = {name: float(t["median_ms"]) for name, t in times.items() if name != best}
     return Measurement(

@@ -1,4 +1,4 @@
-"""Where kernels run: a GPU, where calls are recorded into CUDA graphs; or the CPU, to test what needs no GPU."""
+"""Kernels run on a GPU, where calls are recorded into CUDA graphs; or on the CPU, for tests without a GPU."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from tensat_dl.gpu.protocol import Issue, Replay
-from tensat_dl.measure.timing import Clock
+from tensat_dl.measure.timing import Clock, Issue, Replay
 
 #: Seconds that it takes a GPU to get to its highest clock.
 WAKING = 0.2
@@ -21,13 +20,13 @@ MOST_RESERVED = 2**30
 
 
 def recorder(device: torch.device, issue: Issue, calls: int) -> Replay:
-    """Records so many calls; see `protocol.Recorder`."""
+    """Records so many calls; see `timing.Recorder`."""
     if device.type != "cuda":
         return _timed(issue, calls)
     _warm_up(lambda: issue(0))
 
     def issue_all() -> None:
-        for i in range(calls):  # the memory of a result is that of the next one, as it is in a model
+        for i in range(calls):  # a result gives its memory to the next one, as in a model
             issue(i)
 
     graph, _ = _recorded(issue_all, _first().pool())
@@ -48,14 +47,14 @@ _Answer = TypeVar("_Answer")
 
 @lru_cache(maxsize=1)
 def _aside() -> Any:
-    """Where calls are recorded, and run before that: what cuBLAS allocates for a stream, it then has already."""
+    """The stream on which calls run, and then are recorded: by then cuBLAS has its memory for the stream."""
     return torch.cuda.Stream()
 
 
 @lru_cache(maxsize=1)
 def _first() -> Any:
-    """The graph whose memory the recorded calls of operators share: what they leave there, nobody reads. It stays
-    alive, since the memory of a graph that is gone can't be had by another one."""
+    """The graph whose memory the recorded calls of operators share, since nobody reads their results. It stays alive,
+    since no other graph gets the memory of a graph that is gone."""
 
     def call() -> list[torch.Tensor]:
         return [torch.zeros(1, device="cuda")]
@@ -65,7 +64,7 @@ def _first() -> Any:
 
 
 def _recorded(call: Callable[[], _Answer], pool: Any = None) -> tuple[Any, _Answer]:
-    """A graph of what a call does, which has been made before, and its answer. Raises what the call raises.
+    """A CUDA graph of a call that has run before, and its answer. Raises the errors of the call.
 
     Not `torch.cuda.graph`: it gives memory back each time, which for thousands of graphs takes longer than the rest;
     and of a call that fails it says only that something has failed.
@@ -111,7 +110,7 @@ def _timed(issue: Issue, calls: int) -> Replay:
 
 @dataclass(frozen=True)
 class Running:
-    """Something that can be run again and again. ``outputs`` are those of the last run."""
+    """A computation that can be repeated, and the ``outputs`` of its last run."""
 
     replay: Callable[[], object]
     outputs: list[torch.Tensor]
@@ -130,7 +129,7 @@ def running(device: torch.device, call: Callable[[], list[torch.Tensor]]) -> Run
 
 
 def _warm_up(call: Callable[[], object]) -> None:
-    """What compiles, or chooses among algorithms, does it now, since it can't while it is recorded."""
+    """Runs a call, so that it compiles, and chooses among algorithms, before it is recorded."""
     aside = _aside()
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
@@ -175,7 +174,7 @@ def load(device: torch.device) -> None:
 
 @contextmanager
 def once() -> Iterator[None]:
-    """For what runs a single time: cuDNN does not try algorithms in here."""
+    """A context for calls that run once: cuDNN does not try algorithms in it."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = False
     try:

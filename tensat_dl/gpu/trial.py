@@ -1,30 +1,97 @@
-"""Tries the implementations of one application: whether they compute what it means, and what they take."""
+"""Tries the implementations of one application: their results are checked and their calls are timed.
+
+A kernel may crash the process, or take the GPU down with it, so `answers` runs in a child; see `profiling.Worker`.
+"""
 
 from __future__ import annotations
 
+import os
+import time
 import zlib
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from math import inf
 from typing import Any
 
 import torch
 
-from tensat_dl.core.graph import Attrs
-from tensat_dl.core.types import FLOATS, TensorType
-from tensat_dl.cost.signature_file import ProfileJob
-from tensat_dl.gpu.protocol import time_calls
-from tensat_dl.gpu.torch_device import cache_bytes, once, recorder
+from tensat_dl.core.graph import FLOATS, Attrs, TensorType
+from tensat_dl.cost.application import ProfileJob
+from tensat_dl.gpu import torch_device
+from tensat_dl.gpu.profiling import AGAIN, Request, Role
+from tensat_dl.gpu.torch_device import cache_bytes, load, once, prepare, recorder, release, wake
 from tensat_dl.measure.statistics import Latency
+from tensat_dl.measure.timing import time_calls
 from tensat_dl.ops.traits import positive_operands, traits
 from tensat_dl.resources import kernels
 
-#: How far a result may be from that in f64, in units of the largest one.
+#: How far a result may be from the result in f64, in units of its largest element.
 TOLERANCE = {"f32": 1e-4, "f16": 5e-3, "bf16": 3e-2, "f64": 1e-10}
 TF32_TOLERANCE = 5e-3
 
 #: Copies of operands that are weights that are used in turn, at most; together they fill the cache so many times.
 MOST_COPIES, FILLINGS = 64, 2
+
+#: An implementation that takes so many times as long as the fastest one is timed roughly.
+FAR = 2.0
+#: Seconds without work after which a GPU is not at full speed.
+IDLE = 0.5
+
+
+def answers(requests: Iterator[Request], role: Role, where: str) -> Iterator[dict[str, Any]]:
+    """``ready``; then of each request the ``names`` of the implementations, an answer for each wanted implementation,
+    as soon as it is known, and ``done``. An answer without a name says why the job as a whole fails."""
+    device = torch.device(where)
+    prepare(device)
+    kernels("registry")
+    load(device)
+    yield {"ready": True}
+    idle_since = -inf
+    for job, wanted, tf32 in requests:
+        if role == "time" and time.monotonic() - idle_since > IDLE:
+            wake(device)
+        try:
+            trial = Trial(job, device, tf32)
+        except Exception as e:
+            yield {"failed": _line(e)}
+            _recover(device)
+        else:
+            yield {"names": list(trial.implementations)}
+            best = inf  # seconds
+            for name in trial.implementations:
+                if wanted is not None and name not in wanted:
+                    continue
+                try:
+                    if role == "check":
+                        wrong = trial.check(name)
+                        yield {"name": name, "failed": wrong} if wrong else {"name": name}
+                    else:
+                        found = trial.time(name, FAR * best)
+                        best = min(best, 1e-3 * found.median_ms)
+                        yield {"name": name, **asdict(found)}
+                except Exception as e:
+                    yield {"name": name, "failed": _line(e)}
+                    _recover(device)
+            del trial
+        release(device)
+        idle_since = time.monotonic()
+        yield {"done": True}
+
+
+def _recover(device: torch.device) -> None:
+    """After an error, which has been told: where this process can't go on, it ends, and says that by its code."""
+    if not torch_device.usable(device):
+        os._exit(AGAIN)
+
+
+def _line(e: Exception) -> str:
+    """The first line of a message that says something."""
+    text = next((line.strip() for line in str(e).splitlines() if line.strip()), "")
+    kind = type(e).__name__
+    if isinstance(e, torch.OutOfMemoryError):
+        return "out of memory"
+    return f"{kind}: {text[:200]}" if text else kind
 
 
 class Trial:
@@ -33,18 +100,15 @@ class Trial:
     def __init__(self, job: ProfileJob, device: torch.device, tf32: bool) -> None:
         registry = kernels("registry")
         self.signature, self.device = job.signature, device
-        self.implementations = {
-            i.name: i
-            for i in registry.implementations(job.signature, job.definition)
-            if i.kind != "view" and registry.runnable(i) and (tf32 or not i.tf32)
-        }
+        found = registry.implementations(job.signature, job.definition)
+        self.implementations = {i.name: i for i in registry.usable(found, tf32)}
         self.operands = operands(job, device)
         self._cold = cold(job)
         self._reference = registry.reference(job.signature, job.definition)
         self._want: torch.Tensor | None = None
 
     def check(self, name: str) -> str:
-        """What is wrong with what an implementation computes; "" if nothing is. Raises whatever it raises."""
+        """How the result of an implementation is wrong; "" if it is right. Raises the implementation's errors."""
         want = self.want()
         implementation = self.implementations[name]
         got = implementation.build()(self.operands)
@@ -53,8 +117,8 @@ class Trial:
         return difference(got, want, kernels("launch").TORCH_TYPES[dtype], tolerance)
 
     def want(self) -> torch.Tensor:
-        """What the operands come to, in f64. If that has no finite element, the operands become positive. Raises
-        ``ValueError`` if it has not the type that the signature says."""
+        """The right result, in f64. If it has no finite element, the operands become positive. Raises ``ValueError``
+        if it has not the type of the signature."""
         if self._want is None:
             want = self._in_double()
             type = self.signature.outputs[0]
@@ -75,8 +139,8 @@ class Trial:
         return found
 
     def time(self, name: str, hopeless: float = inf) -> Latency:
-        """What a call of an implementation takes, roughly if that is more seconds than is ``hopeless``. Raises
-        whatever it raises."""
+        """The time of a call of an implementation, roughly if it is more seconds than ``hopeless``. Raises the
+        implementation's errors."""
         kernel = self.implementations[name].build()
         sets = rotated(self._cold, self.operands, cache_bytes(self.device))
         return time_calls(lambda i: kernel(sets[i % len(sets)]), partial(recorder, self.device), hopeless)
@@ -105,13 +169,13 @@ def _random(type: TensorType, generator: torch.Generator, device: torch.device) 
 
 
 def cold(job: ProfileJob) -> frozenset[int]:
-    """The operands that are weights in a model, by position; of a composition those that its operators take so."""
+    """The positions of operands that are weights in a model; of a composition, in its operators."""
     return _taken(job, lambda op, _: traits(op).weights)
 
 
 def _taken(job: ProfileJob, positions: Callable[[str, Attrs], Iterable[int]]) -> frozenset[int]:
-    """The operands that an operator takes in some of its positions; of a composition those that one of its operators
-    takes so."""
+    """The operands that an operator takes in certain positions; of a composition, the operands that one of its
+    operators takes in them."""
     if job.definition is None:
         return frozenset(positions(job.signature.op, job.signature.attrs))
     nodes = job.definition.nodes
@@ -120,7 +184,7 @@ def _taken(job: ProfileJob, positions: Callable[[str, Attrs], Iterable[int]]) ->
 
 
 def rotated(cold: Container[int], given: Sequence[torch.Tensor], cache: int) -> list[list[torch.Tensor]]:
-    """The operands, with as many copies of those that are weights as it takes to fill the cache."""
+    """Sets of operands, as many as it takes for copies of the weights to fill the cache."""
     size = sum(x.nbytes for i, x in enumerate(given) if i in cold)
     copies = min(MOST_COPIES, 1 + FILLINGS * cache // size) if size else 1
     return [[x.clone() if i in cold and copy else x for i, x in enumerate(given)] for copy in range(copies)]
@@ -144,7 +208,7 @@ def difference(got: torch.Tensor, want: torch.Tensor, dtype: torch.dtype, tolera
 
 def relative_error(got: torch.Tensor, want: torch.Tensor) -> float:
     """How far a result is off, in units of the largest wanted element; infinite if it is no number where it should be
-    one. What the wanted one has at infinity, or as no number, is not looked at."""
+    one. Elements that should be infinite, or no number, are not compared."""
     got, want = got.double(), want.double()
     known = want.isfinite()
     if not got[known].isfinite().all():

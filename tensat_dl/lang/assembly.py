@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from math import isinf
 from typing import Any
 
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, error
-from tensat_dl.core.graph import Attrs, GraphBuilder
-from tensat_dl.core.source import Span
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, error
+from tensat_dl.core.graph import INTEGERS, Attrs, GraphBuilder, TensorType, fill_attrs
 from tensat_dl.lang import ast
-from tensat_dl.lang.constants import as_float, check_range
+from tensat_dl.lang.node_names import Names
 from tensat_dl.lang.scope import Scope, ScopedTensor
-from tensat_dl.ops.calls import check_arity, check_attrs, checked_attrs
+from tensat_dl.ops.calls import check_arity, check_attrs, checked_attrs, explain_ill_typed
 from tensat_dl.ops.evaluate import Unresolved, evaluate
-from tensat_dl.ops.mismatch import explain_ill_typed
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, attributes, infer, is_number, neighbour, number
@@ -32,11 +30,7 @@ Operand = tuple[ast.Expr, Any]
 
 
 class Endless(Exception):
-    """The graph is too large to be meant; its argument is the message."""
-
-    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        super().__init__()
-        self.diagnostics = diagnostics
+    """The graph is too large to be meant. The argument is the `Diagnostic` that says so."""
 
 
 class Assembly:
@@ -48,8 +42,7 @@ class Assembly:
         self.problems: dict[tuple[str, int, int], Diagnostic] = {}
         self.warnings: list[Diagnostic] = []
         self.bindings: dict[Span, list[tuple[str, int]]] = {}  #: nodes by the statement that binds them
-        self._taken: set[str] = set()
-        self._suffix: dict[str, int] = {}  #: by name, the number that it was last tried with
+        self.names = Names()
         self._notes: list[str] = []
         self._steps = 0
 
@@ -76,9 +69,8 @@ class Assembly:
         """Counts a statement. Raises `Endless` when there have been too many."""
         self._steps += 1
         if self._steps > MAX_NODES:
-            raise Endless(
-                error(at, f"the graph takes more than {MAX_NODES:,} statements to build").diagnostics
-            )
+            message = f"the graph takes more than {MAX_NODES:,} statements to build"
+            raise Endless(Diagnostic(message, at))
 
     # ---- values ------------------------------------------------------------------------------------------
 
@@ -192,7 +184,7 @@ class Assembly:
 
     def fill(self, value: float, type: TensorType, span: Span, name: str = "") -> ScopedTensor:
         """A tensor whose elements are all one number, which is written at ``span``."""
-        attrs: Attrs = (("value", as_float(value, span)), ("dtype", type.dtype), ("shape", type.shape))
+        attrs = fill_attrs(as_float(value, span), type)
         check_range(value, type.dtype, str(type), span)
         try:
             infer(self.ops, "fill", (), dict(attrs))
@@ -208,20 +200,45 @@ class Assembly:
         """Names a node after the first name that it is bound to."""
         node = self.builder.nodes[tensor.node]
         if not node.name:
-            self.builder.nodes[tensor.node] = replace(node, name=self.unique(name))
-
-    def unique(self, name: str) -> str:
-        """The name, with a number behind it if another node has it."""
-        candidate, i = name, self._suffix.get(name, 0)  # what was taken once stays so
-        while candidate in self._taken:
-            i += 1
-            candidate = f"{name}_{i}"
-        self._suffix[name] = i
-        self._taken.add(candidate)
-        return candidate
+            self.builder.nodes[tensor.node] = replace(node, name=self.names.counted(name))
 
 
 def check_size(type: TensorType, at: Span) -> None:
     """Raises `TsrError` for a tensor that is too large to be meant."""
     if type.size > MAX_ELEMENTS:
         raise error(at, f"a tensor of type {type} is too large", "at most 2^48 elements are allowed")
+
+
+#: What is rounded to infinity in floating-point types, from there on, and the greatest element as messages have it.
+TOO_LARGE = {
+    "f16": ((2 - 2**-11) * 2.0**15, "65504"),
+    "bf16": ((2 - 2**-8) * 2.0**127, "3.39e38"),
+    "f32": ((2 - 2**-24) * 2.0**127, "3.4e38"),
+}
+
+
+def as_float(value: float, at: Span) -> float:
+    """A number as the float that constants are held as. Raises `TsrError` if no float is as large, or if it is an
+    integer that would become another one."""
+    try:
+        found = float(value)
+    except OverflowError:
+        raise error(at, "the number is too large for a float") from None
+    if found != value and isinstance(value, int):
+        hint = f"integers beyond 2^53 are not all there; the nearest one is {int(found)}"
+        raise error(at, f"the integer {value} can't be held exactly: constants are float64", hint)
+    return found
+
+
+def check_range(value: float, dtype: str, shown: str, at: Span) -> None:
+    """Raises `TsrError` if an element type has no number as large, or as small; ``shown`` is the tensor's type."""
+    if dtype in INTEGERS:
+        least, greatest = INTEGERS[dtype]
+        if not least <= value <= greatest:
+            hint = f"elements of type {dtype} go from {least} to {greatest}"
+            raise error(at, f"{value:.17g} can't be an element of {shown}", hint)
+    elif dtype in TOO_LARGE and not isinf(value):
+        limit, greatest_text = TOO_LARGE[dtype]
+        if abs(value) >= limit:
+            hint = f"elements of type {dtype} go up to {greatest_text}"
+            raise error(at, f"{value:.17g} can't be an element of {shown}", hint)

@@ -2,56 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tensat_dl.core.expression import (
-    Binary as Binary,
-)
-from tensat_dl.core.expression import (
-    Call as Call,
-)
-from tensat_dl.core.expression import (
-    Const as Const,
-)
-from tensat_dl.core.expression import (
-    EachIn as EachIn,
-)
-from tensat_dl.core.expression import (
-    Expr as Expr,
-)
-from tensat_dl.core.expression import (
-    Fact as Fact,
-)
-from tensat_dl.core.expression import (
-    If as If,
-)
-from tensat_dl.core.expression import (
-    Index as Index,
-)
-from tensat_dl.core.expression import (
-    KeywordArg as KeywordArg,
-)
-from tensat_dl.core.expression import (
-    ListExpr as ListExpr,
-)
-from tensat_dl.core.expression import (
-    Name as Name,
-)
-from tensat_dl.core.expression import (
-    Range as Range,
-)
-from tensat_dl.core.expression import (
-    Section as Section,
-)
-from tensat_dl.core.expression import (
-    Unary as Unary,
-)
-from tensat_dl.core.expression import (
-    at,
-)
-from tensat_dl.core.source import Span
-from tensat_dl.ops.table import TensorParam as TensorParam
+from tensat_dl.core import expression
+from tensat_dl.core.diagnostics import Source, Span
+from tensat_dl.core.expression import at
+from tensat_dl.ops import table
+
+# ---- expressions and parameters, which other folders know too --------------------------------------------
+
+Binary = expression.Binary
+Call = expression.Call
+Const = expression.Const
+EachIn = expression.EachIn
+Expr = expression.Expr
+Fact = expression.Fact
+If = expression.If
+Index = expression.Index
+KeywordArg = expression.KeywordArg
+ListExpr = expression.ListExpr
+Name = expression.Name
+Range = expression.Range
+Section = expression.Section
+Unary = expression.Unary
+TensorParam = table.TensorParam
+
+#: The place of trees that no text was parsed to.
+NOWHERE = Span(Source("", ""), 0, 0)
 
 # ---- statements -----------------------------------------------------------------------------------------
 
@@ -75,10 +54,11 @@ class TypeExpr:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """``a = e`` or ``(a, b) = e``"""
+    """``a = e`` or ``(a, b) = e``; in a rule also ``e``, without targets, and ``each i: a[i] = e``."""
 
     targets: tuple[LValue, ...]
     value: Expr
+    each: str | None = None  # the index of a group
     span: Span = at()
 
 
@@ -124,7 +104,8 @@ class For:
     span: Span = at()
 
 
-Stmt = Bind | Input | Weight | Output | Return | For
+SimpleStmt = Bind | Input | Weight | Output | Return
+Stmt = SimpleStmt | For
 
 # ---- items ----------------------------------------------------------------------------------------------
 
@@ -173,19 +154,18 @@ class Op:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleStmt:
-    """``targets = value``, or only ``value``; ``each`` is the index of a group."""
-
-    targets: tuple[LValue, ...]
-    value: Expr
-    each: str | None
+class RuleSide:
+    stmts: tuple[Bind, ...]
+    where: tuple[Expr, ...]
     span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)
-class RuleSide:
-    stmts: tuple[RuleStmt, ...]
-    where: tuple[Expr, ...]
+class Family:
+    """``for var in words``: a rule for each word, written in place of ``var`` in its name, its sides and its doc."""
+
+    var: str
+    words: tuple[Name, ...]
     span: Span = at()
 
 
@@ -195,6 +175,7 @@ class Rule:
     left: RuleSide
     right: RuleSide
     both: bool  # <=> instead of =>
+    family: Family | None
     doc: str
     name_span: Span = field(compare=False, repr=False)
     span: Span = at()
@@ -253,3 +234,70 @@ class File:
     items: tuple[Item, ...]
     comments: tuple[Comment, ...]
     span: Span = at()
+
+
+# ---- walks ----------------------------------------------------------------------------------------------
+
+
+def bound_in(body: tuple[Stmt, ...]) -> Iterator[LValue]:
+    """Every name that statements bind, loops included."""
+    for stmt in body:
+        match stmt:
+            case Bind(targets):
+                yield from targets
+            case Input(target) | Weight(target):
+                yield target
+            case For(_, _, inner):
+                yield from bound_in(inner)
+
+
+def cycles(bodies: Mapping[str, object]) -> Iterator[list[Call]]:
+    """For bodies that call each other, the calls that lead from one of them back to it. No body is in two cycles."""
+    reported: set[str] = set()
+    for name in bodies:
+        calls = _cycle(name, bodies)
+        names = {call.fn for call in calls}
+        if calls and not names & reported:
+            reported |= names
+            yield calls
+
+
+def _cycle(name: str, bodies: Mapping[str, object]) -> list[Call]:
+    came: dict[str, tuple[str, Call]] = {}
+    todo = [name]
+    while todo:
+        at = todo.pop()
+        for call in expression.calls_of(bodies[at]):
+            if call.fn == name:
+                calls = [call]
+                while at != name:
+                    at, earlier = came[at]
+                    calls.append(earlier)
+                return calls[::-1]
+            if call.fn in bodies and call.fn not in came:
+                came[call.fn] = at, call
+                todo.append(call.fn)
+    return []
+
+
+# ---- trees that are made --------------------------------------------------------------------------------
+
+
+def call(fn: str, args: Sequence[Expr], attrs: Sequence[KeywordArg], span: Span) -> Call:
+    """``fn(args; attrs)``"""
+    return Call(fn, tuple(args), tuple(attrs), span, span=span)
+
+
+def keyword(name: str, value: Expr) -> KeywordArg:
+    """``name = value``"""
+    return KeywordArg(name, value, span=value.span)
+
+
+def integer(value: int, span: Span) -> Const:
+    """A literal."""
+    return Const(value, "int", str(value), span=span)
+
+
+def targets(names: Iterable[str], span: Span) -> tuple[LValue, ...]:
+    """Names on the left of ``=``."""
+    return tuple(LValue(name, None, False, span=span) for name in names)

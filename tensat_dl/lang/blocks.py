@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tensat_dl.core.diagnostics import Diagnostic
-from tensat_dl.core.expression import calls_of
 from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, Operand
 from tensat_dl.lang.declare import parameters
@@ -18,17 +17,13 @@ from tensat_dl.ops.typing import attributes
 
 def check_blocks(blocks: Mapping[str, ast.Block]) -> Iterator[Diagnostic]:
     """What is wrong with blocks however they are called."""
-    reported: set[str] = set()
     for block in blocks.values():
         yield from _body(block)
-        cycle = _cycle(block.name, blocks)
-        if cycle and not reported & set(cycle):
-            reported |= set(cycle)
-            chain = " -> ".join([*cycle, cycle[0]])
-            call = next(c for c in calls_of(block.body) if c.fn == [*cycle, cycle[0]][1])
-            message = f"block `{block.name}` calls itself"
-            hint = "a block is copied wherever it is called, so this would never end"
-            yield Diagnostic(message, call.fn_span, hint, notes=(chain,) if len(cycle) > 1 else ())
+    for calls in ast.cycles({block.name: block.body for block in blocks.values()}):
+        names = [calls[-1].fn, *(call.fn for call in calls)]
+        hint = "a block is copied wherever it is called, so this would never end"
+        notes = (" -> ".join(names),) if len(calls) > 1 else ()
+        yield Diagnostic(f"block `{names[0]}` calls itself", calls[0].fn_span, hint, notes=notes)
 
 
 def _body(block: ast.Block) -> Iterator[Diagnostic]:
@@ -52,24 +47,6 @@ def _misplaced(body: Sequence[ast.Stmt], in_loop: bool) -> Iterator[Diagnostic]:
                 yield Diagnostic("`return` stands in a loop", stmt.span, "put it at the end of the block")
             case ast.For(_, _, inner):
                 yield from _misplaced(inner, True)
-
-
-def _cycle(name: str, blocks: Mapping[str, ast.Block]) -> list[str]:
-    """The names of blocks on a way from a block back to it; empty if there is none."""
-    came: dict[str, str] = {}
-    todo = [name]
-    while todo:
-        at = todo.pop()
-        for call in calls_of(blocks[at].body):
-            if call.fn == name:
-                path = [at]
-                while path[-1] != name:
-                    path.append(came[path[-1]])
-                return path[::-1]
-            if call.fn in blocks and call.fn not in came:
-                came[call.fn] = at
-                todo.append(call.fn)
-    return []
 
 
 def signature(block: ast.Block) -> OpDecl:

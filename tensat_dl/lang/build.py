@@ -1,18 +1,39 @@
-"""Lark's parse tree to our syntax tree: one method per grammar rule, in the grammar's order."""
+"""Lark's parse tree to our syntax tree, rule by rule of the grammar."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from lark import Token, v_args
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive
 
-from tensat_dl.core.source import Source, Span
+from tensat_dl.core.diagnostics import Source, Span
 from tensat_dl.lang import ast
 
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
+
+#: Rules whose node has their parts as its fields.
+_NODES: dict[str, Any] = {
+    "bind": ast.Bind,
+    "input": ast.Input,
+    "weight": ast.Weight,
+    "out": ast.OutputItem,
+    "if_": ast.If,
+    "unary": ast.Unary,
+    "name": ast.Name,
+    "list_each": ast.ListExpr,
+    "kwarg": ast.KeywordArg,
+    "each_in": ast.EachIn,
+}
+#: Rules that are lists of parts, and the node around such a list, if there is one.
+_LISTS: dict[str, Any] = {"output": ast.Output, "return_": ast.Return}
+_TUPLES = ("start", "names", "test_side", "targets", "args", "elements", "kwargs")
+#: Statements of operators that are a keyword, names and a value.
+_OP_STATEMENTS = ("let", "shape", "dtype", "flops", "preset", "view")
+_BOOLS = ("true", "false")
 
 #: What a method is given: its rule's children, built. Named, since the class has a method called ``list``.
 Parts = list[Any]
@@ -20,7 +41,8 @@ Parts = list[Any]
 
 @v_args(meta=True)
 class BuildTree(Transformer_NonRecursive[Any, Any]):
-    """One method per rule of the grammar. It cannot fail: what is wrong is found before."""
+    """One method per rule of the grammar that the tables above do not cover. It cannot fail: what is wrong is found
+    before."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(visit_tokens=False)
@@ -36,16 +58,33 @@ class BuildTree(Transformer_NonRecursive[Any, Any]):
         assert token.end_pos is not None
         return Span(self.source, token.start_pos, token.end_pos)
 
+    def __default__(self, data: str, children: Parts, meta: Meta) -> Any:
+        rule, span = str(data), self._at(meta)
+        parts = [str(p) if isinstance(p, Token) else p for p in children]
+        if rule in _NODES:
+            return _NODES[rule](*parts, span=span)
+        if rule in _OP_STATEMENTS:
+            *names, value = parts or [None]
+            return ast.OpStmt(rule, value, *names, span=span)  # type: ignore[arg-type,misc]
+        if rule in _BOOLS:
+            return ast.Const(rule == "true", "bool", rule, span=span)
+        if rule in _LISTS:
+            return _LISTS[rule](tuple(parts), span=span)
+        assert rule in _TUPLES, rule
+        return tuple(p for p in parts if p is not None)
+
     # ---- items -------------------------------------------------------------------------------------------
 
-    def start(self, meta: Meta, items: Parts) -> tuple[ast.Item, ...]:
-        return tuple(i for i in items if i is not None)
+    def _item(self, node: Any, name: Token, *fields: Any) -> Any:
+        """An item that is called by its name, without its doc comment."""
+        at = self._token(name)
+        return node(str(name), *fields, doc="", name_span=at, span=at)
 
     def documented(self, meta: Meta, parts: Parts) -> ast.Item:
-        *docs, make = parts
+        *docs, item = parts
         doc = "\n".join(str(d)[3:].removeprefix(" ").rstrip() for d in docs)
-        item: ast.Item = make(doc, self._at(meta))
-        return item
+        documented: ast.Item = replace(item, doc=doc, span=self._at(meta))
+        return documented
 
     def import_(self, meta: Meta, parts: Parts) -> ast.Import:
         return ast.Import(_unquote(parts[0]), span=self._at(meta))
@@ -54,21 +93,7 @@ class BuildTree(Transformer_NonRecursive[Any, Any]):
         opaque, name, params, outputs, *rest = parts
         body = tuple(r for r in rest if isinstance(r, ast.OpStmt))
         composition = next((r for r in rest if r is not None and not isinstance(r, ast.OpStmt)), None)
-
-        def make(doc: str, span: Span) -> ast.Op:
-            return ast.Op(
-                str(name),
-                opaque is not None,
-                params,
-                outputs or (),
-                body,
-                composition,
-                doc,
-                self._token(name),
-                span=span,
-            )
-
-        return make
+        return self._item(ast.Op, name, opaque is not None, params, outputs or (), body, composition)
 
     def params(self, meta: Meta, parts: Parts) -> ast.Params:
         return ast.Params(
@@ -93,143 +118,71 @@ class BuildTree(Transformer_NonRecursive[Any, Any]):
     def choice_type(self, meta: Meta, parts: Parts) -> tuple[str, int | None, tuple[str, ...]]:
         return "choice", None, tuple(str(p) for p in parts)
 
-    def names(self, meta: Meta, parts: Parts) -> tuple[str, ...]:
-        return tuple(str(p) for p in parts)
-
-    # ---- statements of an operator -----------------------------------------------------------------------
-
     def require(self, meta: Meta, parts: Parts) -> ast.OpStmt:
         condition, message = parts
         text = None if message is None else _unquote(message)
         return ast.OpStmt("require", condition, message=text, span=self._at(meta))
 
-    def let(self, meta: Meta, parts: Parts) -> ast.OpStmt:
-        return ast.OpStmt("let", parts[1], name=str(parts[0]), span=self._at(meta))
-
-    def shape(self, meta: Meta, parts: Parts) -> ast.OpStmt:
-        name = None if parts[0] is None else str(parts[0])
-        return ast.OpStmt("shape", parts[1], name=name, span=self._at(meta))
-
-    def dtype(self, meta: Meta, parts: Parts) -> ast.OpStmt:
-        name = None if parts[0] is None else str(parts[0])
-        return ast.OpStmt("dtype", parts[1], name=name, span=self._at(meta))
-
-    def flops(self, meta: Meta, parts: Parts) -> ast.OpStmt:
-        return ast.OpStmt("flops", parts[0], span=self._at(meta))
-
-    def preset(self, meta: Meta, parts: Parts) -> ast.OpStmt:
-        return ast.OpStmt("preset", parts[2], name=str(parts[0]), preset=str(parts[1]), span=self._at(meta))
-
-    def view(self, meta: Meta, parts: Parts) -> ast.OpStmt:
-        return ast.OpStmt("view", None, span=self._at(meta))
-
-    # ---- rules -------------------------------------------------------------------------------------------
-
     def rule(self, meta: Meta, parts: Parts) -> Any:
-        name, left, arrow, right = parts
+        name, family, left, arrow, right = parts
+        return self._item(ast.Rule, name, left, right, arrow, family)
 
-        def make(doc: str, span: Span) -> ast.Rule:
-            return ast.Rule(str(name), left, right, arrow, doc, self._token(name), span=span)
-
-        return make
+    def family(self, meta: Meta, parts: Parts) -> ast.Family:
+        var, *words = parts
+        names = tuple(ast.Name(str(w), span=self._token(w)) for w in words)
+        return ast.Family(str(var), names, span=self._at(meta))
 
     def rule_side(self, meta: Meta, parts: Parts) -> ast.RuleSide:
-        stmts = tuple(p for p in parts if isinstance(p, ast.RuleStmt | ast.Bind))
-        where = tuple(p for p in parts if p is not None and not isinstance(p, ast.RuleStmt | ast.Bind))
-        return ast.RuleSide(tuple(_rule_stmt(s) for s in stmts), where, span=self._at(meta))
+        stmts = tuple(p for p in parts if isinstance(p, ast.Bind))
+        where = tuple(p for p in parts if p is not None and not isinstance(p, ast.Bind))
+        return ast.RuleSide(stmts, where, span=self._at(meta))
 
     def arrow(self, meta: Meta, parts: Parts) -> bool:
         return bool(parts[0].type == "BOTH")
 
-    def value(self, meta: Meta, parts: Parts) -> ast.RuleStmt:
-        return ast.RuleStmt((), parts[0], None, span=self._at(meta))
+    def value(self, meta: Meta, parts: Parts) -> ast.Bind:
+        return ast.Bind((), parts[0], span=self._at(meta))
 
-    def each(self, meta: Meta, parts: Parts) -> ast.RuleStmt:
+    def each(self, meta: Meta, parts: Parts) -> ast.Bind:
         index, bind = parts
-        return ast.RuleStmt(bind.targets, bind.value, str(index), span=self._at(meta))
-
-    # ---- graphs, blocks, tests ---------------------------------------------------------------------------
+        return ast.Bind(bind.targets, bind.value, str(index), span=self._at(meta))
 
     def block(self, meta: Meta, parts: Parts) -> Any:
         name, params, *body = parts
-
-        def make(doc: str, span: Span) -> ast.Block:
-            return ast.Block(str(name), params, _stmts(body), doc, self._token(name), span=span)
-
-        return make
+        return self._item(ast.Block, name, params, _stmts(body))
 
     def graph(self, meta: Meta, parts: Parts) -> Any:
         name, *body = parts
-
-        def make(doc: str, span: Span) -> ast.GraphItem:
-            return ast.GraphItem(str(name), _stmts(body), doc, self._token(name), span=span)
-
-        return make
+        return self._item(ast.GraphItem, name, _stmts(body))
 
     def test(self, meta: Meta, parts: Parts) -> Any:
         name, before, after = parts
+        return self._item(ast.Test, name, before, None if isinstance(after, Token) else after)
 
-        def make(doc: str, span: Span) -> ast.Test:
-            found = None if isinstance(after, Token) else after
-            return ast.Test(str(name), before, found, doc, self._token(name), span=span)
-
-        return make
-
-    def test_side(self, meta: Meta, parts: Parts) -> tuple[ast.Stmt, ...]:
-        return _stmts(parts)
-
-    def input(self, meta: Meta, parts: Parts) -> ast.Input:
-        return ast.Input(parts[0], parts[1], span=self._at(meta))
-
-    def weight(self, meta: Meta, parts: Parts) -> ast.Weight:
-        return ast.Weight(parts[0], parts[1], parts[2], span=self._at(meta))
-
-    def output(self, meta: Meta, parts: Parts) -> ast.Output:
-        return ast.Output(tuple(parts), span=self._at(meta))
-
-    def return_(self, meta: Meta, parts: Parts) -> ast.Return:
-        return ast.Return(tuple(parts), span=self._at(meta))
+    # ---- statements --------------------------------------------------------------------------------------
 
     def for_(self, meta: Meta, parts: Parts) -> ast.For:
         var, over, *body = parts
         return ast.For(str(var), over, _stmts(body), span=self._at(meta))
-
-    def bind(self, meta: Meta, parts: Parts) -> ast.Bind:
-        return ast.Bind(parts[0], parts[1], span=self._at(meta))
-
-    def targets(self, meta: Meta, parts: Parts) -> tuple[ast.LValue, ...]:
-        return tuple(parts)
 
     def lvalue(self, meta: Meta, parts: Parts) -> ast.LValue:
         name, index = parts
         every = isinstance(index, Token)
         return ast.LValue(str(name), None if every else index, every, span=self._at(meta))
 
-    def out(self, meta: Meta, parts: Parts) -> ast.OutputItem:
-        name = None if parts[0] is None else str(parts[0])
-        return ast.OutputItem(name, parts[1], span=self._at(meta))
-
     def tensor_type(self, meta: Meta, parts: Parts) -> ast.TypeExpr:
         dtype, *dims = parts
-        return ast.TypeExpr(str(dtype), tuple(d for d in dims if d is not None), span=self._at(meta))
+        return ast.TypeExpr(str(dtype), _stmts(dims), span=self._at(meta))
 
     def range(self, meta: Meta, parts: Parts) -> ast.Range:
-        values = [p for p in parts if p is not None and not isinstance(p, Token)]
-        return ast.Range(values[0], values[1] if len(values) > 1 else None, span=self._at(meta))
+        start, _dots, stop = parts
+        return ast.Range(start, stop, span=self._at(meta))
 
     # ---- expressions -------------------------------------------------------------------------------------
-
-    def if_(self, meta: Meta, parts: Parts) -> ast.Expr:
-        condition, then, otherwise = parts
-        return ast.If(condition, then, otherwise, span=self._at(meta))
 
     def binary(self, meta: Meta, parts: Parts) -> ast.Expr:
         left, op, right = parts
         return ast.Binary(str(op), left, right, span=self._at(meta))
-
-    def unary(self, meta: Meta, parts: Parts) -> ast.Expr:
-        op: Any = str(parts[0])
-        return ast.Unary(op, parts[1], span=self._at(meta))
 
     def index(self, meta: Meta, parts: Parts) -> ast.Expr:
         return ast.Index(self._base(parts[0]), parts[1], span=self._at(meta))
@@ -250,57 +203,21 @@ class BuildTree(Transformer_NonRecursive[Any, Any]):
     def string(self, meta: Meta, parts: Parts) -> ast.Expr:
         return ast.Const(_unquote(parts[0]), "string", str(parts[0]), span=self._at(meta))
 
-    def true(self, meta: Meta, parts: Parts) -> ast.Expr:
-        return ast.Const(True, "bool", "true", span=self._at(meta))
-
-    def false(self, meta: Meta, parts: Parts) -> ast.Expr:
-        return ast.Const(False, "bool", "false", span=self._at(meta))
-
-    def name(self, meta: Meta, parts: Parts) -> ast.Expr:
-        return ast.Name(str(parts[0]), span=self._at(meta))
-
     def call(self, meta: Meta, parts: Parts) -> ast.Expr:
         fn, args, attrs = parts
         return ast.Call(str(fn), args or (), attrs or (), self._token(fn), span=self._at(meta))
 
-    def call_each(self, meta: Meta, parts: Parts) -> ast.Expr:
-        fn, each, attrs = parts
-        return ast.Call(str(fn), each, attrs or (), self._token(fn), span=self._at(meta))
+    call_each = call
 
     def list(self, meta: Meta, parts: Parts) -> ast.Expr:
         return ast.ListExpr(parts[0] or (), span=self._at(meta))
-
-    def list_each(self, meta: Meta, parts: Parts) -> ast.Expr:
-        return ast.ListExpr(parts[0], span=self._at(meta))
 
     def paren(self, meta: Meta, parts: Parts) -> ast.Expr:
         inner: ast.Expr = parts[0]
         return inner
 
-    def args(self, meta: Meta, parts: Parts) -> tuple[ast.Expr, ...]:
-        return tuple(parts)
 
-    def elements(self, meta: Meta, parts: Parts) -> tuple[ast.Expr, ...]:
-        return tuple(parts)
-
-    def kwargs(self, meta: Meta, parts: Parts) -> tuple[ast.KeywordArg, ...]:
-        return tuple(p for p in parts if p is not None)
-
-    def kwarg(self, meta: Meta, parts: Parts) -> ast.KeywordArg:
-        return ast.KeywordArg(str(parts[0]), parts[1], span=self._at(meta))
-
-    def each_in(self, meta: Meta, parts: Parts) -> ast.EachIn:
-        body, var, over = parts
-        return ast.EachIn(body, str(var), over, span=self._at(meta))
-
-
-def _rule_stmt(stmt: ast.RuleStmt | ast.Bind) -> ast.RuleStmt:
-    if isinstance(stmt, ast.Bind):
-        return ast.RuleStmt(stmt.targets, stmt.value, None, span=stmt.span)
-    return stmt
-
-
-def _stmts(parts: Parts) -> tuple[ast.Stmt, ...]:
+def _stmts(parts: Parts) -> tuple[Any, ...]:
     return tuple(p for p in parts if p is not None)
 
 

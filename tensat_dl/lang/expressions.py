@@ -7,16 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, error
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import TensorType
 from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, Operand
 from tensat_dl.lang.blocks import call_scope
 from tensat_dl.lang.scope import Scope, ScopedTensor
 from tensat_dl.ops.calls import show
 from tensat_dl.ops.evaluate import member, range_values
-from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import INFIX
-from tensat_dl.ops.values import Absent, AlreadyReported, Unknown, describe
+from tensat_dl.ops.values import FUNCTIONS, Absent, AlreadyReported, Unknown, describe
 
 SPLIT = "split is written `split(x; axis = k, sizes = [m, n])`"
 

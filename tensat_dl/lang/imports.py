@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from tensat_dl import resources
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
-from tensat_dl.core.source import Source, Span
+from tensat_dl.core.diagnostics import Diagnostic, Source, Span, collected, did_you_mean
 from tensat_dl.lang import ast
+from tensat_dl.lang.families import each_rule
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.parser import parse
 
@@ -45,15 +45,12 @@ class Items:
             return
         self.files[path] = None
         self._open.append(path)
-        try:
+        with collected(self.problems):
             if source is None and path.parent == library():
-                tree = _library_file(path, path.stat().st_mtime_ns)
+                items = _library_file(path, path.stat().st_mtime_ns)
             else:
-                tree = parse(source or read_source(str(path), shown))
-        except TsrError as e:
-            self.problems += e.diagnostics
-        else:
-            for item in tree.items:
+                items = each_rule(parse(source or read_source(str(path), shown)).items)
+            for item in items:
                 self._item(item, path)
         self._open.pop()
 
@@ -100,15 +97,10 @@ class Items:
         else:
             before = len(self.problems)
             self.add(path, shown=os.path.normpath(os.path.join(os.path.dirname(span.source.path), target)))
-            imported = f"imported at {span.place}"
-            self.problems[before:] = [
-                d if d.span is not None and d.span.source is span.source else _noted(d, imported)
-                for d in self.problems[before:]
-            ]
-
-
-def _noted(d: Diagnostic, note: str) -> Diagnostic:
-    return d if any(n.startswith("imported at") for n in d.notes) else replace(d, notes=(*d.notes, note))
+            for i, d in enumerate(self.problems[before:], before):
+                own = d.span is not None and d.span.source is span.source
+                if not own and not any(note.startswith("imported at") for note in d.notes):
+                    self.problems[i] = replace(d, notes=(*d.notes, f"imported at {span.place}"))
 
 
 def files_of(path: str) -> tuple[Path, ...]:
@@ -131,9 +123,9 @@ def table() -> Path:
 
 
 @lru_cache(maxsize=64)
-def _library_file(path: Path, changed: int) -> ast.File:
-    """A file of the library, parsed once as long as it stays as it is."""
-    return parse(read_source(str(path), f"rules/{path.name}"))
+def _library_file(path: Path, changed: int) -> tuple[ast.Item, ...]:
+    """The items of a file of the library, parsed once as long as it stays as it is."""
+    return each_rule(parse(read_source(str(path), f"rules/{path.name}")).items)
 
 
 def find(target: str, folder: Path) -> Path | None:
@@ -159,8 +151,8 @@ def packs_with(rule: str) -> list[str]:
     """The packs of the library that declare a rule, in whichever direction."""
     found = []
     for name in packs():
-        source = read_source(str(library() / f"{name}.tsr"))
-        declared = [i for i in parse(source).items if isinstance(i, ast.Rule)]
+        path = library() / f"{name}.tsr"
+        declared = [i for i in _library_file(path, path.stat().st_mtime_ns) if isinstance(i, ast.Rule)]
         if any(rule == r.name or (r.both and rule == f"{r.name}-back") for r in declared):
             found.append(name)
     return found

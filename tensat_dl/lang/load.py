@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
-from tensat_dl.core.source import Source, Span
+from tensat_dl.core.diagnostics import Diagnostic, Source, Span, TsrError, did_you_mean, error
 
 #: A larger file is refused unread: it is data, not something that was written in this language.
 MAX_BYTES = 64 * 1024 * 1024
@@ -24,15 +23,11 @@ def read_source(path: str, shown: str = "") -> Source:
 
     A byte order mark is dropped, and every style of line end becomes ``\\n``.
     """
-    name = STANDARD_INPUT if path == "-" else _shown(shown or path)
-    return _decode(name, _read(path, name))
-
-
-def _read(path: str, name: str) -> bytes:
     if path == "-":
-        return _bounded(sys.stdin.buffer, name)
+        return _source(STANDARD_INPUT, sys.stdin.buffer)
+    name = _shown(shown or path)
     with readable(path, name), open(path, "rb") as file:
-        return _bounded(file, name)
+        return _source(name, file)
 
 
 @contextmanager
@@ -52,40 +47,26 @@ def readable(path: str, shown: str = "") -> Iterator[None]:
         raise _unreadable(name, f"cannot be read: {reason[:1].lower()}{reason[1:]}") from None
 
 
-def _bounded(file: BinaryIO, name: str) -> bytes:
+def _source(name: str, file: BinaryIO) -> Source:
     data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise _unreadable(
-            name, f"the file is larger than {MAX_BYTES // 2**20} MB", "is it really a .tsr file?"
-        )
-    return data
-
-
-def _decode(name: str, data: bytes) -> Source:
+        message = f"the file is larger than {MAX_BYTES // 2**20} MB"
+        raise _unreadable(name, message, "is it really a .tsr file?")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise _unreadable(name, "the file is UTF-16 text", "save it as UTF-8")
+    body = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise _not_utf8(name, data) from None
-    source = Source(name, _lines(text))
+        source = Source(name, _lines(body.decode("utf-8")))
+    except UnicodeDecodeError as e:
+        source = Source(name, _lines(body.decode("utf-8", "replace")))
+        at = len(_lines(body[: e.start].decode("utf-8")))
+        offset = len(data) - len(body) + e.start
+        message = f"the file is not UTF-8: byte 0x{data[offset]:02X} at offset {offset:,}"
+        raise error(Span(source, at, at + 1), message, "save it as UTF-8") from None
     nul = source.text.find("\0")
     if nul >= 0:
         raise error(Span(source, nul, nul + 1), "the file has a NUL byte: it is not text")
     return source
-
-
-def _not_utf8(name: str, data: bytes) -> TsrError:
-    text = data.removeprefix(b"\xef\xbb\xbf")
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError as e:
-        source = Source(name, _lines(text.decode("utf-8", "replace")))
-        at = len(_lines(text[: e.start].decode("utf-8")))
-        offset = len(data) - len(text) + e.start
-        message = f"the file is not UTF-8: byte 0x{data[offset]:02X} at offset {offset:,}"
-        return error(Span(source, at, at + 1), message, "save it as UTF-8")
-    raise AssertionError("the text was UTF-8 after all")
 
 
 def _lines(text: str) -> str:

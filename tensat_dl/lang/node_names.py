@@ -5,20 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tensat_dl.core.graph import Graph, Node
-from tensat_dl.core.types import DTYPES
-from tensat_dl.ops.functions import FUNCTIONS
+from tensat_dl.core.graph import DTYPES, Graph, Node
+from tensat_dl.lang.tokens import ITEMS, RESERVED, STATEMENTS
 from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.values import FUNCTIONS
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-#: Words that no name may be, wherever it stands.
-RESERVED = frozenset({"and", "else", "false", "for", "if", "in", "not", "or", "then", "true", "where"})
 #: Words that start an item or a statement, or have a meaning inside one: legal as names, but hard to read.
-KEYWORDS = frozenset(
-    {"block", "dtype", "each", "flops", "graph", "import", "input", "let", "op", "opaque", "output", "preset"}
-    | {"require", "return", "rule", "shape", "split", "test", "unchanged", "view", "weight"}
-)
+KEYWORDS = frozenset({"split", *ITEMS, *(word for words in STATEMENTS.values() for word in words)})
 
 #: A derived name that would get longer than this gives way to one that is numbered.
 LONGEST = 40
@@ -49,7 +44,7 @@ def identifier(text: str) -> str:
 class Names:
     """Hands out identifiers, each once, none of them a forbidden word."""
 
-    def __init__(self, taken: Iterable[str]) -> None:
+    def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._next: dict[str, int] = {}
 
@@ -63,9 +58,12 @@ class Names:
 
     def unique(self, wish: str, numbered: bool = False) -> str:
         """The wish as an identifier; with a number if it is taken, or if ``numbered``."""
-        base = identifier(wish)
-        name, i = base, self._next.get(base, 0)
-        while numbered or not self.free(name):
+        return self.counted(identifier(wish), numbered)
+
+    def counted(self, base: str, numbered: bool = False) -> str:
+        """A name as it is; with a number behind it if it is taken, or if ``numbered``."""
+        name, i = base, self._next.get(base, 0)  # what was taken once stays so
+        while numbered or name in self._taken:
             i += 1
             name, numbered = f"{base}_{i}", False
         self._next[base] = i
@@ -80,18 +78,15 @@ def node_names(graph: Graph, ops: OpTable) -> list[str]:
     """
     names = Names(forbidden(ops))
     chosen = [""] * len(graph.nodes)
-    for i, node in enumerate(graph.nodes):
-        if node.op in ("input", "weight") and names.free(str(node.attr("name"))):
-            chosen[i] = names.claim(str(node.attr("name")))
-    for i, node in enumerate(graph.nodes):
-        if node.op in ("input", "weight") and not chosen[i]:
-            chosen[i] = names.unique(str(node.attr("name")))
-    for name, i in graph.outputs:
+    leaves = [(i, str(n.attr("name"))) for i, n in enumerate(graph.nodes) if n.op in ("input", "weight")]
+    outputs = [(i, name) for name, i in graph.outputs]
+    named = [(i, node.name) for i, node in enumerate(graph.nodes) if node.name]
+    for i, name in leaves:
+        if names.free(name):
+            chosen[i] = names.claim(name)
+    for i, name in (*leaves, *outputs, *named):
         if not chosen[i]:
             chosen[i] = names.unique(name)
-    for i, node in enumerate(graph.nodes):
-        if not chosen[i] and node.name:
-            chosen[i] = names.unique(node.name)
     constant = graph.weights_only()
     for i, node in enumerate(graph.nodes):
         if not chosen[i]:

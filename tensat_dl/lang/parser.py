@@ -9,13 +9,10 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternRE, PatternStr, TerminalDef
 
 from tensat_dl import resources
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, error
-from tensat_dl.core.source import Source, Span
+from tensat_dl.core.diagnostics import Diagnostic, Source, Span, TsrError, collected, error
 from tensat_dl.lang import ast
 from tensat_dl.lang.build import BuildTree
-from tensat_dl.lang.line_ends import blanked, layout
-from tensat_dl.lang.nesting import nesting_errors
-from tensat_dl.lang.recovery import pieces
+from tensat_dl.lang.layout import blanked, check_nesting, layout, pieces
 from tensat_dl.lang.syntax_errors import explain
 from tensat_dl.lang.tokens import Tok, scan, token_errors
 from tensat_dl.lang.unexpected import Place
@@ -29,34 +26,29 @@ def parse(source: Source) -> ast.File:
     """The syntax tree of a source. Raises `TsrError` with the mistakes of every item that does not parse."""
     _refuse_long_lines(source)
     tokens = list(scan(source))
-    found = _piece(source, tokens, 0, len(source.text))
-    if isinstance(found, tuple):
-        comments = tuple(
-            ast.Comment(t.text.rstrip(), span=Span(source, t.start, t.end))
-            for t in tokens
-            if t.kind == "comment"
-        )
-        return ast.File(found, comments, span=Span(source, 0, len(source.text)))
-    raise TsrError(_errors_by_item(source, tokens) or found)
+    end = len(source.text)
+    try:
+        items = _piece(source, tokens, 0, end)
+    except TsrError as e:
+        raise TsrError(_errors_by_item(source, tokens) or e.diagnostics) from None
+    comments = tuple(ast.Comment(t.text.rstrip(), span=t.span) for t in tokens if t.kind == "comment")
+    return ast.File(items, comments, span=Span(source, 0, end))
 
 
-def _piece(
-    source: Source, tokens: list[Tok], start: int, stop: int
-) -> tuple[ast.Item, ...] | list[Diagnostic]:
-    """The items of a part of a source, or what is wrong with it.
+def _piece(source: Source, tokens: list[Tok], start: int, stop: int) -> tuple[ast.Item, ...]:
+    """The items of a part of a source. Raises `TsrError` with what is wrong with it.
 
     Each stage is asked only if the one before is content: an open string, say, spoils the brackets too.
     """
     if found := token_errors(source, tokens):
-        return found
+        raise TsrError(found)
     significant = layout(tokens)
-    if found := nesting_errors(source, significant):
-        return found
+    check_nesting(significant)
     text = blanked(significant, start, stop)
     try:
         tree = _lark().parse(text)
     except UnexpectedInput as e:
-        return [_explain(e, text, source, significant, start, stop)]
+        raise TsrError([_explain(e, text, source, significant, start, stop)]) from None
     items: tuple[ast.Item, ...] = BuildTree(source).transform(tree)
     return items
 
@@ -83,10 +75,9 @@ def _errors_by_item(source: Source, tokens: list[Tok]) -> list[Diagnostic]:
         last = first
         while last < len(tokens) and tokens[last].start < stop:
             last += 1
-        result = _piece(source, tokens[first:last], start, stop)
+        with collected(found):
+            _piece(source, tokens[first:last], start, stop)
         first = last
-        if isinstance(result, list):
-            found += result
         if len(found) > MAX_ERRORS:
             more = f"more than {MAX_ERRORS} errors; the others are not shown"
             return [*found[:MAX_ERRORS], Diagnostic(more, None, path=source.path)]

@@ -1,4 +1,4 @@
-"""Expressions, and the other parts of a line, as documents. Parentheses only stand where they are needed."""
+"""Expressions, statements and other parts of a line, as documents. Parentheses stand only where they are needed."""
 
 from __future__ import annotations
 
@@ -142,11 +142,36 @@ def lvalue(target: ast.LValue) -> Doc:
     return target.name if target.index is None else (target.name, "[", expression(target.index), "]")
 
 
-def binding(targets: tuple[ast.LValue, ...], value: ast.Expr) -> Doc:
-    """``a = value`` or ``(a, b) = value``"""
-    names = [lvalue(t) for t in targets]
+def binding(s: ast.Bind) -> Doc:
+    """``a = value``, ``(a, b) = value``, ``each i: a[i] = value``, or a pattern without a name."""
+    doc = expression(s.value)
+    if not s.targets:
+        # A line that starts with "-" would go on with the line before.
+        return ("(", doc, ")") if flat(doc).startswith("-") else doc
+    names = [lvalue(t) for t in s.targets]
     left = names[0] if len(names) == 1 else bracketed("(", join(names), ")")
-    return (left, " = ", expression(value))
+    return ("" if s.each is None else f"each {s.each}: ", left, " = ", doc)
+
+
+def statement(s: ast.SimpleStmt) -> Doc:
+    """A statement of a graph, a block or a test that has no body."""
+    match s:
+        case ast.Bind():
+            return binding(s)
+        case ast.Input():
+            return ("input ", lvalue(s.target), " : ", tensor_type(s.type))
+        case ast.Weight():
+            value: Doc = "" if s.value is None else (" = ", expression(s.value))
+            return ("weight ", lvalue(s.target), " : ", tensor_type(s.type), value)
+        case ast.Output():
+            return listed("output", [_output(i) for i in s.items])
+        case ast.Return():
+            return listed("return", [expression(v) for v in s.values])
+
+
+def _output(item: ast.OutputItem) -> Doc:
+    value = expression(item.value)
+    return value if item.name is None else (item.name, " = ", value)
 
 
 def tensor_type(t: ast.TypeExpr) -> Doc:
@@ -169,16 +194,6 @@ def _attribute(a: ast.AttrParam) -> Doc:
     kind = " | ".join(a.choices) or (a.type if a.length is None else f"{a.type}[{a.length}]")
     default: Doc = "" if a.default is None else (" = ", expression(a.default))
     return (f"{a.name}: {kind}", default)
-
-
-def rule_stmt(s: ast.RuleStmt) -> Doc:
-    """A pattern, or a name for one."""
-    if not s.targets:
-        doc = expression(s.value)
-        # A line that starts with "-" would go on with the line before.
-        return ("(", doc, ")") if flat(doc).startswith("-") else doc
-    each = "" if s.each is None else f"each {s.each}: "
-    return (each, binding(s.targets, s.value))
 
 
 def op_stmt(s: ast.OpStmt) -> Doc:

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf, isfinite, isnan
 
-from tensat_dl.core.graph import AttrValue, Graph, Node
-from tensat_dl.core.splits import splits
-from tensat_dl.core.types import TensorType
-from tensat_dl.lang.node_names import IDENTIFIER, RESERVED, Names, forbidden, node_names
-from tensat_dl.lang.print_doc import INDENT, Break, Doc, DocGroup, Fill, Nest, join, render
-from tensat_dl.lang.print_expr import bracketed, listed, quoted
+from tensat_dl.core.expression import calls_of
+from tensat_dl.core.graph import AttrValue, Graph, Node, TensorType, splits
+from tensat_dl.lang import ast
+from tensat_dl.lang.declare import Declared
+from tensat_dl.lang.node_names import IDENTIFIER, Names, forbidden, node_names
+from tensat_dl.lang.print_doc import INDENT, render
+from tensat_dl.lang.print_expr import quoted, statement
+from tensat_dl.lang.printer import print_file
+from tensat_dl.lang.tokens import RESERVED
 from tensat_dl.ops.table import INFIX, AttrDecl, OpTable
 from tensat_dl.ops.typing import neighbour
 
 _SYMBOLS = {op: symbol for symbol, op in INFIX.items()}
+
+
+def header(declared: Mapping[str, Declared], graph: Graph) -> str:
+    """The text of each of these operators that the graph uses, or that such an operator is made of."""
+    wanted = [n.op for n in graph.nodes if n.op in declared]
+    used: set[str] = set()
+    while wanted:
+        name = wanted.pop()
+        if name not in used:
+            used.add(name)
+            wanted += [call.fn for call in calls_of(declared[name].item.composition) if call.fn in declared]
+    items = tuple(op.item for name, op in declared.items() if name in used)
+    return print_file(ast.File(items, (), span=ast.NOWHERE)) if items else ""
 
 
 def graph_to_tsr(graph: Graph, ops: OpTable, header: str = "", comments: Iterable[str] = ()) -> str:
@@ -57,83 +73,90 @@ class _Printer:
                 weights.append(i)
             else:
                 (ahead if constant[i] else rest).append(i)
-        once = self._statements(ahead)
-        sections = [
-            self._statements(inputs),
-            self._statements(weights),
-            ["// computed once, ahead of time", *once] if once else [],
-            self._statements(rest),
-            [self._outputs()],
-        ]
         lines = [f"graph {_graph_name(self.graph.name)} {{"]
-        for section in sections:
-            if section and len(lines) > 1:
+        for indices, title in (
+            (inputs, ""),
+            (weights, ""),
+            (ahead, "// computed once, ahead of time"),
+            (rest, ""),
+        ):
+            statements = self._statements(indices)
+            if statements and len(lines) > 1:
                 lines.append("")
-            lines += [" " * INDENT + render(statement, INDENT) for statement in section]
+            if statements and title:
+                lines.append(" " * INDENT + title)
+            lines += map(_line, statements)
+        if len(lines) > 1:
+            lines.append("")
+        lines.append(_line(self._outputs()))
         return [*lines, "}"]
 
-    def _statements(self, indices: Iterable[int]) -> list[Doc]:
-        out: list[Doc] = []
+    def _statements(self, indices: Iterable[int]) -> list[ast.SimpleStmt]:
+        out: list[ast.SimpleStmt] = []
         for i in indices:
             node, name = self.graph.nodes[i], self.names[i]
             if i in self.inline or node.op == "proj":
                 continue  # printed where they are used, or with the node that they belong to
+            (target,) = ast.targets([name], ast.NOWHERE)
             if i in self.splits:
                 # Every part needs only the tensor that is split: all can be bound where the first one stands.
                 if i == min(self.splits[i]):
                     out.append(self._split(self.splits[i]))
             elif node.op == "fill":
-                out.append((f"weight {name} : ", _type(node.type), f" = {_scalar(node.attr('value'))}"))
-            elif node.op in ("input", "weight") and node.attr("name") == name:
-                out.append((f"{node.op} {name} : ", _type(node.type)))
+                value = _literal(node.attr("value"))
+                out.append(ast.Weight(target, _type(node.type), value, span=ast.NOWHERE))
+            elif node.op == "input" and node.attr("name") == name:
+                out.append(ast.Input(target, _type(node.type), span=ast.NOWHERE))
+            elif node.op == "weight" and node.attr("name") == name:
+                out.append(ast.Weight(target, _type(node.type), None, span=ast.NOWHERE))
             elif len(node.types) > 1:
                 out.append(self._several(i))
             else:
-                out.append(self._application(name, node))
+                out.append(_bind([name], self._application(node)))
         return out
 
-    def _application(self, target: Doc, node: Node) -> Doc:
+    def _application(self, node: Node) -> ast.Expr:
         args = [self._operand(j) for j in node.inputs]
         attrs = self._attrs(node)
         if node.op in _SYMBOLS and len(args) == 2 and not attrs:
-            infix = (args[0], Nest((Break(), f"{_SYMBOLS[node.op]} {args[1]}")))
-            return (target, " = ", DocGroup(infix))
-        return (target, " = ", _call(node.op, args, attrs))
+            return ast.Binary(_SYMBOLS[node.op], args[0], args[1], span=ast.NOWHERE)
+        return ast.call(node.op, args, attrs, ast.NOWHERE)
 
-    def _operand(self, i: int) -> str:
-        return _scalar(self.graph.nodes[i].attr("value")) if i in self.inline else self.names[i]
+    def _operand(self, i: int) -> ast.Expr:
+        return _literal(self.graph.nodes[i].attr("value")) if i in self.inline else _name(self.names[i])
 
-    def _attrs(self, node: Node) -> list[Doc]:
+    def _attrs(self, node: Node) -> list[ast.KeywordArg]:
         """Attributes that differ from their defaults."""
         given = dict(node.attrs)
         declared = [a for a in self.ops[node.op].attrs if a.name in given]
-        return [(a.name, " = ", _attr(a, given[a.name])) for a in declared if given[a.name] != a.default]
+        return [ast.keyword(a.name, _attr(a, given[a.name])) for a in declared if given[a.name] != a.default]
 
-    def _several(self, i: int) -> Doc:
+    def _several(self, i: int) -> ast.Bind:
         """A node with several outputs. All of them must be bound, also those that nobody reads."""
         node = self.graph.nodes[i]
         targets = []
         for k in range(len(node.types)):
             spare = f"{self.names[i]}_unused_{k}"
             targets.append(self.names[self.read[i, k]] if (i, k) in self.read else self.spare.unique(spare))
-        return self._application(_targets(targets), node)
+        return _bind(targets, self._application(node))
 
-    def _split(self, parts: Sequence[int]) -> Doc:
+    def _split(self, parts: Sequence[int]) -> ast.Bind:
         first = self.graph.nodes[parts[0]]
         axis = _int(first.attr("axis"))
-        sizes = tuple(self.graph.nodes[i].type.shape[axis] for i in parts)
-        attrs: list[Doc] = [f"axis = {axis}", ("sizes = ", _list(sizes))]
-        call = _call("split", [self.names[first.inputs[0]]], attrs)
-        return (_targets([self.names[i] for i in parts]), " = ", call)
+        sizes = [self.graph.nodes[i].type.shape[axis] for i in parts]
+        attrs = [ast.keyword("axis", _literal(axis)), ast.keyword("sizes", _list(sizes))]
+        call = ast.call("split", [_name(self.names[first.inputs[0]])], attrs, ast.NOWHERE)
+        return _bind([self.names[i] for i in parts], call)
 
-    def _outputs(self) -> Doc:
+    def _outputs(self) -> ast.Output:
         """Outputs that are called like their value come without it."""
         taken = Names(RESERVED)
-        items: list[Doc] = []
+        items: list[ast.OutputItem] = []
         for name, i in self.graph.outputs:
             shown = taken.claim(name) if taken.free(name) else taken.unique(name)
-            items.append(shown if shown == self.names[i] else f"{shown} = {self.names[i]}")
-        return listed("output", items)
+            other = None if shown == self.names[i] else shown
+            items.append(ast.OutputItem(other, _name(self.names[i]), span=ast.NOWHERE))
+        return ast.Output(tuple(items), span=ast.NOWHERE)
 
 
 def _inline(graph: Graph, ops: OpTable) -> set[int]:
@@ -173,44 +196,44 @@ def _graph_name(name: str) -> str:
     return name if usable else Names(RESERVED).unique(name or "graph")
 
 
-def _call(op: str, args: Sequence[Doc], attrs: Sequence[Doc]) -> Doc:
-    """``op(args; attrs)``. If it is broken into lines, arguments and attributes have lines of their own."""
-    if not args and not attrs:
-        return f"{op}()"
-    if not attrs:
-        inside: Doc = DocGroup(join(list(args)))
-    elif not args:
-        inside = ("; ", DocGroup(join(list(attrs))))
-    else:
-        inside = (DocGroup(join(list(args))), ";", Break(), DocGroup(join(list(attrs))))
-    return (op, bracketed("(", inside, ")"))
+def _line(stmt: ast.SimpleStmt) -> str:
+    return " " * INDENT + render(statement(stmt), INDENT)
 
 
-def _type(type: TensorType) -> Doc:
-    dims = join([str(d) for d in type.shape])
-    return (type.dtype, bracketed("[", dims, "]") if type.shape else "[]")
+def _bind(names: Sequence[str], value: ast.Expr) -> ast.Bind:
+    return ast.Bind(ast.targets(names, ast.NOWHERE), value, span=ast.NOWHERE)
 
 
-def _targets(names: Sequence[str]) -> Doc:
-    return bracketed("(", join(list(names)), ")") if len(names) > 1 else names[0]
+def _type(type: TensorType) -> ast.TypeExpr:
+    return ast.TypeExpr(type.dtype, tuple(map(_literal, type.shape)), span=ast.NOWHERE)
 
 
-def _attr(decl: AttrDecl, value: AttrValue) -> Doc:
+def _attr(decl: AttrDecl, value: AttrValue) -> ast.Expr:
     """The value of an attribute as it is written."""
     if isinstance(value, tuple):
         same = decl.length is not None and len(set(value)) == 1
-        return str(value[0]) if same else _list(value)
-    return quoted(value) if decl.type == "string" and isinstance(value, str) else _scalar(value)
+        return _literal(value[0]) if same else _list(value)
+    if isinstance(value, str):
+        return _name(quoted(value) if decl.type == "string" else value)
+    return _literal(value)
 
 
-def _list(values: Sequence[int]) -> Doc:
-    return bracketed("[", Fill(tuple(map(str, values))), "]") if values else "[]"
+def _list(values: Sequence[int]) -> ast.ListExpr:
+    return ast.ListExpr(tuple(map(_literal, values)), span=ast.NOWHERE)
 
 
-def _scalar(value: AttrValue) -> str:
+def _name(text: str) -> ast.Name:
+    return ast.Name(text, span=ast.NOWHERE)
+
+
+def _literal(value: AttrValue) -> ast.Const:
+    """A number or a truth value."""
+    assert isinstance(value, int | float)
     if isinstance(value, bool):
-        return str(value).lower()
-    return _float(value) if isinstance(value, float) else str(value)
+        return ast.Const(value, "bool", str(value).lower(), span=ast.NOWHERE)
+    if isinstance(value, int):
+        return ast.integer(value, ast.NOWHERE)
+    return ast.Const(value, "float", _float(value), span=ast.NOWHERE)
 
 
 def _float(value: float) -> str:

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
+from tensat_dl.core.diagnostics import Diagnostic, Source, TsrError, collected, did_you_mean
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.core.source import Source
 from tensat_dl.lang import ast
 from tensat_dl.lang.blocks import check_blocks, signature
-from tensat_dl.lang.declare import Declared, declare
-from tensat_dl.lang.declared import check_declaration, compositions_cycle
+from tensat_dl.lang.declare import Declared, check_declaration, compositions_cycle, declare
 from tensat_dl.lang.imports import Items, find, packs, table
-from tensat_dl.lang.library import library_compositions, library_operators, library_rule
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.rules import compositions, resolve_rule
-from tensat_dl.ops.functions import FUNCTIONS
-from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.ops.values import FUNCTIONS
+
+#: Rules of the library's files, which are parsed once, by identity. The rule is kept, so that its id stays its own.
+_RESOLVED: dict[int, tuple[ast.Rule, list[RewriteRule]]] = {}
+
+
+@cache
+def library_operators() -> OpTable:
+    """The operators of the library, without those of any file."""
+    items = Items(table())
+    items.add(table())
+    return OpTable(map(declare, items.ops.values()))
+
+
+@cache
+def library_compositions() -> tuple[RewriteRule, ...]:
+    """The rules that the compositions among them stand for."""
+    ops = library_operators()
+    return tuple(compositions(ops.values(), ops))
+
+
+def library_rule(rule: ast.Rule) -> list[RewriteRule]:
+    """The rewrites that a rule of a file of the library declares."""
+    if id(rule) not in _RESOLVED:
+        _RESOLVED[id(rule)] = rule, resolve_rule(rule, library_operators())
+    return _RESOLVED[id(rule)][1]
+
 
 #: Names that mean something by themselves in graphs.
 BUILT_IN = (*FUNCTIONS, "split", "proj")
@@ -38,11 +61,10 @@ class Program:
     own_rules: tuple[str, ...]  #: names of the rules that the file itself declares
     declared: dict[str, Declared]  #: operators that are not the library's
     files: tuple[Path, ...] = ()  #: that it was read from
-    warnings: tuple[Diagnostic, ...] = ()
 
 
 def load_program(
-    path: str, rules: tuple[str, ...] = (), source: Source | None = None, option: str = "--rules"
+    path: str, rules: Sequence[str] = (), source: Source | None = None, option: str = "--rules"
 ) -> Program:
     """Reads and checks a file ("-": standard input), with further rule packs as if it imported them. ``source`` is
     read in the file's place if it is given. ``option`` is what the packs were given by.
@@ -52,34 +74,36 @@ def load_program(
     items = _read(path, rules, source, option)
     problems = items.problems
     library = OpTable(()) if items.own == table() else library_operators()
-    own = _each((op for name, op in items.ops.items() if name not in library), declare, problems)
+    own: list[OpDecl] = []
+    for name, op in items.ops.items():
+        if name not in library:
+            with collected(problems):
+                own.append(declare(op))
     ops = OpTable((*library.values(), *own))
     problems += _names(items)
     problems += compositions_cycle(own)
     if not problems:
         problems += [d for decl in own for d in check_declaration(decl, ops)]
-    _each(items.blocks.values(), signature, problems)
+    for block in items.blocks.values():
+        with collected(problems):
+            signature(block)
     problems += check_blocks(items.blocks)
     for test in items.tests:
         if test.rule not in items.rules:
             near = did_you_mean(test.rule, items.rules) or "a test names the rule that it is about"
             problems.append(Diagnostic(f"no rule `{test.rule}` to test", test.name_span, near))
+    resolved: list[RewriteRule] = []
     if len(ops) == len(items.ops):  # else rules would be blamed for operators that are wrong
-        resolved = _each(
-            items.rules.values(),
-            lambda r: library_rule(r) if r.name in items.library_rules else resolve_rule(r, ops),
-            problems,
-        )
+        for rule in items.rules.values():
+            with collected(problems):
+                of_library = rule.name in items.library_rules
+                resolved += library_rule(rule) if of_library else resolve_rule(rule, ops)
     if problems:
         raise TsrError(_in_order(problems))
     return Program(
         path,
         ops,
-        (
-            *(r for directions in resolved for r in directions),
-            *(library_compositions() if library else ()),
-            *compositions(own, ops),
-        ),
+        (*resolved, *(library_compositions() if library else ()), *compositions(own, ops)),
         items.blocks,
         items.graphs,
         tuple(items.tests),
@@ -112,21 +136,6 @@ def _in_order(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
     found = list(problems)
     files = {d.span.source: i for i, d in reversed([*enumerate(found)]) if d.span is not None}
     return sorted(found, key=lambda d: (files[d.span.source], d.span.start) if d.span else (len(found), 0))
-
-
-Item = TypeVar("Item")
-Made = TypeVar("Made")
-
-
-def _each(items: Iterable[Item], make: Callable[[Item], Made], problems: list[Diagnostic]) -> list[Made]:
-    """What is made of each item that is right; of the others the problems."""
-    made = []
-    for item in items:
-        try:
-            made.append(make(item))
-        except TsrError as e:
-            problems += e.diagnostics
-    return made
 
 
 def _names(items: Items) -> Iterator[Diagnostic]:

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
-from tensat_dl.core.expression import Fact, names_of, replaced
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error, plural
+from tensat_dl.core.expression import Fact, base_of, names_of, replaced
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.lang import ast
 from tensat_dl.lang.patterns import PatternBuilder
 from tensat_dl.ops.evaluate import Unresolved
-from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.kinds import FACTS, article, fits, kind_of
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable
+from tensat_dl.ops.values import FUNCTIONS
 
 
 def resolve_rule(rule: ast.Rule, ops: OpTable) -> list[RewriteRule]:
     """The rewrite that a rule declares, or both directions of a ``<=>``. Raises `TsrError`."""
-    left, right = rule.left, rule.right
     if not rule.both:
-        return [_direction(rule, rule.name, left, right, ops)]
-    where = (*left.where, *right.where)
-    forward = _direction(rule, rule.name, replace(left, where=where), replace(right, where=()), ops)
-    back = f"{rule.name}-back"
+        return [_direction(rule, rule.name, ops)]
+    where = (*rule.left.where, *rule.right.where)
+    left, right = replace(rule.left, where=()), replace(rule.right, where=())
+    forward = _direction(replace(rule, left=replace(left, where=where), right=right), rule.name, ops)
     try:
-        backward = _direction(rule, back, replace(right, where=where), replace(left, where=()), ops)
+        turned = replace(rule, left=replace(right, where=where), right=left)
+        backward = _direction(turned, f"{rule.name}-back", ops)
     except TsrError as e:
         note = "the rule is read from right to left here: write `=>` if it holds in one direction only"
         raise TsrError(replace(d, notes=(*d.notes, note)) for d in e.diagnostics) from None
@@ -40,16 +40,16 @@ def compositions(declared: Iterable[OpDecl], ops: OpTable) -> list[RewriteRule]:
             continue
         span = decl.composition.span
         args = tuple(ast.Name(p.name, span=span) for p in decl.inputs)
-        attrs = tuple(ast.KeywordArg(a.name, ast.Name(a.name, span=span), span=span) for a in decl.attrs)
+        attrs = tuple(ast.keyword(a.name, ast.Name(a.name, span=span)) for a in decl.attrs)
         call = ast.Call(decl.name, args, attrs, decl.span, span=span)
-        whole = ast.RuleSide((ast.RuleStmt((), call, None, span=span),), (), span=span)
-        parts = ast.RuleSide((ast.RuleStmt((), decl.composition, None, span=span),), (), span=span)
+        whole = ast.RuleSide((ast.Bind((), call, span=span),), (), span=span)
+        parts = ast.RuleSide((ast.Bind((), decl.composition, span=span),), (), span=span)
         scalars = _scalars(decl, decl.composition)
-        doc = f"{decl.name} is defined as {' '.join(span.text.split())}."
+        doc = f"{decl.name} is defined as {span.line}."
         for name, left, right in ((f"fuse-{decl.name}", parts, whole), (f"unfuse-{decl.name}", whole, parts)):
-            item = ast.Rule(name, left, right, False, doc, decl.span, span=span)
+            item = ast.Rule(name, left, right, False, None, doc, decl.span, span=span)
             try:
-                rules.append(_direction(item, name, left, right, ops, scalars))
+                rules.append(_direction(item, name, ops, scalars))
             except TsrError:
                 if name.startswith("unfuse"):
                     raise
@@ -72,14 +72,10 @@ def _scalars(decl: OpDecl, expr: ast.Expr) -> dict[str, str]:
 
 
 def _direction(
-    rule: ast.Rule,
-    name: str,
-    left: ast.RuleSide,
-    right: ast.RuleSide,
-    ops: OpTable,
-    scalars: Mapping[str, str] | None = None,
+    rule: ast.Rule, name: str, ops: OpTable, scalars: Mapping[str, str] | None = None
 ) -> RewriteRule:
-    """One direction of a rule. ``scalars`` are names that stand for numbers even where a tensor is expected."""
+    """A rule from left to right. ``scalars`` are names that stand for numbers even where a tensor is expected."""
+    left, right = rule.left, rule.right
     source = PatternBuilder(ops, is_source=True, kinds=dict(scalars or {}))
     source_values = source.side(left)
     if not source.nodes and not source.problems:
@@ -150,7 +146,7 @@ def _resolved(condition: ast.Expr, names: Container[str], words: Container[str])
 
 def _uneven(right: ast.RuleSide, source: list[str], target: list[str]) -> TsrError:
     def count(values: list[str]) -> str:
-        return f"{len(values) or 'no'} result{'s' if len(values) != 1 else ''} without a name"
+        return f"{len(values) or 'no'} {plural(len(values), 'result')} without a name"
 
     message = f"the left side has {count(source)}, the right side has {count(target)}"
     return error(right.span, message, "give matched outputs the same name on both sides")
@@ -195,7 +191,7 @@ def _unresolved(expr: ast.Name | ast.Call, source: PatternBuilder) -> Diagnostic
 
 def _unused(rule: RewriteRule, source: PatternBuilder, target: PatternBuilder) -> Iterator[Diagnostic]:
     """Names of the right side that nothing uses, and of the left side that nothing replaces."""
-    used = {a.removesuffix("[..]") for n in rule.target.nodes for a in n.args} | set(rule.target.outputs)
+    used = {base_of(a) for n in rule.target.nodes for a in n.args} | set(rule.target.outputs)
     used |= {n.id for node in rule.target.nodes for k in node.attrs for n in names_of(k.value)}
     used |= {n.id for _, e in rule.target.lets for n in names_of(e)}
     for bound, span in target.bound.items():

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tensat_dl.core.diagnostics import TsrError, did_you_mean, error
-from tensat_dl.core.source import Span
-from tensat_dl.core.types import DTYPES, TensorType
+from tensat_dl.core.diagnostics import Span, TsrError, did_you_mean, error
+from tensat_dl.core.graph import DTYPES, TensorType
 from tensat_dl.lang import ast
-from tensat_dl.lang.walk import bound_in
-from tensat_dl.ops.functions import FUNCTIONS
-from tensat_dl.ops.values import Env
+from tensat_dl.ops.values import FUNCTIONS, Env
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ class Scope:
 
     def bound_later(self, name: ast.Name) -> Span | None:
         """Where a name is bound after the place where it is used, if it is."""
-        at = next((t.span for t in bound_in(tuple(self.body)) if t.name == name.id), None)
+        at = next((t.span for t in ast.bound_in(tuple(self.body)) if t.name == name.id), None)
         return at if at is not None and at.start > name.span.start else None
 
     def _unknown_call(self, expr: ast.Call, operators: Mapping[str, object]) -> TsrError:
@@ -99,9 +96,3 @@ def _elsewhere(call: ast.Call, operators: Mapping[str, object]) -> str:
         return f"a range is written `{written}`, as in `for i in {written}`"
     here = _OTHER_NAMES.get(call.fn, "")
     return f"it is called `{here}`" if here in operators else ""
-
-
-def was_declared(name: str, at: Span) -> str:
-    """A hint that says where a name was declared first."""
-    line, _ = at.source.position(at.start)
-    return f"`{name}` is declared in line {line}"

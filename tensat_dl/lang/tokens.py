@@ -11,8 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tensat_dl.core.diagnostics import Diagnostic
-from tensat_dl.core.source import Source, Span
+from tensat_dl.core.diagnostics import Diagnostic, Source, Span
 
 
 def words(text: str) -> frozenset[str]:
@@ -24,6 +23,15 @@ def words(text: str) -> frozenset[str]:
 RESERVED = words("if then else and or not for in where true false")
 #: What an item starts with.
 ITEMS = ("import", "opaque", "op", "rule", "block", "graph", "test")
+_GRAPH_WORDS = ("input", "weight", "output", "return", "for")
+#: The words that start a statement, for each kind of item.
+STATEMENTS = {
+    "op": ("require", "let", "shape", "dtype", "flops", "preset", "view"),
+    "rule": ("each", "where"),
+    "graph": _GRAPH_WORDS,
+    "block": _GRAPH_WORDS,
+    "test": (*_GRAPH_WORDS, "unchanged"),
+}
 
 #: Integers are 64-bit in the engine; 18 digits always fit.
 MAX_DIGITS = 18
@@ -86,16 +94,23 @@ class Tok(NamedTuple):
     text: str
     start: int
     end: int
+    source: Source
+
+    @property
+    def span(self) -> Span:
+        """Its place; that of a doc comment without the end of the line."""
+        end = self.start + len(self.text.rstrip()) if self.kind == "doc" else self.end
+        return Span(self.source, self.start, end)
 
 
 def scan(source: Source) -> Iterator[Tok]:
     """The tokens of a source, blanks, comments and line ends included: together they are the whole text."""
     begin = 0
     if source.text.startswith("\ufeff"):
-        yield Tok("blank", "\ufeff", 0, 1)
+        yield Tok("blank", "\ufeff", 0, 1, source)
         begin = 1
     for match in _TOKEN.finditer(source.text, begin):
-        yield Tok(match.lastgroup or "bad", match[0], match.start(), match.end())
+        yield Tok(match.lastgroup or "bad", match[0], match.start(), match.end(), source)
 
 
 def token_errors(source: Source, tokens: list[Tok]) -> list[Diagnostic]:
@@ -104,54 +119,45 @@ def token_errors(source: Source, tokens: list[Tok]) -> list[Diagnostic]:
     last_line = -1
     for i, token in enumerate(tokens):
         problem = _PROBLEMS[token.kind](tokens, i) if token.kind in _PROBLEMS else None
-        if problem is None:
+        if problem is None or problem.span is None:
             continue
-        message, hint, start, end = problem
-        line, _ = source.position(start)
+        line, _ = source.position(problem.span.start)
         if line != last_line:
-            found.append(Diagnostic(message, Span(source, start, end), hint))
+            found.append(problem)
         last_line = line
     return found
 
 
-_Problem = tuple[str, str, int, int] | None
-
-
-def _string(tokens: list[Tok], i: int) -> _Problem:
+def _string(tokens: list[Tok], i: int) -> Diagnostic | None:
     token = tokens[i]
     if not _CLOSED.fullmatch(token.text):
-        return "the string is not closed", 'strings end with `"` on the same line', token.start, token.end
+        return Diagnostic("the string is not closed", token.span, 'strings end with `"` on the same line')
     for escape in _ESCAPE.finditer(token.text):
         if escape[1] not in 'nt"\\':
             at = token.start + escape.start()
             hint = r"known escapes are \n, \t, \" and \\; a backslash itself is written \\"
-            return f"unknown escape `{_shown(escape[0])}` in a string", hint, at, at + 2
+            message = f"unknown escape `{_shown(escape[0])}` in a string"
+            return Diagnostic(message, Span(token.source, at, at + 2), hint)
     return None
 
 
-def _number(tokens: list[Tok], i: int) -> _Problem:
-    token = tokens[i]
-    text = token.text
+def _number(tokens: list[Tok], i: int) -> Diagnostic | None:
+    at, text = tokens[i].span, tokens[i].text
     if _INTEGER.fullmatch(text):
         if len(text) <= MAX_DIGITS:
             return None
         approximately = f"{float(text):.4g}".replace("e+", "e")
         hint = f"integers have at most {MAX_DIGITS} digits; a float is written {approximately}"
-        return "the integer is too large", hint if len(text) < 300 else "", token.start, token.end
+        return Diagnostic("the integer is too large", at, hint if len(text) < 300 else "")
     if _FLOAT.fullmatch(text):
         if float(text) == 0 and re.search("[1-9]", re.split("[eE]", text)[0]):
             hint = "the smallest is about 4.9e-324; zero is written 0.0"
-            return "the number is too small for a float", hint, token.start, token.end
-        if float(text) != float("inf"):
-            return None
-        return (
-            "the number is too large for a float",
-            "the largest is about 1.8e308",
-            token.start,
-            token.end,
-        )
+            return Diagnostic("the number is too small for a float", at, hint)
+        if float(text) == float("inf"):
+            return Diagnostic("the number is too large for a float", at, "the largest is about 1.8e308")
+        return None
     shown = text if len(text) <= 40 else text[:40] + "…"
-    return f"`{shown}` is not a number", _number_hint(text), token.start, token.end
+    return Diagnostic(f"`{shown}` is not a number", at, _number_hint(text))
 
 
 def _number_hint(text: str) -> str:
@@ -172,22 +178,22 @@ def _number_hint(text: str) -> str:
     return ""
 
 
-def _foreign(tokens: list[Tok], i: int) -> _Problem:
+def _foreign(tokens: list[Tok], i: int) -> Diagnostic:
     token = tokens[i]
     at, char = next((k, c) for k, c in enumerate(token.text) if not c.isascii())
     start = token.start + at
     message = f"{_character(char)} cannot be part of a name"
-    return message, "names are written with a-z, A-Z, 0-9 and `_`", start, start + 1
+    return Diagnostic(
+        message, Span(token.source, start, start + 1), "names are written with a-z, A-Z, 0-9 and `_`"
+    )
 
 
-def _block(tokens: list[Tok], i: int) -> _Problem:
-    token = tokens[i]
-    return "unexpected `/*`", "comments start with `//` and end with the line", token.start, token.end
+def _block(tokens: list[Tok], i: int) -> Diagnostic:
+    return Diagnostic("unexpected `/*`", tokens[i].span, "comments start with `//` and end with the line")
 
 
-def _bad(tokens: list[Tok], i: int) -> _Problem:
-    token = tokens[i]
-    char = token.text
+def _bad(tokens: list[Tok], i: int) -> Diagnostic:
+    char = tokens[i].text
     hint = _INSTEAD.get(char, "")
     after = tokens[i + 1] if i + 1 < len(tokens) else None
     if char == "." and after is not None and after.kind == "number":
@@ -202,7 +208,7 @@ def _bad(tokens: list[Tok], i: int) -> _Problem:
         plain = unicodedata.normalize("NFKC", char)
         if plain != char and plain.isascii() and plain.isprintable() and plain.strip():
             hint = f"write `{plain}`"
-    return f"unexpected {_character(char)}", hint, token.start, token.end
+    return Diagnostic(f"unexpected {_character(char)}", tokens[i].span, hint)
 
 
 _LIBRARIES = words("torch np numpy jnp jax tf nn F math")
@@ -229,7 +235,7 @@ def _member(base: Tok | None, after: list[str]) -> str:
     return f"operators are called: `{name}({x}{operands})`"
 
 
-def _doc(tokens: list[Tok], i: int) -> _Problem:
+def _doc(tokens: list[Tok], i: int) -> Diagnostic | None:
     token = tokens[i]
     after = i + 1
     while after < len(tokens) and tokens[after].kind in ("comment", "line", "blank"):
@@ -238,7 +244,7 @@ def _doc(tokens: list[Tok], i: int) -> _Problem:
     if item is not None and (item.kind == "doc" or item.text != "import"):
         return None  # what else may follow is the grammar's business
     before = "" if item is None else ", not an import"
-    return f"{DOC_ERROR}{before}", DOC_HINT, token.start, token.start + len(token.text.rstrip())
+    return Diagnostic(f"{DOC_ERROR}{before}", token.span, DOC_HINT)
 
 
 DOC_ERROR = "a doc comment must stand before an op, rule, block, graph or test"

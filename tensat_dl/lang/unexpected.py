@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tensat_dl.core.source import Source, Span
+from tensat_dl.core.diagnostics import Source, Span
 from tensat_dl.lang.tokens import ITEMS, Tok, words
 
 #: What a line does not end with, and what another statement than the one before begins with.
@@ -94,12 +94,12 @@ class Place:
         """Whether the bracket that is open here has had its ``;``."""
         return self.opener is not None and any(t.text == ";" for t in self.tokens[self.opener : self.at])
 
-    def starts_statement(self, distance: int) -> bool:
-        """Whether the token so many places before the unexpected one is the first of a body's statement."""
-        i = self.at - distance
-        if i < 1 or self.opener is None or self.in_parens:
+    @property
+    def second_in_statement(self) -> bool:
+        """Whether the token before the unexpected one is the first of a body's statement."""
+        if self.at < 2 or self.opener is None or self.in_parens:
             return False
-        previous = self.tokens[i - 1]
+        previous = self.tokens[self.at - 2]
         return previous.kind == "line" or previous.text in ("{", ";", "=>", "<=>")
 
     @cached_property
@@ -124,12 +124,9 @@ class Place:
     @property
     def statement_end(self) -> int:
         """The index after the last token of the statement that the unexpected one stands in."""
-        ends = (i for i in range(self.at, len(self.tokens)) if self._ends_statement(self.tokens[i]))
+        rest = range(self.at, len(self.tokens))
+        ends = (i for i in rest if self.tokens[i].kind == "line" or self.tokens[i].text == "}")
         return next(ends, len(self.tokens))
-
-    @staticmethod
-    def _ends_statement(token: Tok) -> bool:
-        return token.kind == "line" or token.text == "}"
 
     @property
     def is_cut_short(self) -> bool:
@@ -164,6 +161,4 @@ class Place:
         i = min(self.at - distance, len(self.tokens) - 1)
         if i < 0:
             return Span(self.source, 0, 0)
-        token = self.tokens[i]
-        end = token.start + len(token.text.rstrip()) if token.kind == "doc" else token.end
-        return Span(self.source, token.start, end)
+        return self.tokens[i].span

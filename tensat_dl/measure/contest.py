@@ -1,118 +1,207 @@
-"""Times whole graphs against the original in ONNX Runtime, each heat in fresh processes (`heats`)."""
+"""Times whole graphs against one another, on any machine, and decides which is the answer.
+
+First all candidates take turns with the original, and the best one is picked. Being the best of several makes it look
+better than it is. So it meets the original again, afresh and without the others, and only that decides.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 
-import numpy as np
+from tensat_dl.core.graph import Graph
+from tensat_dl.cost.device import Environment
+from tensat_dl.cost.model import PricedGraph
+from tensat_dl.measure.machine import Candidate, Count, Outcome
+from tensat_dl.measure.statistics import (
+    Interval,
+    Latency,
+    Samples,
+    latency,
+    ratio_to_first,
+    rough_ratio,
+    settled,
+)
+from tensat_dl.verify.equivalence import Agreement
 
-from tensat_dl.apart import Failed, apart
-from tensat_dl.core.diagnostics import TsrError
-from tensat_dl.cost.environment import Environment
-from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.measure import winner
-from tensat_dl.measure.outcome import Candidate, Outcome
-from tensat_dl.measure.runnable import Runnable
-from tensat_dl.measure.statistics import Samples
-from tensat_dl.onnx.agreement import Incomparable
-from tensat_dl.onnx.staging import save
-from tensat_dl.verify.memory import available
+#: Starts of the first heat, and after how many of the second one it is looked at whether that is enough. Each starts
+#: afresh: in a new process, or with everything in another place of memory.
+HEAT, LOOKS = 2, (4, 8, 16)
+#: Starts where nothing is decided: the fewest that tell a median with confidence.
+STARTS = LOOKS[1]
 
-#: A process that takes longer is ended.
-PATIENCE = 900.0
-#: Bytes that a loaded model takes for each byte of its weights; models of which all fit.
-LOADED, MANY = 3, 1000
+#: A graph, as an arena runs it.
+Entrant = TypeVar("Entrant")
+
+
+class Unfit(Exception):
+    """A graph can't be timed. The message says why; ``differs`` if that is because it computes something else at the
+    sizes that it was made for."""
+
+    def __init__(self, reason: str, differs: bool = False) -> None:
+        super().__init__(reason)
+        self.differs = differs
+
+
+class Arena(Protocol[Entrant]):
+    """Runs graphs on one machine."""
+
+    def original(self, graph: Graph, /) -> Entrant:
+        """The graph that the others are compared with. Raises `Unfit`."""
+
+    def candidate(self, graph: Graph, /) -> Entrant:
+        """A graph that computes the same as the original. Raises `Unfit`."""
+
+    def check(self, entrant: Entrant, /) -> Agreement:
+        """How a candidate compares with the original, thoroughly."""
+
+    def times(self, entrants: Sequence[Entrant], backwards: bool, /) -> Sequence[Sequence[float]]:
+        """By round, the seconds of each in one fresh start, in which they take turns in their order or backwards.
+        Raises `Unfit`."""
 
 
 def contest(
+    environment: Environment,
     original: PricedGraph,
     candidates: Sequence[PricedGraph],
-    runnable: Runnable,
-    environment: Environment,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    arena: Arena[Entrant],
+    progress: Count,
 ) -> Outcome:
-    """Which of the graphs is the answer, with as many threads as the environment says.
-
-    ``progress`` is told how many of how many processes are done. Whatever keeps graphs from being timed is the
-    outcome's reason for the original.
-    """
-    threads = int(environment.hardware["threads"])
+    """Which of the graphs is the answer. ``progress`` is told how many of how many starts are done. If graphs
+    can't be timed, the outcome says why the original is the answer."""
     entrants = [Candidate(c.total) for c in candidates]
     outcome = Outcome(environment, original.total, tuple(entrants))
     if not candidates:
         return replace(outcome, reason="no other graph was found")
-    # While models are timed, the original is loaded to compare with, and again to be timed.
-    most = room(original.weight_bytes) - 2
-    if most < 1:
-        return replace(outcome, reason="there is not enough memory to time graphs of this size")
-    with TemporaryDirectory(prefix="tensat-dl-") as name:
-        folder = Path(name)
+    try:
+        first = arena.original(original.graph)
+    except Unfit as e:
+        return replace(outcome, reason=str(e))
+    admitted: dict[int, Entrant] = {}
+    for i, candidate in enumerate(candidates):
         try:
-            reference = runnable.reference(folder)
-            np.savez(folder / "feeds.npz", allow_pickle=False, **reference.feeds)
-        except (TsrError, Incomparable, OSError) as e:
-            return replace(outcome, reason=f"the original can't be timed: {_said(e)}")
-        paths: dict[int, Path] = {}
-        for i, candidate in enumerate(candidates):
-            if len(paths) == most:
-                entrants[i] = replace(entrants[i], reason="there is no memory left to time it")
-                continue
-            try:
-                path = save(runnable.model(candidate.graph), folder / f"candidate-{i}.onnx")
-            except (TsrError, OSError) as e:
-                entrants[i] = replace(entrants[i], reason=_said(e))
-                continue
-            found = reference.check(str(path), sizes=False)
-            if found.status == "agrees":
-                paths[i] = path
-            else:
-                entrants[i] = replace(entrants[i], reason=found.message, differs=found.status == "differs")
-        done = 0
+            admitted[i] = arena.candidate(candidate.graph)
+        except Unfit as e:
+            entrants[i] = replace(entrants[i], reason=str(e), differs=e.differs)
+    done = 0
 
-        def timer(models: Sequence[Path], processes: int) -> Samples:
-            nonlocal done
-            samples = []
-            for _ in range(processes):
-                progress(done, winner.expected(len(paths), done))
-                samples.append(
-                    time_in_fresh_process(models, folder / "feeds.npz", threads, backwards=done % 2 == 1)
-                )
-                done += 1
-            return samples
+    def timer(graphs: Sequence[Entrant], count: int) -> Samples:
+        nonlocal done
+        done += count
+        return starts(
+            arena.times, graphs, range(done - count, done), lambda k: progress(k, expected(len(admitted), k))
+        )
 
-        try:
-            first = Path(reference.path)
-            return winner.decide(outcome, entrants, first, paths, lambda p: reference.check(str(p)), timer)
-        except Failed as e:
-            return replace(outcome, candidates=tuple(entrants), reason=f"timing failed: {e}")
+    try:
+        return decide(outcome, entrants, first, admitted, arena.check, timer)
+    except Unfit as e:
+        return replace(outcome, candidates=tuple(entrants), reason=f"timing failed: {e}")
 
 
-def room(weight_bytes: int) -> int:
-    """How many models with so many bytes of weights can be loaded at a time. Packed weights are held beside those of
-    the file."""
-    left = available()
-    return MANY if left is None or not weight_bytes else min(MANY, left // (LOADED * weight_bytes))
+def starts(
+    times: Callable[[Sequence[Entrant], bool], Sequence[Sequence[float]]],
+    entrants: Sequence[Entrant],
+    numbers: Sequence[int],
+    progress: Callable[[int], None] = lambda number: None,
+) -> Samples:
+    """The samples of fresh starts with these numbers; every other one goes backwards."""
+    samples = []
+    for number in numbers:
+        progress(number)
+        samples.append(times(entrants, number % 2 == 1))
+    return samples
 
 
-def _said(e: Exception) -> str:
-    """An error in a few words."""
-    if isinstance(e, OSError):
-        return e.strerror or str(e)
-    return e.diagnostics[0].message if isinstance(e, TsrError) else str(e)
+def expected(entrants: int, done: int) -> int:
+    """How many starts there will be, as far as is known when so many are done: the second heat may take more."""
+    heat = HEAT * (entrants > 1)
+    return heat + next((look for look in LOOKS if heat + look > done), LOOKS[-1])
 
 
-def time_in_fresh_process(
-    models: Sequence[Path], feeds: Path, threads: int, backwards: bool = False
-) -> Sequence[Sequence[float]]:
-    """Times models in a fresh process, which takes them in their order, or backwards. Raises `Failed`."""
-    function = "tensat_dl.measure.process:time_models"
-    step = -1 if backwards else 1
-    paths = [str(p) for p in models][::step]
-    answer = apart(function, PATIENCE, models=paths, feeds=str(feeds), threads=threads)
-    if "error" in answer:
-        raise Failed(answer["error"])
-    samples: list[list[float]] = answer["samples"]
-    return [seconds[::step] for seconds in samples]
+def decide(
+    outcome: Outcome,
+    entrants: list[Candidate],
+    original: Entrant,
+    admitted: Mapping[int, Entrant],
+    check: Callable[[Entrant], Agreement],
+    timer: Callable[[Sequence[Entrant], int], Samples],
+) -> Outcome:
+    """The outcome, given by position the candidates that compute the same as the original, how to check one of them
+    thoroughly, and how to time several, the original first, in so many starts."""
+    order = list(admitted)
+    if len(admitted) > 1:
+        heat = timer([original, *admitted.values()], HEAT)
+        for k, i in enumerate(admitted, 1):
+            entrants[i] = replace(entrants[i], ratio=rough_ratio(heat, k))
+        order.sort(key=lambda i: entrants[i].ratio or 1.0)
+    for best in order:
+        found = check(admitted[best])
+        if found.status == "agrees":
+            break
+        entrants[best] = replace(entrants[best], reason=found.message)
+    else:
+        return replace(outcome, candidates=tuple(entrants), reason="no candidate could be compared")
+    final: list[Sequence[Sequence[float]]] = []
+    for look in LOOKS:
+        final += timer([original, admitted[best]], look - len(final))
+        if settled(final, 1, LOOKS[-1]):
+            break
+    ratio = ratio_to_first(final, 1)
+    return replace(
+        outcome,
+        candidates=tuple(entrants),
+        best=best,
+        reason="" if ratio.high < 1 else "no candidate is faster beyond noise",
+        before=latency(final, 0),
+        after=latency(final, 1),
+        ratio=ratio,
+        agreement=found,
+    )
+
+
+@dataclass(frozen=True)
+class TimedRow:
+    """One of several graphs that are timed side by side. ``ratio`` is its latency over the first one's, None for
+    that; ``error`` how far its outputs are from those of the first one, on a GPU in f64; ``reason`` why it was not
+    timed."""
+
+    predicted_ms: float
+    latency: Latency | None = None
+    ratio: Interval | None = None
+    error: float = 0.0
+    kernels: Mapping[str, int] = field(default_factory=dict)
+    peak_bytes: int = 0
+    reason: str = ""
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain data, in milliseconds and bytes."""
+        r = self.ratio
+        return {
+            "predicted_ms": self.predicted_ms,
+            "median_ms": None if self.latency is None else self.latency.median_ms,
+            "spread_ms": None if self.latency is None else self.latency.spread_ms,
+            "ratio": None
+            if r is None
+            else {"median": r.mid, "low": r.low, "high": r.high, "confidence": r.confidence},
+            "max_rel_error": self.error,
+            "kernels": dict(self.kernels),
+            "peak_bytes": self.peak_bytes,
+            "reason": self.reason,
+        }
+
+
+def side_by_side(
+    rows: Sequence[TimedRow],
+    ready: Mapping[int, Entrant],
+    times: Callable[[Sequence[Entrant], bool], Sequence[Sequence[float]]],
+    progress: Count,
+) -> list[TimedRow]:
+    """The rows, with the latencies of the graphs that are ready, by position."""
+    numbers = range(STARTS if ready else 0)
+    samples = starts(times, list(ready.values()), numbers, lambda k: progress(k, STARTS))
+    timed = list(rows)
+    for k, i in enumerate(ready):
+        ratio = ratio_to_first(samples, k) if k and 0 in ready else None
+        timed[i] = replace(timed[i], latency=latency(samples, k), ratio=ratio)
+    return timed

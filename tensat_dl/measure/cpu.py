@@ -1,56 +1,65 @@
-"""This machine's CPU, by ONNX Runtime: what operators take, and which of several graphs is the fastest."""
+"""This machine's CPU, by ONNX Runtime: the times of operators, and which of several graphs is the fastest.
+
+Whole graphs are models, which are compared and then timed in fresh processes. They have the weights of the file that
+they came from, or random ones.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
+import onnx_ir as ir
+
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel
-from tensat_dl.cost.environment import Environment, this_machine
-from tensat_dl.cost.measured import Measurer, empty, measure_missing
-from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.cost.profile import Measurement, profile_path
+from tensat_dl.cost.device import this_machine
+from tensat_dl.cost.model import PricedGraph
+from tensat_dl.cost.profile import Measurement, Measurer, empty, measure_missing, profile_path
 from tensat_dl.cost.signature import Signature
-from tensat_dl.measure.machine import Count
-from tensat_dl.measure.outcome import Outcome
+from tensat_dl.measure.contest import TimedRow, Unfit, contest, side_by_side
+from tensat_dl.measure.machine import Count, Outcome, TimedGraph
+from tensat_dl.onnx.agreement import Incomparable, Reference
+from tensat_dl.onnx.exporter import build, export, random_weights
+from tensat_dl.onnx.model_files import save
 from tensat_dl.ops.table import OpTable
+from tensat_dl.processes import Failed, apart
+from tensat_dl.verify.equivalence import Agreement
+from tensat_dl.verify.execute import available_memory
+from tensat_dl.verify.weights import draw_values
 
-if TYPE_CHECKING:
-    from tensat_dl.measure.runnable import Runnable
-    from tensat_dl.onnx.importer import Imported
-
-#: A run measures operators for so long at most. What is left then are the cheapest alternatives.
+#: Seconds for which a run measures operators at most. The cheapest alternatives are left then.
 SECONDS = 300.0
+#: Seconds after which a process that times is ended.
+PATIENCE = 900.0
+#: Bytes that a loaded model takes for each byte of its weights; models of which all fit.
+LOADED, MANY = 3, 1000
+#: The file in a folder with the inputs of its models.
+FEEDS = "feeds.npz"
+
+#: Makes the model of a graph.
+Maker = Callable[[Graph], ir.Model]
 
 
-def this_cpu(graph: Graph, ops: OpTable, imported: Imported | None, threads: int, seed: int) -> Cpu:
-    """This machine, for a graph, with the weights of the model that it is from, if it is from one, else with random
-    ones. ONNX Runtime has to be installed."""
-
-    def runnable() -> Runnable:
-        from tensat_dl.measure.runnable import of_graph, of_model
-
-        return of_graph(graph, ops, seed) if imported is None else of_model(imported, seed)
-
-    environment = this_machine("cpu", threads)
-    assert environment is not None, "ONNX Runtime is installed"
-    return Cpu(environment, runnable, rewrites=imported is not None and bool(imported.aliases))
-
-
-@dataclass
 class Cpu:
-    """What is needed to run anything is imported when something has to be run. ``rewrites`` tells that the model of
-    an unchanged graph is another one than that which it was read from: without nodes that do nothing."""
+    """This machine, for a graph, with the weights of the model that it is from, if it is from one, else with random
+    ones."""
 
-    environment: Environment
-    runnable: Callable[[], Runnable]
-    rewrites: bool = False
-    _timer: Measurer | None = field(default=None, init=False)
-    _spent: float = field(default=0.0, init=False)
+    def __init__(self, entry: TimedGraph, threads: int, seed: int) -> None:
+        environment = this_machine("cpu", threads)
+        assert environment is not None, "ONNX Runtime is installed"
+        self.environment = environment
+        #: A model is written without nodes that do nothing.
+        self.rewrites = entry.model is not None and bool(entry.model.aliases)
+        self._entry, self._threads, self._seed = entry, threads, seed
+        self._timer: Measurer | None = None
+        self._spent = 0.0
 
     def complete(self, model: CostModel, egraph: EGraph, progress: Count) -> CostModel:
         """The cost model with a measurement of all that the e-graph has and that can be run by itself.
@@ -72,13 +81,160 @@ class Cpu:
 
     def contest(self, original: PricedGraph, candidates: Sequence[PricedGraph], progress: Count) -> Outcome:
         """Which of the graphs is the answer, by timing them as a whole."""
-        from tensat_dl.measure.contest import contest
-
-        return contest(original, candidates, self.runnable(), self.environment, progress)
+        with TemporaryDirectory(prefix="tensat-dl-") as folder:
+            arena = ModelArena(self._entry, original.weight_bytes, self._threads, self._seed, Path(folder))
+            return contest(self.environment, original, candidates, arena, progress)
 
     def _measure(self, ops: OpTable, signature: Signature) -> Measurement:
         if self._timer is None:  # only now, since a second run measures nothing
             from tensat_dl.measure.operators import OperatorTimer
 
-            self._timer = OperatorTimer(ops, int(self.environment.hardware["threads"]))
+            self._timer = OperatorTimer(ops, self._threads)
         return self._timer(signature)
+
+
+# ---- whole graphs --------------------------------------------------------------------------------------------
+
+
+def _maker(entry: TimedGraph, seed: int) -> Maker:
+    """Makes models with the weights of the entry's model, or of a graph of the language with random ones."""
+    if (imported := entry.model) is not None:
+        return lambda graph: export(imported, graph)
+    weights = random_weights(entry.graph, seed)
+    return lambda graph: build(graph, entry.ops, weights)
+
+
+def _reference(entry: TimedGraph, make: Maker, seed: int, path: Path) -> Reference:
+    """The model with which others are compared, on random inputs and on inputs that came with it. The model of a
+    graph of the language is written to the path. Raises `Incomparable`, `TsrError`, OSError."""
+    if entry.model is not None:
+        return Reference.of(entry.model, seed)
+    model = make(entry.graph)
+    return Reference(model, str(save(model, path)), {}, seed)
+
+
+class ModelArena:
+    """Models of a graph with so many bytes of weights, and of others that are made of it, in files of a folder."""
+
+    def __init__(self, entry: TimedGraph, weight_bytes: int, threads: int, seed: int, folder: Path) -> None:
+        self.threads, self.folder = threads, folder
+        # While models are timed, the original is loaded to compare with, and again to be timed.
+        self._left = room(weight_bytes) - 2
+        self._entry, self._seed = entry, seed
+        self._make: Maker
+        self._reference: Reference
+
+    def original(self, _: Graph) -> Path:
+        if self._left < 1:
+            raise Unfit("there is not enough memory to time graphs of this size")
+        try:
+            self._make = _maker(self._entry, self._seed)
+            path = self.folder / "original.onnx"
+            self._reference = _reference(self._entry, self._make, self._seed, path)
+            np.savez(self.folder / FEEDS, allow_pickle=False, **self._reference.feeds)
+        except (TsrError, Incomparable, OSError) as e:
+            raise Unfit(f"the original can't be timed: {_said(e)}") from None
+        return Path(self._reference.path)
+
+    def candidate(self, graph: Graph) -> Path:
+        if not self._left:
+            raise Unfit("there is no memory left to time it")
+        try:
+            path = save(self._make(graph), self.folder / f"candidate-{self._left}.onnx")
+        except (TsrError, OSError) as e:
+            raise Unfit(_said(e)) from None
+        found = self._reference.check(str(path), sizes=False)
+        if found.status != "agrees":
+            raise Unfit(found.message, differs=found.status == "differs")
+        self._left -= 1
+        return path
+
+    def check(self, model: Path) -> Agreement:
+        return self._reference.check(str(model))
+
+    def times(self, models: Sequence[Path], backwards: bool) -> Sequence[Sequence[float]]:
+        try:
+            return time_in_fresh_process(models, self.folder / FEEDS, self.threads, backwards)
+        except Failed as e:
+            raise Unfit(str(e)) from None
+
+
+def room(weight_bytes: int) -> int:
+    """How many models with so many bytes of weights can be loaded at a time. Packed weights are held beside the
+    weights of the file."""
+    left = available_memory()
+    return MANY if left is None or not weight_bytes else min(MANY, left // (LOADED * weight_bytes))
+
+
+def _said(e: Exception) -> str:
+    """An error in a few words."""
+    if isinstance(e, OSError):
+        return e.strerror or str(e)
+    return e.diagnostics[0].message if isinstance(e, TsrError) else str(e)
+
+
+def time_in_fresh_process(
+    models: Sequence[Path], feeds: Path, threads: int, backwards: bool = False
+) -> Sequence[Sequence[float]]:
+    """By round, the seconds of models in a fresh process, which takes them in their order, or backwards. Raises
+    `Failed`."""
+    step = -1 if backwards else 1
+    paths = [str(p) for p in models][::step]
+    samples = apart(
+        "tensat_dl.measure.timing:time_models", PATIENCE, models=paths, feeds=str(feeds), threads=threads
+    )
+    if isinstance(samples, str):
+        raise Failed(samples)
+    return [seconds[::step] for seconds in samples]
+
+
+# ---- side by side --------------------------------------------------------------------------------------------
+
+
+def compare(entries: Sequence[TimedGraph], threads: int, seed: int, progress: Count) -> list[TimedRow]:
+    """A row for each. Graphs share weights of the same name. A graph with other outputs than the first one is not
+    timed. Raises `TsrError` if the first one can't be run, `ProfileError`."""
+    rows = [TimedRow(CostModel.of(e.ops, "cpu", threads).price_graph(e.graph).total) for e in entries]
+    with TemporaryDirectory(prefix="tensat-dl-") as name:
+        folder = Path(name)
+        try:
+            first = _reference(entries[0], _maker(entries[0], seed), seed, folder / "0.onnx")
+        except Incomparable as e:
+            raise _error(entries[0], str(e)) from None
+        np.savez(folder / FEEDS, allow_pickle=False, **first.feeds)
+        paths = {0: Path(first.path)}
+        for i, entry in enumerate(entries[1:], 1):
+            try:
+                path = _path(entry, entries[0], folder / f"{i}.onnx", seed)
+            except (TsrError, ValueError) as e:
+                rows[i] = replace(rows[i], reason=_said(e))
+                continue
+            if len(entry.graph.outputs) != len(entries[0].graph.outputs):
+                rows[i] = replace(rows[i], reason="it has another number of outputs")
+                continue
+            found = first.check(str(path), sizes=False)
+            reason = found.message.replace("the optimized model", "it")
+            rows[i] = replace(rows[i], error=found.max_rel, reason=reason)
+            if found.status == "agrees":
+                paths[i] = path
+
+        def times(models: Sequence[Path], backwards: bool) -> Sequence[Sequence[float]]:
+            return time_in_fresh_process(models, folder / FEEDS, threads, backwards)
+
+        try:
+            return side_by_side(rows, paths, times, progress)
+        except Failed as e:
+            raise _error(entries[0], f"it can't be timed: {e}") from None
+
+
+def _path(entry: TimedGraph, first: TimedGraph, path: Path, seed: int) -> Path:
+    """The model to run. Raises `TsrError` for a graph that ONNX has no operators for, ``ValueError`` if it has a
+    weight of another type than the first graph."""
+    if entry.model is not None:
+        return Path(entry.model.path)
+    values = draw_values([e.graph for e in (first, entry) if e.model is None], seed, {})
+    return save(build(entry.graph, entry.ops, values.__getitem__), path)
+
+
+def _error(entry: TimedGraph, message: str) -> TsrError:
+    return TsrError([Diagnostic(message, None, path=entry.path)])

@@ -1,17 +1,90 @@
-"""What the pipeline asks of a machine that measures."""
+"""A machine that measures, and the outcome of timing whole graphs on it against the original."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel
-from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.measure.outcome import Outcome
+from tensat_dl.cost.device import Environment
+from tensat_dl.cost.model import PricedGraph
+from tensat_dl.measure.statistics import Interval, Latency
+from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.ops.table import OpTable
+from tensat_dl.verify.equivalence import Agreement
+
+if TYPE_CHECKING:
+    from tensat_dl.onnx.importer import Imported
 
 #: Told how many of how many measurements are done.
 Count = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TimedGraph:
+    """A graph with its operators, the model that it is from, if it is from one, and the path of its file."""
+
+    graph: Graph
+    ops: OpTable
+    model: Imported | None = None
+    path: str = ""
+
+    @property
+    def weights(self) -> Mapping[str, Array]:
+        """The weights of the model by name; a graph of the language has none."""
+        return {} if self.model is None else {name: t.numpy() for name, t in self.model.constants.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One graph that was to be better. ``ratio`` is its latency in units of the original's in the first heat; None if
+    there was none. ``reason`` says why it can't be the answer; ``differs`` if that is because it computes something
+    else at the sizes that it was made for."""
+
+    predicted_ms: float
+    ratio: float | None = None
+    reason: str = ""
+    differs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Which graph is the answer, and why. Latencies are of whole graphs.
+
+    ``best`` is the position of the candidate that was timed alone against the original; None if none came so far.
+    ``ratio`` is its latency over the original's, ``after`` that latency, and ``agreement`` how its outputs compare
+    with the original's. It is the answer if it is faster beyond noise; else the original
+    is, for the ``reason`` given.
+    """
+
+    environment: Environment
+    predicted_ms: float  #: of the original
+    candidates: tuple[Candidate, ...]
+    reason: str = ""
+    best: int | None = None
+    before: Latency | None = None
+    after: Latency | None = None
+    ratio: Interval | None = None
+    agreement: Agreement | None = None
+
+    @property
+    def winner(self) -> int | None:
+        """The position of the candidate that is the answer, or None."""
+        return None if self.reason else self.best
+
+    @property
+    def mismatch(self) -> str:
+        """How the outputs of the cheapest candidate differ from the original's; empty if they do not."""
+        first = self.candidates[0] if self.candidates else None
+        return first.reason if first is not None and first.differs else ""
+
+    @property
+    def contender(self) -> Candidate | None:
+        """The candidate that was timed alone against the original."""
+        return None if self.best is None else self.candidates[self.best]
 
 
 class Machine(Protocol):

@@ -21,15 +21,14 @@ from onnx import TensorProto, helper
 
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import Attrs, Graph, GraphBuilder
-from tensat_dl.cost.measured import Unmeasurable
-from tensat_dl.cost.profile import Measurement
+from tensat_dl.cost.profile import Measurement, Unmeasurable
 from tensat_dl.cost.signature import Signature
-from tensat_dl.measure.session import NotRunnable, Session
 from tensat_dl.measure.statistics import summary
 from tensat_dl.measure.timing import Clock, Run, calls_per_sample, clock_of, timed
-from tensat_dl.onnx.fresh import build, random_weights
-from tensat_dl.onnx.operator import numpy_dtype
-from tensat_dl.ops.semantics.types import Array
+from tensat_dl.onnx.exporter import build, random_weights
+from tensat_dl.onnx.session import NotRunnable, Session
+from tensat_dl.onnx.tensors import numpy_dtype
+from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import OpTable
 
 #: Samples of one operator: so many, or fewer if they take longer than this together, but some.
@@ -44,9 +43,9 @@ COLD_ROWS, COLD_COPIES, COLD_BYTES = 8, 32, 64 * 2**20
 #: All copies together, operands and results, are not larger than this, unless one is.
 MOST_BYTES = 2**29
 
-#: The lengths of two chains of small nodes. What the longer one takes more is the price of nodes, the rest of a call.
-#: Each is timed so often, and its best time counts: what a call takes is subtracted from every operator's time, so
-#: that a moment when the machine was busy would make all of them look cheap.
+#: The lengths of two chains of small nodes. Their difference in time is the price of nodes, the rest of a call. Each
+#: is timed so often, and its best time counts: the time of a call is subtracted from every operator's time, so that a
+#: moment when the machine was busy would make all of them look cheap.
 SHORT, LONG, ROUNDS = 1, 65, 3
 
 
@@ -130,7 +129,7 @@ def _operand(signature: Signature, i: int) -> Array:
 def _blocked(
     model: onnx.ModelProto, feeds: dict[str, Array], threads: int
 ) -> tuple[onnx.ModelProto, dict[str, Array]] | None:
-    """What ONNX Runtime makes of a model, without the reordering of its inputs and outputs, and the inputs that it
+    """A model as ONNX Runtime optimizes it, without the reordering of its inputs and outputs, and the inputs that it
     then has; None if nothing is reordered. Raises `NotRunnable`."""
     with TemporaryDirectory(prefix="tensat-dl-") as folder:
         file = Path(folder) / "optimized.onnx"
@@ -147,21 +146,16 @@ def _blocked(
     whole = onnx.ModelProto()
     whole.CopyFrom(optimized)
     whole.graph.output.extend(helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in inner)
-    arrays = Session(whole.SerializeToString(), threads, optimized=False).outputs(feeds)[
-        -len(inner) or None :
-    ]
+    arrays = Session(whole.SerializeToString(), threads, optimized=False).outputs(feeds)[len(graph.output) :]
     feeds = {name: x for name, x in feeds.items() if name not in at_input.values()}
-    feeds |= {name: np.asarray(x) for name, x in zip(inner, arrays, strict=False) if name in at_input}
+    feeds |= {name: np.asarray(x) for name, x in zip(inner, arrays, strict=True)}
     nodes = [n for n in graph.node if n.output[0] not in at_input and n.input[0] not in at_output]
     outputs = [next((i for i, o in at_output.items() if o == v.name), v.name) for v in graph.output]
     inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, x.shape) for n, x in feeds.items()]
-    for field, values in (("node", nodes), ("input", inputs)):
-        copies = [type(v).FromString(v.SerializeToString()) for v in values]
-        del getattr(graph, field)[:]
-        getattr(graph, field).extend(copies)
-    del graph.output[:], graph.value_info[:]
-    graph.output.extend(helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs)
-    return optimized, feeds
+    results = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs]
+    blocked = helper.make_graph(nodes, graph.name, inputs, results, graph.initializer)
+    opsets = optimized.opset_import
+    return helper.make_model(blocked, opset_imports=opsets, ir_version=optimized.ir_version), feeds
 
 
 def _chain(length: int) -> bytes:

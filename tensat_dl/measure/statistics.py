@@ -1,4 +1,4 @@
-"""What timings say: medians, spreads, and whether one thing is faster than another beyond noise.
+"""Statistics of timings: medians, spreads, and whether one thing is faster than another beyond noise.
 
 Nothing is assumed of the noise: its tails may be heavy, and it may be lopsided. Two graphs are timed in turn, so what
 slows the machine down for a while slows both; the ratio of neighbours is what is looked at. The median over one
@@ -40,7 +40,7 @@ class Latency:
 
 
 def median_interval(values: Sequence[float]) -> Interval:
-    """The narrowest interval between two of the values that has the median of what they are drawn from with at least
+    """The narrowest interval between two of the values that contains the median of their distribution with at least
     `CONFIDENCE`; of too few values from the least to the largest, with less confidence.
 
     k - 1 or fewer of n values lie below the median with probability sum(C(n, i), i < k) / 2^n, whatever the
@@ -93,7 +93,7 @@ def exceptions(count: int) -> int:
 
 
 def latency(samples: Samples, contender: int) -> Latency:
-    """What one contender took, over all processes."""
+    """The latency of one contender, over all processes."""
     return summary([seconds[contender] for rounds in samples for seconds in rounds])
 
 

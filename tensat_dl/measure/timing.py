@@ -1,9 +1,13 @@
-"""Timing: calls in a loop, several things in turn."""
+"""Timing: calls in a loop, several things in turn, models, and calls that a GPU records."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from math import inf
+from pathlib import Path
+
+from tensat_dl.measure.statistics import Latency, summary
 
 #: Runs something once.
 Run = Callable[[], object]
@@ -12,8 +16,8 @@ Clock = Callable[[], float]
 
 
 def clock_of(threads: int) -> Clock:
-    """What times something with so many threads. With one, all is done by the thread that calls: its own time leaves
-    out what the machine does for others meanwhile, and is that of the clock where there are none."""
+    """The clock for a computation with so many threads. With one, the thread that calls does all: its own time leaves
+    out the work of the machine for others meanwhile, and equals the time of the clock where there are none."""
     return time.thread_time if threads == 1 else time.perf_counter
 
 
@@ -43,7 +47,7 @@ def interleaved(
     """By round, the seconds per call of each: A B C, then A B C again.
 
     One call that is not timed comes before each sample of several, so that what ran before, and is still in the
-    caches, does not matter. What takes so long that one call is a sample gets no such call.
+    caches, does not matter. If one call is long enough for a sample, it gets no such call.
     """
     samples: list[list[float]] = []
     for _ in range(rounds):
@@ -53,3 +57,86 @@ def interleaved(
                 run()
             samples[-1].append(timed(run, n, clock))
     return samples
+
+
+# ---- whole models on the CPU --------------------------------------------------------------------------------
+
+#: Seconds of timing, unless that would be fewer or more rounds than these.
+MODEL_SECONDS, LEAST_ROUNDS, MOST_ROUNDS = 0.7, 4, 40
+#: A sample is at least so long. A graph that takes longer by itself finds no cache as another run of it left it.
+MODEL_SAMPLE_SECONDS = 0.004
+
+
+def time_models(models: Sequence[str], feeds: str, threads: int) -> list[list[float]] | str:
+    """Times models in turn, in a fresh process: by round, the seconds of each; or the message of `NotRunnable`."""
+    import numpy as np
+
+    from tensat_dl.onnx.session import NotRunnable, Session
+
+    with np.load(feeds, allow_pickle=False) as arrays:
+        values = {name: arrays[name] for name in arrays.files}
+    try:
+        runs = [Session(Path(m), threads).bound(values) for m in models]
+    except NotRunnable as e:
+        return str(e)
+    clock = clock_of(threads)
+    calls = [calls_per_sample(run, MODEL_SAMPLE_SECONDS, clock) for run in runs]
+    first = interleaved(runs, calls, 1, clock)
+    rounds = int(MODEL_SECONDS / sum(s * n for s, n in zip(first[0], calls, strict=True)))
+    rounds = min(max(rounds, LEAST_ROUNDS), MOST_ROUNDS)
+    return first + interleaved(runs, calls, rounds - 1, clock)
+
+
+# ---- one operator on a GPU ----------------------------------------------------------------------------------
+
+#: Calls in a graph: about so many that a replay takes GRAPH_SECONDS.
+LEAST_CALLS, MOST_CALLS = 8, 256
+GRAPH_SECONDS = 1e-3
+#: Seconds that the start of a graph takes at most. In the short trial it is shared by few calls.
+START = 1e-5
+#: Replays that warm up, and replays that count.
+WARM_UP, SAMPLES = 3, 25
+#: Samples whose interquartile range is a smaller part of their median are steady; else they are taken again.
+STEADY, ATTEMPTS = 0.03, 4
+
+#: Issues call number i.
+Issue = Callable[[int], object]
+#: Runs the recorded calls once; the seconds that they took.
+Replay = Callable[[], float]
+#: Records so many calls.
+Recorder = Callable[[Issue, int], Replay]
+
+
+def time_calls(issue: Issue, record: Recorder, hopeless: float = inf) -> Latency:
+    """The milliseconds of one call. A call that takes more seconds than is ``hopeless`` in a short trial gets no
+    other.
+
+    Calls are recorded into a CUDA graph, as they are in a whole model, many of them one after the other: to start a
+    graph takes several microseconds, for which a single call would be blamed. Call number i takes copy number i of
+    the operands that are weights, as many copies as fill the caches, since a model comes back to a weight only after
+    all others. The graph is replayed, first without being timed. Median and interquartile range are kept; where the
+    samples scatter, they are taken again, and the steadiest are kept. ``record`` records and replays, so that this
+    needs no GPU.
+    """
+    trial = record(issue, LEAST_CALLS)
+    tried = [trial() / LEAST_CALLS for _ in range(WARM_UP)]
+    first = min(tried)
+    if first - START / LEAST_CALLS > hopeless:
+        return summary(tried)
+    calls = min(MOST_CALLS, max(LEAST_CALLS, round(GRAPH_SECONDS / max(first, 1e-9))))
+    replay = record(issue, calls)
+    for _ in range(WARM_UP):
+        replay()
+    best: Latency | None = None
+    for _ in range(ATTEMPTS):
+        found = summary([replay() / calls for _ in range(SAMPLES)])
+        if best is None or _scatter(found) < _scatter(best):
+            best = found
+        if _scatter(best) <= STEADY:
+            break
+    assert best is not None
+    return best
+
+
+def _scatter(latency: Latency) -> float:
+    return latency.spread_ms / latency.median_ms if latency.median_ms > 0 else 0.0

@@ -1,0 +1,21 @@
+"""ONNX models: read, written and run. The packages that this takes may not be installed."""
+
+from __future__ import annotations
+
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
+
+#: The rules for models that come without any.
+PACK = "inference"
+
+
+def need_onnx(path: str = "") -> None:
+    """Raises `TsrError`, for the file at hand if there is one, if what ONNX models take is not installed."""
+    try:
+        import onnx
+        import onnx_ir
+        import onnxruntime
+    except ImportError as e:
+        hint = "pip install 'tensat-dl[onnx]'"
+        message = f"ONNX models and --measure need the package {e.name or 'onnx'}, which is not installed"
+        raise TsrError([Diagnostic(message, None, hint, path=path)]) from None
+    del onnx, onnx_ir, onnxruntime

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime
 
+from tensat_dl.core.diagnostics import first_line
 from tensat_dl.onnx.inputs import Undrawable, drawn, inputs_of
-from tensat_dl.ops.semantics.types import Array
-from tensat_dl.verify.agreement import Agreement
+from tensat_dl.onnx.session import NotRunnable, Session
+from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.verify.equivalence import Agreement
+
+if TYPE_CHECKING:
+    from tensat_dl.onnx.importer import Imported
 
 #: The largest difference that is put down to rounding, in units of the largest magnitude of an output.
 TOLERANCE = {"float32": 1e-4, "float64": 1e-9, "float16": 1e-2, "bfloat16": 5e-2}
@@ -56,16 +61,13 @@ class Reference:
         self._dims = dict(dims)
         self._seed = seed
         self._session = _session(path)
-        self._names = [o.name for o in self._session.get_outputs()]
         self._cases: list[_Case] = []
         self._elsewhere: list[tuple[str, int, _Case]] | None = None
         try:
             if given is not None:
-                self._cases.append(
-                    _Case("the given inputs", dict(given), self._session.run(None, dict(given)))
-                )
-        except Exception as e:
-            raise Incomparable(f"it does not run on the given inputs: {_line(e)}") from None
+                self._cases.append(_Case("the given inputs", dict(given), self._session.outputs(given)))
+        except NotRunnable as e:
+            raise Incomparable(f"it does not run on the given inputs: {e}") from None
         try:
             self._inputs = inputs_of(model)
             self._cases.append(self._random(dims, f"random inputs, seed {seed}"))
@@ -73,6 +75,11 @@ class Reference:
             if not self._cases:
                 raise Incomparable(str(e)) from None
             self._elsewhere = []
+
+    @classmethod
+    def of(cls, imported: Imported, seed: int) -> Reference:
+        """A model that was read, with the sizes and inputs that came with it. Raises `Incomparable`."""
+        return cls(imported.model, imported.path, imported.dims, seed, imported.given)
 
     @property
     def feeds(self) -> dict[str, Array]:
@@ -94,12 +101,12 @@ class Reference:
             return Agreement("differs", 0.0, f"the optimized model does not load: {e}")
         worst, tolerance = 0.0, 0.0
         for case in self._cases:
-            found = self._compare(session, path, case)
+            found = self._compare(session, case)
             if found.status != "agrees":
                 return found
             worst, tolerance = max(worst, found.max_rel), max(tolerance, found.tolerance)
         for name, size, case in self._others() if sizes else ():
-            found = self._compare(session, path, case)
+            found = self._compare(session, case)
             if found.status != "agrees":
                 at = self._dims[name]
                 what = f"it is right for {name} = {at} only: with {name} = {size} {found.message}"
@@ -127,9 +134,9 @@ class Reference:
         accepted: _Case | None = None
         for values in drawn(self._inputs, dims, self._seed):
             try:
-                case = _Case(what, values, self._session.run(None, values))
-            except Exception as e:  # whatever it does not like about these inputs
-                reason = _line(e)
+                case = _Case(what, values, self._session.outputs(values))
+            except NotRunnable as e:  # with these inputs
+                reason = str(e)
                 continue
             if self._as_declared(case.expected):
                 return case
@@ -139,7 +146,7 @@ class Reference:
         return accepted
 
     def _as_declared(self, results: Sequence[Any]) -> bool:
-        for declared, result in zip(self._session.get_outputs(), results, strict=True):
+        for declared, result in zip(self._session.declared, results, strict=True):
             shape = getattr(result, "shape", None)  # sequences and maps have none
             if not declared.shape or shape is None:  # of an unknown rank it says what it says of scalars
                 continue
@@ -149,25 +156,25 @@ class Reference:
                 return False
         return True
 
-    def _compare(self, session: Any, path: str, case: _Case) -> Agreement:
+    def _compare(self, session: Session, case: _Case) -> Agreement:
         try:
-            actual = session.run(None, case.values)
-        except Exception as e:
-            return Agreement("differs", 0.0, f"the optimized model does not run: {_line(e)}")
+            actual = session.outputs(case.values)
+        except NotRunnable as e:
+            return Agreement("differs", 0.0, f"the optimized model does not run: {e}")
         found = [_error(x, y) for x, y in zip(case.expected, actual, strict=True)]
         limits = [limit for _, limit in found]
         if any(error > limit for error, limit in found):  # perhaps the original is as unsteady
             if case.plain is None:
-                case.plain = _session(self.path, optimized=False).run(None, case.values)
+                case.plain = _session(self.path, optimized=False).outputs(case.values)
             drifts = [_error(x, y)[0] for x, y in zip(case.expected, case.plain, strict=True)]
             limits = [
                 max(limit, SLACK * drift) if limit and isfinite(drift) else limit
                 for limit, drift in zip(limits, drifts, strict=True)
             ]
-        for name, (error, _), limit in zip(self._names, found, limits, strict=True):
+        for declared, (error, _), limit in zip(self._session.declared, found, limits, strict=True):
             if not error <= limit:
                 on = " on the given inputs" if case.what == "the given inputs" else ""
-                message = f"output {name} differs by {error:.1e}{on}, more than {limit:.1e}"
+                message = f"output {declared.name} differs by {error:.1e}{on}, more than {limit:.1e}"
                 return Agreement("differs", error, message)
         return Agreement("agrees", max((e for e, _ in found), default=0.0), "", "", max(limits, default=0.0))
 
@@ -177,7 +184,7 @@ def _invalid(path: str) -> str:
     try:
         onnx.checker.check_model(path)
     except onnx.checker.ValidationError as e:
-        return _line(e)
+        return first_line(e)
     return ""
 
 
@@ -203,18 +210,8 @@ def _error(x: Any, y: Any) -> tuple[float, float]:
     return (error / norm if norm else 0.0), TOLERANCE[a.dtype.name]
 
 
-def _session(path: str, optimized: bool = True) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    if not optimized:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+def _session(path: str, optimized: bool = True) -> Session:
     try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    except Exception as e:
-        raise Incomparable(f"ONNX Runtime does not load it: {_line(e)}") from None
-
-
-def _line(e: Exception) -> str:
-    """The first line of a message that says something."""
-    lines: Iterator[str] = (line.strip() for line in str(e).splitlines())
-    return next((line[:300] for line in lines if line), type(e).__name__)
+        return Session(Path(path), optimized=optimized)
+    except NotRunnable as e:
+        raise Incomparable(f"ONNX Runtime does not load it: {e}") from None

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
-from tensat_dl.core.graph import Graph
-from tensat_dl.core.splits import splits
-from tensat_dl.core.types import TensorType
-from tensat_dl.onnx.operator import NodeWriter, OnnxTensor, numpy_dtype
+from tensat_dl.core.graph import Graph, GraphBuilder, TensorType, splits
+from tensat_dl.onnx.operator import NodeWriter, OnnxTensor, Writing
 from tensat_dl.onnx.operators import WRITE
-from tensat_dl.ops.compose import compose
-from tensat_dl.ops.semantics import SEMANTICS
+from tensat_dl.onnx.tensors import ONNX_DTYPES, numpy_dtype
+from tensat_dl.ops.semantics import SEMANTICS, semantics_of
+from tensat_dl.ops.semantics.arrays import Array, computed_in
 from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import compose, infer
+from tensat_dl.verify.execute import execute
 
 
 class Unwritable(Exception):
@@ -22,17 +25,44 @@ class Unwritable(Exception):
 
 
 class Encoder:
-    """Writes the nodes of one graph. ``tensors`` has what is written already, by node."""
+    """Writes the nodes of one graph, after those that they take. ``tensors`` has what is written already, by node;
+    ``weight`` gives the value of a weight by name."""
 
-    def __init__(self, graph: Graph, ops: OpTable, writer: NodeWriter) -> None:
+    def __init__(
+        self, graph: Graph, ops: OpTable, writer: NodeWriter, weight: Callable[[str], Array]
+    ) -> None:
         self.graph = graph
         self.ops = ops
         self.writer = writer
+        self.weight = weight
         self.tensors: dict[int, OnnxTensor] = {}
         self._splits = splits(graph)
+        self.known = graph.weights_only()
+        #: What is computed at run time, or an output, takes these.
+        self.taken = {j for i, n in enumerate(graph.nodes) if not self.known[i] for j in n.inputs}
+        self.taken.update(i for _, i in graph.outputs)
+
+    def fold(self, i: int, name: str) -> None:
+        """Computes node ``i`` from the weights that it needs alone: in float64, stored in its own element type.
+
+        Raises ``ValueError`` where it can't be computed.
+        """
+        builder = GraphBuilder(self.graph.name)
+        builder.nodes = list(self.graph.nodes[: i + 1])
+        needed = builder.finish([("y", i)])
+        weights = {}
+        for node in (needed.nodes[j] for j in needed.weights):
+            array = np.asarray(self.weight(str(node.attr("name"))))
+            weights[str(node.attr("name"))] = array.astype(computed_in(node.type.dtype), copy=False)
+        with np.errstate(all="ignore"):
+            (result,) = execute(needed, weights, semantics_of(self.ops))
+        type = self.graph.nodes[i].type
+        array = np.asarray(result).astype(numpy_dtype(type.dtype))
+        tensor = ir.tensor(array, dtype=ONNX_DTYPES[type.dtype])
+        self.tensors[i] = OnnxTensor(self.writer.weight(tensor, name), type)
 
     def encode(self, i: int) -> None:
-        """Writes node ``i``, whose operands are written. Raises `Unwritable`."""
+        """Writes node ``i``, and what is one node with it. Raises `Unwritable`."""
         node = self.graph.nodes[i]
         parts = self._splits.get(i)
         if parts is not None and not any(j in self.tensors for j in parts):
@@ -46,10 +76,10 @@ class Encoder:
     ) -> OnnxTensor:
         write = WRITE.get(op)
         if write is not None:
-            found = write(self.writer, xs, attrs, type)
+            found = write(Writing(self.writer, xs, attrs, type))
             return found if isinstance(found, OnnxTensor) else OnnxTensor(found, type)
         if not xs and op in SEMANTICS:  # of a composition's
-            array = SEMANTICS[op]((), attrs).astype(numpy_dtype(type.dtype))
+            array = SEMANTICS[op](**attrs).astype(numpy_dtype(type.dtype))
             return OnnxTensor(self.writer.constant(array, op), type)
         if self.ops[op].composition is None:
             raise Unwritable(op)
@@ -57,7 +87,6 @@ class Encoder:
 
     def _composition(self, op: str, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any]) -> OnnxTensor:
         """A composition is written as what it is made of."""
-        from tensat_dl.ops.typing import infer
 
         def scalar(number: float, like: OnnxTensor) -> OnnxTensor:
             dtype = like.type.dtype
@@ -67,8 +96,7 @@ class Encoder:
             (result,) = infer(self.ops, inner, [x.type for x in operands], values).concrete()
             return self._apply(inner, operands, values, result)
 
-        of = (lambda x: x.type.shape), scalar, apply, (lambda x: x.type.dtype)
-        return compose(self.ops[op], self.ops, xs, attrs, *of)
+        return compose(self.ops[op], self.ops, xs, attrs, lambda x: x.type, scalar, apply)
 
     def _split(self, parts: Sequence[int]) -> None:
         """Slices that cover a tensor, as one node."""
@@ -78,21 +106,17 @@ class Encoder:
         x = self.tensors[first.inputs[0]]
         types = [self.graph.nodes[i].type for i in parts]
         sizes = [t.shape[axis] for t in types]
-        narrow = split(self.writer, x.value, axis, sizes)
-        wide: Sequence[OnnxTensor | None] = [None] * len(parts)
+        found = [OnnxTensor(v, t) for v, t in zip(self._parts(x.value, axis, sizes), types, strict=True)]
         if x.wide is not None and axis == x.type.rank - 1:
             lead = x.wide.type.shape[:-1]
-            values = split(self.writer, x.wide.value, len(lead), sizes)
-            wide = [
-                OnnxTensor(v, TensorType(t.dtype, (*lead, t.shape[-1])))
-                for v, t in zip(values, types, strict=True)
-            ]
-        for i, value, t, other in zip(parts, narrow, types, wide, strict=True):
-            self.tensors[i] = OnnxTensor(value, t, other)
+            wide = self._parts(x.wide.value, len(lead), sizes)
+            for k, (value, t) in enumerate(zip(wide, types, strict=True)):
+                whole = OnnxTensor(value, TensorType(t.dtype, (*lead, t.shape[-1])))
+                found[k] = replace(found[k], wide=whole)
+        self.tensors.update(zip(parts, found, strict=True))
 
-
-def split(w: NodeWriter, x: ir.Value, axis: int, sizes: Sequence[int]) -> Sequence[ir.Value]:
-    """The sizes became an input with opset 13."""
-    if w.opset >= 13:
-        return w.several("Split", len(sizes), x, w.ints(sizes), axis=axis)
-    return w.several("Split", len(sizes), x, axis=axis, split=list(sizes))
+    def _parts(self, x: ir.Value, axis: int, sizes: Sequence[int]) -> Sequence[ir.Value]:
+        """The sizes became an input with opset 13."""
+        if self.writer.opset >= 13:
+            return self.writer.several("Split", len(sizes), x, self.writer.ints(sizes), axis=axis)
+        return self.writer.several("Split", len(sizes), x, axis=axis, split=sizes)

@@ -1,27 +1,89 @@
-"""From an optimized graph back to the model.
+"""From a graph to a model: an optimized graph back to the model that it is from, or any graph to a model of its own.
 
-A node of the graph that is computed exactly as in the model stays the model's own: its nodes, names, open dimensions.
-Others are written anew. So what no rule has touched is not touched here either.
+A node of an optimized graph that is computed exactly as in the model stays the model's own: its nodes, names, open
+dimensions. Others are written anew. So what no rule has touched is not touched here either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import onnx_ir as ir
 
 from tensat_dl.core.graph import Graph, Node, value_numbers
-from tensat_dl.onnx.clean_up import sweep
 from tensat_dl.onnx.encode import Encoder, Unwritable
-from tensat_dl.onnx.fold import fold
 from tensat_dl.onnx.importer import Imported
+from tensat_dl.onnx.model_files import failed, opset
 from tensat_dl.onnx.opaque import operands
-from tensat_dl.onnx.open_shapes import Shape, asked_shape, reshapes_of, shapes_elsewhere
+from tensat_dl.onnx.open_shapes import Elsewhere, asked
 from tensat_dl.onnx.operator import NodeWriter, OnnxTensor
 from tensat_dl.onnx.operators.movement import write_reshape
-from tensat_dl.onnx.reading import failed, opset
-from tensat_dl.onnx.subgraphs import captured, subgraphs
-from tensat_dl.ops.semantics.types import Array
+from tensat_dl.onnx.subgraphs import captured
+from tensat_dl.onnx.tensors import ONNX_DTYPES
+from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.ops.table import OpTable
+from tensat_dl.verify.weights import draw_values
+
+#: A model of its own is written with the oldest operators among which are all that the language has a name for.
+OPSET, IR_VERSION = 20, 9
+
+
+def random_weights(graph: Graph, seed: int) -> Callable[[str], Array]:
+    """Values for weights by name, as verification draws them."""
+    return draw_values([graph], seed, {}).__getitem__
+
+
+def build(graph: Graph, ops: OpTable, weight: Callable[[str], Array]) -> ir.Model:
+    """The model that computes a graph of the language. Raises `TsrError` for an operator that ONNX does not have."""
+    given = {i: ir.Value(name=str(graph.nodes[i].attr("name"))) for i in graph.inputs}
+    inputs = list(given.values())
+    for i, value in given.items():
+        _declare(value, graph.nodes[i])
+    made = ir.Graph(inputs, [], nodes=[], opset_imports={"": OPSET}, name=graph.name)
+    writer = NodeWriter(made, OPSET)
+    encoder = Encoder(graph, ops, writer, weight)
+    for i, node in enumerate(graph.nodes):
+        if i in given:
+            encoder.tensors[i] = OnnxTensor(given[i], node.type)
+        elif encoder.known[i]:
+            if i in encoder.taken:
+                encoder.fold(i, str(node.attr("name")) if node.op == "weight" else node.name or node.op)
+        elif i not in encoder.tensors:
+            try:
+                encoder.encode(i)
+            except Unwritable as e:
+                reason = "an opaque operator has types only" if graph.opaque else "ONNX has no such operator"
+                raise failed(graph.name, f"`{e}` can't be written to ONNX", reason) from None
+    for name, i in graph.outputs:
+        value = encoder.tensors[i].value
+        if not (value.is_graph_input() and value.name == name):
+            if value.producer() is None or value in made.outputs:
+                value = writer.op("Identity", value)
+            value.name = name if name not in {v.name for v in inputs} else writer.name(name)
+        _declare(value, graph.nodes[i])
+        made.outputs.append(value)
+    model = ir.Model(made, ir_version=IR_VERSION, producer_name="tensat-dl")
+    _sweep(made)
+    return model
+
+
+def _declare(value: ir.Value, node: Node) -> None:
+    value.type, value.shape = ir.TensorType(ONNX_DTYPES[node.type.dtype]), ir.Shape(node.type.shape)
+
+
+def _sweep(graph: ir.Graph) -> None:
+    """Sorts the nodes of a model's graph, and removes nodes and initialisers that no output needs.
+
+    onnx-ir's own pass removes more: optional inputs and outputs of nodes that stay.
+    """
+    graph.sort()
+    for node in reversed(graph):
+        if not any(v.uses() or v.is_graph_output() for v in node.outputs):
+            graph.remove(node, safe=True)
+    inputs = set(graph.inputs)
+    for name, value in list(graph.initializers.items()):
+        if not value.uses() and not value.is_graph_output() and value not in inputs:
+            del graph.initializers[name]
 
 
 def export(imported: Imported, graph: Graph) -> ir.Model:
@@ -36,31 +98,34 @@ class _Exporter:
         self.imported = imported
         self.graph = graph
         self.model = model
-        self.values = _values(model.graph)
-        self.nodes = {v: n for n in model.graph for v in n.outputs}
+        self.values = ir.convenience.create_value_mapping(model.graph, include_subgraphs=False)
         self.writer = NodeWriter(model.graph, opset(model))
-        self.encoder = Encoder(graph, imported.program.ops, self.writer)
-        self.elsewhere = _elsewhere(imported, graph)
+        self.encoder = Encoder(
+            graph, imported.program.ops, self.writer, lambda name: imported.constants[name].numpy()
+        )
+        #: For each of other sizes of the open dimensions, the shapes of the graph's nodes.
+        self.elsewhere = [
+            Elsewhere(imported.graph, imported.program.ops, known).shapes(graph)
+            for known in imported.elsewhere
+        ]
         self._before = len(model.graph)
-        self._whole: dict[int, ir.Node] = {}  #: nodes with several outputs that were written anew
+        self._copied: dict[int, list[ir.Value]] = {}  #: what opaque nodes give that were written anew
 
     def run(self) -> None:
-        self._drop_aliases()
+        for alias, name in self.imported.aliases.items():
+            if not self.values[alias].is_graph_output():
+                self.values[alias].replace_all_uses_with(self.values[name])
         numbers: dict[Hashable, int] = {}
         before = value_numbers(self.imported.graph, numbers)
         original = {k: n.name for k, n in zip(before, self.imported.graph.nodes, strict=True) if n.name}
         after = value_numbers(self.graph, numbers)
-        known = self.graph.weights_only()
-        # What is computed from weights alone is folded where something else takes it.
-        taken = {j for i, n in enumerate(self.graph.nodes) if not known[i] for j in n.inputs}
-        taken.update(i for _, i in self.graph.outputs)
         redone: dict[str, ir.Value] = {}
         for i, node in enumerate(self.graph.nodes):
             if after[i] in original and len(node.types) == 1:
                 self.encoder.tensors[i] = OnnxTensor(self._value(original[after[i]]), node.type)
-            elif known[i]:
-                if i in taken:
-                    self.encoder.tensors[i] = OnnxTensor(self._folded(i), node.type)
+            elif self.encoder.known[i]:
+                if i in self.encoder.taken:
+                    self._fold(i)
             elif after[i] in before and len(node.types) > 1:
                 continue  # its outputs are the model's own
             elif i not in self.encoder.tensors:
@@ -70,7 +135,7 @@ class _Exporter:
         self._outputs(before, after)
         self._shapes_of(redone)
         if self.imported.aliases or len(self.model.graph) > self._before:
-            sweep(self.model)
+            _sweep(self.model.graph)
 
     # ---- values ------------------------------------------------------------------------------------------
 
@@ -86,23 +151,12 @@ class _Exporter:
         self.values[name] = found
         return found
 
-    def _drop_aliases(self) -> None:
-        """Whatever takes an alias takes the value itself."""
-        for alias, name in self.imported.aliases.items():
-            value, real = self.values[alias], self.values[name]
-            if not value.is_graph_output():
-                value.replace_all_uses_with(real)
-
-    def _array(self, name: str) -> Array:
-        return self.imported.constants[name].numpy()
-
-    def _folded(self, i: int) -> ir.Value:
+    def _fold(self, i: int) -> None:
         node = self.graph.nodes[i]
         try:
-            tensor = fold(self.graph, self.imported.program.ops, i, self._array)
+            self.encoder.fold(i, node.name or f"{node.op}_folded")
         except ValueError as e:
             raise failed(self.imported.path, f"{node.op} of weights can't be computed: {e}") from None
-        return self.writer.weight(tensor, node.name or f"{node.op}_folded")
 
     # ---- nodes -------------------------------------------------------------------------------------------
 
@@ -111,15 +165,11 @@ class _Exporter:
         if node.op == "proj":
             index = node.attr("index")
             assert isinstance(index, int)
-            outputs = [v for v in self._whole[node.inputs[0]].outputs if v.name]
-            self.encoder.tensors[i] = OnnxTensor(outputs[index], node.type)
+            self.encoder.tensors[i] = OnnxTensor(self._copied[node.inputs[0]][index], node.type)
         elif node.op in self.graph.opaque:
-            copy = self._copy(node)
-            if len(node.types) > 1:
-                self._whole[i] = copy
-            else:
-                (value,) = [v for v in copy.outputs if v.name]
-                self.encoder.tensors[i] = OnnxTensor(value, node.type)
+            self._copied[i] = self._copy(node)
+            if len(node.types) == 1:
+                self.encoder.tensors[i] = OnnxTensor(self._copied[i][0], node.type)
         elif node.op == "reshape" and self.elsewhere:
             self.encoder.tensors[i] = self._reshape(i)
         else:
@@ -132,14 +182,7 @@ class _Exporter:
     def _reshape(self, i: int) -> OnnxTensor:
         """A reshape that fits other sizes of the open dimensions, too."""
         nodes, (j,) = self.graph.nodes, self.graph.nodes[i].inputs
-        pairs, inputs = [], [[nodes[k].type.shape] for k in self.graph.inputs]
-        for there in self.elsewhere:
-            old, new, given = there[j], there[i], [there[k] for k in self.graph.inputs]
-            if old is not None and new is not None and None not in given:
-                pairs.append((old, new))
-                for shapes, shape in zip(inputs, given, strict=True):
-                    shapes.append(shape or ())
-        target = asked_shape(nodes[j].type.shape, nodes[i].type.shape, pairs, inputs)
+        target = asked(lambda k: nodes[k].type.shape, j, i, self.graph.inputs, self.elsewhere)
         if target is None:  # only the model's own reshape can say it, by a shape that the model computes
             former = self.values.get(nodes[i].name)
             producer = None if former is None else former.producer()
@@ -150,32 +193,34 @@ class _Exporter:
         values = [self.values[str(nodes[k].attr("name"))] for k in self.graph.inputs]
         return write_reshape(self.writer, self.encoder.tensors[j], nodes[i].type, target, values)
 
-    def _copy(self, node: Node) -> ir.Node:
-        """An opaque node with other operands."""
+    def _copy(self, node: Node) -> list[ir.Value]:
+        """An opaque node with other operands, which its subgraphs may take, too; the values that it gives."""
         source = self.imported.originals[str(node.attr("node"))]
-        old = self.nodes[self.values[next(str(v.name) for v in source.outputs if v.name)]]
-        new: dict[ir.Value, ir.Value] = {}
-        taken = operands(source, lambda v: str(v.name) in self.imported.constants)
-        for value, j in zip(taken, node.inputs, strict=True):
+        old = self.values[next(str(v.name) for v in source.outputs if v.name)].producer()
+        assert old is not None
+        operand: dict[ir.Value, ir.Value] = {}
+        for value, j in zip(operands(source, self.imported.constants), node.inputs, strict=True):
             name = str(value.name)
             for known in (name, self.imported.aliases.get(name, name)):
-                new[self.values[known]] = self.encoder.tensors[j].value
-        inside = {v: new[v] for v in captured(old) if v in new}
-        attributes = [_recaptured(a, inside) for a in old.attributes.values()]
-        outputs = [ir.Value(name=self.writer.name(str(v.name)) if v.name else "") for v in old.outputs]
-        copy = ir.Node(
-            old.domain,
-            old.op_type,
-            [None if v is None else new.get(v, v) for v in old.inputs],
-            attributes,
-            outputs=outputs,
-            overload=old.overload,
-            name=self.writer.name(str(old.name or old.op_type)),
-            doc_string=old.doc_string,
-            metadata_props=dict(old.metadata_props),
-        )
+                operand[self.values[known]] = self.encoder.tensors[j].value
+        taken = list(dict.fromkeys((*(v for v in old.inputs if v is not None), *captured(old))))
+        alone = ir.GraphView(taken, [], nodes=[old]).clone()
+        new = {v: operand.get(former, former) for v, former in zip(alone.inputs, taken, strict=True)}
+        (copy,) = alone
+        for graph in (alone, *alone.subgraphs()):
+            for inner in graph:
+                for k, v in enumerate(inner.inputs):
+                    if v in new:
+                        inner.replace_input_with(k, new[v])
+            for k, v in enumerate(graph.outputs):
+                graph.outputs[k] = new.get(v, v)
+        alone.remove(copy)
+        results = [v for v in copy.outputs if v.name]
+        for value in results:
+            value.name, value.type, value.shape = self.writer.name(str(value.name)), None, None
+        copy.name = self.writer.name(str(old.name or old.op_type))
         self.model.graph.append(copy)
-        return copy
+        return results
 
     # ---- the rest of the model ---------------------------------------------------------------------------
 
@@ -208,41 +253,3 @@ class _Exporter:
             for use in tuple(former.uses()):
                 if use.node.op_type in ("Shape", "Size") and use.node.domain == "":
                     use.node.replace_input_with(use.idx, value)
-
-
-def _elsewhere(imported: Imported, graph: Graph) -> list[list[Shape | None]]:
-    """For each of other sizes of the open dimensions, the shapes of the graph's nodes."""
-    found, ops, original = [], imported.program.ops, imported.graph
-    for known in imported.elsewhere:
-        there = shapes_elsewhere(original, ops, known, {})
-        found.append(shapes_elsewhere(graph, ops, known, reshapes_of(original, there)))
-    return found
-
-
-def _recaptured(attr: ir.Attr, inside: Mapping[ir.Value, ir.Value]) -> ir.Attr:
-    """An attribute as another node has it: its subgraphs are copies, and take other values from around them."""
-    if attr.is_ref() or attr.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
-        return attr
-    graphs = [attr.as_graph()] if attr.type == ir.AttributeType.GRAPH else list(attr.as_graphs())
-    copies = []
-    for graph in graphs:
-        copy = graph.clone(allow_outer_scope_values=True)
-        for node in ir.traversal.RecursiveGraphIterator(copy):
-            for k, value in enumerate(node.inputs):
-                if value is not None and value in inside:
-                    node.replace_input_with(k, inside[value])
-            for inner in (copy, *subgraphs(node)):
-                for k, value in enumerate(inner.outputs):
-                    if value in inside:
-                        inner.outputs[k] = inside[value]
-        copies.append(copy)
-    if attr.type == ir.AttributeType.GRAPH:
-        return ir.AttrGraph(attr.name, copies[0])
-    return ir.AttrGraphs(attr.name, copies)
-
-
-def _values(graph: ir.Graph) -> dict[str, ir.Value]:
-    """The values of a graph by name."""
-    found = {str(v.name): v for v in (*graph.inputs, *graph.initializers.values())}
-    found |= {str(v.name): v for node in graph for v in node.outputs if v.name}
-    return found

@@ -1,4 +1,4 @@
-"""What is known of a model's values when the open dimensions are bound: types, and the values of small constants.
+"""Facts about a model's values when the open dimensions are bound: types, and the values of small constants.
 
 Types come from ONNX's own inference, node by node, which sees what was computed before it: the shape that a reshape
 takes may come from a chain of Shape, Gather and Concat.
@@ -6,7 +6,7 @@ takes may come from a chain of Shape, Gather and Concat.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -15,10 +15,10 @@ import onnx_ir as ir
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from tensat_dl.onnx.dims import dim_name, is_open
-from tensat_dl.onnx.subgraphs import captured, subgraphs
-from tensat_dl.onnx.types import of_tensor, static_shape
-from tensat_dl.ops.semantics.types import Array
+from tensat_dl.onnx.inputs import dims_of
+from tensat_dl.onnx.subgraphs import UniqueNames, captured, subgraphs
+from tensat_dl.onnx.tensors import shape_of, static_shape
+from tensat_dl.ops.semantics.arrays import Array
 
 #: Tensors of at most so many elements are computed ahead of time, and shown to type inference.
 SMALL = 4096
@@ -41,7 +41,8 @@ class ModelFacts:
         self._opsets = [helper.make_opsetid(domain, n) for domain, n in model.opset_imports.items()]
         inputs = set(model.graph.inputs)
         for value in model.graph.inputs:
-            self._declare(value)
+            if (stated := self._stated(value)) is not None:
+                self.types[str(value.name)] = stated
         for value in model.graph.initializers.values():
             # Where the caller may give another value, it is not a constant. Before IR version 4 nobody may.
             if value.const_value is not None and (value not in inputs or (model.ir_version or 0) < 4):
@@ -51,8 +52,7 @@ class ModelFacts:
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """The shape of a value if all its dimensions are known."""
-        proto = self.types.get(name)
-        return None if proto is None else static_shape(proto)
+        return static_shape(self.types.get(name))
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """All shapes that are known."""
@@ -65,20 +65,20 @@ class ModelFacts:
 
     def _constant(self, name: str, tensor: ir.TensorProtocol) -> None:
         self.constants[name] = tensor
-        self.types[name] = of_tensor(tensor)
+        self.types[name] = helper.make_tensor_type_proto(int(tensor.dtype), shape_of(tensor))
 
-    def _declare(self, value: ir.Value) -> None:
+    def _stated(self, value: ir.Value) -> onnx.TypeProto | None:
         """The type that the file states, with open dimensions bound. (Those of inputs are, others may not be.)"""
         if value.type is None:
-            return
+            return None
         proto = ir.to_proto(value).type
         if value.shape is not None and proto.WhichOneof("value") == "tensor_type":
-            for i, (d, out) in enumerate(zip(value.shape, proto.tensor_type.shape.dim, strict=True)):
-                if is_open(d):
+            for d, out in zip(dims_of(value), proto.tensor_type.shape.dim, strict=True):
+                if isinstance(d, str):
                     out.Clear()
-                    if (size := self._dims.get(dim_name(value, i, d))) is not None:
-                        out.dim_value = size
-        self.types[str(value.name)] = proto
+                    if d in self._dims:
+                        out.dim_value = self._dims[d]
+        return proto
 
     def _visit(self, node: ir.Node) -> None:
         if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
@@ -88,95 +88,59 @@ class ModelFacts:
                 return
         inferred = self._infer(node)
         for out in node.outputs:
-            if not out.name:
-                continue
-            if out.name in inferred:
-                self.types[out.name] = inferred[out.name]
-            if self.shape(out.name) is None:  # the file may know more
-                stated = self.types.pop(out.name, None)
-                self._declare(out)
-                if self.shape(out.name) is None and stated is not None:
-                    self.types[out.name] = stated
+            found = inferred.get(str(out.name))
+            if static_shape(found) is None:  # the file may know more
+                stated = self._stated(out)
+                found = stated if found is None or static_shape(stated) is not None else found
+            if out.name and found is not None:
+                self.types[out.name] = found
         for name, array in self._computed(node).items():
             self._constant(name, ir.tensor(array, name=name))
 
     def _infer(self, node: ir.Node) -> dict[str, onnx.TypeProto]:
         """The types of a node's outputs by ONNX's rules; nothing where there is no such rule."""
-        try:
-            schema = onnx.defs.get_schema(node.op_type, self._model.opset_imports[node.domain], node.domain)
-        except (KeyError, onnx.defs.SchemaError):
-            return {}
-        if any(subgraphs(node)):
-            return self._infer_with_subgraphs(node)
-        names = [str(v.name) for v in node.inputs if v is not None]
-        types = {name: self.types[name] for name in names if name in self.types}
-        data = {
-            name: onnx.numpy_helper.from_array(np.asarray(array), name)
-            for name in names
-            if (array := self.small(name)) is not None and array.dtype.kind in "iufb"
-        }
-        try:
-            return dict(
-                onnx.shape_inference.infer_node_outputs(
-                    schema, ir.to_proto(node), types, data, opset_imports=self._opsets, ir_version=10
-                )
-            )
-        except Exception:  # what ONNX can't infer here, ONNX Runtime may still compute
-            return {}
-
-    def _infer_with_subgraphs(self, node: ir.Node) -> dict[str, onnx.TypeProto]:
-        """As a model of its own, whose inputs are all that the node and its subgraphs take."""
         values = dict.fromkeys((*(v for v in node.inputs if v is not None), *captured(node)))
-        inputs = [
-            helper.make_value_info(str(v.name), self.types[str(v.name)])
-            for v in values
-            if v.name in self.types
-        ]
-        outputs = [helper.make_empty_tensor_value_info(str(v.name)) for v in node.outputs if v.name]
-        graph = helper.make_graph([ir.to_proto(node)], "one", inputs, outputs)
+        names = [str(v.name) for v in values]
+        model = self._alone(node, names)
+        for name in names:
+            array = self.small(name)
+            if array is not None and array.dtype.kind in "iufb":
+                model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
         try:
-            inferred = onnx.shape_inference.infer_shapes(
-                helper.make_model(graph, opset_imports=self._opsets, ir_version=10), data_prop=True
-            )
-        except Exception:
+            inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        except Exception:  # what ONNX can't infer here, ONNX Runtime may still compute
             return {}
         return {v.name: v.type for v in inferred.graph.output if v.type.WhichOneof("value") is not None}
 
+    def _alone(self, node: ir.Node, inputs: Iterable[str]) -> onnx.ModelProto:
+        """A node as a model of its own."""
+        known = [helper.make_value_info(name, self.types[name]) for name in inputs if name in self.types]
+        outputs = [helper.make_empty_tensor_value_info(str(v.name)) for v in node.outputs if v.name]
+        graph = helper.make_graph([ir.to_proto(node)], "one", known, outputs)
+        return helper.make_model(graph, opset_imports=self._opsets, ir_version=10)
+
     def _computed(self, node: ir.Node) -> dict[str, Array]:
         """The results of a node whose inputs are small constants, or that asks for a known shape."""
-        if node.domain not in ("", "ai.onnx") or node.op_type in IMPURE:
-            return {}
-        if node.op_type in ("Shape", "Size") and node.inputs[0] is not None:
-            shape = self.shape(str(node.inputs[0].name))
-            if shape is None:
-                return {}
-            asked = np.array(shape, np.int64) if node.op_type == "Shape" else np.array(prod(shape), np.int64)
-            if node.op_type == "Shape":
-                asked = asked[_int(node, "start", 0) : _int(node, "end", len(shape))]
-            return {str(node.outputs[0].name): asked}
-        if any(subgraphs(node)):
+        if node.domain not in ("", "ai.onnx") or node.op_type in IMPURE or any(subgraphs(node)):
             return {}
         feeds = {}
-        for value in node.inputs:
-            if value is not None:
-                array = self.small(str(value.name))
-                if array is None:
-                    return {}
-                feeds[str(value.name)] = array
+        for name in (str(value.name) for value in node.inputs if value is not None):
+            array, shape = self.small(name), self.shape(name)
+            if node.op_type in ("Shape", "Size") and shape is not None:
+                array = np.broadcast_to(np.float32(0), shape)
+            if array is None:
+                return {}
+            feeds[name] = array
         shapes = [self.shape(str(v.name)) for v in node.outputs if v.name]
         bounded = node.op_type == "NonZero" or all(s is not None and prod(s) <= SMALL for s in shapes)
         return self._evaluate(node, feeds) if feeds and bounded else {}
 
     def _evaluate(self, node: ir.Node, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        names = [str(v.name) for v in node.outputs if v.name]
-        inputs = [helper.make_value_info(name, self.types[name]) for name in feeds]
-        outputs = [helper.make_empty_tensor_value_info(name) for name in names]
-        graph = helper.make_graph([ir.to_proto(node)], "one", inputs, outputs)
-        model = helper.make_model(graph, opset_imports=self._opsets, ir_version=10)
         try:
-            results = list(ReferenceEvaluator(model).run(None, dict(feeds)))
+            results = list(ReferenceEvaluator(self._alone(node, feeds)).run(None, dict(feeds)))
         except Exception:  # then it is computed when the model runs
             return {}
+        names = [str(v.name) for v in node.outputs if v.name]
         found = {name: np.asarray(x) for name, x in zip(names, results, strict=True)}
         for name, array in found.items():
             proto = self.types.get(name)
@@ -187,6 +151,54 @@ class ModelFacts:
         return found
 
 
-def _int(node: ir.Node, name: str, default: int) -> int:
-    attr = node.attributes.get(name)
-    return default if attr is None else attr.as_int()
+# ---- conditions that are known ---------------------------------------------------------------------------
+
+
+def resolved(model: ir.Model, sizes: Sequence[Mapping[str, int]]) -> list[ModelFacts]:
+    """The facts of a model at each of several sizes of its open dimensions. Before, each If of its main graph whose
+    condition is the same constant at all sizes gives way to the branch that is taken: this changes the model."""
+    while True:
+        facts = [ModelFacts(model, dims) for dims in sizes]
+        found = [(node, taken) for node in model.graph if (taken := _taken(node, facts)) is not None]
+        if not found:
+            return facts
+        for node, taken in found:
+            _inline(model.graph, node, taken)
+
+
+def _taken(node: ir.Node, facts: Sequence[ModelFacts]) -> ir.Graph | None:
+    """The branch that an If takes wherever it is looked at."""
+    if node.op_type != "If" or node.domain not in ("", "ai.onnx") or node.inputs[0] is None:
+        return None
+    conditions = [f.small(str(node.inputs[0].name)) for f in facts]
+    values = {None if c is None or c.size != 1 else bool(c.reshape(())) for c in conditions}
+    if len(values) != 1 or None in values:
+        return None
+    attr = node.attributes["then_branch" if values.pop() else "else_branch"]
+    return None if attr.is_ref() else attr.as_graph()
+
+
+def _inline(graph: ir.Graph, node: ir.Node, branch: ir.Graph) -> None:
+    """The branch's nodes and weights, under names of their own, then the results under those of the If."""
+    node.replace_input_with(0, None)
+    results, weights, inside = list(branch.outputs), list(branch.initializers.values()), list(branch)
+    branch.outputs.clear()
+    branch.initializers.clear()
+    branch.remove(inside)
+    new_name = UniqueNames(graph).new
+    for value in weights:
+        value.name = new_name(value.name or "If")
+        graph.register_initializer(value)
+    for inner in inside:
+        inner.name = new_name(inner.name or "If")
+        for value in inner.outputs:
+            if value.name:
+                value.name = new_name(value.name)
+        graph.insert_before(node, inner)
+    for old, result in zip(node.outputs, results, strict=True):
+        if old.name:
+            new = ir.Value(name=old.name, type=old.type, shape=old.shape)
+            old.name = new_name(f"{old.name}_of_if")
+            graph.insert_before(node, ir.node("Identity", [result], outputs=[new], name=new_name("If")))
+            old.replace_all_uses_with(new, replace_graph_outputs=True)
+    graph.remove(node, safe=True)

@@ -11,30 +11,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import copysign, isfinite
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
+from tensat_dl.core.diagnostics import Source
 from tensat_dl.core.egraph import BoolArray, EGraph
-from tensat_dl.core.graph import Attrs, Graph, GraphBuilder
-from tensat_dl.core.source import Source
-from tensat_dl.core.types import TensorType
-from tensat_dl.lang.library import library_operators
-from tensat_dl.lang.program import Program, load_program
-from tensat_dl.onnx.branches import resolved
-from tensat_dl.onnx.dims import bind
-from tensat_dl.onnx.facts import ModelFacts
-from tensat_dl.onnx.inputs import read_inputs, sizes
-from tensat_dl.onnx.numbers import meant
-from tensat_dl.onnx.old_opsets import converted, is_older
+from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, TensorType, leaf_attrs
+from tensat_dl.lang.program import Program, library_operators, load_program
+from tensat_dl.onnx.facts import ModelFacts, resolved
+from tensat_dl.onnx.inputs import bind, read_inputs, sizes
+from tensat_dl.onnx.model_files import NEWEST, OLDEST, converted, failed, opset, read_model
 from tensat_dl.onnx.opaque import Originals, operands
-from tensat_dl.onnx.open_nodes import fixed_sizes
-from tensat_dl.onnx.operator import Context, Reading, Unmapped
+from tensat_dl.onnx.open_shapes import Shape, fixed_sizes
+from tensat_dl.onnx.operator import Reading, Unmapped
 from tensat_dl.onnx.operators import READ
-from tensat_dl.onnx.reading import NEWEST, failed, opset, read_model
-from tensat_dl.onnx.types import DTYPES, HANDLE, shape_of, tensor_type
-from tensat_dl.ops.semantics.types import Array
+from tensat_dl.onnx.tensors import DTYPES, HANDLE, meant, shape_of, tensor_type
+from tensat_dl.ops.semantics.arrays import Array
+
+#: How many opaque operators a summary lists.
+SHOWN = 6
 
 
 @dataclass(frozen=True)
@@ -51,9 +49,7 @@ class Imported:
     program: Program
     header: str  #: the declarations of the opaque operators
     dims: Mapping[str, int]  #: sizes of the dimensions that the model leaves open
-    elsewhere: Sequence[
-        Mapping[str, tuple[int, ...]]
-    ]  #: shapes of values where one of these is twice as large
+    elsewhere: Sequence[Mapping[str, Shape]]  #: shapes of values where one of these is twice as large
     constants: Mapping[str, ir.TensorProtocol]
     aliases: Mapping[str, str]
     originals: Mapping[str, ir.Node]
@@ -71,6 +67,38 @@ class Imported:
         """[N] which e-nodes of what was explored hold for the given sizes of the open dimensions only."""
         return fixed_sizes(egraph, self.graph, self.program.ops, self.elsewhere)
 
+    def summary(self) -> str:
+        """How much of the model was understood, as in ``12 nodes, 1 of them opaque (8%): Resize ×1``, with the reason
+        where the operator as such is known, and the operator set of the file where that was too old."""
+        if not self.nodes:
+            return "no nodes"
+        text = f"{self.nodes} nodes"
+        if self.older:
+            text += f", converted from opset {self.older} to {opset(self.model)}"
+        if not self.opaque:
+            return f"{text}, none of them opaque"
+        named: Counter[str] = Counter()
+        for (op, reason), count in self.unmapped.items():
+            named[op if reason == "no such operator" else f"{op} ({reason})"] += count
+        items = [f"{name} ×{count}" for name, count in sorted(named.items(), key=lambda n: (-n[1], n[0]))]
+        more = f", and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
+        share = self.opaque / self.nodes
+        return f"{text}, {self.opaque} of them opaque ({share:.0%}): {', '.join(items[:SHOWN])}{more}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "nodes": self.nodes,
+            "opaque": self.opaque,
+            "dims": dict(self.dims),
+            "opset": opset(self.model),
+            "converted_from": self.older or None,
+            "reasons": [
+                {"operator": op, "reason": reason, "count": count}
+                for (op, reason), count in self.unmapped.items()
+            ],
+        }
+
 
 def import_model(
     path: str, dims: Mapping[str, int], rules: Sequence[str] = (), inputs: str | None = None
@@ -78,7 +106,7 @@ def import_model(
     """Reads a model. ``dims`` are sizes of its open dimensions, which an .npz file of ``inputs`` gives, too. Raises
     `TsrError`."""
     model, older = read_model(path), 0
-    if is_older(model):
+    if 0 < opset(model) < OLDEST:
         model, older = converted(model, path), opset(model)
     given = None if inputs is None else read_inputs(inputs, model)
     if inputs is not None and given is not None:
@@ -113,24 +141,20 @@ class _ModelReader:
         self.model = model
         self.facts = facts
         self.builder = GraphBuilder(model.graph.name or Path(path).stem)
-        self.originals = Originals(self._is_constant)
+        self.originals = Originals(facts.constants)
         self.aliases: dict[str, str] = {}
         self.unmapped: Counter[tuple[str, str]] = Counter()
         self.nodes = 0
         self._index: dict[str, int] = {}  #: value -> node of the graph
-        self._handles: set[str] = set()
-        ops = library_operators()
-        self._context = Context(
-            facts, ops, self.builder, opset(model), self._operand, self._handles.__contains__
-        )
+        self._opset = opset(model)
 
     def graph(self) -> Graph:
         for value in self.model.graph.inputs:
             name = str(value.name)
             if name not in self.facts.constants:
-                self._leaf("input", name, self._type(name))
+                self._leaf("input", name)
         for node in self.model.graph:
-            if all(self._is_constant(v) for v in node.outputs if v.name):
+            if all(v.name in self.facts.constants for v in node.outputs if v.name):
                 continue  # where something needs its value, it is a weight
             self.nodes += 1
             try:
@@ -154,10 +178,11 @@ class _ModelReader:
         read = READ.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if read is None:
             raise Unmapped("no such operator")
-        schema = onnx.defs.get_schema(node.op_type, self._context.opset)
+        schema = onnx.defs.get_schema(node.op_type, self._opset)
         if schema.since_version > NEWEST:
             raise Unmapped(f"opset {schema.since_version} changed it")
-        found = read(Reading(node, self._context))
+        ops = library_operators()
+        found = read(Reading(node, self.facts, ops, self.builder, self._opset, self._tensor))
         results = [found] if isinstance(found, int) else list(found)
         for value, result in zip(node.outputs, results, strict=False):
             if value.name and self._type(str(value.name)) != self.builder.nodes[result].type:
@@ -167,25 +192,19 @@ class _ModelReader:
     def _pass_through(self, node: ir.Node) -> list[int]:
         """An opaque node; a value for each output, -1 for those that are left out."""
         inputs = []
-        for value in operands(node, self._is_constant):
+        for value in operands(node, self.facts.constants):
             found = self._operand(str(value.name))
             if found is None:
                 message = f"a node {node.op_type} takes {value.name}, which nothing computes before it"
                 raise failed(self.path, message, "the model is not valid")
             inputs.append(found)
-        names = [str(v.name) for v in node.outputs if v.name]
-        for name in names:
-            if tensor_type(self.facts.types.get(name)) is None:
-                self._handles.add(name)
-        types = tuple(self._type(name) for name in names)
+        types = tuple(self._type(str(v.name)) for v in node.outputs if v.name)
         op, attrs = self.originals.add(node, len(inputs), types)
         whole = self.builder.add(op, inputs, attrs, types)
-        if len(types) == 1:
-            results = iter([whole])
-        else:
-            results = iter(
-                [self.builder.add("proj", (whole,), (("index", k),), (t,)) for k, t in enumerate(types)]
-            )
+        parts = [whole]
+        if len(types) > 1:
+            parts = [self.builder.add("proj", (whole,), (("index", k),), (t,)) for k, t in enumerate(types)]
+        results = iter(parts)
         return [next(results) if v.name else -1 for v in node.outputs]
 
     def _bind(self, node: ir.Node, results: Sequence[int]) -> None:
@@ -206,9 +225,6 @@ class _ModelReader:
     def _type(self, name: str) -> TensorType:
         return tensor_type(self.facts.types.get(name)) or HANDLE
 
-    def _is_constant(self, value: ir.Value) -> bool:
-        return str(value.name) in self.facts.constants
-
     def _operand(self, name: str) -> int | None:
         """The node of a value, made now if it is a constant."""
         if name in self._index:
@@ -218,22 +234,25 @@ class _ModelReader:
             return None
         known = _number(tensor) or _places(tensor)
         if known is None:
-            return self._leaf("weight", name, self._type(name))
-        op, attrs, type = known
-        found = self._index[name] = self.builder.add(op, (), attrs, (type,))
+            return self._leaf("weight", name)
+        op, attrs = known
+        found = self._index[name] = self.builder.add(op, (), attrs, (self._type(name),))
         if not self.builder.nodes[found].name:
             self.builder.nodes[found] = replace(self.builder.nodes[found], name=name)
         return found
 
-    def _leaf(self, op: str, name: str, type: TensorType) -> int:
-        if tensor_type(self.facts.types.get(name)) is None:
-            self._handles.add(name)
-        attrs = (("name", name), ("dtype", type.dtype), ("shape", type.shape))
-        self._index[name] = self.builder.add(op, (), attrs, (type,), name)
+    def _tensor(self, name: str) -> int | None:
+        """The node of a value that the language has a type for."""
+        found = self._operand(name)
+        return found if tensor_type(self.facts.types.get(name)) is not None else None
+
+    def _leaf(self, op: str, name: str) -> int:
+        type = self._type(name)
+        self._index[name] = self.builder.add(op, (), leaf_attrs(name, type), (type,), name)
         return self._index[name]
 
 
-def _number(tensor: ir.TensorProtocol) -> tuple[str, Attrs, TensorType] | None:
+def _number(tensor: ir.TensorProtocol) -> tuple[str, Attrs] | None:
     """A constant with one element is a number, if a float is one that is stored as this element."""
     dtype = DTYPES.get(tensor.dtype)
     if tensor.size != 1 or dtype is None:
@@ -244,16 +263,15 @@ def _number(tensor: ir.TensorProtocol) -> tuple[str, Attrs, TensorType] | None:
         return None
     if value == 0 and copysign(1, value) < 0:
         return None
-    type = TensorType(dtype, shape_of(tensor))
-    return "fill", (("value", value), ("dtype", dtype), ("shape", type.shape)), type
+    return "fill", (("value", value), ("dtype", dtype), ("shape", shape_of(tensor)))
 
 
-def _places(tensor: ir.TensorProtocol) -> tuple[str, Attrs, TensorType] | None:
+def _places(tensor: ir.TensorProtocol) -> tuple[str, Attrs] | None:
     """The integers 0, 1, .., n - 1 along one dimension are places."""
     dtype, shape = DTYPES.get(tensor.dtype), shape_of(tensor)
-    if dtype not in ("i32", "i64") or sum(d != 1 for d in shape) != 1:
+    if dtype not in ("i32", "i64") or sum(d != 1 for d in shape) != 1 or not tensor.size:
         return None
     if not np.array_equal(tensor.numpy().reshape(-1), np.arange(tensor.size)):
         return None
     axis = next(i for i, d in enumerate(shape) if d != 1)
-    return "iota", (("shape", shape), ("axis", axis), ("dtype", dtype)), TensorType(dtype, shape)
+    return "iota", (("shape", shape), ("axis", axis), ("dtype", dtype))

@@ -1,4 +1,4 @@
-"""Inputs to run a model on: random ones that it accepts, and those of a user's file."""
+"""What a model takes: open dimensions and their sizes, random inputs that it accepts, inputs from a user's file."""
 
 from __future__ import annotations
 
@@ -11,14 +11,55 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from tensat_dl.core.diagnostics import did_you_mean
+from tensat_dl.core.diagnostics import did_you_mean, plural
 from tensat_dl.lang.load import readable
-from tensat_dl.onnx.dims import dim_name, is_open
-from tensat_dl.onnx.reading import failed
-from tensat_dl.ops.semantics.types import Array
+from tensat_dl.onnx.model_files import failed
+from tensat_dl.ops.semantics.arrays import Array
 
 #: Element types that are floats, but none of NumPy's own.
 EXTENDED = ("bfloat16",)
+#: What exporters write for a dimension that has no name.
+_NAMELESS = (None, "", "?", "-1", "None", "unk")
+
+
+# ---- open dimensions -------------------------------------------------------------------------------------
+
+
+def dims_of(value: ir.Value) -> tuple[int | str, ...]:
+    """The dimensions of a value; open ones by name. One without a name is called by the value and its place, as in
+    ``x.0``. (Some exporters write -1 for a size that is not stated.)"""
+    found: list[int | str] = []
+    for i, d in enumerate(value.shape or ()):
+        if isinstance(d, int):
+            found.append(d if d >= 0 else f"{value.name}.{i}")
+        else:
+            found.append(f"{value.name}.{i}" if d.value in _NAMELESS else str(d))
+    return tuple(found)
+
+
+def bind(path: str, model: ir.Model, given: Mapping[str, int]) -> dict[str, int]:
+    """A size for every open dimension. Raises `TsrError` for one that has none, and for sizes of no dimension."""
+    dims: dict[str, list[str]] = {}  # with the inputs that have them
+    for value in model.graph.inputs:
+        for d in dims_of(value):
+            if isinstance(d, str):
+                dims.setdefault(d, []).append(str(value.name))
+    for name in given:
+        if name not in dims:
+            known = f"its open dimensions are {', '.join(dims)}" if dims else "all its dimensions are known"
+            raise failed(path, f"no dimension `{name}` to bind", did_you_mean(name, dims) or known)
+    missing = [name for name in dims if name not in given]
+    if missing:
+        *others, last = [f"{name} (of {', '.join(dict.fromkeys(dims[name]))})" for name in missing]
+        sizes, are = "the size of dimension", "is"
+        if others:
+            sizes, are = f"the sizes of dimensions {', '.join(others)} and", "are"
+        example = " ".join(f"--dim {name}=1" for name in missing)
+        raise failed(path, f"{sizes} {last} {are} not known", f"give them, such as {example}")
+    return {name: given[name] for name in dims}
+
+
+# ---- inputs ----------------------------------------------------------------------------------------------
 
 
 class Undrawable(Exception):
@@ -48,11 +89,7 @@ def inputs_of(model: ir.Model) -> list[ModelInput]:
         dtype = np.dtype(value.dtype.numpy())
         if dtype.kind not in "fiub" and dtype.name not in EXTENDED:
             raise Undrawable(f"input {value.name} is no tensor of numbers")
-        shape = tuple(
-            dim_name(value, i, d) if not isinstance(d, int) or is_open(d) else d
-            for i, d in enumerate(value.shape)
-        )
-        found.append(ModelInput(str(value.name), dtype, shape))
+        found.append(ModelInput(str(value.name), dtype, dims_of(value)))
     return found
 
 
@@ -110,7 +147,7 @@ def read_inputs(path: str, model: ir.Model) -> dict[str, Array]:
     missing = [i for name, i in wanted.items() if name not in arrays]
     if missing:
         listed = ", ".join(f"`{i.name}` : {i}" for i in missing)
-        raise failed(path, f"no value for the input{'s' * (len(missing) > 1)} {listed}", _example(wanted))
+        raise failed(path, f"no value for the {plural(len(missing), 'input')} {listed}", _example(wanted))
     for name, i in wanted.items():
         array = arrays[name]
         if array.dtype != i.dtype:

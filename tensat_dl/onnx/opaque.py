@@ -7,22 +7,21 @@ that such a node takes stay with it; its other operands, and what its subgraphs 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from tensat_dl.core.graph import Attrs, AttrValue
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import Attrs, AttrValue, TensorType
 from tensat_dl.onnx.facts import IMPURE
 from tensat_dl.onnx.subgraphs import captured, subgraphs
 
 
 @dataclass
 class Originals:
-    """The nodes behind opaque operators, and the operators. ``constant`` says which values are known."""
+    """The nodes behind opaque operators, and the operators. ``constants`` are the values that are known."""
 
-    constant: Callable[[ir.Value], bool]
+    constants: Container[str]
     nodes: dict[str, ir.Node] = field(default_factory=dict)  #: by the attribute ``node``
     declarations: dict[str, str] = field(default_factory=dict)  #: operator -> its declaration
     _keys: dict[bytes, str] = field(default_factory=dict)
@@ -31,12 +30,9 @@ class Originals:
         """The operator and the attributes that stand for a node with so many operands. Nodes that compute the same
         of their operands have the same."""
         key = self._key(node)
-        if len(types) == 1:
-            attrs: dict[str, AttrValue] = {"node": key, "dtype": types[0].dtype, "shape": types[0].shape}
-        else:
-            attrs = {"node": key}
-            for k, t in enumerate(types):
-                attrs |= {f"dtype_{k}": t.dtype, f"shape_{k}": t.shape}
+        attrs: dict[str, AttrValue] = {"node": key}
+        for suffix, t in zip(_suffixes(len(types)), types, strict=True):
+            attrs |= {f"dtype{suffix}": t.dtype, f"shape{suffix}": t.shape}
         name = _name(node, arity, len(types))
         self.declarations.setdefault(name, _declaration(name, node, arity, len(types)))
         return name, tuple(attrs.items())
@@ -46,7 +42,7 @@ class Originals:
         while name in self.nodes:
             name += "'"
         if not _impure(node):
-            name = self._keys.setdefault(_content(node, self.constant), name)
+            name = self._keys.setdefault(_content(node, self.constants), name)
         self.nodes.setdefault(name, node)
         return name
 
@@ -57,20 +53,21 @@ def _impure(node: ir.Node) -> bool:
     return node.op_type in IMPURE or any(_impure(n) for n in inside)
 
 
-def operands(node: ir.Node, constant: Callable[[ir.Value], bool]) -> list[ir.Value]:
-    """What a node takes that is not constant: its inputs, then what its subgraphs take from around them."""
+def operands(node: ir.Node, constants: Container[str]) -> list[ir.Value]:
+    """The values that a node takes and that are not constant: its inputs, then those that its subgraphs capture."""
     inputs = [v for v in node.inputs if v is not None]
-    return [v for v in (*inputs, *dict.fromkeys(captured(node))) if not constant(v)]
+    return [v for v in (*inputs, *dict.fromkeys(captured(node))) if str(v.name) not in constants]
 
 
-def _content(node: ir.Node, constant: Callable[[ir.Value], bool]) -> bytes:
-    """What tells a node from others, but for its operands' names: all that it says, and which constants it takes."""
+def _content(node: ir.Node, constants: Container[str]) -> bytes:
+    """The text that tells a node from others: all that it says but for its operands' names, and the constants that it
+    takes."""
     proto = ir.to_proto(node)
     proto.name = ""
     proto.doc_string = ""
     del proto.metadata_props[:]
     for i, value in enumerate(node.inputs):
-        if value is not None and not constant(value):
+        if value is not None and str(value.name) not in constants:
             proto.input[i] = "."
     for i, name in enumerate(proto.output):
         proto.output[i] = "." if name else ""
@@ -86,17 +83,22 @@ def _name(node: ir.Node, arity: int, outputs: int) -> str:
     return name + (f"_{outputs}" if outputs > 1 else "") + ("_constant" if arity == 0 else "")
 
 
+def _suffixes(outputs: int) -> list[str]:
+    """What the attributes of each output end in."""
+    return [""] if outputs == 1 else [f"_{k}" for k in range(outputs)]
+
+
 def _declaration(name: str, node: ir.Node, arity: int, outputs: int) -> str:
     of = "" if node.domain in ("", "ai.onnx") else f" of {node.domain}"
     tensors = "xs: tensor.." if arity else ""
-    lines = [f"/// {node.op_type}{of}, as `node` of the model has it."]
-    if outputs == 1:
-        lines.append(f"opaque op {name}({tensors}; node: string, dtype: dtype, shape: ints) {{")
-        lines += ["  shape shape", "  dtype dtype", "}"]
-        return "\n".join(lines)
-    attrs = ", ".join(f"dtype_{k}: dtype, shape_{k}: ints" for k in range(outputs))
-    names = ", ".join(f"y{k}" for k in range(outputs))
-    lines.append(f"opaque op {name}({tensors}; node: string, {attrs}) -> ({names}) {{")
-    for k in range(outputs):
-        lines += [f"  shape y{k} = shape_{k}", f"  dtype y{k} = dtype_{k}"]
+    suffixes = _suffixes(outputs)
+    attrs = ", ".join(f"dtype{s}: dtype, shape{s}: ints" for s in suffixes)
+    results = "" if outputs == 1 else f" -> ({', '.join(f'y{k}' for k in range(outputs))})"
+    lines = [
+        f"/// {node.op_type}{of}, as `node` of the model has it.",
+        f"opaque op {name}({tensors}; node: string, {attrs}){results} {{",
+    ]
+    for k, s in enumerate(suffixes):
+        result = "" if outputs == 1 else f"y{k} = "
+        lines += [f"  shape {result}shape{s}", f"  dtype {result}dtype{s}"]
     return "\n".join([*lines, "}"])

@@ -1,20 +1,23 @@
-"""Shapes of a graph, which are known, in a model some of whose dimensions are open.
+"""Shapes at other sizes of a model's open dimensions.
 
-The model is looked at with other sizes of its open dimensions, one at a time. What has another shape there is not to
-be written down.
+A graph has known shapes, at one size of each open dimension. The model is looked at with other sizes, one at a time.
+A shape that is another there must not be written down: a reshape asks for its dimensions in other ways, and an e-node
+that is valid at one size alone is no answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tensat_dl.core.graph import Attrs, Graph, Node
-from tensat_dl.core.types import TensorType
+import numpy as np
+
+from tensat_dl.core.egraph import BoolArray, EGraph
+from tensat_dl.core.graph import Attrs, Graph, TensorType
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import IllTyped, infer
+from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import Absent
 
 Shape = tuple[int, ...]
@@ -39,79 +42,69 @@ class OfInput:
 #: operand's, or one of an input. (0 and -1 are ONNX's own notation.)
 Asked = int | OfOperand | OfInput
 SAME, REST = 0, -1
-
-
-#: What reshapes of a model make: from a shape to one, from what it is elsewhere, what there.
+#: The shapes that reshapes of a model make elsewhere, by those of operand and result here, and the operand's there.
 Reshapes = Mapping[tuple[Shape, Shape, Shape], Shape]
 
 
-def shapes_elsewhere(
-    graph: Graph, ops: OpTable, known: Mapping[str, Shape], reshapes: Reshapes
-) -> list[Shape | None]:
-    """The shape of each node at another size, as far as it can be said. ``known`` has those of the model's values,
-    whose names nodes have that equal them; ``reshapes`` are those of the model."""
-    found: list[Shape | None] = []
-    for node in graph.nodes:
-        old = [found[j] for j in node.inputs]
-        found.append(known[node.name] if node.name in known else _shape(graph, ops, node, old, reshapes))
-    return found
+class Elsewhere:
+    """A model at another size of its open dimensions, where its values have the shapes ``known``. ``graph`` is the
+    model's: other graphs reshape as it does."""
 
+    def __init__(self, graph: Graph, ops: OpTable, known: Mapping[str, Shape]) -> None:
+        self.known = known
+        self._infer = Inference(ops)
+        self._reshapes: dict[tuple[Shape, Shape, Shape], Shape] = {}
+        self.model = self.shapes(graph)
+        for i, new in self.model.items():
+            node = graph.nodes[i]
+            if node.op == "reshape" and node.inputs[0] in self.model:
+                old = graph.nodes[node.inputs[0]].type.shape
+                self._reshapes[old, node.type.shape, self.model[node.inputs[0]]] = new
 
-def _shape(
-    graph: Graph,
-    ops: OpTable,
-    node: Node,
-    operands: Sequence[Shape | None],
-    reshapes: Reshapes,
-) -> Shape | None:
-    if not node.inputs and len(node.types) == 1:
-        return node.type.shape
-    if any(x is None for x in operands) or node.op in graph.opaque or node.op == "proj":
-        return None
-    there = [x for x in operands if x is not None]
-    here = [graph.nodes[j].type for j in node.inputs]
-    if node.op == "reshape":
-        return reshaped(here[0].shape, there[0], node.type.shape, reshapes)
-    return shape_of_application(ops, node.op, node.attrs, here, node.type, there)
+    def shapes(self, graph: Graph) -> dict[int, Shape]:
+        """The shapes of the nodes, as far as they can be said. A node that has the name of a value equals it."""
+        found: dict[int, Shape] = {}
+        for i, node in enumerate(graph.nodes):
+            there = [found[j] for j in node.inputs if j in found]
+            shape: Shape | None = None
+            if node.name in self.known:
+                shape = self.known[node.name]
+            elif not node.inputs and len(node.types) == 1:
+                shape = node.type.shape
+            elif len(there) == len(node.inputs) and node.op not in (*graph.opaque, "proj"):
+                here = [graph.nodes[j].type for j in node.inputs]
+                shape = self.shape(node.op, node.attrs, here, node.type, there)
+            if shape is not None:
+                found[i] = shape
+        return found
 
-
-def shape_of_application(
-    ops: OpTable, op: str, attrs: Attrs, here: Sequence[TensorType], type: TensorType, there: Sequence[Shape]
-) -> Shape | None:
-    """The shape at another size of an application, no reshape, that has operands and result of these types here;
-    None if it can't be applied there. A slice up to the end stays one."""
-    if [t.shape for t in here] == list(there):
-        return type.shape
-    values = dict(attrs)
-    axis = values.get("axis")
-    if op == "slice" and isinstance(axis, int) and values["stop"] == here[0].shape[axis]:
-        values["stop"] = there[0][axis]
-    operands = [TensorType(t.dtype, x) for t, x in zip(here, there, strict=True)]
-    try:
-        (found,) = infer(ops, op, operands, values).concrete()
-    except (IllTyped, Absent, EvaluationError):
-        return None
-    return found.shape
-
-
-def reshapes_of(graph: Graph, there: Sequence[Shape | None]) -> Reshapes:
-    """What the reshapes of a graph make of shapes, given those of its nodes there."""
-    found = {}
-    for i, node in enumerate(graph.nodes):
-        if node.op == "reshape":
-            (j,) = node.inputs
-            old, new = there[j], there[i]
-            if old is not None and new is not None:
-                found[graph.nodes[j].type.shape, node.type.shape, old] = new
-    return found
+    def shape(
+        self, op: str, attrs: Attrs, here: Sequence[TensorType], type: TensorType, there: Sequence[Shape]
+    ) -> Shape | None:
+        """The shape of an application that has operands and result of these types here, and operands of those shapes
+        there; None if it can't be applied there. A slice up to the end stays one."""
+        if op == "reshape":
+            return reshaped(here[0].shape, there[0], type.shape, self._reshapes)
+        if [t.shape for t in here] == list(there):
+            return type.shape
+        values = dict(attrs)
+        axis = values.get("axis")
+        if op == "slice" and isinstance(axis, int) and values["stop"] == here[0].shape[axis]:
+            values["stop"] = there[0][axis]
+        operands = [TensorType(t.dtype, x) for t, x in zip(here, there, strict=True)]
+        try:
+            (found,) = self._infer(op, operands, values).concrete()
+        except (IllTyped, Absent, EvaluationError):
+            return None
+        return found.shape
 
 
 def reshaped(old: Shape, there: Shape, new: Shape, reshapes: Reshapes) -> Shape | None:
-    """What a reshape from ``old`` to ``new`` most likely makes of ``there``: what one of the model's does.
+    """The shape that a reshape from ``old`` to ``new`` most likely makes of ``there``: the model's own one decides.
 
-    If it has none, both shapes are cut into the shortest runs of dimensions with equal products. In each run one
-    dimension takes what is more: one as large as the dimension that has grown, or the first one, but none that is 1
-    if others are not.
+    If the model has none, both shapes are cut into the shortest runs of dimensions with equal products. In each run
+    one dimension takes what is more: one as large as the dimension that has grown, or the first one, but none that is
+    1 if others are not.
     """
     if (old, new, there) in reshapes:
         return reshapes[old, new, there]
@@ -160,8 +153,8 @@ def asked_shape(
     elsewhere: Sequence[tuple[Shape, Shape]],
     inputs: Sequence[Sequence[Shape]] = (),
 ) -> list[Asked] | None:
-    """What to ask of a reshape from ``old`` to ``new`` that is to fit other sizes, too: for pairs of the same shapes
-    there. ``inputs`` has the shapes of each of the graph's inputs, here and there: open dimensions are theirs.
+    """The dimensions to ask of a reshape from ``old`` to ``new`` that is to fit other sizes, too: pairs of the same
+    shapes there. ``inputs`` has the shapes of each of the graph's inputs, here and there: open dimensions are theirs.
 
     None if it can't be asked for, such as two dimensions half as large as two of the operand's."""
     target: list[Asked] = list(new)
@@ -192,3 +185,107 @@ def asked_shape(
     for i, asked in left.items():
         target[i] = REST if i == rest or asked is None else asked
     return target
+
+
+def asked(
+    here: Callable[[int], Shape],
+    operand: int,
+    result: int,
+    inputs: Sequence[int],
+    elsewhere: Sequence[Mapping[int, Shape]],
+) -> list[Asked] | None:
+    """The same for a reshape in a graph or an e-graph, whose tensors have numbers."""
+    known = [there for there in elsewhere if all(k in there for k in (operand, result, *inputs))]
+    pairs = [(there[operand], there[result]) for there in known]
+    given = [[here(k), *(there[k] for there in known)] for k in inputs]
+    return asked_shape(here(operand), here(result), pairs, given)
+
+
+# ---- e-nodes that are valid at the given sizes alone -----------------------------------------------------
+#
+# Rules see known shapes, so a rule may write a size down that is open in the model: a reshape of a batch of one, say.
+# Shapes at other sizes tell: those of the model's own values are known, others follow. An e-node that can't be
+# applied there, or has another shape there than its e-class, is no answer. Answers are run at other sizes, too: this
+# keeps them from failing then.
+
+
+def fixed_sizes(
+    egraph: EGraph, graph: Graph, ops: OpTable, elsewhere: Sequence[Mapping[str, Shape]]
+) -> BoolArray:
+    """[N] which e-nodes of what was explored from ``graph`` do not hold at one of other sizes; ``elsewhere`` has the
+    shapes of the graph's values there."""
+    source = set(egraph.source.tolist())
+    # The shapes of these follow from those of their operands.
+    derived = [
+        n
+        for n, (op, c) in enumerate(zip(egraph.op, egraph.node_class.tolist(), strict=True))
+        if n not in source
+        and op in ops
+        and not ops[op].opaque
+        and not egraph.weights_only[c]
+        and len(egraph.types[c]) == 1
+    ]
+    there = [_EClassesElsewhere(egraph, graph, Elsewhere(graph, ops, known)) for known in elsewhere]
+    found = np.zeros(egraph.num_nodes, np.bool_)
+    for one in there:
+        found[one.fixed(derived)] = True
+    shapes = [one.shape for one in there]
+    inputs = [int(egraph.node_class[n]) for k in graph.inputs if (n := egraph.source[k]) >= 0]
+    for n in derived:
+        if egraph.op[n] == "reshape" and not found[n]:
+            c, (d,) = int(egraph.node_class[n]), egraph.children_of(n)
+            found[n] = asked(lambda k: egraph.types[k][0].shape, d, c, inputs, shapes) is None
+    return found
+
+
+class _EClassesElsewhere:
+    """The shapes of e-classes at another size, as far as they are known: first what the model says."""
+
+    def __init__(self, egraph: EGraph, graph: Graph, there: Elsewhere) -> None:
+        self.egraph = egraph
+        self.there = there
+        weights = np.flatnonzero(egraph.weights_only).tolist()
+        self.shape: dict[int, Shape] = {c: egraph.types[c][0].shape for c in weights}
+        self.named: set[int] = set()  #: those of the model's values
+        for i, shape in there.model.items():
+            if (n := egraph.source[i]) >= 0:
+                c = int(egraph.node_class[n])
+                self.shape.setdefault(c, shape)
+                if graph.nodes[i].name in there.known:
+                    self.named.add(c)
+
+    def fixed(self, waiting: list[int]) -> list[int]:
+        """The e-nodes among those ``waiting`` that have another shape than their e-class, or none."""
+        found = []
+        while waiting:
+            left = []
+            for n in waiting:
+                holds = self._holds(n, guess=False)
+                if holds is None:
+                    left.append(n)
+                elif not holds:
+                    found.append(n)
+            if len(left) == len(waiting):  # only guesses lead on
+                guessed = next((n for n in left if self._holds(n, guess=True) is not None), None)
+                if guessed is None:
+                    break
+                left.remove(guessed)
+            waiting = left
+        return found
+
+    def _holds(self, n: int, guess: bool) -> bool | None:
+        """Whether an e-node has the shape of its e-class, which it tells if that is not known; None if it can't be
+        said yet. What a reshape gives is a guess, unless the model has its result; the exporter makes the same."""
+        e = self.egraph
+        c, children = int(e.node_class[n]), e.children_of(n)
+        there = [self.shape[d] for d in children if d in self.shape]
+        if len(there) < len(children) or any(len(e.types[d]) != 1 for d in children):
+            return None
+        here, type = [e.types[d][0] for d in children], e.types[c][0]
+        if e.op[n] == "reshape":
+            if c in self.named:
+                return keeps_runs(here[0].shape, there[0], type.shape, self.shape[c])
+            if c not in self.shape and not guess:
+                return None
+        found = self.there.shape(e.op[n], e.attrs[n], here, type, there)
+        return found is not None and self.shape.setdefault(c, found) == found

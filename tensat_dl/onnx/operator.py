@@ -1,4 +1,4 @@
-"""What the operator tables are made of: a row for each ONNX operator, and what its functions work with."""
+"""Rows of the operator tables, and the objects that their functions work with: `Reading` and `Writing`."""
 
 from __future__ import annotations
 
@@ -10,28 +10,32 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from tensat_dl.core.graph import AttrValue, GraphBuilder
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import AttrValue, GraphBuilder, TensorType
 from tensat_dl.onnx.facts import ModelFacts
-from tensat_dl.onnx.numbers import meant, meant_f32
-from tensat_dl.onnx.types import DTYPES, HANDLE, shape_of, tensor_type
-from tensat_dl.ops.semantics.types import Array
+from tensat_dl.onnx.subgraphs import UniqueNames
+from tensat_dl.onnx.tensors import meant, numpy_dtype, shape_of, tensor_type
+from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import OpTable, coerce
 from tensat_dl.ops.typing import IllTyped, defaults, infer
 from tensat_dl.ops.values import Absent
+
+# ---- reading ---------------------------------------------------------------------------------------------
 
 
 class Unmapped(Exception):
     """The language has no operator for this use of an ONNX operator: it is opaque. The message says why."""
 
 
+@dataclass(frozen=True)
 class Reading:
-    """One ONNX node that is being read into a graph."""
+    """One ONNX node that is being read into a graph. ``tensor`` gives the graph's node of a value, if it has one."""
 
-    def __init__(self, node: ir.Node, context: Context) -> None:
-        self.node = node
-        self._context = context
-        self.opset = context.opset
+    node: ir.Node
+    facts: ModelFacts
+    ops: OpTable
+    builder: GraphBuilder
+    opset: int
+    tensor: Callable[[str], int | None]
 
     # ---- what the node says ------------------------------------------------------------------------------
 
@@ -45,19 +49,28 @@ class Reading:
         return attr.value
 
     def number_attr(self, name: str, default: float) -> float:
-        """The value of an attribute that is a float."""
-        return meant_f32(self.attr(name, default))
+        """The value of an attribute that is a float, an f32 in the file."""
+        return meant(np.float32(self.attr(name, default)))
 
     def has(self, i: int) -> bool:
         """Whether the optional input ``i`` is there."""
         return i < len(self.node.inputs) and self.node.inputs[i] is not None
 
+    def is_known(self, i: int) -> bool:
+        """Whether input ``i`` is a constant."""
+        return self._name(i) in self.facts.constants
+
     def constant(self, i: int) -> Array:
         """The value of input ``i``. Raises `Unmapped` if it is not a small constant."""
-        array = self._context.facts.small(self._name(i))
+        array = self.facts.small(self._name(i))
         if array is None:
             raise Unmapped(f"input {i} is not a constant")
         return array
+
+    def list_of(self, i: int) -> list[Any]:
+        """The elements of input ``i``. Raises `Unmapped` if it is not a small constant."""
+        found: list[Any] = self.constant(i).reshape(-1).tolist()
+        return found
 
     def number_of(self, i: int) -> float:
         """The one number that input ``i`` is. Raises `Unmapped` if it is not known, or not finite."""
@@ -66,72 +79,61 @@ class Reading:
             raise Unmapped(f"input {i} is not one number")
         return meant(array.reshape(-1)[0])
 
-    def ints(self, name: str, i: int | None = None) -> tuple[int, ...] | None:
-        """A list that is an attribute in some versions of an operator and input ``i`` in others."""
-        value = self.attr(name)
-        if value is None and i is not None and self.has(i):
-            value = self.constant(i).reshape(-1).tolist()
-        return None if value is None else tuple(int(v) for v in value)
-
     def result(self, k: int = 0) -> TensorType:
         """The type of output ``k``, as ONNX infers it."""
-        found = tensor_type(self._context.facts.types.get(str(self.node.outputs[k].name)))
+        found = tensor_type(self.facts.types.get(str(self.node.outputs[k].name)))
         if found is None:
             raise Unmapped("the type of its result is not known")
         return found
 
-    def used(self, k: int) -> bool:
-        """Whether anything takes output ``k``."""
-        if k >= len(self.node.outputs) or not self.node.outputs[k].name:
-            return False
-        out = self.node.outputs[k]
-        return bool(out.uses()) or out.is_graph_output()
-
     def only_result(self) -> None:
         """Raises `Unmapped` if an output beyond the first is used."""
-        if any(self.used(k) for k in range(1, len(self.node.outputs))):
+        if any(out.name and (out.uses() or out.is_graph_output()) for out in self.node.outputs[1:]):
             raise Unmapped("it has a second result")
 
     # ---- the graph ---------------------------------------------------------------------------------------
 
     def x(self, i: int = 0) -> int:
         """The graph's node for input ``i``."""
-        found = self._context.operand(self._name(i))
-        if found is None or (self.type(found) == HANDLE and self._context.is_handle(self._name(i))):
+        found = self.tensor(self._name(i))
+        if found is None:
             raise Unmapped(f"the type of input {i} is not known")
         return found
 
+    def xs(self) -> list[int]:
+        """The graph's nodes for all inputs."""
+        return [self.x(i) for i in range(len(self.node.inputs))]
+
     def type(self, node: int) -> TensorType:
-        return self._context.builder.nodes[node].types[0]
+        return self.builder.nodes[node].types[0]
 
     def op(self, op: str, *inputs: int, **attrs: AttrValue) -> int:
-        """Adds an application. Raises `Unmapped` if it is not well-typed."""
-        return apply(self._context.ops, self._context.builder, op, inputs, attrs)
-
-    def is_known(self, i: int) -> bool:
-        """Whether input ``i`` is a constant."""
-        return self._name(i) in self._context.facts.constants
+        """Adds an application, with defaults. Raises `Unmapped` if it is not well-typed."""
+        decl = self.ops[op]
+        values = defaults(decl) | {a.name: coerce(a, attrs[a.name]) for a in decl.attrs if a.name in attrs}
+        try:
+            types = infer(self.ops, op, [self.type(j) for j in inputs], values).concrete()
+        except (IllTyped, Absent) as e:
+            raise Unmapped(f"{op} requires that {e}") from None
+        return self.builder.add(op, inputs, decl.ordered(values), types)
 
     def is_constant(self, node: int) -> bool:
         """Whether the graph's node is a constant."""
-        return self._context.builder.nodes[node].op in ("weight", "fill", "iota")
+        return self.builder.nodes[node].op in ("weight", "fill", "iota")
 
     def scalars(self, *xs: int) -> list[int]:
         """``xs``, where constants of one element have rank 0 if that leaves what they broadcast to as it is."""
         rank = max((self.type(x).rank for x in xs if self.type(x).size > 1), default=0)
-        return [self._scalar(x) if self.type(x).rank <= rank else x for x in xs]
+        found = []
+        for x in xs:
+            node = self.builder.nodes[x]
+            scalar = node.op == "fill" and 0 < node.types[0].rank <= rank
+            found.append(self.number(node.attr("value"), x) if scalar else x)
+        return found
 
-    def _scalar(self, x: int) -> int:
-        node = self._context.builder.nodes[x]
-        if node.op != "fill" or node.type.rank == 0:
-            return x
-        value = node.attr("value")
-        assert isinstance(value, float)
-        return self.number(value, node.type.dtype)
-
-    def number(self, value: float, dtype: str) -> int:
-        """A scalar constant."""
-        return self.op("fill", value=float(value), dtype=dtype, shape=())
+    def number(self, value: AttrValue, like: int, *shape: int) -> int:
+        """A constant with the element type of node ``like`` that is ``value`` everywhere."""
+        return self.op("fill", value=value, dtype=self.type(like).dtype, shape=shape)
 
     def reshaped(self, x: int, shape: Sequence[int]) -> int:
         """``x`` with another shape; itself if it has that one."""
@@ -151,30 +153,7 @@ class Reading:
         return str(value.name)
 
 
-@dataclass(frozen=True)
-class Context:
-    """A graph that is being read. ``operand`` gives the node of a value, ``is_handle`` whether that only stands for
-    it."""
-
-    facts: ModelFacts
-    ops: OpTable
-    builder: GraphBuilder
-    opset: int
-    operand: Callable[[str], int | None]
-    is_handle: Callable[[str], bool]
-
-
-def apply(
-    ops: OpTable, builder: GraphBuilder, op: str, inputs: Sequence[int], attrs: Mapping[str, AttrValue]
-) -> int:
-    """Adds an application to a graph, with defaults. Raises `Unmapped` if it is not well-typed."""
-    decl = ops[op]
-    values = defaults(decl) | {a.name: coerce(a, attrs[a.name]) for a in decl.attrs if a.name in attrs}
-    try:
-        types = infer(ops, op, [builder.nodes[j].type for j in inputs], values).concrete()
-    except (IllTyped, Absent) as e:
-        raise Unmapped(f"{op} requires that {e}") from None
-    return builder.add(op, inputs, tuple((a.name, values[a.name]) for a in decl.attrs), types)
+# ---- writing ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +177,7 @@ class NodeWriter:
     def __init__(self, graph: ir.Graph, opset: int) -> None:
         self.graph = graph
         self.opset = opset
-        self._taken = names_in(graph)
-        self._counts: dict[str, int] = {}
+        self.name = UniqueNames(graph).new
         self._constants: dict[tuple[Any, ...], ir.Value] = {}
 
     def op(self, op_type: str, *inputs: ir.Value | None, **attrs: Any) -> ir.Value:
@@ -209,11 +187,9 @@ class NodeWriter:
 
     def several(self, op_type: str, count: int, *inputs: ir.Value | None, **attrs: Any) -> Sequence[ir.Value]:
         """Adds a node with several outputs."""
-        outputs = [ir.Value(name=self.name(f"{op_type.lower()}")) for _ in range(count)]
-        given = ir.convenience.convert_attributes(attrs)
-        node = ir.Node("", op_type, inputs, given, outputs=outputs, name=self.name(op_type))
-        self.graph.append(node)
-        return node.outputs
+        outputs = [ir.Value(name=self.name(op_type.lower())) for _ in range(count)]
+        self.graph.append(ir.node(op_type, inputs, attrs, outputs=outputs, name=self.name(op_type)))
+        return outputs
 
     def constant(self, array: Array, name: str = "constant") -> ir.Value:
         """An initialiser; equal small ones are one."""
@@ -228,11 +204,9 @@ class NodeWriter:
 
     def weight(self, tensor: ir.TensorProtocol, name: str) -> ir.Value:
         """An initialiser."""
-        name = self.name(name)
-        tensor.name = name
-        value = ir.Value(
-            name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(shape_of(tensor)), const_value=tensor
-        )
+        tensor.name = self.name(name)
+        type, shape = ir.TensorType(tensor.dtype), ir.Shape(shape_of(tensor))
+        value = ir.Value(name=tensor.name, type=type, shape=shape, const_value=tensor)
         self.graph.register_initializer(value)
         return value
 
@@ -244,36 +218,61 @@ class NodeWriter:
         """A scalar."""
         return self.constant(np.array(value, numpy_dtype(dtype)), "number")
 
-    def name(self, wanted: str) -> str:
-        """A name that nothing has yet."""
-        name = wanted
-        while name in self._taken:
-            self._counts[wanted] = self._counts.get(wanted, 0) + 1
-            name = f"{wanted}_{self._counts[wanted]}"
-        self._taken.add(name)
-        return name
+
+@dataclass(frozen=True)
+class Writing:
+    """One application that is being written: its operands, its attributes, the type of its result."""
+
+    writer: NodeWriter
+    xs: Sequence[OnnxTensor]
+    attrs: Mapping[str, Any]
+    type: TensorType
+
+    @property
+    def opset(self) -> int:
+        return self.writer.opset
+
+    @property
+    def x(self) -> ir.Value:
+        """The first operand."""
+        return self.xs[0].value
+
+    def op(self, op_type: str, *inputs: ir.Value | None, **attrs: Any) -> ir.Value:
+        """Adds a node."""
+        return self.writer.op(op_type, *inputs, **attrs)
+
+    def on_all(self, op_type: str, **attrs: Any) -> ir.Value:
+        """Adds a node that takes all operands."""
+        return self.op(op_type, *(x.value for x in self.xs), **attrs)
+
+    def renamed(self, onnx: str, **names: str) -> ir.Value:
+        """Adds a node that takes all operands. ``names`` says which attribute of the application each of its is."""
+        return self.on_all(onnx, **{theirs: self.attrs[ours] for theirs, ours in names.items()})
+
+    def ints(self, *values: int) -> ir.Value:
+        """A list of integers."""
+        return self.writer.ints(values)
+
+    def number(self, value: float) -> ir.Value:
+        """A scalar of the result's element type."""
+        return self.writer.number(value, self.type.dtype)
+
+    def in_rows(self, write: Callable[[OnnxTensor, TensorType], ir.Value]) -> OnnxTensor:
+        """The result of ``write``, which changes rows, on the first operand; and on the same operand where its first
+        dimensions are not yet flattened."""
+        x, wide = self.xs[0], None
+        if x.wide is not None:
+            type = replace(x.wide.type, shape=(*x.wide.type.shape[:-1], self.type.shape[-1]))
+            wide = OnnxTensor(write(x.wide, type), type)
+        return OnnxTensor(write(x, self.type), self.type, wide)
 
 
-def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    """The NumPy type in which elements of a type are stored."""
-    return np.dtype(next(d for d, name in DTYPES.items() if name == dtype).numpy())
-
-
-def names_in(graph: ir.Graph) -> set[str]:
-    """Every name of a value or node in a graph or within it."""
-    found = {str(v.name) for v in (*graph.inputs, *graph.initializers.values())}
-    for node in ir.traversal.RecursiveGraphIterator(graph):
-        found.add(str(node.name))
-        found.update(str(v.name) for v in (*node.outputs, *node.inputs) if v is not None)
-    return found
-
+# ---- tables ----------------------------------------------------------------------------------------------
 
 #: Reads a node: the graph's node of its output, or one for each output.
 Read: TypeAlias = Callable[[Reading], "int | Sequence[int]"]
-#: Writes an application: operands, attributes, the type of the result.
-Write: TypeAlias = Callable[
-    [NodeWriter, Sequence[OnnxTensor], Mapping[str, Any], TensorType], "ir.Value | OnnxTensor"
-]
+#: Writes an application.
+Write: TypeAlias = Callable[[Writing], "ir.Value | OnnxTensor"]
 
 
 @dataclass(frozen=True)
@@ -286,15 +285,16 @@ class OnnxRow:
     write: Write | None = None
 
 
-def same(onnx: str, op: str) -> OnnxRow:
-    """An operator that both sides have, with the same operands and no attributes."""
+def same(onnx: str, op: str, **floats: float) -> OnnxRow:
+    """An operator that both sides have, with the same operands and attributes: ``floats``, with ONNX's defaults."""
     return OnnxRow(
         onnx,
-        lambda r: r.op(op, *(r.x(i) for i in range(len(r.node.inputs)))),
+        lambda r: r.op(op, *r.xs(), **{name: r.number_attr(name, value) for name, value in floats.items()}),
         op,
-        lambda w, xs, attrs, type: w.op(onnx, *(x.value for x in xs)),
+        lambda w: w.renamed(onnx, **{name: name for name in floats}),
     )
 
 
-def retyped(x: OnnxTensor, shape: Sequence[int]) -> TensorType:
-    return replace(x.type, shape=tuple(shape))
+def renamed(onnx: str, **names: str) -> Write:
+    """Writes an application as ``onnx`` on the same operands, whose attributes are ``names`` of the language's."""
+    return lambda w: w.renamed(onnx, **names)

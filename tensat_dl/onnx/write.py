@@ -8,13 +8,11 @@ from pathlib import Path
 from tensat_dl.core.graph import Graph
 from tensat_dl.files import same_file
 from tensat_dl.onnx.agreement import Incomparable, Reference
-from tensat_dl.onnx.exporter import export
-from tensat_dl.onnx.fresh import build, random_weights
+from tensat_dl.onnx.exporter import build, export, random_weights
 from tensat_dl.onnx.importer import Imported
-from tensat_dl.onnx.reading import data_files, failed
-from tensat_dl.onnx.staging import data_of, external, size_of, staged
+from tensat_dl.onnx.model_files import commit, data_files, data_of, external, failed, size_of, staged
 from tensat_dl.ops.table import OpTable
-from tensat_dl.verify.agreement import Agreement
+from tensat_dl.verify.equivalence import Agreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +44,11 @@ def write_back(imported: Imported, graph: Graph, output: str, seed: int) -> Writ
         made = export(imported, graph)
     with staged(made, output) as file:
         same = Agreement("agrees", 0.0, "the same model")
-        found = same if unchanged else _compared(imported, str(file.path), seed)
-        written = Written(found, size, size if unchanged else file.size)
+        found = same if unchanged else _compared(imported, str(file), seed)
+        after = size if unchanged else sum(f.stat().st_size for f in file.parent.iterdir())
+        written = Written(found, size, after)
         if not written.wrong:
-            file.commit()
+            commit(file, output)
     return written
 
 
@@ -59,7 +58,7 @@ def check_data(imported: Imported, output: str) -> None:
     data = str(data_of(Path(output).resolve()))
     if any(same_file(data, f) for f in files):
         name = Path(data).name
-        message = f"its weights would go to {name}, which holds those of {imported.path}"
+        message = f"its weights would go to {name}, which holds the weights of {imported.path}"
         raise failed(output, message, "choose another name")
     if any(same_file(output, f) for f in files):
         raise failed(output, f"it holds weights of {imported.path}", "choose another name")
@@ -68,12 +67,12 @@ def check_data(imported: Imported, output: str) -> None:
 def write_fresh(graph: Graph, ops: OpTable, output: str, seed: int) -> None:
     """Writes a graph of the language with random weights. Raises `TsrError`, OSError."""
     with staged(build(graph, ops, random_weights(graph, seed)), output) as file:
-        file.commit()
+        commit(file, output)
 
 
 def _compared(imported: Imported, path: str, seed: int) -> Agreement:
     try:
-        reference = Reference(imported.model, imported.path, imported.dims, seed, imported.given)
+        reference = Reference.of(imported, seed)
     except Incomparable as e:
         return Agreement("not compared", 0.0, str(e))
     return reference.check(path)

@@ -7,17 +7,28 @@ from typing import Any
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
-from tensat_dl.core.types import DTYPES
+from tensat_dl.core.graph import DTYPES
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.functions import FUNCTIONS, MAX_INTEGER, argument, check_call
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
-from tensat_dl.ops.values import Absent, AlreadyReported, Env, Lazy, Unknown, describe, is_int
+from tensat_dl.ops.values import (
+    FUNCTIONS,
+    MAX_INTEGER,
+    Absent,
+    AlreadyReported,
+    Env,
+    Lazy,
+    Unknown,
+    argument,
+    check_call,
+    describe,
+    is_int,
+)
 
 #: The most elements of a range, of nested ranges together, and of a list that is put together.
 MAX_ELEMENTS = 100_000
-#: What an environment has under this name is the number of rounds that the comprehensions around make together.
+#: Under this name an environment has the number of rounds that the comprehensions around make together.
 _ROUNDS = ""
-#: What it has under this name answers facts about tensors; else they are unknowns.
+#: Under this name it may have a function that answers facts about tensors; without it they are unknowns.
 _KNOWN = "?"
 
 

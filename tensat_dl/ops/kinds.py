@@ -1,4 +1,4 @@
-"""What kind of value an expression has, known before any tensor is: for operator declarations and rules.
+"""Kinds of expressions, known before any tensor is: for operator declarations and rules.
 
 Kinds are words of English, as messages show them: integer, float, condition, word (an element type, a choice or a
 string), tensor, list of .., and anything where only the values will tell.
@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.diagnostics import error
-from tensat_dl.core.types import DTYPES
+from tensat_dl.core.diagnostics import TsrError, did_you_mean, error
+from tensat_dl.core.graph import DTYPES
 from tensat_dl.ops.evaluate import Unresolved
-from tensat_dl.ops.functions import FUNCTIONS, check_call
-from tensat_dl.ops.table import AttrDecl
+from tensat_dl.ops.table import AttrDecl, OpDecl
+from tensat_dl.ops.values import FUNCTIONS, check_call
 
 ANYTHING = "anything"
-#: What an e-graph knows about a tensor. Conditions of rules may ask for it.
+#: Functions that ask what an e-graph knows about a tensor, which conditions of rules may do, and kinds of answers.
 FACTS = {"weight": "condition", "value": "known value", "factors": "integer", "start": "condition"}
 
 _LISTS = {
@@ -47,6 +47,22 @@ def accepted(a: AttrDecl) -> tuple[str, ...]:
     if a.length is not None:
         return (kind, "integer")
     return (kind, "integer") if kind == "float" else (kind,)
+
+
+def words(decl: OpDecl, a: AttrDecl) -> tuple[str, ...]:
+    """The words that stand for values of an attribute: choices, presets, element types, truth values."""
+    own = ("true", "false") if a.type == "bool" else a.words
+    return (*own, *(preset for attr, preset, _ in decl.presets if attr == a.name))
+
+
+def not_a_word(decl: OpDecl, a: AttrDecl, expr: ex.Expr) -> TsrError | None:
+    """The message for a name that is none of an attribute's words, if it has any."""
+    options = words(decl, a)
+    if not isinstance(expr, ex.Name) or not options:
+        return None
+    hint = did_you_mean(expr.id, options) or f"it is one of {', '.join(options)}"
+    what = "an element type" if a.type == "dtype" else f"a value of `{a.name}`"
+    return error(expr.span, f"`{expr.id}` is not {what}", hint)
 
 
 def article(kind: str) -> str:

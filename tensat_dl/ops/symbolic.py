@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
-from tensat_dl.core.source import Span
+from tensat_dl.core.diagnostics import Span
 
 Atom = tuple[Any, ...]
 Monomial = tuple[Atom, ...]
@@ -71,10 +71,10 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must hold. ``eq``/``ne``/``le``: args = (p,), meaning p = 0, p != 0, p <= 0. ``same``: two values that
-    are not integers are equal. ``below``: of two numbers, one of them a float, the first is smaller. ``holds``: an
-    element type has a value. ``and``/``or``/``not`` combine conditions.
-    ``weight``/``start``/``value``: facts about a tensor variable that only an e-graph knows."""
+    """A condition on unknowns. ``eq``/``ne``/``le``: args = (p,), meaning p = 0, p != 0, p <= 0. ``same``: two values
+    that are not integers are equal. ``below``: of two numbers, one of them a float, the first is smaller. ``holds``:
+    an element type has a value. ``and``/``or``/``not`` combine conditions. ``weight``/``start``/``value``: facts
+    about a tensor variable that only an e-graph knows."""
 
     kind: str
     args: tuple[Any, ...]
@@ -127,27 +127,26 @@ def _order(term: tuple[Monomial, int]) -> str:
 def add(a: Int, b: Int) -> Int:
     if isinstance(a, int) and isinstance(b, int):
         return a + b
-    if a == 0 or b == 0:
-        return b if a == 0 else a
-    out = _terms(a)
-    for m, c in _terms(b).items():
-        out[m] = out.get(m, 0) + c
-    return _make(out)
-
-
-def neg(a: Int) -> Int:
-    return -a if isinstance(a, int) else _make({m: -c for m, c in a.terms})
+    return b if a == 0 else _plus(a, 1, b)
 
 
 def sub(a: Int, b: Int) -> Int:
     if isinstance(a, int) and isinstance(b, int):
         return a - b
+    return _plus(a, -1, b)
+
+
+def _plus(a: Int, factor: int, b: Int) -> Int:
     if b == 0:
         return a
     out = _terms(a)
     for m, c in _terms(b).items():
-        out[m] = out.get(m, 0) - c
+        out[m] = out.get(m, 0) + factor * c
     return _make(out)
+
+
+def neg(a: Int) -> Int:
+    return -a if isinstance(a, int) else _make({m: -c for m, c in a.terms})
 
 
 def mul(a: Int, b: Int) -> Int:
@@ -185,7 +184,7 @@ def _exact_quotient(a: Int, b: Int) -> Int | None:
 
 
 def floordiv(a: Int, b: Int) -> Int:
-    if isinstance(b, int) and b == 0:
+    if b == 0:
         raise EvaluationError("division by zero")
     if isinstance(a, int) and isinstance(b, int):
         return a // b
@@ -194,7 +193,7 @@ def floordiv(a: Int, b: Int) -> Int:
 
 
 def mod(a: Int, b: Int) -> Int:
-    if isinstance(b, int) and b == 0:
+    if b == 0:
         raise EvaluationError("division by zero")
     if isinstance(a, int) and isinstance(b, int):
         return a % b
@@ -202,19 +201,17 @@ def mod(a: Int, b: Int) -> Int:
 
 
 def maximum(a: Int, b: Int) -> Int:
-    if isinstance(a, int) and isinstance(b, int):
-        return max(a, b)
-    if a == b:
-        return a
-    return atom("max", *sorted((a, b), key=repr))
+    return _extreme("max", max, a, b)
 
 
 def minimum(a: Int, b: Int) -> Int:
+    return _extreme("min", min, a, b)
+
+
+def _extreme(kind: str, pick: Callable[[int, int], int], a: Int, b: Int) -> Int:
     if isinstance(a, int) and isinstance(b, int):
-        return min(a, b)
-    if a == b:
-        return a
-    return atom("min", *sorted((a, b), key=repr))
+        return pick(a, b)
+    return a if a == b else atom(kind, *sorted((a, b), key=repr))
 
 
 def select(items: tuple[Int, ...], index: Int) -> Int:
@@ -247,7 +244,8 @@ def only_atom(x: Int) -> Atom | None:
 
 
 def fact(function: str, tensor: str) -> Any:
-    """What an e-graph knows of a tensor, as an unknown: see `tensat_dl.core.expression.Fact`."""
+    """The answer of a function that asks an e-graph about a tensor, as an unknown: see
+    `tensat_dl.core.expression.Fact`."""
     match function:
         case "factors":
             return atom("factors", tensor)
@@ -309,29 +307,25 @@ def negate(c: Bool) -> Bool:
 
 
 def all_of(conditions: Iterable[Bool]) -> Bool:
-    kept: list[Condition] = []
-    for c in conditions:
-        if c is False:
-            return False
-        if isinstance(c, Condition):
-            kept += [c] if c.kind != "and" else list(c.args)
-    unique = tuple(dict.fromkeys(kept))
-    if not unique:
-        return True
-    return unique[0] if len(unique) == 1 else Condition("and", unique)
+    return _combined("and", conditions, True)
 
 
 def any_of(conditions: Iterable[Bool]) -> Bool:
+    return _combined("or", conditions, False)
+
+
+def _combined(kind: str, conditions: Iterable[Bool], neutral: bool) -> Bool:
+    """Conditions joined by "and" or "or", flattened; ``neutral`` is the truth value that makes no difference."""
     kept: list[Condition] = []
     for c in conditions:
-        if c is True:
-            return True
         if isinstance(c, Condition):
-            kept += [c] if c.kind != "or" else list(c.args)
+            kept += [c] if c.kind != kind else list(c.args)
+        elif c is not neutral:
+            return c
     unique = tuple(dict.fromkeys(kept))
     if not unique:
-        return False
-    return unique[0] if len(unique) == 1 else Condition("or", unique)
+        return neutral
+    return unique[0] if len(unique) == 1 else Condition(kind, unique)
 
 
 def substitute(value: Any, known: Mapping[Atom, Int]) -> Any:

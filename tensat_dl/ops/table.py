@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tensat_dl.core import expression as ex
+from tensat_dl.core.diagnostics import Span
 from tensat_dl.core.expression import at, calls_of
-from tensat_dl.core.graph import AttrValue
-from tensat_dl.core.source import Span
-from tensat_dl.core.types import DTYPES
+from tensat_dl.core.graph import DTYPES, Attrs, AttrValue
 
 AttrType = Literal["int", "float", "bool", "string", "dtype", "axis", "ints", "choice"]
 ATTR_TYPES = ("int", "float", "bool", "string", "dtype", "axis", "ints")
@@ -94,6 +93,16 @@ class OpDecl:
         """None if there is no limit."""
         return None if any(p.kind == "many" for p in self.inputs) else len(self.inputs)
 
+    def __getitem__(self, name: str) -> AttrDecl:
+        """The attribute of this name, which the operator has."""
+        found = self.attr(name)
+        assert found is not None, (self.name, name)
+        return found
+
+    def ordered(self, attrs: Mapping[str, AttrValue]) -> Attrs:
+        """Attributes by name as nodes have them."""
+        return tuple((a.name, attrs[a.name]) for a in self.attrs)
+
     def attr(self, name: str) -> AttrDecl | None:
         return next((a for a in self.attrs if a.name == name), None)
 
@@ -136,7 +145,7 @@ class OpTable(Mapping[str, OpDecl]):
         return len(self._decls)
 
     def content(self, name: str) -> str:
-        """Eight characters that say what a composition computes, whatever its name; "" for another operator."""
+        """Eight characters that tell compositions with different definitions apart; "" for another operator."""
         composition = self[name].composition
         if composition is None:
             return ""
@@ -148,7 +157,7 @@ class OpTable(Mapping[str, OpDecl]):
 
 
 def wanted(a: AttrDecl) -> str:
-    """What an attribute accepts."""
+    """The values that an attribute accepts, in words."""
     if a.choices:
         return f"one of {', '.join(a.choices)}"
     if a.length is not None:
@@ -185,27 +194,20 @@ def constant(expr: ex.Expr) -> AttrValue | None:
 def coerce(decl: AttrDecl, value: object) -> AttrValue | None:
     """The value as an attribute of this declaration, or None if it is of the wrong type."""
     is_int = isinstance(value, int) and not isinstance(value, bool)
-    if decl.length is not None:
-        if is_int:
-            return (value,) * decl.length  # type: ignore[return-value]
-        return value if _int_tuple(value) and len(value) == decl.length else None  # type: ignore
-    match decl.type:
-        case "int" | "axis":
-            return value if is_int else None  # type: ignore[return-value]
-        case "float":
-            return float(value) if is_int or isinstance(value, float) else None  # type: ignore[arg-type]
-        case "bool":
-            return value if isinstance(value, bool) else None
-        case "string":
-            return value if isinstance(value, str) else None
-        case "dtype":
-            return value if isinstance(value, str) and value in DTYPES else None
-        case "choice":
-            return value if isinstance(value, str) and value in decl.choices else None
-        case "ints":
-            return value if _int_tuple(value) else None  # type: ignore[return-value]
-    return None
-
-
-def _int_tuple(value: object) -> bool:
-    return isinstance(value, tuple) and all(isinstance(v, int) and not isinstance(v, bool) for v in value)
+    are_ints = isinstance(value, tuple) and all(isinstance(v, int) and not isinstance(v, bool) for v in value)
+    if is_int and decl.length is not None:
+        return (value,) * decl.length  # type: ignore[return-value]
+    if is_int and decl.type == "float":
+        return float(value)  # type: ignore[arg-type]
+    accepted = {
+        "int": is_int,
+        "axis": is_int,
+        "float": isinstance(value, float),
+        "bool": isinstance(value, bool),
+        "string": isinstance(value, str),
+        "dtype": value in DTYPES,
+        "choice": value in decl.choices,
+        "ints": are_ints,
+    }
+    fits = accepted[decl.type] if decl.length is None else are_ints and len(value) == decl.length  # type: ignore
+    return value if fits else None  # type: ignore[return-value]

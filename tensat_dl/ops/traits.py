@@ -1,4 +1,4 @@
-"""What is known of the library's operators beyond their declarations and what they compute: one row for each.
+"""Traits of the library's operators that neither their declarations nor their semantics say: one row for each.
 
 Operators that a user's file declares have no row, and the traits of `Traits()`.
 """
@@ -21,7 +21,7 @@ Drawn = Literal["near one", "near zero", "by shape"]
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What is known of one operator. Operands are numbered from 0."""
+    """The traits of one operator. Operands are numbered from 0."""
 
     family: Family = "other"  #: by which pictures colour it
     chained: bool = False  #: floats to floats, each element by itself: a chain of these is one kernel

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import names_of
-from tensat_dl.core.types import DTYPES, TensorType
+from tensat_dl.core.graph import TensorType
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.calls import not_a_word, words
 from tensat_dl.ops.evaluate import Unresolved, evaluate
-from tensat_dl.ops.functions import Broadcast
+from tensat_dl.ops.kinds import not_a_word, words
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
-from tensat_dl.ops.table import INFIX, OpDecl, OpTable
-from tensat_dl.ops.values import Absent, AnyType, Env, Lazy, SymType, Unknown
+from tensat_dl.ops.table import INFIX, AttrDecl, OpDecl, OpTable
+from tensat_dl.ops.values import Absent, AnyType, Broadcast, Env, Lazy, SymType, Unknown, unknown_tensor
+
+T = TypeVar("T")
 
 
 class IllTyped(Exception):
@@ -72,16 +73,10 @@ def environment(decl: OpDecl, inputs: Sequence[AnyType], attrs: Mapping[str, Any
 def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str, Any]) -> Typing:
     """The type of ``op(inputs; attrs)``. Raises `IllTyped` if it certainly violates a constraint."""
     decl = table[op]
-    conditions = _words(decl, attrs)
+    found = _words(decl, attrs)
     if decl.composition is not None:
-        env = environment(decl, inputs, attrs)
-        try:
-            result = _infer_expr(table, decl.composition, env, conditions)
-        except EvaluationError as e:
-            raise NotComputable(f"its definition can be computed ({e})") from None
-        return Typing((result,), tuple(dict.fromkeys(conditions)))
+        return _infer_composition(table, decl, inputs, attrs, found)
     env = environment(decl, inputs, attrs)
-    found = conditions
 
     def hold(condition: sym.Bool, message: str, expr: ex.Expr | None = None) -> None:
         if condition is False:
@@ -91,7 +86,7 @@ def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str
 
     for stmt in decl.requires:
         assert stmt.value is not None
-        message = stmt.message or f"`{' '.join(stmt.value.span.text.split())}`"
+        message = stmt.message or f"`{stmt.value.span.line}`"
         try:
             hold(evaluate(stmt.value, env), message, stmt.value)
         except Absent:
@@ -116,8 +111,9 @@ def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str
 
 
 def _words(decl: OpDecl, attrs: Mapping[str, Any]) -> list[Condition]:
-    """What makes attributes that choose among words have one of these: a rule may put a variable there that stands
-    for a value of an attribute with others. Raises `IllTyped` if one certainly has another value."""
+    """The conditions under which attributes that choose among words have one of these: a rule may put a variable
+    there that stands for a value of an attribute with other words. Raises `IllTyped` if one certainly has another
+    value."""
     out: list[sym.Bool] = []
     for a in decl.attrs:
         if not a.words or a.name not in attrs:
@@ -174,10 +170,7 @@ class Inference:
 
     @staticmethod
     def _may_hold(decl: OpDecl, expr: ex.Expr, ranks: tuple[int, ...]) -> bool:
-        types = [
-            SymType(Opaque(("dtype", i), DTYPES), tuple(sym.atom("dim", str(i), k) for k in range(rank)))
-            for i, rank in enumerate(ranks)
-        ]
+        types = [unknown_tensor(str(i), rank) for i, rank in enumerate(ranks)]
         try:
             return evaluate(expr, environment(decl, types, {})) is not False
         except Absent:
@@ -205,23 +198,69 @@ def _tensor_constraints(decl: OpDecl) -> list[tuple[ex.Expr, tuple[int, ...]]]:
     ]
 
 
-def _infer_expr(table: OpTable, expr: ex.Expr, env: Env, conditions: list[Condition]) -> SymType:
-    """The type of a composition's expression."""
-    match expr:
-        case ex.Name(id) if isinstance(env.get(id), TensorType | SymType):
-            t = env[id]
-            return SymType(t.dtype, t.shape)
-        case ex.Binary(op, left, right) if op in INFIX:
-            operands = scalar_like(table, INFIX[op], [left, right], env, conditions)
-            typing = infer(table, INFIX[op], operands, defaults(table[INFIX[op]]))
-        case ex.Call(fn, args, attrs) if fn in table and isinstance(args, tuple):
-            operands = scalar_like(table, fn, args, env, conditions)
-            values = attributes(table[fn], attrs, env, operands)
-            typing = infer(table, fn, operands, values)
-        case _:
-            raise EvaluationError(f"`{expr.span.text}` is not a tensor")
-    conditions.extend(typing.conditions)
-    return typing.types[0]
+def _infer_composition(
+    table: OpTable,
+    decl: OpDecl,
+    inputs: Sequence[AnyType],
+    attrs: Mapping[str, Any],
+    conditions: list[Condition],
+) -> Typing:
+    def apply(op: str, operands: Sequence[AnyType], values: Mapping[str, Any]) -> AnyType:
+        typing = infer(table, op, operands, values)
+        conditions.extend(typing.conditions)
+        return typing.types[0]
+
+    def scalar(value: float, like: AnyType) -> AnyType:
+        return apply("fill", (), {"value": value, "dtype": like.dtype, "shape": ()})
+
+    try:
+        result = compose(decl, table, inputs, attrs, lambda t: t, scalar, apply)
+    except EvaluationError as e:
+        raise NotComputable(f"its definition can be computed ({e})") from None
+    return Typing((SymType(result.dtype, result.shape),), tuple(dict.fromkeys(conditions)))
+
+
+def compose(
+    decl: OpDecl,
+    ops: OpTable,
+    operands: Sequence[T],
+    attrs: Mapping[str, Any],
+    type_of: Callable[[T], AnyType],
+    scalar: Callable[[float, T], T],
+    apply: Callable[[str, Sequence[T], Mapping[str, Any]], T],
+) -> T:
+    """The value of a composition, by way of the operators that its definition applies to each other.
+
+    Values may be anything that has a type, which stands in for it where attributes are computed: arrays, nodes, types
+    themselves. ``scalar`` gives the value of a number in the definition, given the value beside it, whose element
+    type it takes; ``apply`` gives the value of an operator, which may be a composition again. Raises
+    `EvaluationError` if a part of the definition is no tensor.
+    """
+    names = {p.name: x for p, x in zip(decl.inputs, operands, strict=False) if p.kind != "many"}
+    env = environment(decl, [type_of(x) for x in operands], attrs)
+
+    def value(expr: ex.Expr) -> T:
+        match expr:
+            case ex.Name(id) if id in names:
+                return names[id]
+            case ex.Binary(op, left, right) if op in INFIX:
+                return operator(INFIX[op], (left, right), ())
+            case ex.Call(fn, args, given) if fn in ops and isinstance(args, tuple):
+                return operator(fn, args, given)
+        raise EvaluationError(f"`{expr.span.text}` is not a tensor")
+
+    def operator(op: str, args: Sequence[ex.Expr], given: Sequence[ex.KeywordArg]) -> T:
+        numbers = [_scalar_value(a, env) for a in args]
+        tensors = {i: value(a) for i, (a, n) in enumerate(zip(args, numbers, strict=True)) if n is None}
+        like = neighbour(ops[op], tensors)
+        values = [
+            tensors[i] if n is None or like is None else scalar(n, tensors[like])
+            for i, n in enumerate(numbers)
+        ]
+        return apply(op, values, attributes(ops[op], given, env, [type_of(x) for x in values]))
+
+    assert decl.composition is not None
+    return value(decl.composition)
 
 
 def neighbour(decl: OpDecl | None, tensors: Iterable[int]) -> int | None:
@@ -230,29 +269,6 @@ def neighbour(decl: OpDecl | None, tensors: Iterable[int]) -> int | None:
     found = sorted(tensors)
     apart = frozenset[int]() if decl is None else decl.truth_values
     return next((i for i in found if i not in apart), found[0] if found else None)
-
-
-def scalar_like(
-    table: OpTable, fn: str, exprs: Sequence[ex.Expr], env: Env, conditions: list[Condition]
-) -> list[AnyType]:
-    """Types of an operator's operands, where a number is a scalar of the element type of its `neighbour`."""
-    numbers = [scalar_value(e, env) for e in exprs]
-    types = [
-        None if value is not None else _infer_expr(table, e, env, conditions)
-        for e, value in zip(exprs, numbers, strict=True)
-    ]
-    like = neighbour(table[fn], (i for i, t in enumerate(types) if t is not None))
-    beside = None if like is None else types[like]
-    dtype = "f32" if beside is None else beside.dtype
-    out: list[AnyType] = []
-    for value, t in zip(numbers, types, strict=True):
-        if t is None:
-            attrs = {"value": value, "dtype": dtype, "shape": ()}
-            typing = infer(table, "fill", (), attrs)
-            conditions.extend(typing.conditions)
-            t = typing.types[0]
-        out.append(t)
-    return out
 
 
 def is_number(expr: ex.Expr) -> bool:
@@ -274,15 +290,13 @@ def number(expr: ex.Expr) -> int | float:
     return expr.value
 
 
-def scalar_value(expr: ex.Expr, env: Env) -> float | Opaque | None:
+def _scalar_value(expr: ex.Expr, env: Env) -> Any:
     """The value of an expression that stands for a scalar: a literal, or the name of a float attribute, whose value
     may be unknown. None for tensors."""
     if is_number(expr):
         return float(number(expr))
-    if isinstance(expr, ex.Name) and isinstance(env.get(expr.id), float | Opaque):
-        value: float | Opaque = env[expr.id]
-        return value
-    return None
+    known = env.get(expr.id) if isinstance(expr, ex.Name) else None
+    return known if isinstance(known, float | Opaque) else None
 
 
 def defaults(decl: OpDecl) -> dict[str, Any]:
@@ -290,7 +304,14 @@ def defaults(decl: OpDecl) -> dict[str, Any]:
     return {a.name: a.default for a in decl.attrs if a.default is not None}
 
 
-#: What a name may stand for and still be read as a word in attribute position.
+def unknown_attribute(a: AttrDecl, name: str) -> Any:
+    """An attribute's value that is not known, except for its length if the declaration says one."""
+    if a.length is not None:
+        return tuple(sym.atom("attr", name, i) for i in range(a.length))
+    return sym.atom("attr", name) if a.type in ("int", "axis") else Opaque(("attr", name), a.words)
+
+
+#: Values of names that are still read as words in attribute position.
 _NO_ATTRIBUTE = (TensorType, SymType, Unknown, dict)
 
 
@@ -315,8 +336,7 @@ def attributes(decl: OpDecl, given: Sequence[Given], env: Env, inputs: Sequence[
     presets: list[tuple[str, ex.Expr]] = []
     for keyword in given:
         expr = keyword.value
-        a = decl.attr(keyword.name)
-        assert a is not None
+        a = decl[keyword.name]
         if isinstance(expr, ex.Name) and (expr.id not in env or isinstance(env[expr.id], _NO_ATTRIBUTE)):
             preset = decl.preset(a.name, expr.id)
             if preset is not None:
@@ -346,34 +366,20 @@ def flops(table: OpTable, op: str, inputs: Sequence[TensorType], attrs: Mapping[
     """Floating-point operations of one application; 0 where the declaration says nothing."""
     decl = table[op]
     if decl.composition is not None:
-        return float(_composition_flops(table, decl, inputs, attrs))
+        total = 0.0
+
+        def apply(inner: str, operands: Sequence[TensorType], values: Mapping[str, Any]) -> TensorType:
+            nonlocal total
+            total += flops(table, inner, operands, values)
+            return infer(table, inner, operands, values).concrete()[0]
+
+        def scalar(_: float, like: TensorType) -> TensorType:
+            return TensorType(like.dtype, ())
+
+        compose(decl, table, inputs, attrs, lambda t: t, scalar, apply)
+        return total
     if decl.flops is None:
         return 0.0
     env = environment(decl, inputs, attrs)
     env["out"] = infer(table, op, inputs, attrs).types[0].shape
     return float(evaluate(decl.flops, env))
-
-
-def _composition_flops(
-    table: OpTable, decl: OpDecl, inputs: Sequence[TensorType], attrs: Mapping[str, Any]
-) -> float:
-    env = environment(decl, inputs, attrs)
-
-    def visit(expr: ex.Expr) -> float:
-        match expr:
-            case ex.Binary(op, left, right) if op in INFIX:
-                fn, args, kwargs = INFIX[op], (left, right), ()
-            case ex.Call(fn, args, kwargs) if fn in table and isinstance(args, tuple):
-                pass
-            case _:
-                return 0.0
-        below = sum(visit(a) for a in args)
-        operands = [
-            TensorType(str(t.dtype), tuple(int(d) for d in t.shape))  # type: ignore[arg-type]
-            for t in scalar_like(table, fn, args, env, [])
-        ]
-        values = attributes(table[fn], kwargs, env, operands)
-        return below + flops(table, fn, operands, values)
-
-    assert decl.composition is not None
-    return visit(decl.composition)

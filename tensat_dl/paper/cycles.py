@@ -1,5 +1,4 @@
-"""Whether applying a match would close a cycle of e-classes: the checks of the ``vanilla``, ``efficient`` and
-``incremental`` modes of cycle filtering.
+"""What applying a match does to e-classes, and whether it would close a cycle of them.
 
 E-classes are given by their handles. An e-class reaches another if one of its e-nodes has it as a child, directly
 or through others. A match unites each matched output s with what the target computes for it. If that is an
@@ -13,9 +12,15 @@ the longer form makes an e-class depend on itself: the post-filter drops that fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.targets import Additions
+
+Tensor = TypeVar("Tensor", str, int)
+Vertex = TypeVar("Vertex", int, frozenset[int])
 
 #: E-classes and those that their e-nodes have as children.
 ClassGraph = Mapping[int, Iterable[int]]
@@ -84,7 +89,7 @@ def closes_cycle(outputs: tuple[OutputEffect, ...], checker: Checker) -> bool:
         if len(own) > 1:
             for c in own:
                 exits[own] |= reached(c)
-    return _has_ring({v: [w for w in entry if w != v and exits[v] & entry[w]] for v in entry})
+    return has_cycle({v: [w for w in entry if w != v and exits[v] & entry[w]] for v in entry})
 
 
 def _united(outputs: Iterable[OutputEffect]) -> dict[int, frozenset[int]]:
@@ -98,21 +103,10 @@ def _united(outputs: Iterable[OutputEffect]) -> dict[int, frozenset[int]]:
     return sets
 
 
-def _has_ring(successors: Mapping[frozenset[int], list[frozenset[int]]]) -> bool:
-    waiting = dict(successors)
-    while waiting:
-        ready = [v for v, ws in waiting.items() if not any(w in waiting for w in ws)]
-        if not ready:
-            return True
-        for v in ready:
-            del waiting[v]
-    return False
-
-
-def children_first(graph: ClassGraph) -> list[int]:
-    """Every e-class after those that it depends on. Raises ValueError if there is a cycle."""
-    out: list[int] = []
-    state: dict[int, bool] = {}  # False: begun, True: done
+def children_first(graph: Mapping[Vertex, Iterable[Vertex]]) -> list[Vertex]:
+    """Every vertex after those that it depends on. Raises ValueError if there is a cycle."""
+    out: list[Vertex] = []
+    state: dict[Vertex, bool] = {}  # False: begun, True: done
     for start in graph:
         if start in state:
             continue
@@ -135,7 +129,7 @@ def children_first(graph: ClassGraph) -> list[int]:
     return out
 
 
-def has_cycle(graph: ClassGraph) -> bool:
+def has_cycle(graph: Mapping[Vertex, Iterable[Vertex]]) -> bool:
     try:
         children_first(graph)
     except ValueError:
@@ -143,98 +137,72 @@ def has_cycle(graph: ClassGraph) -> bool:
     return False
 
 
-class Descendants:
-    """The descendants map: for each e-class the set of those that it reaches, itself included, as bits."""
-
-    def __init__(self, graph: ClassGraph) -> None:
-        order = children_first(graph)
-        self.position = {c: k for k, c in enumerate(order)}
-        self.sets: dict[int, int] = {}
-        for k, c in enumerate(order):
-            bits = 1 << k
-            for d in graph.get(c, ()):
-                bits |= self.sets[d]
-            self.sets[c] = bits
-
-    def reaches(self, c: int, goal: int) -> bool:
-        return bool(self.sets[c] >> self.position[goal] & 1)
+# ---- effects of matches -----------------------------------------------------------------------------------------
 
 
-class Efficient:
-    """The paper's pre-filter: a descendants map made once per iteration. It does not know of matches that were
-    accepted since, so two of them may close a cycle together; the post-filter finds those."""
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a rule does, by positions in its matches: for each matched output itself, the leaves of what the target
+    computes for it, and the tensor of the source that it becomes the same as, if it does."""
 
-    def __init__(self, graph: ClassGraph) -> None:
-        self.descendants = Descendants(graph)
+    outputs: tuple[tuple[int, tuple[int, ...], int | None], ...]
 
-    def find(self, c: int) -> int:
-        return c
-
-    def reach(self, goals: tuple[int, ...]) -> Reached:
-        reaches = self.descendants.reaches
-        if len(goals) == 1:
-            (goal,) = goals
-            return lambda c: reaches(c, goal)
-        return lambda c: sum(1 << k for k, goal in enumerate(goals) if reaches(c, goal))
-
-    def accept(self, outputs: Iterable[OutputEffect]) -> None:
-        pass
+    def on(self, match: Sequence[int]) -> tuple[OutputEffect, ...]:
+        """The effect on these e-classes."""
+        return tuple(
+            OutputEffect(
+                match[own], frozenset([match[i] for i in leaves]), None if same is None else match[same]
+            )
+            for own, leaves, same in self.outputs
+        )
 
 
-class Mirror:
-    """The e-graph by its e-classes, with what accepted matches add. ``alias`` says what became one with another."""
-
-    def __init__(self, graph: ClassGraph) -> None:
-        self.children = {c: set(ds) for c, ds in graph.items()}
-        self.alias: dict[int, int] = {}
-
-    def find(self, c: int) -> int:
-        while c in self.alias:
-            c = self.alias[c]
-        return c
-
-    def marked(self, goals: tuple[int, ...]) -> dict[int, int]:
-        """The e-classes of the goals, each with those as bits."""
-        own: dict[int, int] = {}
-        for k, goal in enumerate(goals):
-            c = self.find(goal)
-            own[c] = own.get(c, 0) | 1 << k
-        return own
+def effect(rule: RewriteRule, tensors: Sequence[str]) -> Effect:
+    """The effect of a rule whose matches list ``tensors``."""
+    steps = [(n.result, n.args) for n in rule.target.nodes]
+    found = _effects(steps, list(zip(rule.source.outputs, rule.target.outputs, strict=True)))
+    at = tensors.index
+    return Effect(
+        tuple(
+            (at(s), tuple(map(at, sorted(leaves))), None if same is None else at(same))
+            for s, leaves, same in found
+        )
+    )
 
 
-class Vanilla(Mirror):
-    """The paper's first method: each check is a pass over the whole e-graph as it is, with what the matches
-    accepted before it have added. What congruence will add is not known before the engine has rebuilt."""
+def effect_of_facts(facts: Additions) -> tuple[OutputEffect, ...]:
+    """The effect of loading the target of a group."""
+    steps = [(handle, children) for handle, _, _, children, _ in facts.nodes]
+    return tuple(OutputEffect(*o) for o in _effects(steps, facts.equal))
 
-    def reach(self, goals: tuple[int, ...]) -> Reached:
-        own = self.marked(goals)
-        masks: dict[int, int] = {}
-        children = self.children
-        for c in children_first(children):
-            mask = own.get(c, 0)
-            for d in children[c]:
-                mask |= masks[d]
-            masks[c] = mask
-        return lambda c: masks[self.find(c)]
 
-    def accept(self, outputs: Iterable[OutputEffect]) -> None:
-        for o in outputs:
-            if o.same is not None:
-                self._unite(self.find(o.source), self.find(o.same))
-        for o in outputs:
-            self.children[self.find(o.source)].update(map(self.find, o.leaves))
+def _effects(
+    steps: Iterable[tuple[Tensor, Sequence[Tensor]]], pairs: Sequence[tuple[Tensor, Tensor]]
+) -> list[tuple[Tensor, frozenset[Tensor], Tensor | None]]:
+    """For each output its leaves, or what it becomes the same as. ``steps`` compute the target's tensors from
+    others; ``pairs`` are the outputs of the source and of the target.
 
-    def _unite(self, a: int, b: int) -> None:
-        """Makes ``a`` another name of ``b``. Children of one that lead to the other are forms that the post-filter
-        will drop."""
-        if a == b:
-            return
-        reached = self.reach((a, b))
-        joined = {d for d in self.children.pop(a) if not reached(d) & 2}
-        joined |= {d for d in self.children[b] if not reached(d) & 1}
-        self.children[b] = joined
-        self.alias[a] = b
-        for kids in self.children.values():
-            if a in kids:
-                kids.remove(a)
-                kids.add(b)
+    A tensor that uses what is computed for another output depends on that output's e-class, whatever it is computed
+    from. Two outputs for which one thing is computed become one e-class.
+    """
+    output_of = {t: s for s, t in pairs}
+    built: dict[Tensor, frozenset[Tensor]] = {}
+    for result, args in steps:
+        leaves: set[Tensor] = set()
+        for a in args:
+            if a not in built:
+                leaves.add(a)
+            elif a in output_of:
+                leaves.add(output_of[a])
+            else:
+                leaves |= built[a]
+        built[result] = frozenset(leaves)
+    out: list[tuple[Tensor, frozenset[Tensor], Tensor | None]] = []
+    first: dict[Tensor, Tensor] = {}
+    for s, t in pairs:
+        if t in built and t not in first:
+            first[t] = s
+            out.append((s, built[t], None))
+        else:
+            out.append((s, frozenset(), first.get(t, t)))
+    return out

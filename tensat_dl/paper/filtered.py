@@ -12,47 +12,40 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compiled import CompiledRule, ok_relation, ruleset
-from tensat_dl.engine.dependence import goals_of, in_layers
-from tensat_dl.engine.egglog import Frozen
-from tensat_dl.engine.groups import View
-from tensat_dl.engine.iterations import RuleStats, Stop
+from tensat_dl.engine.exploration import History, RuleStats, Stop
+from tensat_dl.engine.groups import View, goals_of, in_layers
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.naming import NodeRow
+from tensat_dl.engine.naming import EngineState
 from tensat_dl.engine.snapshot import snapshot
-from tensat_dl.engine.targets import Additions, plan
-from tensat_dl.engine.types import Cycles, History
+from tensat_dl.engine.syntax import saturate
+from tensat_dl.engine.targets import Additions
+from tensat_dl.paper.checkers import CHECKERS, Efficient
 from tensat_dl.paper.cycles import (
     Checker,
     ClassGraph,
-    Descendants,
-    Efficient,
-    Vanilla,
+    Reached,
     children_first,
     closes_cycle,
+    effect,
+    effect_of_facts,
     has_cycle,
 )
-from tensat_dl.paper.effects import Live, effect, effect_of_facts, is_live, live
-from tensat_dl.paper.order import Incremental
 from tensat_dl.paper.postfilter import (
     Ages,
     ENode,
+    Live,
     class_graph,
     cyclic,
+    is_live,
+    live,
     restorable,
     restore,
     subsume,
 )
-from tensat_dl.rewrite.checks import Checks
-
-CHECKERS: dict[Cycles, Callable[[ClassGraph], Checker]] = {
-    "vanilla": Vanilla,
-    "efficient": Efficient,
-    "incremental": Incremental,
-}
+from tensat_dl.rewrite.variants import Checks
 
 
 class AcyclicView(View):
@@ -60,26 +53,21 @@ class AcyclicView(View):
     them, not just their derivations."""
 
     def __init__(
-        self,
-        frozen: Frozen,
-        rows: Sequence[NodeRow],
-        handles: Mapping[Any, int],
-        checks: Checks,
-        nodes: Live,
-        descendants: Descendants,
+        self, state: EngineState, checks: Checks, nodes: Live, reach: Callable[[tuple[int, ...]], Reached]
     ) -> None:
-        super().__init__(frozen, rows, handles, checks)
+        super().__init__(state, checks)
         self.nodes = nodes
-        self.descendants = descendants
+        self.reach = reach
 
     def layers(self, needs: Sequence[Sequence[int]], makes: Sequence[Sequence[int]]) -> list[list[int]]:
         goals = goals_of(makes)
-        reaches = self.descendants.reaches
+        reach = self.reach(tuple(goals))
         reached = dict.fromkeys((h for need in needs for h in need), 0)
         for h in reached:
-            for goal, bits in goals.items():
-                if reaches(h, goal):
-                    reached[h] |= bits
+            found = reach(h)
+            for k, members in enumerate(goals.values()):
+                if found >> k & 1:
+                    reached[h] |= members
         return in_layers(reached, needs)
 
     def stale(self, rule: RewriteRule, tensors: Mapping[str, int]) -> bool:
@@ -93,45 +81,43 @@ class FilteredExplorer(Explorer):
     ages: Ages = field(default_factory=Ages)
     enodes: list[ENode] = field(default_factory=list)  #: those not on the filter list
     classes: ClassGraph = field(default_factory=dict)  #: which e-classes each one depends on, by those
-    state: tuple[Frozen, list[NodeRow], dict[Any, int]] | None = None
+    state: EngineState | None = None
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         assert self.state is not None
-        _, rows, handles = self.state
         before = self._size()
         self.skipped = 0
         k = self.limits.k_multi
         multi = self.by_kind["multi"] if k is None or number <= k else []
         if multi:
-            self.selection.find(multi, handles)
+            self.selection.find(multi, self.state.handles)
         for rule in (*self.by_kind["single"], *self.by_kind["group"]):
-            self.store.engine.find(rule)
-        frozen = self.store.engine.freeze()
+            self.store.engine.run(*rule.find)
+        state = replace(self.state, frozen=self.store.engine.freeze())
         checker = CHECKERS[self.limits.cycles](self.classes)
         nodes = live(self.enodes)
         full = False
         for rule in self.by_kind["single"]:
-            full |= self._apply(rule, frozen, handles, checker, nodes, stats)
+            full |= self._apply(rule, state, checker, nodes, stats)
         if self.by_kind["group"]:
-            view = AcyclicView(frozen, rows, handles, self.checks, nodes, Descendants(self.classes))
+            view = AcyclicView(state, self.checks, nodes, Efficient(self.classes).reach)
             for rule in self.by_kind["group"]:
-                full |= self._apply_groups(rule, frozen, view, checker, stats)
+                full |= self._apply_groups(rule, view, checker, stats)
         for rule in multi:
-            full |= self._apply(rule, frozen, handles, checker, nodes, stats)
-        self.store.engine.run("(run-schedule (saturate types))")
+            full |= self._apply(rule, state, checker, nodes, stats)
+        self.store.engine.run(saturate("types"))
         self._settle()
         return self._size() != before, "nodes" if full else None
 
     def _size(self) -> tuple[int, ...]:
         """Two e-graphs, one grown from the other, are the same if this is."""
         assert self.state is not None
-        return len(self.enodes), self.filtered, len(self.state[2]), self.store.next_handle
+        return len(self.enodes), self.filtered, len(self.state.handles), self.store.next_handle
 
     def _apply(
         self,
         rule: CompiledRule,
-        frozen: Frozen,
-        handles: dict[Any, int],
+        state: EngineState,
         checker: Checker,
         nodes: Live,
         stats: list[RuleStats],
@@ -141,7 +127,7 @@ class FilteredExplorer(Explorer):
         names = rule.tensors
         waiting = [
             m
-            for m in self.selection.matches(rule, frozen, handles)
+            for m in self.selection.matches(rule, state)
             if is_live(rule.rule, dict(zip(names, m, strict=True)), nodes)
         ]
         if not waiting:
@@ -172,18 +158,13 @@ class FilteredExplorer(Explorer):
         self._note(stats, rule.name, total, applied, skipped, len(waiting), size - first, started)
         return bool(waiting)
 
-    def _apply_groups(
-        self, rule: CompiledRule, frozen: Frozen, view: View, checker: Checker, stats: list[RuleStats]
-    ) -> bool:
+    def _apply_groups(self, rule: CompiledRule, view: View, checker: Checker, stats: list[RuleStats]) -> bool:
         """Applies a group rule to the groups that close no cycle; whether there was no room for some."""
         started = time.perf_counter()
         facts = Additions()
         total = skipped = no_room = 0
         size = self.selection.nodes()
-        for key, group in self._groups(rule, frozen, view):
-            target = plan(rule, group, view, self.ops)
-            if target is None:
-                continue
+        for key, target in self._targets(rule, view):
             total += 1
             mark = self.store.next_handle
             own = Additions()
@@ -232,18 +213,16 @@ class FilteredExplorer(Explorer):
         found = super().history()
         if not self.filtered:
             return found
-        frozen, rows, handles = self._freeze()
-        return replace(
-            found, whole=snapshot(self.store, frozen, rows, handles, self.graph, max(1, len(rows)))
-        )
+        state = self._freeze()
+        return replace(found, whole=snapshot(self.store, state, self.graph, max(1, len(state.rows))))
 
     # ---- after an iteration ------------------------------------------------------------------------------
 
     def _settle(self) -> None:
         """Brings the filter list up to date."""
         while True:
-            frozen, rows, handles = self._freeze()
-            enodes = self.ages.enodes(frozen, rows, handles)
+            state = self._freeze()
+            enodes = self.ages.enodes(state)
             back = restorable(enodes)
             if not back:
                 break
@@ -258,9 +237,9 @@ class FilteredExplorer(Explorer):
             self.classes = class_graph(self.enodes)
             children_first(self.classes)  # raises if there still is a cycle
         self.filtered = len(enodes) - len(self.enodes)
-        self.state = frozen, [n.row for n in self.enodes], handles
+        self.state = replace(state, rows=[n.row for n in self.enodes])
 
-    def _settled(self) -> tuple[Frozen, list[NodeRow], dict[Any, int]]:
+    def _settled(self) -> EngineState:
         if self.state is None:
             self._settle()
         assert self.state is not None

@@ -14,15 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tensat_dl.core.graph import Attrs
-from tensat_dl.engine.egglog import Frozen
-from tensat_dl.engine.naming import NodeRow, Store
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.naming import EngineState, NodeRow, Store
+from tensat_dl.engine.program import node_term
+from tensat_dl.engine.syntax import Lit, app, by_id
 from tensat_dl.paper.cycles import ClassGraph
 
 #: Constructor, attributes and child handles: they say which e-node it is.
 Key = tuple[str, Attrs, tuple[int, ...]]
+
+
+#: E-nodes that rules may match, by operator, child e-classes and own e-class.
+Live = frozenset[tuple[str, tuple[int, ...], int]]
 
 
 class ENode(NamedTuple):
@@ -43,9 +49,10 @@ class Ages:
     count: int = 0
     merged: int = 0  #: how many handles had lost their e-classes to older ones
 
-    def enodes(self, frozen: Frozen, rows: Sequence[NodeRow], handles: Mapping[Any, int]) -> list[ENode]:
+    def enodes(self, state: EngineState) -> list[ENode]:
         """All e-nodes, oldest first. New ones of one iteration are ordered by their operands, oldest first."""
-        self._recanonicalise(frozen, handles)
+        self._recanonicalise(state)
+        rows, handles = state.rows, state.handles
         new: list[tuple[int, int, tuple[int, ...], str, str, Key]] = []
         keys: list[Key] = []
         for r in rows:
@@ -66,13 +73,9 @@ class Ages:
         found.sort(key=lambda n: n.age)
         return found
 
-    def _recanonicalise(self, frozen: Frozen, handles: Mapping[Any, int]) -> None:
-        number = frozen.decoder("i64")
-        moved = {}
-        for row in frozen.rows("by_id"):
-            handle, now = number(row.inputs[0]), handles[row.output]
-            if handle != now:
-                moved[handle] = now
+    def _recanonicalise(self, state: EngineState) -> None:
+        handles = state.handles
+        moved = {handle: handles[c] for handle, c in state.frozen.by_handle() if handle != handles[c]}
         if len(moved) == self.merged:
             return
         self.merged = len(moved)
@@ -182,12 +185,26 @@ def class_graph(enodes: Iterable[ENode]) -> ClassGraph:
 
 def subsume(store: Store, enodes: Sequence[ENode]) -> None:
     """Puts e-nodes on the filter list."""
-    for term in store.terms((n.row.constructor, n.row.attrs, n.children) for n in enodes):
-        store.engine.run(f"(subsume {term})")
+    for n in enodes:
+        store.engine.run(app("subsume", node_term(n.row.constructor, n.row.attrs, n.children)))
 
 
 def restore(store: Store, enodes: Sequence[ENode]) -> None:
     """Takes e-nodes off the filter list: the engine has no such command, so each is deleted and added again."""
-    terms = store.terms((n.row.constructor, n.row.attrs, n.children) for n in enodes)
-    for n, term in zip(enodes, terms, strict=True):
-        store.engine.run(f"(delete {term})\n(union {term} (by_id {n.own}))")
+    for n in enodes:
+        term = node_term(n.row.constructor, n.row.attrs, n.children)
+        store.engine.run(app("delete", term), app("union", term, by_id(Lit(n.own))))
+
+
+def live(enodes: Iterable[ENode]) -> Live:
+    return frozenset((n.row.constructor.op, n.children, n.own) for n in enodes)
+
+
+def is_live(rule: RewriteRule, tensors: Mapping[str, int], nodes: Live) -> bool:
+    """Whether none of the e-nodes that a match is about went on the filter list since it was found.
+
+    Attributes are not looked at: e-nodes of one e-class with the same children are on the same cycles.
+    """
+    return all(
+        (n.op, tuple([tensors[a] for a in n.args]), tensors[n.result]) in nodes for n in rule.source.nodes
+    )

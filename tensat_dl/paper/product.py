@@ -10,39 +10,99 @@ Cartesian product of the lists those combinations are kept which agree on the va
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 from tensat_dl.core.egraph import EGraph
-from tensat_dl.core.graph import Attrs
-from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import (
+    Attribute,
+    AttrPattern,
+    Computed,
+    Elements,
+    Fixed,
+    PatternNode,
+    RewriteRule,
+    Side,
+    Variable,
+)
 from tensat_dl.ops.table import OpTable
-from tensat_dl.paper.canonical import Canonical, canonical
+from tensat_dl.rewrite.classes import EGraphTerms
+from tensat_dl.rewrite.matcher import Pattern
 
 #: What a rule's names stand for in a match: e-classes, and values of attributes.
 Substitution = dict[str, Any]
 
 
-class NodeIndex:
-    """An e-graph's nodes by operator and number of inputs, and by e-class."""
+class Unsupported(Exception):
+    """A pattern has an attribute that is given by an expression."""
 
-    def __init__(self, egraph: EGraph) -> None:
-        offsets, children = egraph.offsets.tolist(), egraph.children.tolist()
-        self.by_op: dict[tuple[str, int], list[tuple[int, Attrs, list[int]]]] = {}
-        self.by_class: dict[tuple[str, int, int], list[tuple[int, Attrs, list[int]]]] = {}
-        for n, c in enumerate(egraph.node_class.tolist()):
-            kids = children[offsets[n] : offsets[n + 1]]
-            entry = (c, egraph.attrs[n], kids)
-            key = (egraph.op[n], len(kids))
-            self.by_op.setdefault(key, []).append(entry)
-            self.by_class.setdefault((*key, c), []).append(entry)
+
+@dataclass(frozen=True)
+class Canonical:
+    """A source pattern whose variables are numbers in the order in which they occur. E-classes of operators are
+    variables as well, so that a match says what they are."""
+
+    nodes: tuple[Any, ...]  #: result, operator, arguments and attributes of each
+    variables: int
+    pattern: Pattern = field(compare=False)
+
+    def matches(self, terms: EGraphTerms) -> list[tuple[Any, ...]]:
+        """The values of the variables in each match."""
+        names = list(map(str, range(self.variables)))
+        found = ({**m.tensors, **m.attrs} for m in self.pattern.matches(terms))
+        return list(dict.fromkeys(tuple([values[n] for n in names]) for values in found))
+
+
+def canonical(rule: RewriteRule, output: str, ops: OpTable) -> tuple[Canonical, tuple[str, ...]]:
+    """The pattern of one of a rule's matched outputs, and the rule's names of its variables in order.
+
+    Raises `Unsupported`.
+    """
+    nodes = {n.result: n for n in rule.source.nodes}
+    numbers: dict[str, str] = {}
+    out: list[PatternNode] = []
+
+    def number(name: str) -> str:
+        return numbers.setdefault(name, str(len(numbers)))
+
+    def visit(node: PatternNode) -> None:
+        result, args = number(node.result), tuple(map(number, node.args))
+        given = {a.name: a for a in node.attrs}
+        attrs = [_renamed(given[a.name], node, number) for a in ops[node.op].attrs if a.name in given]
+        out.append(replace(node, result=result, args=args, attrs=tuple(attrs)))
+        for a in dict.fromkeys(node.args):
+            if a in nodes:
+                visit(nodes[a])
+
+    visit(nodes[output])
+    pattern = Pattern(replace(rule, source=Side(tuple(out), (numbers[output],))), ops)
+    key = tuple((n.result, n.op, n.args, frozenset(pattern.shapes[n.result].tests)) for n in out)
+    return Canonical(key, len(numbers), pattern), tuple(numbers)
+
+
+def _renamed(attribute: Attribute, node: PatternNode, number: Callable[[str], str]) -> Attribute:
+    def change(pattern: AttrPattern) -> Any:
+        match pattern:
+            case Fixed():
+                return pattern
+            case Variable(name):
+                return Variable(number(name))
+            case Elements(items):
+                return Elements(tuple(map(change, items)))
+            case Computed():
+                raise Unsupported(f"{node.op}: {attribute.name} = {attribute.value.span.text}")
+
+    return replace(attribute, pattern=change(attribute.pattern))
 
 
 class SourcePatterns:
-    """The source patterns of rules, each canonical S-expression once."""
+    """The source patterns of rules, each canonical one once."""
 
     def __init__(self, rules: Sequence[RewriteRule], ops: OpTable) -> None:
+        self.ops = ops
         self.of_rule: dict[str, list[tuple[Canonical, tuple[str, ...]]]] = {
             rule.name: [canonical(rule, output, ops) for output in rule.source.outputs] for rule in rules
         }
@@ -50,8 +110,8 @@ class SourcePatterns:
 
     def search(self, egraph: EGraph) -> dict[Canonical, list[tuple[Any, ...]]]:
         """All matches of every canonical pattern."""
-        index = NodeIndex(egraph)
-        return {pattern: list(_matches(pattern, index)) for pattern in self.distinct}
+        terms = EGraphTerms(egraph, Graph("", (), ()), self.ops)  # conditions alone ask for the graph
+        return {pattern: pattern.matches(terms) for pattern in self.distinct}
 
     def decanonical(
         self, rule: RewriteRule, found: dict[Canonical, list[tuple[Any, ...]]]
@@ -61,34 +121,6 @@ class SourcePatterns:
             [dict(zip(names, match, strict=True)) for match in found[pattern]]
             for pattern, names in self.of_rule[rule.name]
         ]
-
-
-def _matches(pattern: Canonical, index: NodeIndex) -> Iterator[tuple[Any, ...]]:
-    """The values of a canonical pattern's variables in each of its matches."""
-
-    def visit(i: int, bound: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-        if i == len(pattern.nodes):
-            yield bound
-            return
-        node = pattern.nodes[i]
-        key = (node.op, len(node.args))
-        candidates = index.by_op.get(key) if i == 0 else index.by_class.get((*key, bound[node.result]))
-        for c, attrs, kids in candidates or ():
-            values = list(bound)
-            values[node.result] = c
-            if _bind(zip(node.args, kids, strict=True), values) and _bind(node.attributes(attrs), values):
-                yield from visit(i + 1, tuple(values))
-
-    yield from dict.fromkeys(visit(0, (None,) * pattern.variables))
-
-
-def _bind(pairs: Any, values: list[Any]) -> bool:
-    """Sets variables, or compares where they are set. A negative variable never is equal to anything."""
-    for variable, value in pairs:
-        if variable < 0 or values[variable] not in (None, value):
-            return False
-        values[variable] = value
-    return True
 
 
 def _shared(lists: Sequence[list[Substitution]]) -> list[tuple[str, ...]]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
-from math import ceil, fsum, isfinite
+from math import ceil, isfinite
 from typing import TYPE_CHECKING
 
+from tensat_dl.core.diagnostics import plural
 from tensat_dl.core.graph import Graph
-from tensat_dl.cost.model import FREE
-from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.measure.outcome import Outcome
+from tensat_dl.cost.model import FREE, PricedGraph
+from tensat_dl.measure.machine import Outcome
+from tensat_dl.run.growth import percent
 from tensat_dl.run.result import Result
-from tensat_dl.verify.exact.run import described
 
 if TYPE_CHECKING:
-    from tensat_dl.cost.environment import Environment
-    from tensat_dl.verify.agreement import Agreement
+    from tensat_dl.cost.device import Environment
+    from tensat_dl.verify.equivalence import Agreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class OperatorRow:
 
     @property
     def source(self) -> str:
-        """Where the operator's costs come from, in a word or two."""
+        """The origin of the operator's costs, in a word or two."""
         shares = {m for m, n in zip(self.measured, self.count, strict=True) if n}
         return provenance(shares.pop()) if len(shares) == 1 else "partly measured"
 
@@ -42,55 +42,45 @@ def running(graph: Graph) -> list[int]:
 
 
 def operators(graph: Graph) -> dict[str, int]:
-    """How often each operator runs, by name."""
-    counts: dict[str, int] = defaultdict(int)
-    for i in running(graph):
-        counts[graph.nodes[i].op] += 1
-    return dict(sorted(counts.items()))
+    """The number of nodes that run, by operator."""
+    return dict(sorted(Counter(graph.nodes[i].op for i in running(graph)).items()))
 
 
 def by_operator(before: PricedGraph, after: PricedGraph) -> list[OperatorRow]:
     """The operators of both graphs, the costliest first. Together the rows are the whole cost."""
     sides = [_costs(priced) for priced in (before, after)]
     rows = []
-    for op in {op for side in sides for op in side}:
-        count, cost, known = zip(*(side.get(op, (0, 0.0, 0.0)) for side in sides), strict=True)
-        shares = tuple(k / c if c > 0 else 0.0 for k, c in zip(known, cost, strict=True))
-        rows.append(OperatorRow(op, (count[0], count[1]), (cost[0], cost[1]), (shares[0], shares[1])))
+    for op in {*sides[0], *sides[1]}:
+        (count, cost, share), (count_after, cost_after, share_after) = (
+            side.get(op, (0, 0.0, 0.0)) for side in sides
+        )
+        rows.append(OperatorRow(op, (count, count_after), (cost, cost_after), (share, share_after)))
     return sorted(rows, key=lambda r: (-max(r.cost), r.op))
 
 
 def _costs(priced: PricedGraph) -> dict[str, tuple[int, float, float]]:
+    """By operator: the number of nodes, their cost, and the measured share of it."""
     totals: dict[str, tuple[int, float, float]] = {}
     runs = set(running(priced.graph))
     for i, node in enumerate(priced.graph.nodes):
         if i in runs or priced.cost[i] > 0:
             n, cost, known = totals.get(node.op, (0, 0.0, 0.0))
             totals[node.op] = n + 1, cost + priced.cost[i], known + priced.cost[i] * priced.measured[i]
-    return totals
-
-
-def measured_share(priced: PricedGraph) -> float:
-    """The share of a graph's cost that was measured, 0 to 1."""
-    total = priced.total
-    known = fsum(c for c, m in zip(priced.cost, priced.measured, strict=True) if m)
-    return known / total if total > 0 else 0.0
+    return {op: (n, cost, known / cost if cost > 0 else 0.0) for op, (n, cost, known) in totals.items()}
 
 
 def provenance(share: float) -> str:
-    """Where a cost comes from, given the share of it that was measured. Never rounds to all or nothing."""
+    """The origin of a cost, given the share of it that was measured. Never rounds to all or nothing."""
     if share >= 1.0 - 1e-12:
         return "measured"
     if share <= 0.0:
         return "estimated"
-    percent = f"{share:.0%}"
-    percent = {"0%": "<1%", "100%": ">99%"}.get(percent, percent)
-    return f"{percent} measured"
+    return f"{percent(share)} measured"
 
 
 def costs_come_from(before: PricedGraph, after: PricedGraph, device: str) -> str:
-    """Where the costs of two graphs come from: "estimated for h100", or "87% measured on h100, rest estimated"."""
-    sides = [provenance(measured_share(p)) for p in (before, after)]
+    """The origin of the costs of two graphs: "estimated for h100", or "87% measured on h100, rest estimated"."""
+    sides = [provenance(p.measured_share) for p in (before, after)]
     rest = ", rest estimated" if any("%" in side for side in sides) else ""
     if sides[0] != sides[1]:
         return f"before {sides[0]}, after {sides[1]} on {device}{rest}"
@@ -117,11 +107,11 @@ def _place(where: Environment) -> str:
     if "gpu" in where.hardware:
         return f"CUDA graphs on {where.hardware['gpu']}"
     used = int(where.hardware["threads"])
-    return f"ONNX Runtime, {used} thread{'' if used == 1 else 's'} of {where.hardware['cpu']}"
+    return f"ONNX Runtime, {used} {plural(used, 'thread')} of {where.hardware['cpu']}"
 
 
 def agreed(found: Agreement) -> str:
-    """How an optimized model compares with the original in ONNX Runtime."""
+    """The result of comparing an optimized model with the original in ONNX Runtime."""
     if not found.inputs:
         return found.message
     error = f"largest error {found.max_rel:.1e} relative (tolerance {found.tolerance:.0e})"
@@ -149,12 +139,10 @@ def milliseconds(cost: float) -> str:
     """A cost with four significant digits."""
     if not isfinite(cost):
         return "unknown"
-    return "0 ms" if cost == 0 else f"{_digits(cost)} ms"
-
-
-def _digits(value: float) -> str:
-    text = f"{value:#.4g}"
-    return f"{value:.0f}" if "e" in text and value >= 1 else text.rstrip(".")
+    if cost == 0:
+        return "0 ms"
+    text = f"{cost:#.4g}"
+    return f"{cost:.0f} ms" if "e" in text and cost >= 1 else f"{text.rstrip('.')} ms"
 
 
 def seconds(value: float) -> str:
@@ -175,19 +163,13 @@ def size(nbytes: int) -> str:
 
 
 def gap(result: Result) -> str:
-    """How far the extracted cost may be from the best one, as in "optimal" or "at most 3.1% from optimal"."""
+    """The distance of the extracted cost from the proven bound, as in "optimal" or "feasible, gap 3.1%"."""
     extraction = result.extraction
     if extraction.status == "optimal":
         return "optimal"
     if not isfinite(extraction.gap) or extraction.gap >= 1:
         return "feasible, no bound known"
-    percent = 100 * extraction.gap
-    return f"feasible, gap {'<0.1' if percent < 0.1 else f'{percent:.1f}'}%"
-
-
-def exactly(result: Result) -> str:
-    """The result of the exact comparison, in one line."""
-    return "skipped" if result.exact is None else described(result.exact)
+    return f"feasible, gap {'<0.1%' if extraction.gap < 0.001 else f'{extraction.gap:.1%}'}"
 
 
 def rules_checked(result: Result) -> str:

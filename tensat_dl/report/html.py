@@ -1,4 +1,5 @@
-"""The HTML report: one file that needs nothing else, with both graphs drawn."""
+"""HTML pages that need nothing else: the report of a run with both graphs drawn, and the steps of `why`, where each
+rule is drawn on the tensors that it met."""
 
 from __future__ import annotations
 
@@ -10,21 +11,29 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tensat_dl.cost.priced import PricedGraph
+from tensat_dl.cost.model import PricedGraph
+from tensat_dl.engine.exploration import RuleStats
 from tensat_dl.report import facts
-from tensat_dl.report.bars import by_rule, growth_bars, seconds_bars
-from tensat_dl.report.chart import growth_chart
-from tensat_dl.report.diff import changed_nodes
-from tensat_dl.report.labels import FAMILIES, shape, shown_attrs
-from tensat_dl.report.picture import MAX_BOXES, Picture, picture
-from tensat_dl.report.steps import conclusion
-from tensat_dl.report.steps_html import parts
+from tensat_dl.report.charts import by_rule, growth_bars, growth_chart, seconds_bars
+from tensat_dl.report.facts import milliseconds
+from tensat_dl.report.graphs import FAMILIES, changed_nodes, shape, shown_attrs
+from tensat_dl.report.picture import MAX_BOXES, picture
+from tensat_dl.report.steps import AlikeSteps, alike, conclusion, place, verdict, whole_cost
 from tensat_dl.report.template import template
 from tensat_dl.report.text import STOPS
+from tensat_dl.run.growth import together
 from tensat_dl.run.result import Result
+from tensat_dl.verify.exact.run import described
+from tensat_dl.why.steps import Explanation
 
 #: Tables show at most so many rows, and count the rest.
 MAX_ROWS = 30
+
+#: The colours of families that the legend names.
+_COLOURS = {name: colour for name, colour in FAMILIES.items() if name != "leaf"}
+#: Steps alike; number, place, cost afterwards and verdict of each; the two sides of the first one, drawn if they are
+#: not too large.
+Part = tuple[AlikeSteps, list[tuple[int, str, str, str]], list[Markup | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +45,8 @@ class Change:
     cost: float
 
 
-@dataclass(frozen=True, slots=True)
-class RuleRow:
-    """One rule over all iterations."""
-
-    rule: str
-    matches: int
-    applied: int
-    new_nodes: int
-    seconds: float
-    used: int
-    notes: tuple[str, ...]
-
-
 def result_to_html(result: Result, model: Mapping[str, Any] | None = None) -> str:
-    """The report of a run, with the summary of its ONNX ``model`` (`model_to_json`), if it had one. Equal results
+    """The report of a run, with the summary of its ONNX ``model`` (`Imported.to_json`), if it had one. Equal results
     give equal text."""
     gone, new = changed_nodes(result.before.graph, result.after.graph)
     rows = facts.by_operator(result.before, result.after)
@@ -69,29 +65,24 @@ def result_to_html(result: Result, model: Mapping[str, Any] | None = None) -> st
         gone=_changes(result.before, gone),
         new=_changes(result.after, new),
         rules=rules,
-        most_new=max((r.new_nodes for r in rules), default=0) or 1,
-        chart=Markup(growth_chart(result.iterations)),
-        bars=Markup(growth_bars(result.iterations)),
-        seconds_bars=Markup(seconds_bars(result.iterations)),
+        most_new=max((r.new_nodes for r, _ in rules), default=0) or 1,
+        chart=growth_chart(result.iterations),
+        bars=growth_bars(result.iterations),
+        seconds_bars=seconds_bars(result.iterations),
+        exactly="" if result.exact is None else described(result.exact),
         by_rule=by_rule(result.iterations),
         explanation=result.steps,
         conclusion=None if result.steps is None else conclusion(result.steps),
-        steps_alike=[] if result.steps is None else parts(result.steps),
+        steps_alike=[] if result.steps is None else _parts(result.steps),
         pictures=[
-            ("before", _drawn(picture(result.before, gone, "the graph before"))),
-            ("after", _drawn(picture(result.after, new, "the graph after"))),
+            ("before", picture(result.before, gone, "the graph before")),
+            ("after", picture(result.after, new, "the graph after")),
         ],
-        families={name: colour for name, colour in FAMILIES.items() if name != "leaf"},
+        families=_COLOURS,
         max_rows=MAX_ROWS,
         max_boxes=MAX_BOXES,
         bounded=isfinite(result.extraction.bound) and result.extraction.bound > 0,
     )
-
-
-def _drawn(found: Picture) -> dict[str, object]:
-    """A picture for the template. Its SVG needs no escaping: all texts in it are escaped."""
-    svg = None if found.svg is None else Markup(found.svg)
-    return {"svg": svg, "boxes": found.boxes, "changed": found.changed}
 
 
 def _changes(priced: PricedGraph, changed: Collection[int]) -> list[Change]:
@@ -109,30 +100,41 @@ def _changes(priced: PricedGraph, changed: Collection[int]) -> list[Change]:
     return sorted(changes, key=lambda c: (-c.cost, -c.count, c.what))
 
 
-def _rules(result: Result) -> list[RuleRow]:
-    """The work of each rule over all iterations: rules that the result uses first, then by added e-nodes."""
-    totals: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0, 0.0])
-    notes: dict[str, dict[str, None]] = defaultdict(dict)
-    for iteration in result.iterations:
-        for r in iteration.rules:
-            for k, value in enumerate((r.matches, r.applied, r.new_nodes, r.seconds)):
-                totals[r.rule][k] += value
-            if r.note:
-                notes[r.rule][r.note] = None
+def _rules(result: Result) -> list[tuple[RuleStats, int]]:
+    """The work of each rule over all iterations, and how many nodes of the result it brought: rules that the result
+    uses first, then by added e-nodes."""
     used = dict(result.rules_used)
-    rows = []
-    for rule in {**totals, **used}:
-        matches, applied, new_nodes, seconds = totals[rule]
-        rows.append(
-            RuleRow(
-                rule,
-                int(matches),
-                int(applied),
-                int(new_nodes),
-                seconds,
-                used.get(rule, 0),
-                tuple(notes[rule]),
-            )
-        )
-    rows = [r for r in rows if r.used or r.matches or r.notes]
-    return sorted(rows, key=lambda r: (-r.used, -r.new_nodes, -r.matches, r.rule))
+    idle = [RuleStats(rule, 0, 0, 0, 0.0) for rule in used]
+    rules = {r.rule: r for r in (*idle, *together(r for it in result.iterations for r in it.rules))}
+    rows = [(r, used.get(rule, 0)) for rule, r in rules.items()]
+    return sorted(rows, key=lambda row: (-row[1], -row[0].new_nodes, -row[0].matches, row[0].rule))
+
+
+def steps_to_html(name: str, explanation: Explanation, device: str) -> str:
+    """The page. Equal steps give equal text."""
+    steps = explanation.steps
+    return template("steps.html").render(
+        name=name,
+        device=device,
+        conclusion=conclusion(explanation),
+        unfinished=explanation.unfinished if steps else "",
+        good=not explanation.unfinished and all(e.verdict == "equal" for e in steps),
+        cost=whole_cost(explanation, device),
+        parts=_parts(explanation),
+        families=_COLOURS,
+    )
+
+
+def _parts(explanation: Explanation) -> list[Part]:
+    return [_part(p) for p in alike(explanation.steps)]
+
+
+def _part(part: AlikeSteps) -> Part:
+    places = [
+        (number, place(e, most=50), milliseconds(e.cost[1]) if e.cost is not None else "", verdict(e))
+        for number, e in enumerate(part.steps, part.first)
+    ]
+    before, after = part.steps[0].sides
+    gone, new = changed_nodes(before.graph, after.graph)
+    sides = [picture(side, changed, side.graph.name).svg for side, changed in ((before, gone), (after, new))]
+    return part, places, sides

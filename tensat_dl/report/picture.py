@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from html import escape
 
-from tensat_dl.core.graph import Graph
-from tensat_dl.cost.priced import PricedGraph
+from markupsafe import Markup
+
+from tensat_dl.core.graph import Graph, attr_text
+from tensat_dl.cost.model import PricedGraph
 from tensat_dl.ops.traits import traits
 from tensat_dl.report.facts import milliseconds
-from tensat_dl.report.labels import attributes, shape, shown_attrs
-from tensat_dl.report.picture_layout import Drawing, Point, draw
+from tensat_dl.report.graphs import shape, shown_attrs
+from tensat_dl.report.picture_layout import Point, draw
+from tensat_dl.report.template import drawing
 
 #: Graphs with more boxes are not drawn: neither people nor browsers make sense of them.
 MAX_BOXES = 1500
@@ -36,12 +38,22 @@ class Box:
         longest = max(len(line) for line in self.lines)
         return max(56.0, longest * _CHARACTER + 18), len(self.lines) * _LINE + 9
 
+    @property
+    def radius(self) -> float:
+        """The radius of its corners."""
+        return self.size[1] / 2 if self.kind in ("leaf", "output") else 5.0
+
+    def placed_lines(self) -> Iterator[tuple[float, str]]:
+        """The lines, with their places below the centre."""
+        for i, line in enumerate(self.lines):
+            yield -self.size[1] / 2 + 4 + _LINE * (i + 0.78), line
+
 
 @dataclass(frozen=True, slots=True)
 class Picture:
     """The SVG of a graph, or None if it is too large; ``boxes`` counts the nodes that are (or would be) drawn."""
 
-    svg: str | None
+    svg: Markup | None
     boxes: int
     changed: int
 
@@ -52,7 +64,11 @@ def picture(priced: PricedGraph, changed: Collection[int], label: str) -> Pictur
     count = sum(b.changed for b in boxes)
     if len(boxes) > MAX_BOXES:
         return Picture(None, len(boxes), count)
-    return Picture(_svg(boxes, edges, draw([b.size for b in boxes], edges), label), len(boxes), count)
+    drawn = draw([b.size for b in boxes], edges)
+    size = drawn.width + 2 * _MARGIN, drawn.height + 2 * _MARGIN
+    paths = [(a, b, _curve(route)) for (a, b), route in zip(edges, drawn.routes, strict=True)]
+    placed = list(zip(boxes, drawn.centres, strict=True))
+    return Picture(drawing("graph", *size, _MARGIN, label, placed, paths), len(boxes), count)
 
 
 def _boxes(priced: PricedGraph, changed: Collection[int]) -> tuple[list[Box], list[tuple[int, int]]]:
@@ -94,7 +110,8 @@ def _details(priced: PricedGraph, i: int, weights: list[str]) -> list[str]:
     if node.inputs:
         lines.append("takes " + ", ".join(str(t) for j in node.inputs for t in priced.graph.nodes[j].types))
     lines.append("gives " + ", ".join(map(str, node.types)))
-    lines += [f"{name} = {value}" for name, value in attributes(node) if name not in ("dtype", "shape")]
+    told = ((name, value) for name, value in node.attrs if name not in ("name", "dtype", "shape"))
+    lines += [f"{name} = {attr_text(value)}" for name, value in told]
     lines += [f"weight {text}" for text in weights]
     if node.op != "input":
         lines.append(
@@ -122,31 +139,6 @@ def _expressions(graph: Graph) -> list[str]:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-def _svg(boxes: list[Box], edges: list[tuple[int, int]], drawing: Drawing, label: str) -> str:
-    width, height = drawing.width + 2 * _MARGIN, drawing.height + 2 * _MARGIN
-    out = [
-        f'<svg class="graph" role="img" aria-label="{escape(label)}" width="{width:.0f}" '
-        f'height="{height:.0f}" viewBox="{-_MARGIN:.0f} {-_MARGIN:.0f} {width:.0f} {height:.0f}">'
-    ]
-    for (a, b), route in zip(edges, drawing.routes, strict=True):
-        out.append(f'<path class="e" data-a="{a}" data-b="{b}" d="{_curve(route)}"/>')
-    for k, (box, (x, y)) in enumerate(zip(boxes, drawing.centres, strict=True)):
-        w, h = box.size
-        mark = " new" if box.changed else ""
-        out.append(f'<g class="n {box.kind}{mark}" data-k="{k}" transform="translate({x:.1f} {y:.1f})">')
-        tip = "\n".join(box.details)
-        out.append(f"<title>{escape(tip)}</title>")
-        radius = h / 2 if box.kind in ("leaf", "output") else 5
-        out.append(
-            f'<rect x="{-w / 2:.1f}" y="{-h / 2:.1f}" width="{w:.1f}" height="{h:.1f}" rx="{radius:.1f}"/>'
-        )
-        for i, line in enumerate(box.lines):
-            top = -h / 2 + 4 + _LINE * (i + 0.78)
-            out.append(f'<text class="l{i}" y="{top:.1f}">{escape(line)}</text>')
-        out.append("</g>")
-    return "\n".join([*out, "</svg>"])
 
 
 def _curve(route: tuple[Point, ...]) -> str:

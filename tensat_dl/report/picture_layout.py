@@ -79,7 +79,7 @@ def draw(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]])
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Longest path from above; what has no predecessor moves down to where it is needed."""
+    """The longest path from above; a node without a predecessor moves down to its first reader."""
     layer = [0] * count
     incoming = [False] * count
     for a, b in sorted(edges, key=lambda e: e[1]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -9,8 +10,10 @@ from itertools import groupby
 from rich.console import Console
 from rich.text import Text
 
+from tensat_dl.core.diagnostics import plural
 from tensat_dl.report.facts import costs_come_from, milliseconds
-from tensat_dl.report.labels import shape
+from tensat_dl.report.graphs import shape
+from tensat_dl.report.terminal import print_wrapped
 from tensat_dl.why.steps import Explained, Explanation
 
 #: Places that are listed of one group of steps.
@@ -32,12 +35,9 @@ class AlikeSteps:
     steps: tuple[Explained, ...]
 
     @property
-    def last(self) -> int:
-        return self.first + len(self.steps) - 1
-
-    @property
     def numbers(self) -> str:
-        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        last = self.first + len(self.steps) - 1
+        return str(self.first) if self.first == last else f"{self.first}-{last}"
 
     @property
     def name(self) -> str:
@@ -56,11 +56,6 @@ class AlikeSteps:
             return ""
         same = milliseconds(first[0]) == milliseconds(last[1])
         return milliseconds(first[0]) if same else f"{milliseconds(first[0])} -> {milliseconds(last[1])}"
-
-    @property
-    def verdicts(self) -> tuple[str, ...]:
-        """The different results of evaluating them."""
-        return tuple(dict.fromkeys(e.verdict for e in self.steps))
 
 
 def alike(steps: Sequence[Explained], verbose: bool = False) -> list[AlikeSteps]:
@@ -93,13 +88,11 @@ def conclusion(explanation: Explanation) -> str:
     steps = explanation.steps
     if not steps:
         return explanation.unfinished or "The graph is the original: no rule made it cheaper."
-    count = f"{len(steps)} step{'' if len(steps) == 1 else 's'}"
-    short = sum(e.verdict != "equal" for e in steps)
+    count = f"{len(steps)} {plural(len(steps), 'step')}"
+    short = any(e.verdict != "equal" for e in steps)
     replayed = f"{count}, {'' if len(steps) == 1 else 'each '}replayed and evaluated"
-    kinds = [
-        (v, sum(e.verdict == v for e in steps)) for v in ("equal", "assumed", "inconclusive", "different")
-    ]
-    found = ", ".join(f"{n} {v}" for v, n in kinds if n) if short else "equal"
+    kinds: Counter[str] = Counter(e.verdict for e in steps)
+    found = ", ".join(f"{kinds[v]} {v}" for v in VERDICTS if kinds[v]) if short else "equal"
     exactly = sum(e.exactly for e in steps)
     compared = sum(e.verdict in ("equal", "different") for e in steps)
     if 0 < exactly < compared:
@@ -139,20 +132,12 @@ def print_steps(
         again = sum(bool(e.step.turned) for e in part.steps)
         if again:
             what = "it" if len(part.steps) == 1 else f"{again} of them"
-            body.append((f"(before {what}, operators that the rule looks at are put back)", "dim"))
-        for e in part.steps:
-            if e.verdict != "equal":
-                body.append(
-                    (
-                        verdict(e),
-                        "bold red" if e.verdict == "different" else "yellow",
-                    )
-                )
-                break
+            body.append((f"(before {what}, operators of the rule's source are put back)", "dim"))
+        odd = next((e for e in part.steps if e.verdict != "equal"), None)
+        if odd is not None:
+            body.append((verdict(odd), "bold red" if odd.verdict == "different" else "yellow"))
         for text, style in body:
-            for line in Text(text, style=style).wrap(console, max(20, console.width - 9)):
-                line.rstrip()
-                console.print(Text.assemble(" " * 9, line))
+            print_wrapped(Text(text, style=style), " " * 9, max(20, console.width - 9), console)
     if costs := whole_cost(explanation, device):
         console.print("{} -> {}, {}".format(*costs), style="dim", soft_wrap=True)
     console.print(conclusion(explanation))

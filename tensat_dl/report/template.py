@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 
 @cache
@@ -18,3 +19,9 @@ def template(name: str) -> Template:
         lstrip_blocks=True,
     )
     return environment.get_template(name)
+
+
+def drawing(name: str, *values: object) -> Markup:
+    """The drawing that a macro of `drawings.html` makes of these values."""
+    macro = getattr(template("drawings.html").module, name)
+    return Markup(macro(*values))

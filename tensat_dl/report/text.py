@@ -1,15 +1,18 @@
-"""The summary that a run prints: at most a screen, the numbers that matter first."""
+"""The output of a run: a summary of at most a screen, the numbers that matter first; with ``--verbose``, a table of
+the iterations and of the work of each rule in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from rich.console import Console
 from rich.text import Text
 
+from tensat_dl.core.diagnostics import plural
+from tensat_dl.engine.exploration import Iteration
 from tensat_dl.report.facts import (
     costs_come_from,
-    exactly,
     gap,
     measured,
     milliseconds,
@@ -21,8 +24,10 @@ from tensat_dl.report.facts import (
     times_faster,
     verified,
 )
-from tensat_dl.run.growth import growth_line
+from tensat_dl.report.terminal import print_wrapped
+from tensat_dl.run.growth import growth_line, together
 from tensat_dl.run.result import Result
+from tensat_dl.verify.exact.run import described
 
 #: Lists show at most so many items, so that the summary fits on a screen.
 MAX_ITEMS = 6
@@ -40,6 +45,13 @@ STOPS = {
     "interrupted": "interrupted",
 }
 
+#: Columns that the table takes at most; a terminal may have more.
+WIDTH = 80
+#: Columns for the names of rules at least. Longer ones get a line of their own.
+NAMES = 20
+
+HEADER = ("", "matches", "applied", "e-nodes", "e-classes", "time")
+
 
 def print_summary(result: Result, console: Console) -> None:
     """Prints the summary. A console that is no terminal gets plain text."""
@@ -51,9 +63,7 @@ def print_summary(result: Result, console: Console) -> None:
 def print_row(label: str, value: Text | str, console: Console) -> None:
     """A line of the summary, or several if it is too long for one."""
     text = value if isinstance(value, Text) else Text(value)
-    for i, line in enumerate(text.wrap(console, max(20, console.width - LABEL))):
-        line.rstrip()
-        console.print(Text.assemble(((label if i == 0 else "").ljust(LABEL), "dim"), line))
+    print_wrapped(text, Text(label.ljust(LABEL), "dim"), max(20, console.width - LABEL), console)
 
 
 def _rows(result: Result) -> Iterator[tuple[str, Text]]:
@@ -78,7 +88,7 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
         "e-graph",
         Text(
             f"{result.nodes:,} e-nodes in {result.classes:,} e-classes after {count} "
-            f"iteration{'' if count == 1 else 's'}; {STOPS[result.stop]}"
+            f"{plural(count, 'iteration')}; {STOPS[result.stop]}"
         ),
     )
     if grown := growth_line(result.iterations, result.stop):
@@ -87,24 +97,18 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
     yield "extraction", Text(f"{extraction.method}: {gap(result)}, {seconds(extraction.seconds)}")
     yield "verification", _verification(result)
     if result.exact is not None:
-        yield "exactly", Text(exactly(result))
+        yield "exactly", Text(described(result.exact))
     used = sorted(result.rules_used, key=lambda r: (-r[1], r[0]))
     yield "rules used", Text(_list([f"{name} ×{count}" for name, count in used]) or "none")
     if result.verdicts:
         failed = any(v.failed for v in result.verdicts)
         yield "rules applied", Text(rules_checked(result), style="bold red" if failed else "")
-    times = result.times
-    phases = {
-        "parse": times.parse,
-        "explore": times.explore,
-        "cost": times.cost,
-        "extract": times.extract,
-        "verify": times.verify,
-    }
-    if result.measured is not None:
-        phases["measure"] = times.measure
+    phases = asdict(result.times)
+    total = phases.pop("total")
+    if result.measured is None:
+        del phases["measure"]
     shown = ", ".join(f"{name} {seconds(value)}" for name, value in phases.items())
-    yield "time", Text(f"{seconds(times.total)}: {shown}")
+    yield "time", Text(f"{seconds(total)}: {shown}")
     for i, note in enumerate(result.notes[:MAX_NOTES]):
         yield ("notes" if i == 0 else ""), Text(note)
     if len(result.notes) > MAX_NOTES:
@@ -138,3 +142,38 @@ def _change(before: str, after: str) -> str:
 def _list(items: list[str]) -> str:
     more = len(items) - MAX_ITEMS
     return ", ".join(items[:MAX_ITEMS]) + (f", and {more} more" if more > 0 else "")
+
+
+def print_iterations(iterations: Sequence[Iteration], console: Console) -> None:
+    """Prints the table. Lines are never broken by the console, so that they can be searched in a pipe."""
+    rows = [(HEADER, "dim", ""), *_table(iterations)]
+    widths = [max(len(cells[i]) for cells, _, _ in rows) for i in range(1, len(HEADER))]
+    room = min(WIDTH, console.width)
+    names = max(NAMES, room - sum(w + 2 for w in widths))
+    names = min(names, max(len(cells[0]) for cells, _, _ in rows))
+    for (name, *numbers), style, note in rows:
+        right = "".join(f"  {n:>{w}}" for n, w in zip(numbers, widths, strict=True))
+        if len(name) > names:
+            console.print(Text(name, style), soft_wrap=True)
+            name = ""
+        console.print(Text((name.ljust(names) + right).rstrip(), style), soft_wrap=True)
+        if note:
+            print_wrapped(Text(note, "dim"), "    ", max(NAMES, room - 4), console)
+    if not iterations:
+        console.print(Text("no iteration was completed", "dim"), soft_wrap=True)
+
+
+def _table(iterations: Sequence[Iteration]) -> Iterator[tuple[Sequence[str], str, str]]:
+    """For each row its cells, their style, and a note below them."""
+    for number, it in enumerate(iterations, 1):
+        notes = []
+        if it.skipped:
+            notes.append(f"{it.skipped:,} matches skipped: they would close a cycle")
+        if it.filtered:
+            notes.append(f"{it.filtered:,} e-nodes on the filter list")
+        sizes = f"{it.nodes:,}", f"{it.classes:,}", seconds(it.seconds)
+        yield (f"iteration {number}", "", "", *sizes), "bold", "; ".join(notes)
+        for r in together(it.rules):
+            brought = f"{r.new_nodes:+,}" if r.new_nodes else "0"
+            work = f"{r.matches:,}", f"{r.applied:,}", brought, "", seconds(r.seconds)
+            yield (f"  {r.rule}", *work), "", r.note

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tensat_dl.core.diagnostics import plural
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.report.steps import MAX_PLACES
 from tensat_dl.report.text import STOPS
 from tensat_dl.rewrite.matcher import Match
-from tensat_dl.why.conditions import Failure
-from tensat_dl.why.members import FoundMembers
-from tensat_dl.why.nearest import Near, NearMisses, names_in
+from tensat_dl.why.misses import Failure, FoundMembers, NearMisses, names_in
 from tensat_dl.why.whynot import Explored, WhyNot
 
 #: Characters of a pattern that are shown.
@@ -100,23 +99,24 @@ def _failed(match: Match, failure: Failure, called: Mapping[int, str]) -> Iterat
     yield f"  fails {failure.what}: {failure.values}"
 
 
-def _near(near: Near | None, rule: RewriteRule, graph: Graph, called: Mapping[int, str]) -> Iterator[str]:
+def _near(near: Match | None, rule: RewriteRule, graph: Graph, called: Mapping[int, str]) -> Iterator[str]:
     ops = list(dict.fromkeys(n.op for n in rule.source.nodes))
     if near is None:
         yield f"  there is no {' and no '.join(ops)} in the graph"
         return
-    root = next(n for n in rule.source.nodes if n.result == near.root)
+    name = next(iter(near.nodes))
+    root, at = next(n for n in rule.source.nodes if n.result == name), near.tensors[name]
     there = {n.op for n in graph.nodes}
     absent = [op for op in ops if op not in there]
     if absent:
         yield f"  there is no {' and no '.join(absent)} in the graph"
-    yield f"  nearest is `{_source(root)}` at {called[near.at]} ({_type(graph, near.at)})"
+    yield f"  nearest is `{_source(root)}` at {called[at]} ({_type(graph, at)})"
     for d in near.differences[:MAX_PLACES]:
-        at = "" if d.at == near.at or d.what.startswith("{") else f"at {called[d.at]}: "
+        where = "" if d.at == at or d.what.startswith("{") else f"at {called[d.at]}: "
         pattern = "" if d.node is root else f" (for `{_source(d.node)}`)"
-        yield f"  but {at}{names_in(d.what, called)}{pattern}"
+        yield f"  but {where}{names_in(d.what, called)}{pattern}"
     if not near.differences:  # a part of the pattern that matches as it is
-        users = [called[i] + f" ({n.op})" for i, n in enumerate(graph.nodes) if near.at in n.inputs]
+        users = [called[i] + f" ({n.op})" for i, n in enumerate(graph.nodes) if at in n.inputs]
         yield f"  which goes into {', '.join(users[:MAX_PLACES]) or 'an output only'}"
 
 
@@ -152,7 +152,7 @@ def _members(
 
 def _source(node: PatternNode) -> str:
     """A part of a pattern as it is written, cut off where it gets long."""
-    text = " ".join(node.span.text.split())
+    text = node.span.line
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}.."
 
 
@@ -165,5 +165,5 @@ def _type(graph: Graph, i: int) -> str:
     return ", ".join(map(str, graph.nodes[i].types))
 
 
-def _count(n: int, one: str, plural: str = "s") -> str:
-    return f"{n:,} {one}{'' if n == 1 else plural}"
+def _count(n: int, one: str, ending: str = "s") -> str:
+    return f"{n:,} {plural(n, one, ending)}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
-from tensat_dl.core.egraph import EGraph
-from tensat_dl.core.graph import Attrs, Graph
-from tensat_dl.core.types import TensorType
+import numpy as np
+
+from tensat_dl.core.egraph import EGraph, without_choices
+from tensat_dl.core.graph import Attrs, Graph, TensorType
 from tensat_dl.ops.table import OpTable
 
 #: A concatenation counts as this many factors, see the functions of conditions in docs/language.md.
@@ -47,71 +47,54 @@ class Terms(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Properties:
-    """What is known of classes, by number. A class without one tensor type is in none of them."""
+class Known(Protocol):
+    """Knowledge of tensors, by number: all that conditions of rules and types of targets can ask for. A tensor
+    without one type is in none of these."""
 
-    types: Mapping[int, TensorType]
-    weights: Set[int]
-    varying: Set[int]  #: one way to compute them needs an input; in an e-graph some may be both
-    values: Mapping[int, float]
-    factors: Mapping[int, int]
-    starts: Set[int]
+    @property
+    def types(self) -> Mapping[int, TensorType]: ...
+    @property
+    def weights(self) -> Set[int]: ...
+    @property
+    def varying(self) -> Set[int]:
+        """One way to compute them needs an input, or an operator that can't be computed. In an e-graph some may be
+        among the weights as well."""
+        ...
+
+    @property
+    def values(self) -> Mapping[int, float]: ...
+    @property
+    def factors(self) -> Mapping[int, int]:
+        """Of how many factors each is a product."""
+        ...
+
+    @property
+    def starts(self) -> Set[int]: ...
 
 
-class GraphTerms:
-    """The nodes of a graph, each a class of its own."""
+def fact(known: Known, function: str, tensor: int) -> Any:
+    """The answer of ``weight(x)``, ``value(x)``, ``factors(x)`` or ``start(x)`` for a tensor; for ``not weight(x)``
+    it is asked for ``varying``."""
+    match function:
+        case "weight":
+            return tensor in known.weights
+        case "varying":
+            return tensor in known.varying
+        case "factors":
+            return known.factors.get(tensor, 1)
+        case "start":
+            return tensor in known.starts
+    return known.values.get(tensor)
 
-    def __init__(self, graph: Graph, ops: OpTable) -> None:
-        self.graph = graph
-        self.ops = ops
-        self.op = [n.op for n in graph.nodes]
-        self.attrs = [n.attrs for n in graph.nodes]
-        self._by_op = _by_op(self.op)
 
-    def with_op(self, op: str) -> Iterable[int]:
-        return self._by_op.get(op, ())
-
-    def nodes_of(self, c: int) -> Iterable[int]:
-        return (c,)
-
-    def class_of(self, n: int) -> int:
-        return n
-
-    def children_of(self, n: int) -> Sequence[int]:
-        return self.graph.nodes[n].inputs
-
-    def type_of(self, c: int) -> TensorType | None:
-        return self.known.types.get(c)
-
-    def users_of(self, c: int) -> Iterable[int]:
-        return self._users[c]
-
-    @cached_property
-    def _users(self) -> list[list[int]]:
-        return self.graph.consumers()
-
-    @cached_property
-    def known(self) -> Properties:
-        nodes = self.graph.nodes
-        weights = {i for i, constant in enumerate(self.graph.weights_only()) if constant}
-        factors: dict[int, int] = {}
-        for i, n in enumerate(nodes):
-            factors[i] = _factors(n.op, n.attrs, [factors[j] for j in n.inputs], self.ops)
-        first = set(starts(self.graph))
-        factors |= dict.fromkeys(first, 1)
-        return Properties(
-            {i: n.type for i, n in enumerate(nodes) if len(n.types) == 1},
-            weights,
-            {i for i in range(len(nodes)) if i not in weights},
-            {i: _value(n.attrs) for i, n in enumerate(nodes) if n.op == "fill"},
-            factors,
-            first,
-        )
+def kind(known: Known, tensor: int) -> tuple[object, ...]:
+    """All of a tensor that conditions of rules can ask for."""
+    facts = tensor in known.weights, tensor in known.varying, tensor in known.starts
+    return known.types[tensor], *facts, known.values.get(tensor), known.factors.get(tensor, 1)
 
 
 class EGraphTerms:
-    """The e-nodes of an e-graph that was explored from a graph."""
+    """The e-nodes of an e-graph that was explored from a graph, and knowledge of its e-classes (`Known`)."""
 
     def __init__(self, egraph: EGraph, graph: Graph, ops: OpTable) -> None:
         self.egraph = egraph
@@ -119,7 +102,9 @@ class EGraphTerms:
         self.ops = ops
         self.op: Sequence[str] = egraph.op
         self.attrs: Sequence[Attrs] = egraph.attrs
-        self._by_op = _by_op(egraph.op)
+        self._by_op: dict[str, list[int]] = {}
+        for n, op in enumerate(egraph.op):
+            self._by_op.setdefault(op, []).append(n)
         self._children = [tuple(egraph.children_of(n)) for n in range(egraph.num_nodes)]
         self._class: list[int] = egraph.node_class.tolist()
 
@@ -136,7 +121,7 @@ class EGraphTerms:
         return self._children[n]
 
     def type_of(self, c: int) -> TensorType | None:
-        return self.known.types.get(c)
+        return self.types.get(c)
 
     def users_of(self, c: int) -> Iterable[int]:
         return self._users.get(c, ())
@@ -149,33 +134,18 @@ class EGraphTerms:
                 found.setdefault(c, []).append(n)
         return found
 
-    @cached_property
-    def known(self) -> Properties:
-        e = self.egraph
-        source = e.source.tolist()
-        first = {self._class[source[i]] for i in starts(self.graph) if source[i] >= 0}
-        factors = dict.fromkeys(first, 1)
-        changed = True
-        while changed:  # the least number over all e-nodes, as the engine counts
-            changed = False
-            for n, op in enumerate(e.op):
-                c, kids = self._class[n], self._children[n]
-                if all(d in factors for d in kids):
-                    count = _factors(op, e.attrs[n], [factors[d] for d in kids], self.ops)
-                    if count < factors.get(c, count + 1):
-                        factors[c] = count
-                        changed = True
-        return Properties(
-            {c: types[0] for c, types in enumerate(e.types) if len(types) == 1},
-            {c for c, known in enumerate(e.weights_only.tolist()) if known},
-            self._varying(),
-            {self._class[n]: _value(e.attrs[n]) for n in self.with_op("fill")},
-            factors,
-            first,
-        )
+    # ---- what is known of its classes ----------------------------------------------------------------------
 
-    def _varying(self) -> set[int]:
-        """The classes one way to compute which needs an input, or an operator that can't be computed."""
+    @cached_property
+    def types(self) -> Mapping[int, TensorType]:
+        return {c: types[0] for c, types in enumerate(self.egraph.types) if len(types) == 1}
+
+    @cached_property
+    def weights(self) -> Set[int]:
+        return set(np.flatnonzero(self.egraph.weights_only).tolist())
+
+    @cached_property
+    def varying(self) -> Set[int]:
         new = [self._class[n] for n, op in enumerate(self.op) if op == "input" or op in self.graph.opaque]
         found = set(new)
         while new:
@@ -184,16 +154,35 @@ class EGraphTerms:
             found |= above
         return found
 
+    @cached_property
+    def values(self) -> Mapping[int, float]:
+        return {self._class[n]: float(dict(self.attrs[n])["value"]) for n in self.with_op("fill")}  # type: ignore[arg-type]
 
-def _by_op(ops: Sequence[str]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for n, op in enumerate(ops):
-        found.setdefault(op, []).append(n)
-    return found
+    @cached_property
+    def factors(self) -> Mapping[int, int]:
+        """The least number over all e-nodes, as the engine counts."""
+        factors = dict.fromkeys(self.starts, 1)
+        changed = True
+        while changed:
+            changed = False
+            for n, op in enumerate(self.op):
+                c, kids = self._class[n], self._children[n]
+                if all(d in factors for d in kids):
+                    count = _factors(op, self.attrs[n], [factors[d] for d in kids], self.ops)
+                    if count < factors.get(c, count + 1):
+                        factors[c] = count
+                        changed = True
+        return factors
+
+    @cached_property
+    def starts(self) -> Set[int]:
+        source = self.egraph.source.tolist()
+        return {self._class[source[i]] for i in starts(self.graph) if source[i] >= 0}
 
 
-def _value(attrs: Attrs) -> float:
-    return float(dict(attrs)["value"])  # type: ignore[arg-type]
+def graph_terms(graph: Graph, ops: OpTable) -> EGraphTerms:
+    """The nodes of a graph, each a class of its own."""
+    return EGraphTerms(without_choices(graph), graph, ops)
 
 
 def _factors(op: str, attrs: Attrs, operands: Sequence[int], ops: OpTable) -> int:

@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import names_of, replaced
+from tensat_dl.core.expression import base_of, is_every, member, names_of, replaced
 from tensat_dl.core.rule import Computed, PatternNode, RewriteRule, Side, Variable
 from tensat_dl.rewrite.conditions import is_about_ranks
 
 
-def member(name: str, k: int) -> str:
-    """The name of member k's ``name``."""
-    return f"{name}[{k}]"
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Handles of what varies by member, by name; outputs included."""
+
+    tensors: tuple[tuple[str, int], ...]
+
+    def __getitem__(self, name: str) -> int:
+        return dict(self.tensors)[name]
+
+
+@dataclass
+class Group:
+    """Members that share ``shared`` (handles by name) and ``attrs`` (values by variable)."""
+
+    shared: dict[str, int]
+    attrs: dict[str, Any]
+    members: list[Member] = field(default_factory=list)
+
+    def of(self, members: Sequence[Member]) -> Group:
+        """The group of these members alone."""
+        return Group(self.shared, self.attrs, list(members))
+
+    @property
+    def names(self) -> dict[str, int]:
+        """The handles by the names that the rule for so many members has: ``w[0]``, ``w[1]`` and so on."""
+        varying = ((member(n, k), h) for k, m in enumerate(self.members) for n, h in m.tensors)
+        return {**self.shared, **dict(varying)}
 
 
 def instantiate(rule: RewriteRule, n: int) -> RewriteRule:
@@ -59,8 +83,8 @@ def one_member(rule: RewriteRule) -> RewriteRule:
 def _for_member(node: PatternNode, rule: RewriteRule, k: int | None, n: int) -> PatternNode:
     args: list[str] = []
     for a in node.args:
-        if a.endswith("[..]"):
-            args += [member(a.removesuffix("[..]"), j) for j in range(n)]
+        if is_every(a):
+            args += [member(base_of(a), j) for j in range(n)]
         elif a in rule.members and k is not None:
             args.append(member(a, k))
         else:

@@ -1,14 +1,19 @@
-"""Matches a rule's source pattern node by node. The engine does this much faster; here it can be followed."""
+"""Matches a rule's source pattern node by node. The engine does this much faster; here it can be followed.
+
+A near miss is found by the same search, told to go on past what is different.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from tensat_dl.core.diagnostics import TsrError
-from tensat_dl.core.graph import Attrs
+from tensat_dl.core.diagnostics import TsrError, plural
+from tensat_dl.core.expression import member
+from tensat_dl.core.graph import attr_text
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
+from tensat_dl.ops.kinds import article
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.typing import attributes, defaults
@@ -18,13 +23,13 @@ from tensat_dl.rewrite.source import MAX_RANK
 
 @dataclass(frozen=True, slots=True)
 class AttributeTest:
-    """What an attribute (``element`` of a list, if not None) must be: a value, or equal to a variable, which the
-    first test of it binds."""
+    """A demand on an attribute (on ``element`` of a list, if not None): it has the value ``wanted``, or that of
+    ``variable``, which the first test of it binds."""
 
     attr: str
     element: int | None
-    kind: Literal["is", "variable"]
-    what: Any
+    wanted: Any = None
+    variable: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +42,29 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeDifference:
+    """A difference from a pattern node: the class that stands in its place, and the difference in words, with classes
+    in braces."""
+
+    node: PatternNode
+    at: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
-    """Classes by name, values of attribute variables, and the nodes that the pattern's nodes matched."""
+    """Classes by name, values of attribute variables, and the nodes that the pattern's nodes matched, in order. Only
+    a near miss has differences."""
 
     tensors: Mapping[str, int]
     attrs: Mapping[str, Any]
     nodes: Mapping[str, int]
+    differences: tuple[NodeDifference, ...] = ()
+
+    @property
+    def closeness(self) -> tuple[int, int]:
+        """Orders near misses: by operators that are right, then by differences."""
+        return len(self.nodes), -len(self.differences)
 
 
 class Pattern:
@@ -66,160 +88,195 @@ class Pattern:
     ) -> Iterator[Match]:
         """All matches in which names in ``fixed`` stand for these classes, and all others for classes that fit."""
         search = _Search(self, terms, fits)
-        for tensors, attrs, nodes in search.roots(self.roots, dict(fixed or {}), {}, {}):
-            if self.late_problem(terms, tensors, attrs, nodes) is None:
-                yield Match(tensors, attrs, nodes)
+        for match in search.follow(self.roots, Match(fixed or {}, {}, {})):
+            if search.late_difference(match) is None:
+                yield match
 
-    def environment(
-        self, terms: Terms, tensors: Mapping[str, int], attrs: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """What expressions of the pattern may name."""
-        env: dict[str, Any] = {self.rule.index: 0} if self.rule.index else {}
-        for name, c in tensors.items():
-            t = terms.type_of(c)
-            env[name] = (t,) if name in self.rule.members else t
-        return env | dict(attrs)
-
-    def late_problem(
-        self,
-        terms: Terms,
-        tensors: Mapping[str, int],
-        attrs: Mapping[str, Any],
-        nodes: Mapping[str, int],
-    ) -> tuple[str, str, Any, Any] | None:
-        """Of attributes given by expressions the first that is something else: the pattern node, the attribute, what
-        it is and what it has to be."""
-        for name, c in tensors.items():
-            t = terms.type_of(c)
-            if t is None:
-                return name, "outputs", "several", "one"
-            if t.rank > MAX_RANK:
-                return name, "rank", t.rank, f"at most {MAX_RANK}"
-        for result, shape in self.shapes.items():
-            if not shape.late:
-                continue
-            env = self.environment(terms, tensors, attrs)
-            inputs = [t for a in shape.node.args if (t := terms.type_of(tensors[a])) is not None]
-            try:
-                wanted = attributes(self.ops[shape.node.op], shape.node.attrs, env, inputs)
-            except (EvaluationError, TsrError) as e:
-                return result, shape.late[0].name, "not", str(e)
-            actual = dict(terms.attrs[nodes[result]])
-            for attribute in shape.late:
-                name = attribute.name
-                if actual[name] != wanted[name]:
-                    return result, name, actual[name], wanted[name]
+    def nearest(self, terms: Terms) -> Match | None:
+        """The place in a graph where most of the pattern's operators are there and least is different; None if there
+        is none of them."""
+        search = _Search(self, terms, near=True)
+        for names in (self.roots, reversed(self.shapes)):  # an operator of the inside, if none of the outside
+            found = [m for name in names for m in search.near_misses(name)]
+            if found:
+                return max(found, key=lambda m: m.closeness)
         return None
 
 
 def _shape(node: PatternNode, decl: OpDecl) -> Shape:
     """Sorts out the attributes of a node."""
     given = {k.name for k in node.attrs}
-    tests = [AttributeTest(a, None, "is", value) for a, value in defaults(decl).items() if a not in given]
+    tests = [AttributeTest(a, None, value) for a, value in defaults(decl).items() if a not in given]
     late: list[Attribute] = []
     for attribute in node.attrs:
-        name = attribute.name
-        match attribute.pattern:
-            case Fixed(value):
-                tests.append(AttributeTest(name, None, "is", value))
-            case Variable(variable):
-                tests.append(AttributeTest(name, None, "variable", variable))
-            case Elements(items) if not any(isinstance(item, Computed) for item in items):
-                for k, item in enumerate(items):
-                    if isinstance(item, Variable):
-                        tests.append(AttributeTest(name, k, "variable", item.name))
-                    elif isinstance(item, Fixed):
-                        tests.append(AttributeTest(name, k, "is", item.value))
-            case _:
-                late.append(attribute)
+        name, pattern = attribute.name, attribute.pattern
+        items = pattern.items if isinstance(pattern, Elements) else (pattern,)
+        if any(isinstance(item, Computed) for item in items):
+            late.append(attribute)
+            continue
+        for k, item in enumerate(items):
+            element = k if isinstance(pattern, Elements) else None
+            if isinstance(item, Variable):
+                tests.append(AttributeTest(name, element, variable=item.name))
+            elif isinstance(item, Fixed):
+                tests.append(AttributeTest(name, element, item.value))
     return Shape(node, tuple(tests), tuple(late))
-
-
-_State = tuple[dict[str, int], dict[str, Any], dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Backtracking over the nodes of classes."""
+    """Backtracking over the nodes of classes. ``near`` goes on past differences, each of which the match then has; of
+    the nodes that another output may be it takes the one that fits best."""
 
     pattern: Pattern
     terms: Terms
-    fits: Callable[[str, int], bool] | None
+    fits: Callable[[str, int], bool] | None = None
+    near: bool = False
 
-    def roots(
-        self, roots: Sequence[str], tensors: dict[str, int], attrs: dict[str, Any], nodes: dict[str, int]
-    ) -> Iterator[_State]:
-        if not roots:
-            yield tensors, attrs, nodes
+    def follow(self, names: Sequence[str], match: Match) -> Iterator[Match]:
+        """A match continued by nodes for these names and for all that they are computed from."""
+        if not names:
+            yield match
             return
-        root, rest = roots[0], roots[1:]
-        if root in nodes:
-            yield from self.roots(rest, tensors, attrs, nodes)
+        name, rest = names[0], names[1:]
+        if name in match.nodes:
+            yield from self.follow(rest, match)
             return
-        if root in tensors:
-            candidates = self.terms.nodes_of(tensors[root])
-        else:
-            node = self.pattern.shapes[root].node
-            bound = next((tensors[a] for a in node.args if a in tensors), None)
-            candidates = self.terms.with_op(node.op) if bound is None else self.terms.users_of(bound)
-        for n in tuple(candidates):
-            for state in self._node(root, n, tensors, attrs, nodes):
-                yield from self.roots(rest, *state)
+        found = False
+        for n in self._candidates(name, match):
+            for longer in self._node(name, n, match):
+                found = True
+                yield from self.follow(rest, longer)
+        if self.near and not found:
+            yield from self.follow(rest, _with(match, self._absent(name, match)))
 
-    def _node(
-        self, name: str, n: int, tensors: dict[str, int], attrs: dict[str, Any], nodes: dict[str, int]
-    ) -> Iterator[_State]:
-        """The pattern node ``name`` matched with the node n."""
+    def near_misses(self, name: str) -> Iterator[Match]:
+        """Where a pattern node is, and what is different in what else the pattern has."""
+        others = self.pattern.roots if name in self.pattern.roots else ()
+        for n in self.terms.with_op(self.pattern.shapes[name].node.op):
+            for begun in self._node(name, n, Match({}, {}, {})):
+                for match in self.follow(others, begun):
+                    if match.differences or len(match.nodes) < len(self.pattern.shapes):
+                        yield match
+                    else:
+                        late = self.late_difference(match)
+                        yield match if late is None else _with(match, late)
+
+    def _candidates(self, name: str, match: Match) -> Iterable[int]:
+        terms, node = self.terms, self.pattern.shapes[name].node
+        if name in match.tensors:
+            return tuple(terms.nodes_of(match.tensors[name]))
+        if self.near:
+            taken = set(match.nodes.values())
+            free = [n for n in terms.with_op(node.op) if n not in taken]
+
+            def agreement(n: int) -> int:
+                pairs = zip(node.args, terms.children_of(n), strict=False)
+                return sum(match.tensors.get(a) == c for a, c in pairs)
+
+            return [max(free, key=agreement)] if free else []
+        bound = next((match.tensors[a] for a in node.args if a in match.tensors), None)
+        return tuple(terms.with_op(node.op) if bound is None else terms.users_of(bound))
+
+    def _node(self, name: str, n: int, match: Match) -> Iterator[Match]:
+        """The pattern node ``name`` matched with the node n, and its operands with n's."""
         shape, terms = self.pattern.shapes[name], self.terms
         args = shape.node.args
         if terms.op[n] != shape.node.op:
             return
-        children = terms.children_of(n)
-        if len(children) != len(args):
-            return
-        bound = bind(shape, terms.attrs[n], attrs)
-        if bound is None:
-            return
         own = terms.class_of(n)
-        if tensors.get(name, own) != own or (self.fits is not None and not self.fits(name, own)):
+        if match.tensors.get(name, own) != own:
             return
-        tensors = {**tensors, name: own}
-        for a, c in zip(args, children, strict=True):
-            if tensors.setdefault(a, c) != c:
-                return
-            if self.fits is not None and not self.fits(a, c):
-                return
-        inner = [a for a in dict.fromkeys(args) if a in self.pattern.shapes and a not in nodes]
-        yield from self._inner(inner, tensors, bound, {**nodes, name: n})
-
-    def _inner(
-        self, names: Sequence[str], tensors: dict[str, int], attrs: dict[str, Any], nodes: dict[str, int]
-    ) -> Iterator[_State]:
-        if not names:
-            yield tensors, attrs, nodes
+        tensors, attrs = {**match.tensors, name: own}, dict(match.attrs)
+        differences = self._differences(shape, n, tensors, attrs)
+        if not self.near and next(differences, None) is not None:
             return
-        if names[0] in nodes:
-            yield from self._inner(names[1:], tensors, attrs, nodes)
+        longer = Match(tensors, attrs, {**match.nodes, name: n}, (*match.differences, *differences))
+        if self.fits is not None and not all(self.fits(a, tensors[a]) for a in (name, *args)):
             return
-        for n in tuple(self.terms.nodes_of(tensors[names[0]])):
-            for state in self._node(names[0], n, tensors, attrs, nodes):
-                yield from self._inner(names[1:], *state)
+        inner = [a for a in dict.fromkeys(args) if a in tensors and a in self.pattern.shapes]
+        yield from self.follow(inner, longer)
+
+    def _differences(
+        self, shape: Shape, n: int, tensors: dict[str, int], attrs: dict[str, Any]
+    ) -> Iterator[NodeDifference]:
+        """The differences between a node and a pattern node. Names and variables that are new are bound on the
+        way."""
+        node, terms = shape.node, self.terms
+        own, children = terms.class_of(n), terms.children_of(n)
+        if len(children) != len(node.args):
+            has, wants = (f"{len(x)} {plural(len(x), 'operand')}" for x in (children, node.args))
+            yield NodeDifference(node, own, f"it has {has}, and the pattern {wants}")
+        actual: dict[str, Any] = dict(terms.attrs[n])
+        for test in shape.tests:
+            value = actual[test.attr] if test.element is None else actual[test.attr][test.element]
+            wanted = attrs.setdefault(test.variable, value) if test.variable else test.wanted
+            if value != wanted:
+                which = test.attr if test.element is None else f"{test.attr}[{test.element}]"
+                where = f"`{test.variable}` is {attr_text(wanted)} elsewhere"
+                where = where if test.variable else f"the pattern has {attr_text(wanted)}"
+                yield NodeDifference(node, own, f"{which} is {attr_text(value)}, and {where}")
+        for a, c in zip(node.args, children, strict=False):
+            known = tensors.setdefault(a, c)
+            if known != c:
+                yield NodeDifference(node, own, f"`{a}` is {{{known}}} in one place and {{{c}}} in another")
+
+    def late_difference(self, match: Match) -> NodeDifference | None:
+        """The first demand on a match of the whole pattern that is not met: on ranks, and on attributes that are
+        given by expressions."""
+        terms, pattern = self.terms, self.pattern
+
+        def differs(name: str, attr: str, value: object, wanted: object) -> NodeDifference:
+            node = pattern.shapes[name if name in pattern.shapes else next(iter(match.nodes))].node
+            what = f"{attr} is {attr_text(value)}, and has to be {attr_text(wanted)}"
+            return NodeDifference(node, match.tensors[name], what)
+
+        rule = pattern.rule
+        env: dict[str, Any] = {rule.index: 0} if rule.index else {}
+        for name, c in match.tensors.items():
+            t = terms.type_of(c)
+            if t is None:
+                return differs(name, "outputs", "several", "one")
+            if t.rank > MAX_RANK:
+                return differs(name, "rank", t.rank, f"at most {MAX_RANK}")
+            env[name] = (t,) if name in rule.members else t
+        env |= match.attrs
+        for result, shape in pattern.shapes.items():
+            if not shape.late:
+                continue
+            inputs = [t for a in shape.node.args if (t := terms.type_of(match.tensors[a])) is not None]
+            try:
+                wanted = attributes(pattern.ops[shape.node.op], shape.node.attrs, env, inputs)
+            except (EvaluationError, TsrError) as e:
+                return differs(result, shape.late[0].name, "not", str(e))
+            actual = dict(terms.attrs[match.nodes[result]])
+            for attribute in shape.late:
+                name = attribute.name
+                if actual[name] != wanted[name]:
+                    return differs(result, name, actual[name], wanted[name])
+        return None
+
+    def _absent(self, name: str, match: Match) -> NodeDifference:
+        """There is no node for a pattern node, in its class or, if that is not known, at all."""
+        node = self.pattern.shapes[name].node
+        c = match.tensors.get(name)
+        if c is None:
+            root = next(iter(match.nodes))
+            return NodeDifference(node, match.tensors[root], f"there is no other {node.op}")
+        ops = list(dict.fromkeys(self.terms.op[n] for n in self.terms.nodes_of(c)))
+        found = " and ".join(map(article, ops)) if len(ops) < 4 else f"one of {', '.join(ops)}"
+        return NodeDifference(node, c, f"{{{c}}} is {found}, and the pattern has {article(node.op)}")
 
 
-def bind(shape: Shape, given: Attrs, attrs: dict[str, Any]) -> dict[str, Any] | None:
-    """The variables after matching a node's attributes; None if one is something else."""
-    actual = dict(given)
-    bound = attrs
-    for test in shape.tests:
-        value = actual[test.attr]
-        if test.element is not None:
-            assert isinstance(value, tuple)
-            value = value[test.element]
-        if test.kind == "is":
-            if value != test.what:
-                return None
-        elif test.what not in bound:
-            bound = {**bound, test.what: value}
-        elif bound[test.what] != value:
-            return None
-    return bound
+def merged(rule: RewriteRule, matches: Sequence[Match]) -> Match:
+    """The match of a group rule for so many members, made of the matches of single members."""
+    tensors: dict[str, int] = {}
+    nodes: dict[str, int] = {}
+    for k, m in enumerate(matches):
+        tensors |= {member(n, k) if n in rule.members else n: c for n, c in m.tensors.items()}
+        nodes |= {member(n, k) if n in rule.members else n: c for n, c in m.nodes.items()}
+    return Match(tensors, matches[0].attrs, nodes)
+
+
+def _with(match: Match, difference: NodeDifference) -> Match:
+    return replace(match, differences=(*match.differences, difference))

@@ -1,32 +1,99 @@
 """The source of a rule, node by node, under an assignment of ranks and axes: what its types and attributes are.
 
 Dimensions and attributes that the assignment leaves open are unknowns (see `tensat_dl.ops.symbolic`).
+
+A rule about tensors of any rank is compiled for every assignment of ranks under which it type-checks. Most of these
+never meet an e-node: an e-graph has the nodes of the input program and those that rules build from them. So the forms
+of e-nodes, operators with the ranks of their operands and of what they compute, are followed first, and rules are
+compiled for nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
 from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import base_of
+from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
-from tensat_dl.core.types import DTYPES
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
-from tensat_dl.ops.table import AttrDecl, OpTable
-from tensat_dl.ops.typing import IllTyped, Inference, attributes, defaults
-from tensat_dl.ops.values import SymType
+from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.ops.typing import IllTyped, Inference, attributes, defaults, unknown_attribute
+from tensat_dl.ops.values import SymType, unknown_tensor
 from tensat_dl.rewrite.conditions import conjuncts
-from tensat_dl.rewrite.forms import Forms
 
 #: Tensors of more dimensions than this take no part in rules.
 MAX_RANK = 6
 
 #: Variables with what they stand for ("tensor", "axis", "ints") and the rank, axis or length that they are given.
 Choice = Mapping[str, tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Form:
+    """``operands`` has a rank for each parameter of the operator that is given, variadic ones included: the operands
+    of these have one rank."""
+
+    op: str
+    operands: tuple[int, ...]
+    result: int
+
+    @property
+    def ranks(self) -> frozenset[int]:
+        return frozenset((*self.operands, self.result))
+
+
+def form_of(decl: OpDecl, operands: Sequence[int], result: int) -> Form:
+    """The form of an application to operands of these ranks."""
+    return Form(decl.name, tuple(operands[: len(decl.inputs)]), result)
+
+
+@dataclass(frozen=True)
+class Forms:
+    """The contents that an e-graph may have: tensors of these ``ranks``, lists in attributes of as many elements, and
+    nodes of the ``known`` forms, by operator; of every form that type-checks if nothing is known."""
+
+    ranks: tuple[int, ...]
+    known: Mapping[str, frozenset[Form]] | None = None
+
+    @staticmethod
+    def of(ranks: Iterable[int], known: Iterable[Form]) -> Forms:
+        """The known forms that have no other ranks."""
+        among = tuple(sorted(ranks))
+        by_op: dict[str, set[Form]] = defaultdict(set)
+        for form in known:
+            if form.ranks.issubset(among):
+                by_op[form.op].add(form)
+        return Forms(among, {op: frozenset(found) for op, found in by_op.items()})
+
+    def operands(self, op: str, given: Sequence[int | None]) -> Iterator[tuple[int, ...]]:
+        """The ranks that an operator's operands may have, in order, where some of them are given."""
+        if self.known is None:
+            yield from product(*((rank,) if rank is not None else self.ranks for rank in given))
+            return
+        found = {f.operands for f in self.known.get(op, ()) if len(f.operands) == len(given)}
+        for ranks in sorted(found):
+            if all(g is None or g == rank for g, rank in zip(given, ranks, strict=True)):
+                yield ranks
+
+    def __contains__(self, form: Form) -> bool:
+        return self.known is None or form in self.known.get(form.op, ())
+
+
+def forms_in(graph: Graph, ops: OpTable) -> frozenset[Form]:
+    """The forms of a graph's nodes; of each with several outputs by the first of them."""
+    found = set()
+    for n in graph.nodes:
+        if n.op != "proj":
+            operands = [len(graph.nodes[i].type.shape) for i in n.inputs]
+            found.add(form_of(ops[n.op], operands, len(n.types[0].shape)))
+    return frozenset(found)
 
 
 @dataclass
@@ -46,8 +113,8 @@ class Variant:
     def bind(self, name: str, t: SymType, varies: bool) -> None:
         """Names a tensor of the source. Expressions see members, ``w`` that varies or ``w[0]``, as lists."""
         self.types[name] = t
-        base, _, index = name.partition("[")
-        self.env[base] = (*self.env.get(base, ()), t) if index or varies else t
+        base = base_of(name)
+        self.env[base] = (*self.env.get(base, ()), t) if varies or base != name else t
 
     def copy(self) -> Variant:
         return Variant(dict(self.types), dict(self.env), dict(self.chosen), list(self.source_attrs))
@@ -55,7 +122,7 @@ class Variant:
 
 @dataclass(eq=False)
 class Prefix:
-    """The first nodes of a rule's source under an assignment. Whatever it is continued to is worked out once."""
+    """The first nodes of a rule's source under an assignment. Each continuation of it is worked out once."""
 
     rule: RewriteRule
     infer: Inference
@@ -87,7 +154,7 @@ class Prefix:
         for name, (kind, value) in choice.items():
             attempt.chosen[name] = value
             if kind == "tensor":
-                attempt.bind(name, _unknown_tensor(name, value), name in varies)
+                attempt.bind(name, unknown_tensor(name, value), name in varies)
             elif kind == "axis":
                 attempt.env[name] = value
             else:
@@ -104,10 +171,6 @@ class Prefix:
         return Prefix(self.rule, self.infer, attempt, conditions, self.length + 1)
 
 
-def _unknown_tensor(name: str, rank: int) -> SymType:
-    return SymType(Opaque(("dtype", name), DTYPES), tuple(sym.atom("dim", name, i) for i in range(rank)))
-
-
 def choices(node: PatternNode, infer: Inference, forms: Forms, variant: Variant) -> Iterator[Choice]:
     """Assignments of the tensor, axis and list variables that this node is the first to mention, without ranks that
     its operator never takes together."""
@@ -121,8 +184,7 @@ def choices(node: PatternNode, infer: Inference, forms: Forms, variant: Variant)
     names: list[tuple[str, str]] = []
     options: list[Sequence[int]] = []
     for attribute in node.attrs:
-        a = decl.attr(attribute.name)
-        assert a is not None
+        a = decl[attribute.name]
         if not isinstance(attribute.pattern, Variable) or attribute.pattern.name in variant.env:
             continue
         if a.type == "axis":
@@ -157,14 +219,13 @@ def _pattern_attrs(
     equalities: list[Condition] = []
     computed: list[Attribute] = []
     for attribute in node.attrs:
-        a = decl.attr(attribute.name)
-        assert a is not None
+        a = decl[attribute.name]
         match attribute.pattern:
             case Fixed(value):
                 values[a.name] = value
             case Variable(name):
                 if name not in variant.env:
-                    variant.env[name] = _unknown_attr(a, name)
+                    variant.env[name] = unknown_attribute(a, name)
                 values[a.name] = variant.env[name]
             case Elements(items):
                 elements: list[Any] = []
@@ -187,8 +248,7 @@ def _pattern_attrs(
     inputs = [variant.types[a] for a in node.args]
     given = attributes(decl, node.attrs, variant.env, inputs) if computed else {}
     for attribute in computed:
-        a = decl.attr(attribute.name)
-        assert a is not None
+        a = decl[attribute.name]
         value = given[a.name]
         if _is_constant(value):
             values[a.name] = value
@@ -202,7 +262,7 @@ def _pattern_attrs(
             variant.chosen[name] = len(value)
             variant.env[name] = unknown = sym.elements(name, len(value))
         else:
-            unknown = _unknown_attr(a, name)
+            unknown = unknown_attribute(a, name)
         equalities += conjuncts(sym.equal(unknown, value))
         values[a.name] = unknown
     return values, equalities
@@ -212,9 +272,3 @@ def _is_constant(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(_is_constant(v) for v in value)
     return isinstance(value, int | float | str | bool)
-
-
-def _unknown_attr(a: AttrDecl, name: str) -> Any:
-    if a.length is not None:
-        return tuple(sym.atom("attr", name, i) for i in range(a.length))
-    return sym.atom("attr", name) if a.type in ("int", "axis") else Opaque(("attr", name), a.words)

@@ -2,30 +2,36 @@
 
 egglog has no loops over lists, so a rule about tensors of any rank is compiled once for each assignment of ranks
 (and of axes) under which both sides type-check. The operators' own declarations decide: the source's constraints
-become facts, the target's constraints become guards unless they follow from the facts. Which assignments are worth
-looking at is known from the forms that e-nodes may have (`forms.py`).
+become facts, the target's constraints become guards unless they follow from the facts. A match of concrete types is
+the case in which nothing is open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
+from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import base_of, names_of
+from tensat_dl.core.graph import TensorType
 from tensat_dl.core.rule import PatternNode, RewriteRule
-from tensat_dl.ops.evaluate import evaluate
-from tensat_dl.ops.symbolic import EvaluationError
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.evaluate import evaluate, knowing
+from tensat_dl.ops.symbolic import Condition, EvaluationError
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import IllTyped, Inference
+from tensat_dl.ops.typing import IllTyped, Inference, attributes
+from tensat_dl.ops.values import Absent, SymType
+from tensat_dl.rewrite.classes import Known, fact, kind
 from tensat_dl.rewrite.conditions import (
     UNMET,
+    Facts,
     conjuncts,
     factors_in,
     is_about_ranks,
     values_in,
 )
-from tensat_dl.rewrite.facts import Facts
-from tensat_dl.rewrite.forms import Form, Forms, form_of
-from tensat_dl.rewrite.source import Prefix, Variant, choices
-from tensat_dl.rewrite.target import type_target
+from tensat_dl.rewrite.groups import Group, instantiate
+from tensat_dl.rewrite.source import Form, Forms, Prefix, Variant, choices, form_of
 
 
 class Assignments:
@@ -41,7 +47,7 @@ class Assignments:
 
     def variants(self, forms: Forms) -> list[Variant]:
         """Every assignment under which e-nodes of these forms may be a source that type-checks; marked are those for
-        which the rule's conditions or the target's types can't hold: whatever tells them apart from the others has
+        which the rule's conditions or the target's types can't hold: the difference between them and the others has
         to be checked."""
         out = []
         for source in self._sources(self._start, forms):
@@ -98,3 +104,126 @@ def _meet(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> No
             if rest is not True:
                 variant.guards.append(c)
                 facts.add([c])
+
+
+def type_target(rule: RewriteRule, infer: Inference, variant: Variant, facts: Facts | None = None) -> None:
+    """Types the target; what it needs beyond the facts becomes guards. Raises `IllTyped`."""
+    facts = facts or Facts()
+    scope = dict(variant.env)
+    matched = [variant.types[o] for o in rule.source.outputs]
+    pending = list(rule.target.lets)
+    unbuilt = [base_of(n.result) for n in rule.target.nodes]  # a list, until its last member is built
+
+    def need(c: sym.Bool, message: str) -> None:
+        rest = facts.unproven(c)
+        if rest is False:
+            raise IllTyped(message)
+        if isinstance(rest, Condition):
+            parts = rest.args if rest.kind == "and" else (rest,)
+            variant.guards.extend(parts)
+            facts.add(parts)
+
+    for node in rule.target.nodes:
+        pending = _bind_lets(pending, scope, {n for n in unbuilt if n not in variant.env})
+        unbuilt.pop(0)
+        decl = infer.table[node.op]
+        inputs = [variant.types[a] for a in node.args]
+        attrs = attributes(decl, node.attrs, scope, inputs)
+        typing = infer(node.op, inputs, attrs)
+        for condition in typing.conditions:
+            need(condition, f"{node.op}: a constraint of the target fails")
+        variant.target_attrs.append(attrs)
+        variant.types[node.result] = typing.types[0]
+        base = base_of(node.result)
+        if base != node.result and not isinstance(variant.env.get(base), tuple):
+            scope[base] = (*scope.get(base, ()), typing.types[0])
+        scope.setdefault(node.result, typing.types[0])
+    for source, a, target in zip(rule.source.outputs, matched, rule.target.outputs, strict=True):
+        b = variant.types[target]
+        need(sym.equal(a.dtype, b.dtype), "an output changes its element type")
+        need(sym.equal(a.shape, b.shape), f"output `{source}` changes its shape")
+
+
+def _bind_lets(
+    pending: list[tuple[str, ex.Expr]], scope: dict[str, Any], unbuilt: set[str]
+) -> list[tuple[str, ex.Expr]]:
+    """Evaluates the lets whose names are all known by now; the others wait for the nodes that they measure."""
+    later = []
+    waiting = {*unbuilt, *(name for name, _ in pending)}
+    for name, expr in pending:
+        if waiting.isdisjoint(n.id for n in names_of(expr)):
+            scope[name] = evaluate(expr, scope)
+            waiting.discard(name)
+        else:
+            later.append((name, expr))
+    return later
+
+
+def matched(types: Mapping[str, TensorType], attrs: Mapping[str, Any]) -> Variant:
+    """A match of tensors of known types and of attribute variables."""
+    variant = Variant({}, {}, {})
+    for name, t in types.items():
+        variant.bind(name, SymType(t.dtype, t.shape), False)
+    variant.env.update(attrs)
+    return variant
+
+
+def concrete(
+    rule: RewriteRule,
+    infer: Inference,
+    types: Mapping[str, TensorType],
+    attrs: Mapping[str, Any],
+    known: Callable[[str, str], Any],
+) -> Variant | None:
+    """A concrete match checked: the target's attributes and types, or None if the rule does not apply to it.
+
+    ``types`` are those of the source's tensors, ``attrs`` the values of attribute variables, ``known`` answers
+    ``weight(x)`` and the like. Used for groups, whose matches are put together outside of the engine.
+    """
+    variant = matched(types, attrs)
+    try:
+        for expr in rule.conditions:
+            if evaluate(expr, knowing(variant.env, known)) is not True:
+                return None
+        type_target(rule, infer, variant)
+    except (IllTyped, EvaluationError, Absent):  # absent is the value of what is no constant
+        return None
+    return variant
+
+
+class Checks:
+    """The typed targets of rules at matches. Repeated blocks have many matches of equal types, and what holds of one
+    of them holds of all, in every iteration of an exploration."""
+
+    def __init__(self, ops: OpTable) -> None:
+        self.ops = ops
+        self._infer = Inference(ops)
+        self._instances: dict[tuple[str, int], RewriteRule] = {}
+        self._targets: dict[tuple[Any, ...], Variant | None] = {}
+
+    def instance(self, rule: RewriteRule, n: int) -> RewriteRule:
+        """A group rule for that many members; another rule as it is."""
+        if rule.index is None:
+            return rule
+        key = (rule.name, n)
+        if key not in self._instances:
+            self._instances[key] = instantiate(rule, n)
+        return self._instances[key]
+
+    def target(self, rule: RewriteRule, group: Group, known: Known) -> Variant | None:
+        """The typed target for a group's members; None if the rule does not apply to the whole group."""
+        return self.at(self.instance(rule, len(group.members)), group.names, group.attrs, known)
+
+    def at(
+        self, rule: RewriteRule, names: Mapping[str, int], attrs: Mapping[str, Any], known: Known
+    ) -> Variant | None:
+        """The typed target where the rule's source matches the tensors ``names``; None if the rule does not apply.
+        The tensors of a rule for some members are called ``w[0]``, ``w[1]`` and so on."""
+        kinds = ((n, kind(known, h)) for n, h in names.items())
+        key = (rule.name, repr(sorted(attrs.items())), *kinds)
+        if key not in self._targets:
+            types = {n: known.types[h] for n, h in names.items()}
+            self._targets[key] = concrete(
+                rule, self._infer, types, attrs, lambda function, name: fact(known, function, names[name])
+            )
+        return self._targets[key]

@@ -1,12 +1,13 @@
-"""Which rules the e-graph owes its e-nodes to, and what to do about one that brought too many."""
+"""The rules to which the e-graph owes its e-nodes, and remedies for a rule that brought too many."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from tensat_dl.core.diagnostics import plural
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.iterations import Iteration, RuleStats, Stop
+from tensat_dl.engine.exploration import Iteration, RuleStats, Stop
 
 #: The summary names the rules that made the e-graph grow if they brought more e-nodes than this.
 WORTH_SAYING = 1_000
@@ -29,28 +30,31 @@ def growth(iterations: Iterable[Iteration]) -> dict[str, int]:
 
     A rule that makes e-classes equal can make e-nodes equal, too; it may have brought less than none.
     """
-    totals: dict[str, int] = defaultdict(int)
-    for iteration in iterations:
-        for stats in iteration.rules:
-            totals[stats.rule] += stats.new_nodes
+    totals = {r.rule: r.new_nodes for r in _summed(r for iteration in iterations for r in iteration.rules)}
     return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
 
 def together(rules: Iterable[RuleStats]) -> list[RuleStats]:
     """One entry for each rule that did something or was held back: a rule may run several times in an iteration."""
-    found: dict[str, RuleStats] = {}
-    for r in rules:
-        old = found.get(r.rule, RuleStats(r.rule, 0, 0, 0, 0.0))
-        notes = dict.fromkeys(note for note in (old.note, r.note) if note)
-        found[r.rule] = RuleStats(
-            r.rule,
-            old.matches + r.matches,
-            old.applied + r.applied,
-            old.new_nodes + r.new_nodes,
-            old.seconds + r.seconds,
-            "; ".join(notes),
+    return [r for r in _summed(rules) if r.matches or r.applied or r.new_nodes or r.note]
+
+
+def _summed(rules: Iterable[RuleStats]) -> list[RuleStats]:
+    """One entry for each rule."""
+    runs: dict[str, list[RuleStats]] = defaultdict(list)
+    for stats in rules:
+        runs[stats.rule].append(stats)
+    return [
+        RuleStats(
+            rule,
+            sum(r.matches for r in found),
+            sum(r.applied for r in found),
+            sum(r.new_nodes for r in found),
+            sum(r.seconds for r in found),
+            "; ".join(dict.fromkeys(r.note for r in found if r.note)),
         )
-    return [r for r in found.values() if r.matches or r.applied or r.new_nodes or r.note]
+        for rule, found in runs.items()
+    ]
 
 
 def growth_line(iterations: Sequence[Iteration], stop: Stop) -> str:
@@ -60,20 +64,18 @@ def growth_line(iterations: Sequence[Iteration], stop: Stop) -> str:
     if whole == 0 or (whole <= WORTH_SAYING and stop != "nodes"):
         return ""
     named = [rule for i, rule in enumerate(totals) if i < NAMED and (i == 0 or totals[rule] >= SHARE * whole)]
-    parts = [f"{rule} +{totals[rule]:,} ({_percent(totals[rule] / whole)})" for rule in named]
+    parts = [f"{rule} +{totals[rule]:,} ({percent(totals[rule] / whole)})" for rule in named]
     others = [n for rule, n in totals.items() if rule not in named and n > 0]
     if others:
         rest = sum(others)
-        parts.append(
-            f"{len(others)} other{'' if len(others) == 1 else 's'} +{rest:,} ({_percent(rest / whole)})"
-        )
+        parts.append(f"{len(others)} {plural(len(others), 'other')} +{rest:,} ({percent(rest / whole)})")
     return ", ".join(parts)
 
 
 def reason_to_stop(
     iterations: Sequence[Iteration], stop: Stop, rules: Iterable[RewriteRule], k_multi: int | None
 ) -> str:
-    """Which rule is the reason that a limit bound, and what to do about it; "" if no rule is by itself.
+    """The rule that is the reason why a limit bound, and remedies; "" if no rule is by itself.
 
     ``k_multi`` is the number of iterations with multi-pattern rules, None for all.
     """
@@ -90,7 +92,7 @@ def reason_to_stop(
         ways.append(f"try --k-multi {fewer}")
     ways.append(_RAISE[stop])
     return (
-        f"rule {rule} brought {_percent(most / whole)} of the new e-nodes, and a limit bound: "
+        f"rule {rule} brought {percent(most / whole)} of the new e-nodes, and a limit was reached: "
         f"{', '.join(ways[:-1])} or {ways[-1]}"
     )
 
@@ -100,7 +102,7 @@ def _brought(totals: Mapping[str, int]) -> int:
     return sum(n for n in totals.values() if n > 0)
 
 
-def _percent(share: float) -> str:
-    """Never rounds to all or nothing."""
+def percent(share: float) -> str:
+    """A share in per cent. Never rounds to all or nothing."""
     text = f"{share:.0%}"
     return text if share in (0.0, 1.0) else {"0%": "<1%", "100%": ">99%"}.get(text, text)

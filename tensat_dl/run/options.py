@@ -1,31 +1,37 @@
-"""The options of an optimization: one list for the command line, the Python API and the pipeline.
+"""The options of an optimization: one list for the command line, the Python API and the pipeline; and the device and
+the machine that they lead to.
 
 Imports nothing heavy: ``--help`` comes through here.
 """
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from tensat_dl.extract.types import METHODS, ExtractLimits, check_method
-from tensat_dl.run.machines import DEVICE, ONNX_DEVICE
+from tensat_dl.extract.budget import ExtractLimits
+from tensat_dl.extract.extraction import METHODS, check_method
 
 if TYPE_CHECKING:
-    from tensat_dl.engine.types import Cycles, Limits
+    from tensat_dl.core.graph import Graph
+    from tensat_dl.engine.exploration import Cycles, Limits
+    from tensat_dl.gpu.this_gpu import Gpu
     from tensat_dl.measure.machine import Machine
+    from tensat_dl.onnx.importer import Imported
     from tensat_dl.ops.table import OpTable
     from tensat_dl.run.search import Setup, Unfit
 
+#: The devices that .tsr graphs and ONNX models are optimized for if no device is named.
+DEVICE, ONNX_DEVICE = "h100", "cpu"
 #: The options that stand together in the help of `tensat-dl run`.
 Group = Literal["aim", "search", "check"]
-#: `tensat_dl.engine.types.CYCLES`, which is too heavy to import for ``--help``.
+#: `tensat_dl.engine.exploration.CYCLES`, which is too heavy to import for ``--help``.
 _CYCLES: tuple[Cycles, ...] = ("none", "vanilla", "efficient", "incremental")
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is said of an option and which values it takes. Its name, type and default are those of its field.
+    """The help of an option and the values that it takes. Its name, type and default are those of its field.
 
     The ``help`` of an option that is on by default says what happens without it. ``{}`` in it stands for the value.
     """
@@ -37,17 +43,18 @@ class About:
     choices: tuple[str, ...] = ()
     unit: str = ""
     none: str = ""  #: the name of None, if that is more than "not given"
-    recorded: bool = True  #: whether the option decides what is found, so that it is written into the output
+    recorded: bool = True  #: whether the option decides the answer, so that it is written into the output
 
 
-def _said(
-    group: Group, help: str, metavar: str | None = None, least: int | None = None, **more: Any
-) -> dict[str, About]:
-    return {"about": About(group, help, metavar, least, **more)}
+def _option(
+    default: Any, group: Group, help: str, metavar: str | None = None, least: int | None = None, **more: Any
+) -> Any:
+    """The field of an option."""
+    return field(default=default, metadata={"about": About(group, help, metavar, least, **more)})
 
 
 def about(option: Field[Any]) -> About:
-    """What is said of a field of `Options`."""
+    """The help and the values of a field of `Options`."""
     found = option.metadata["about"]
     assert isinstance(found, About)
     return found
@@ -55,74 +62,53 @@ def about(option: Field[Any]) -> About:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to optimize. Raises ValueError for values below the least ones, for an unknown method (`ExtractionError`)
-    or kind of cycle filtering, and for fusion on the CPU, where ONNX Runtime runs graphs with kernels of its own."""
+    """The options of an optimization. Raises ValueError for values below the least ones, for an unknown method
+    (`ExtractionError`) or kind of cycle filtering, and for fusion on the CPU, where ONNX Runtime runs graphs with
+    kernels of its own."""
 
-    device: str | None = field(
-        default=None,
-        metadata=_said(
-            *("aim", "Minimise latency on this device; cuda: this machine's GPU.", "NAME"),
-            none=f"{DEVICE}; {ONNX_DEVICE} for .onnx",
-        ),
+    device: str | None = _option(
+        *(None, "aim", "Minimise latency on this device; cuda: this machine's GPU.", "NAME"),
+        none=f"{DEVICE}; {ONNX_DEVICE} for .onnx",
     )
-    measure: bool | None = field(
-        default=None,
-        metadata=_said(
-            "aim",
-            "Measure operators and candidates on this machine (device cpu or cuda); "
-            "keep what is faster beyond noise.",
-            none="for .onnx",
-            recorded=False,
-        ),
+    measure: bool | None = _option(
+        None,
+        "aim",
+        "Measure operators and candidates on this machine (device cpu or cuda); keep a graph only if it is faster.",
+        none="for .onnx",
+        recorded=False,
     )
-    threads: int = field(
-        default=1, metadata=_said("aim", "Threads of a device that this machine measures.", "N", 1)
+    threads: int = _option(1, "aim", "Threads of a device that this machine measures.", "N", 1)
+    k_multi: int | None = _option(
+        1, "search", "Iterations in which multi-pattern rules are applied.", "N", 0, none="unlimited"
     )
-    k_multi: int | None = field(
-        default=1,
-        metadata=_said(
-            *("search", "Iterations in which multi-pattern rules are applied.", "N", 0), none="unlimited"
-        ),
+    max_nodes: int = _option(50_000, "search", "Stop growing the e-graph at this many e-nodes.", "N", 1)
+    max_iters: int = _option(15, "search", "Stop exploring after this many iterations.", "N", 0)
+    time_limit: float | None = _option(
+        None, "search", "Stop exploring after {} seconds.", "S", 0, unit="seconds"
     )
-    max_nodes: int = field(
-        default=50_000, metadata=_said("search", "Stop growing the e-graph at this many e-nodes.", "N", 1)
+    max_memory: int | None = _option(
+        None, "search", "Stop exploring at this resident memory.", "MB", 1, unit="MiB"
     )
-    max_iters: int = field(
-        default=15, metadata=_said("search", "Stop exploring after this many iterations.", "N", 0)
+    cycles: Cycles = _option(  # noqa: RUF009 (it makes a field)
+        "none",
+        "search",
+        "Filter cycles out of the e-graph, as ilp-none requires, with one of three checks of matches.",
+        choices=_CYCLES,
     )
-    time_limit: float | None = field(
-        default=None, metadata=_said("search", "Stop exploring after {} seconds.", "S", 0, unit="seconds")
+    reassociate: bool = _option(
+        True, "search", "Leave out rules that change how results are rounded, as far as their tests show."
     )
-    max_memory: int | None = field(
-        default=None, metadata=_said("search", "Stop exploring at this resident memory.", "MB", 1, unit="MiB")
+    fuse: bool = _option(
+        False, "search", "Chains of elementwise operators may become operators with one kernel."
     )
-    cycles: Cycles = field(
-        default="none",
-        metadata=_said(
-            "search",
-            "Keep cycles out of the e-graph, for ilp-none: not at all, or by one of three checks of matches.",
-            choices=_CYCLES,
-        ),
+    extract: str = _option("exact", "search", "Extraction method.", choices=METHODS)
+    extract_time_limit: float | None = _option(
+        None, "search", "Stop extracting after {} seconds.", "S", 0, unit="seconds"
     )
-    reassociate: bool = field(
-        default=True,
-        metadata=_said(
-            "search", "Leave out rules that change how results are rounded, as far as their tests show."
-        ),
+    verify: bool = _option(
+        True, "check", "Do not verify the applied rules and the optimized graph.", recorded=False
     )
-    fuse: bool = field(
-        default=False,
-        metadata=_said("search", "Chains of elementwise operators may become operators of one kernel each."),
-    )
-    extract: str = field(default="exact", metadata=_said("search", "Extraction method.", choices=METHODS))
-    extract_time_limit: float | None = field(
-        default=None, metadata=_said("search", "Stop extracting after {} seconds.", "S", 0, unit="seconds")
-    )
-    verify: bool = field(
-        default=True,
-        metadata=_said("check", "Do not execute the two graphs against each other.", recorded=False),
-    )
-    seed: int = field(default=0, metadata=_said("check", "Seed of verification.", "N", 0, recorded=False))
+    seed: int = _option(0, "check", "Seed of verification.", "N", 0, recorded=False)
 
     def __post_init__(self) -> None:
         _ = self.limits, self.extract_limits  # which check themselves
@@ -136,6 +122,16 @@ class Options:
             if value is not None and least is not None and not value >= least:
                 raise ValueError(f"{f.name} is {value}: at least {least} is needed")
 
+    def aimed(self, of_onnx: bool) -> Options:
+        """The same with the name of the device, and whether graphs are measured on it, where either was left open;
+        ``cuda`` is this machine's GPU. Raises `UnknownDeviceError`, and `GpuError` where there is no such GPU."""
+        device, measure = device_of(self.device, of_onnx), self.measure
+        if measure is None:
+            measure = of_onnx and device == "cpu"
+        if device == "cuda" or (measure and device != "cpu"):
+            device = gpu_of(device).device
+        return replace(self, device=device, measure=measure)
+
     @property
     def target(self) -> str:
         """The name of the device."""
@@ -144,7 +140,7 @@ class Options:
     @property
     def limits(self) -> Limits:
         """When exploration stops."""
-        from tensat_dl.engine.types import Limits
+        from tensat_dl.engine.exploration import Limits
 
         memory = None if self.max_memory is None else self.max_memory * 1024 * 1024
         return Limits(self.max_nodes, self.max_iters, self.k_multi, self.time_limit, memory, self.cycles)
@@ -155,9 +151,53 @@ class Options:
         return ExtractLimits(seconds=self.extract_time_limit)
 
     def setup(self, ops: OpTable, machine: Machine | None = None, unfit: Unfit | None = None) -> Setup:
-        """How to search for graphs over these operators. Raises `UnknownDeviceError`, `ProfileError`."""
+        """The setup of a search for graphs over these operators. Raises `UnknownDeviceError`, `ProfileError`."""
         from tensat_dl.cost import CostModel
         from tensat_dl.run.search import Setup
 
         model = CostModel.of(ops, self.target, self.threads)
         return Setup(model, self.limits, self.extract, self.extract_limits, machine, self.fuse, unfit)
+
+    def machine(self, graph: Graph, ops: OpTable, imported: Imported | None) -> Machine | None:
+        """The machine that measures, this machine's CPU or its GPU; None if nothing is measured. Graphs run with the
+        weights of the model and on its given inputs, or on random ones. Raises `TsrError` if ONNX Runtime is needed
+        and not installed, `GpuError`, `ProfileError`."""
+        if not self.measure:
+            return None
+        from tensat_dl.measure.machine import TimedGraph
+
+        entry = TimedGraph(graph, ops, imported)
+        if self.target == "cpu":
+            from tensat_dl.onnx import need_onnx
+
+            need_onnx()
+            from tensat_dl.measure.cpu import Cpu
+
+            return Cpu(entry, self.threads, self.seed)
+        from tensat_dl.gpu.gpu_machine import this_machine
+        from tensat_dl.verify.weights import draw_values
+
+        given = None if imported is None else imported.given
+        values = draw_values([graph], self.seed, {**entry.weights, **(given or {})})
+        return this_machine(ops, values, "random inputs" if given is None else "the given inputs")
+
+
+def device_of(device: str | None, of_onnx: bool) -> str:
+    """The name of a device that may be left open."""
+    return device if device is not None else ONNX_DEVICE if of_onnx else DEVICE
+
+
+def gpu_of(device: str) -> Gpu:
+    """This machine's GPU, which is to be of the kind of the ``device``; ``cuda`` is any. Raises
+    `UnknownDeviceError`, `GpuError`."""
+    from tensat_dl.cost import load_device
+    from tensat_dl.gpu.this_gpu import HERE, at_hand
+
+    if device != HERE:
+        load_device(device)  # raises the error about a name that no device has
+    return at_hand(device)
+
+
+def unfit_of(imported: Imported | None) -> Unfit | None:
+    """Tells e-nodes that hold for one size of a model's open dimensions; None if it has none."""
+    return imported.fixed_sizes if imported is not None and imported.dims else None

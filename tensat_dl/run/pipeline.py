@@ -1,4 +1,5 @@
-"""The pipeline: search (explore, price, extract), rebuild, verify. The CLI and the Python API come through here."""
+"""The pipeline: search (explore, price, extract), rebuild, measure, verify. The command line and the Python API come
+through here."""
 
 from __future__ import annotations
 
@@ -9,27 +10,41 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.fuse.unfuse import unfused
-from tensat_dl.measure.machine import Machine
-from tensat_dl.ops.compose import semantics_of
+from tensat_dl.cost import PricedGraph
+from tensat_dl.extract.rebuild import rebuild
+from tensat_dl.fuse.fuse import unfused
+from tensat_dl.measure.machine import Machine, Outcome
+from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.table import OpTable
-from tensat_dl.run.answer import answer_of
 from tensat_dl.run.growth import reason_to_stop
 from tensat_dl.run.options import Options
 from tensat_dl.run.result import Result, Times
-from tensat_dl.run.search import Found, Unfit, search
+from tensat_dl.run.search import Found, Setup, Unfit, candidates, search
 from tensat_dl.verify.equivalence import Equivalence, compare
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.opaque_laws import UNSAMPLED, assumed, on_trust, rules_applied, unsampled
-from tensat_dl.verify.rules import Verdict, rounding_alike, verify_rules
+from tensat_dl.verify.rules.verdict import Verdict
+from tensat_dl.verify.rules.verify import rounding_alike, verify_rules
 from tensat_dl.why.steps import Explanation
 from tensat_dl.why.way import INTERRUPTED, NoWay, missing, way_between
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """The input and the optimized graph, and how many nodes of the latter each rule brought."""
+
+    before: PricedGraph
+    after: PricedGraph
+    used: Mapping[str, int]
+    outcome: Outcome | None = None  #: of timing whole graphs; None if that was not asked for, or interrupted
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
-    """What verification found out."""
+    """The results of verification."""
 
     verdicts: tuple[Verdict, ...] = ()
     equivalence: Equivalence | None = None
@@ -50,13 +65,12 @@ def optimize(
 ) -> tuple[Result, EGraph]:
     """The cheapest graph found that computes the same as ``graph``, and the priced e-graph that it is from.
 
-    The answer is never costlier than the input under the device's cost model. What the run found out, the verdicts
-    on rules and the comparison of the two graphs included, is in the result, and if it is to be ``explained``, the
-    steps that led to it; a false rule or a mismatch does not raise. Ctrl-C ends the phase that is running, and the
-    best graph found until then is the result.
+    The answer is never costlier than the input under the device's cost model. The result has the verdicts on rules,
+    the comparison of the two graphs and, if it is to be ``explained``, the steps that led to it; a false rule or a
+    mismatch does not raise. Ctrl-C ends the phase that is running, and the best graph found until then is the result.
 
-    With a machine at hand, operators are measured on it, and the answer is what is faster there as a whole, beyond
-    noise: one of several candidates, or the input. E-nodes that are ``unfit`` are no part of an answer.
+    With a machine at hand, operators are measured on it, and the answer is one of several candidates if that is
+    faster there as a whole, beyond noise; else the input. E-nodes that are ``unfit`` are no part of an answer.
     """
     options = options or Options()
     progress = progress or Progress()
@@ -66,7 +80,7 @@ def optimize(
         rules = rounding_alike(rules, ops, progress.checking)
     found = search(graph, rules, setup, progress, explained)
     exploration, egraph = found.exploration, found.egraph
-    answer = answer_of(graph, found, setup, progress)
+    answer = _answer(graph, found, setup, progress)
     checked = (
         _verified(graph, answer.after.graph, rules, ops, found, options.seed, progress)
         if options.verify
@@ -84,7 +98,7 @@ def optimize(
         classes=egraph.num_classes,
         extraction=found.extraction,
         equivalence=checked.equivalence,
-        times=_times(progress.seconds(), parse_seconds),
+        times=Times.of({**progress.seconds(), "parse": parse_seconds}),
         notes=(
             *(f"rule {v.rule}: {v.reason}" for v in checked.verdicts if v.reason == UNSAMPLED),
             *([bound] if bound else []),
@@ -105,6 +119,60 @@ def optimize(
         steps=steps,
     )
     return result, egraph
+
+
+def _answer(graph: Graph, found: Found, setup: Setup, progress: Progress) -> Answer:
+    """The answer that a search found for ``graph``. It is never costlier than the input."""
+    model, extraction, machine = found.model, found.extraction, setup.machine
+    progress.phase("extract")
+    optimized, used = rebuild(found.egraph, extraction, graph)
+    before, after = model.price_graph(graph), model.price_graph(optimized)
+    notes: list[str] = []
+    outcome = None
+    if machine is not None:
+        if unknown := len(model.unknown(found.egraph)):
+            total = len(model.signatures(found.egraph))
+            notes.append(
+                f"{unknown:,} of {total:,} different operators were not measured: their costs are estimates"
+            )
+        outcome, after, used = _fastest(graph, found, setup, machine, progress)
+        if outcome is None or outcome.reason:
+            why = "interrupted before candidates were timed" if outcome is None else outcome.reason
+            notes.append(f"{why}: the input is the answer")
+    elif after.total >= before.total:
+        # A view can cost less in one graph than among all alternatives; a tie is not worth a change either.
+        used, after = {}, before
+        notes.append("no graph was found that is cheaper than the input")
+    untimed = machine is not None and outcome is None
+    cut_short = extraction.interrupted or found.interrupted
+    if cut_short and not untimed:  # else the input is the answer
+        notes.append("interrupted: the cheapest graph extracted until then is used")
+    return Answer(before, after, used, outcome, tuple(notes), untimed or cut_short)
+
+
+def _fastest(
+    graph: Graph, found: Found, setup: Setup, machine: Machine, progress: Progress
+) -> tuple[Outcome | None, PricedGraph, dict[str, int]]:
+    """The fastest of a graph and what was extracted, by timing them as a whole, and the rules used for it. After
+    Ctrl-C it is the graph, and there is no outcome."""
+    before = found.model.price_graph(graph)
+    if found.interrupted:
+        return None, before, {}
+    entrants: list[tuple[PricedGraph, dict[str, int]]] = []
+    seen = {(graph.nodes, graph.outputs)}
+    try:
+        for extraction in candidates(found, setup.method, setup.extract_limits):
+            other, used = rebuild(found.egraph, extraction, graph)
+            if (other.nodes, other.outputs) not in seen:
+                seen.add((other.nodes, other.outputs))
+                entrants.append((found.model.price_graph(other), used))
+        if machine.rewrites:
+            entrants.append((found.model.price_graph(replace(graph)), {}))
+        progress.phase("measure")
+        outcome = machine.contest(before, [c for c, _ in entrants], progress.measuring)
+    except KeyboardInterrupt:
+        return None, before, {}
+    return (outcome, before, {}) if outcome.winner is None else (outcome, *entrants[outcome.winner])
 
 
 def _verified(
@@ -133,22 +201,10 @@ def _verified(
         return replace(checked, interrupted=True)
 
 
-def _times(seconds: Mapping[str, float], parse: float) -> Times:
-    return Times(
-        parse,
-        seconds["explore"],
-        seconds["cost"],
-        seconds["extract"],
-        seconds.get("verify", 0.0),
-        parse + sum(s for phase, s in seconds.items() if phase != "parse"),
-        seconds.get("measure", 0.0),
-    )
-
-
 def _steps(
     before: Graph, after: Graph, rules: Sequence[RewriteRule], found: Found, seed: int, progress: Progress
 ) -> Explanation:
-    """How the rules lead from a graph to the optimized one."""
+    """The steps by which the rules lead from a graph to the optimized one."""
     try:
         after = unfused(after, found.model.table, found.declared)
         if not missing(after, before):

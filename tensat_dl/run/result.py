@@ -1,16 +1,15 @@
-"""What a run found out: the data behind the terminal summary, the JSON and the HTML report."""
+"""The result of a run: the data behind the terminal summary, the JSON and the HTML report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import fsum
+from dataclasses import dataclass, field, fields
 
-from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.engine.iterations import Iteration, Stop
-from tensat_dl.extract.types import Extraction
+from tensat_dl.cost.model import PricedGraph
+from tensat_dl.engine.exploration import Iteration, Stop
+from tensat_dl.extract.extraction import Extraction
 from tensat_dl.lang.declare import Declared
-from tensat_dl.measure.outcome import Outcome
+from tensat_dl.measure.machine import Outcome
 from tensat_dl.verify.equivalence import Equivalence
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.rules.verdict import Verdict
@@ -19,15 +18,21 @@ from tensat_dl.why.steps import Explanation
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds per phase."""
+    """Seconds of each phase."""
 
-    parse: float
-    explore: float
-    cost: float
-    extract: float
-    verify: float
-    total: float
+    parse: float = 0.0
+    explore: float = 0.0
+    cost: float = 0.0
+    extract: float = 0.0
+    verify: float = 0.0
     measure: float = 0.0
+    total: float = 0.0  #: with the seconds of other phases, such as replaying steps
+
+    @classmethod
+    def of(cls, seconds: Mapping[str, float]) -> Times:
+        """The times of a run, by the names of its phases."""
+        known = {f.name: seconds.get(f.name, 0.0) for f in fields(cls)}
+        return cls(**{**known, "total": sum(seconds.values())})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +52,12 @@ class Result:
     extraction: Extraction
     equivalence: Equivalence | None  #: None if it was skipped
     times: Times
-    notes: tuple[str, ...]  #: what bound, what was skipped, and why
+    notes: tuple[str, ...]  #: limits that bound, parts that were skipped, and reasons
     rules_used: tuple[tuple[str, int], ...] = ()
-    interrupted: bool = False  #: by Ctrl-C, in whatever phase
+    interrupted: bool = False  #: by Ctrl-C, in any phase
     exact: Exact | None = None  #: the comparison modulo primes; None if it was skipped
     verdicts: tuple[Verdict, ...] = ()  #: on the rules that were applied; none if verification was skipped
     cycles: str = "none"  #: how cycles were kept out of the e-graph
     measured: Outcome | None = None  #: of timing whole graphs; None if that was not asked for
     declared: Mapping[str, Declared] = field(default_factory=dict)  #: fused operators of the e-graph
     steps: Explanation | None = None  #: how the rules lead from one graph to the other; None if not asked for
-
-    @property
-    def measured_share(self) -> float:
-        """The share of the optimized graph's cost that was measured, 0 to 1."""
-        total = self.after.total
-        known = fsum(c for c, m in zip(self.after.cost, self.after.measured, strict=True) if m)
-        return known / total if total else 0.0

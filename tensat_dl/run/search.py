@@ -10,19 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensat_dl.core.egraph import BoolArray, EGraph
+from tensat_dl.core.egraph import BoolArray, EGraph, find
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
+from tensat_dl.engine.exploration import Exploration, Feedback, History, Limits
 from tensat_dl.engine.explore import Exploring, exploring
-from tensat_dl.engine.types import Exploration, Feedback, History, Limits
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.types import TOLERANCE, Extraction, ExtractLimits
+from tensat_dl.extract.budget import ExtractLimits
+from tensat_dl.extract.extraction import TOLERANCE, Extraction
 from tensat_dl.fuse.fuse import fuse
 from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Machine
 from tensat_dl.ops.table import OpTable
+from tensat_dl.why.steps import Explanation
+from tensat_dl.why.way import NoWay, missing, way_between
 
 #: Tells which e-nodes [N] can be no part of an answer, for reasons that no price knows.
 Unfit = Callable[[EGraph], BoolArray]
@@ -37,7 +40,7 @@ OTHER_WORK = 1_000_000.0
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How to search: what may grow, how answers are extracted, and what prices them.
+    """The setup of a search: limits of growth, the method of extraction, and the prices.
 
     With a ``machine`` at hand, operators are measured on it before they are priced, and the exact method looks for
     runners-up as well. With ``fusing``, chains of elementwise operators are e-nodes, too. What is ``unfit`` is left
@@ -115,7 +118,7 @@ class Search:
         return Found(exploration, egraph, found, self.model, declared=self._declared)
 
     def first(self, worker: Exploring) -> Found:
-        """What the first exploration leads to. Without prices there is no answer, so Ctrl-C does not spare them."""
+        """The answer of the first exploration. Without prices there is no answer, so Ctrl-C does not spare them."""
         self.progress.phase("explore")
         exploration = worker.run()
         try:
@@ -137,7 +140,8 @@ class Search:
             try:
                 more = self.more(worker, best)
                 if more is None:
-                    return _noted(best, worker.lost)
+                    notes = (*best.exploration.notes, *([worker.lost] if worker.lost else []))
+                    return replace(best, exploration=replace(best.exploration, notes=notes))
                 other = self.answer(more, self.priced(more))
             except KeyboardInterrupt:
                 return replace(best, interrupted=True)
@@ -170,7 +174,7 @@ def search(
 
 
 def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Extraction]:
-    """What may be the fastest graph: the cheapest by measured prices, the next ones, and the cheapest by the
+    """The graphs that may be the fastest: the cheapest by measured prices, the next ones, and the cheapest by the
     roofline, which knows nothing of what single operators are."""
     yield found.extraction
     yield from found.extraction.runners_up
@@ -179,16 +183,8 @@ def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Ext
         yield extract(found.model.estimated().price(found.egraph)[0], method, little)
 
 
-def _noted(found: Found, note: str) -> Found:
-    """The same with another note, if it says anything."""
-    if not note:
-        return found
-    exploration = replace(found.exploration, notes=(*found.exploration.notes, note))
-    return replace(found, exploration=exploration)
-
-
 def feedback(found: Found, ops: OpTable) -> Feedback:
-    """What an answer computes, and where in it a view would have to be copied."""
+    """The e-classes that an answer computes, and those of them in which a view would have to be copied."""
     egraph, handles = found.egraph, found.exploration.handles
     classes = found.extraction.choices
     copied = (
@@ -199,3 +195,55 @@ def feedback(found: Found, ops: OpTable) -> Feedback:
         )
     )
     return Feedback(frozenset(handles[c] for c in classes), frozenset(handles[c] for c in copied))
+
+
+def explain(
+    before: Graph, after: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress, seed: int = 0
+) -> Explanation:
+    """The steps from ``before`` to ``after``, which a run with these rules and this setup found.
+
+    If exploring again does not lead to the second graph, or Ctrl-C ends it early, there are steps to as much of the
+    graph as was found. Raises `NoWay` if the two cannot be compared at all.
+    """
+    after = _aligned(after, before)
+    if not missing(after, before):
+        return Explanation(())
+    model = setup.model
+    progress.phase("explore")
+    with exploring(before, model.table, rules, setup.limits, progress.exploring, model.estimate) as worker:
+        exploration = worker.run()
+        interrupted, history = exploration.stop == "interrupted", History()
+        try:
+            exploration = _until_found(worker, exploration, after, Search(setup, progress))
+            history = worker.history()
+        except KeyboardInterrupt:
+            interrupted = True
+    found = way_between(before, after, rules, model, exploration, history, progress, seed)
+    return replace(found, interrupted=interrupted or found.interrupted)
+
+
+def _until_found(worker: Exploring, exploration: Exploration, after: Graph, rounds: Search) -> Exploration:
+    """The exploration that has the second graph, or the last one: as in a run, groups are merged that an answer
+    uses."""
+    while None in find(after, exploration.egraph):
+        found = rounds.answer(exploration, rounds.priced(exploration), patient=False)
+        refined = rounds.more(worker, found)
+        if refined is None:
+            break
+        exploration = refined
+    return exploration
+
+
+def _aligned(after: Graph, before: Graph) -> Graph:
+    """The second graph with the names that inputs have in the first: written as .tsr, names may have changed."""
+    if len(after.inputs) != len(before.inputs) or len(after.outputs) != len(before.outputs):
+        counts = (len(g.inputs) for g in (before, after)), (len(g.outputs) for g in (before, after))
+        (i, j), (k, m) = counts
+        raise NoWay(f"the original has {i} inputs and {k} outputs, the optimized graph {j} and {m}")
+    nodes = list(after.nodes)
+    for i, j in zip(after.inputs, before.inputs, strict=True):
+        if nodes[i].types != before.nodes[j].types:
+            raise NoWay(f"input {before.nodes[j].attr('name')} has another type in the optimized graph")
+        nodes[i] = before.nodes[j]
+    outputs = zip(before.outputs, after.outputs, strict=True)
+    return replace(after, nodes=tuple(nodes), outputs=tuple((name, j) for (name, _), (_, j) in outputs))

@@ -9,14 +9,14 @@ from typing import Literal
 
 import numpy as np
 
-from tensat_dl.core.graph import Graph
-from tensat_dl.core.types import TensorType
-from tensat_dl.ops.semantics.types import Array, Semantics
-from tensat_dl.verify.execute import ExecutionError, execute, surrogates
-from tensat_dl.verify.memory import available, needed
+from tensat_dl.core.graph import Graph, TensorType
+from tensat_dl.ops.semantics.arrays import Array, Semantics
+from tensat_dl.verify.execute import ExecutionError, available_memory, execute, memory_needed, surrogates
 from tensat_dl.verify.weights import draw_values
 
 Status = Literal["equivalent", "inconclusive", "different"]
+#: A model that is right for the sizes that it was made for, and wrong for others, is ``narrow``.
+AgreementStatus = Literal["agrees", "differs", "narrow", "not compared"]
 
 #: From good to bad: of several outputs the worst verdict counts.
 SEVERITY: tuple[Status, ...] = ("equivalent", "inconclusive", "different")
@@ -24,7 +24,7 @@ SEVERITY: tuple[Status, ...] = ("equivalent", "inconclusive", "different")
 
 @dataclass(frozen=True, slots=True)
 class OutputError:
-    """How far one output of the second graph is from the same output of the first.
+    """The distance of one output of the second graph from the same output of the first.
 
     ``max_rel`` is ``max_abs`` over the largest magnitude in either output. Elements that are infinite or not
     a number in either are left out of both; ``status`` and ``message`` tell of them.
@@ -39,7 +39,7 @@ class OutputError:
 
 @dataclass(frozen=True, slots=True)
 class Equivalence:
-    """What comparing two graphs showed.
+    """The result of comparing two graphs.
 
     ``status`` is "equivalent" if every output's relative error is within the tolerance, "different" if the
     graphs differ, and "inconclusive" if the first could not be run, or the two agree but in values of which
@@ -57,6 +57,18 @@ class Equivalence:
     inputs: str
     surrogates: tuple[str, ...]
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The result of comparing an optimized model with the original where both run, on ``inputs``. ``max_rel`` is the
+    largest difference over the largest magnitude of its output, and ``tolerance`` the largest that is accepted."""
+
+    status: AgreementStatus
+    max_rel: float
+    message: str = ""
+    inputs: str = ""
+    tolerance: float = 0.0
 
 
 def compare(
@@ -93,7 +105,7 @@ def _compare(
     difference = interface_difference(before, after)
     if difference:
         return "different", (), difference
-    need, free = max(needed(before), needed(after)), available()
+    need, free = max(memory_needed(before), memory_needed(after)), available_memory()
     if free is not None and need > free:
         return (
             "inconclusive",
@@ -161,10 +173,10 @@ def _compare_output(name: str, before: Array, after: Array, tolerance: float) ->
     status: Status = "equivalent"
     message = ""
     if parted.any():
-        status, message = "different", _element(x, y, int(parted.argmax()))
+        status, message = "different", _element(x, y, place(parted))
     elif not max_rel <= tolerance:
         status = "different"
-        message = f"relative error {max_rel:.2g} > {tolerance:.2g}, {_element(x, y, int(error.argmax()))}"
+        message = f"relative error {max_rel:.2g} > {tolerance:.2g}, {_element(x, y, place(error))}"
     elif not finite.all():
         status = "inconclusive"
         message = f"{int((~finite).sum())} of {x.size} elements are infinite or not a number in both graphs"
@@ -175,6 +187,10 @@ def _compare_output(name: str, before: Array, after: Array, tolerance: float) ->
     return OutputError(name, status, max_abs, max_rel, f"output {name}: {message}" if message else "")
 
 
-def _element(x: Array, y: Array, flat: int) -> str:
-    index = [int(i) for i in np.unravel_index(flat, x.shape)]
-    return f"element {index} is {x.flat[flat]:.17g} before and {y.flat[flat]:.17g} after"
+def _element(x: Array, y: Array, index: tuple[int, ...]) -> str:
+    return f"element {list(index)} is {x[index]:.17g} before and {y[index]:.17g} after"
+
+
+def place(array: Array) -> tuple[int, ...]:
+    """The index of the largest element, the first of them."""
+    return tuple(int(i) for i in np.unravel_index(int(array.argmax()), array.shape))

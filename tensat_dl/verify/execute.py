@@ -1,14 +1,27 @@
-"""Runs a graph in NumPy, keeping no value longer than it is needed."""
+"""Runs a graph, keeping no value longer than it is needed, and says how much memory that takes."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from tensat_dl.core.graph import Graph, Node
-from tensat_dl.ops.semantics.types import Array, Semantics, widened
+from tensat_dl.core.graph import Graph, Node, needed
+from tensat_dl.ops.semantics.arrays import Array, Semantics, widened
+from tensat_dl.verify.keyed import generator
+
+
+class Shaped(Protocol):
+    """A tensor in some kind of numbers."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+V = TypeVar("V", bound=Shaped)
 
 
 class ExecutionError(ValueError):
@@ -21,25 +34,58 @@ def execute(
     semantics: Mapping[str, Semantics],
     watch: Callable[[Array], None] = lambda _: None,
 ) -> list[Array]:
-    """The outputs of a graph, in order.
+    """The outputs of a graph in NumPy, in order. Operators that ``semantics`` lacks are computed by ``surrogate``.
+    ``watch`` sees each value. See `outputs`, also for the errors."""
 
-    ``values`` holds the inputs and weights by name. Operators that ``semantics`` lacks are computed by
-    ``surrogate``. Each value is dropped after its last use, so that the memory taken beyond ``values`` is
-    that of the tensors alive at one time. A node that no output needs is not computed. ``watch`` sees each value.
+    def apply(node: Node, operands: Sequence[Array]) -> tuple[Array, ...]:
+        function = semantics.get(node.op)
+        if function is None:
+            return surrogate(node, operands)
+        try:
+            return (function(*operands, **dict(node.attrs)),)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise ExecutionError(f"{node.op} cannot be computed: {error}") from error
+
+    return outputs(graph, values, apply, watch)
+
+
+def outputs(
+    graph: Graph,
+    values: Mapping[str, V],
+    apply: Callable[[Node, Sequence[V]], tuple[V, ...]],
+    watch: Callable[[V], None] = lambda _: None,
+) -> list[V]:
+    """The outputs of a graph, in order, in any kind of numbers.
+
+    ``values`` holds the inputs and weights by name. ``apply`` computes the operators, ``proj`` and casts that change
+    nothing excepted. Each value is dropped after its last use, so that the memory taken beyond ``values`` is that of
+    the tensors alive at one time. A node that no output needs is not computed. Raises `ExecutionError` where a value
+    is not given, or has another shape than the graph declares.
     """
     last_use = last_uses(graph)
-    dying: list[list[int]] = [[] for _ in range(len(graph.nodes) + 1)]
-    for i, user in last_use.items():
-        dying[user].append(i)
-
-    computed: dict[int, tuple[Array, ...]] = {}
+    ends = dying(last_use)
+    computed: dict[int, tuple[V, ...]] = {}
     for i, node in enumerate(graph.nodes):
-        if i in last_use:
-            computed[i] = _checked(i, node, _apply(graph, node, computed, values, semantics))
-            for value in computed[i]:
-                watch(value)
-            for j in dying[i]:
-                del computed[j]
+        if i not in last_use:
+            continue
+        if node.op in ("input", "weight"):
+            name = str(node.attr("name"))
+            if name not in values:
+                raise ExecutionError(f"no value is given for {node.op} {name}")
+            computed[i] = (values[name],)
+        elif node.op == "proj":
+            index = node.attr("index")
+            assert isinstance(index, int)
+            computed[i] = (computed[node.inputs[0]][index],)
+        else:
+            operands = [_only(computed[j]) for j in node.inputs]
+            # what is cast to a wider type stays as it is, also what a sum made too large
+            computed[i] = (operands[0],) if _widening(graph, node) else apply(node, operands)
+        _check_shapes(i, node, computed[i])
+        for value in computed[i]:
+            watch(value)
+        for j in ends.get(i, ()):
+            del computed[j]
     return [_only(computed[i]) for _, i in graph.outputs]
 
 
@@ -51,63 +97,90 @@ def surrogates(graph: Graph, semantics: Mapping[str, Semantics]) -> tuple[str, .
 
 def last_uses(graph: Graph) -> dict[int, int]:
     """For each node that an output needs, the last node that takes it; outputs are taken after every node."""
-    last = {i: len(graph.nodes) for _, i in graph.outputs}
-    for i in range(len(graph.nodes) - 1, -1, -1):
-        if i in last:
-            for j in graph.nodes[i].inputs:
-                last.setdefault(j, i)
-    return last
+    live = needed(graph.nodes, (i for _, i in graph.outputs))
+    last = {j: i for i in sorted(live) for j in graph.nodes[i].inputs}
+    return last | {i: len(graph.nodes) for _, i in graph.outputs}
 
 
-def widening(graph: Graph, node: Node) -> bool:
+def dying(last_use: Mapping[int, int]) -> dict[int, list[int]]:
+    """By node, the nodes that are not needed after it."""
+    ends: dict[int, list[int]] = {}
+    for i, user in last_use.items():
+        ends.setdefault(user, []).append(i)
+    return ends
+
+
+def _widening(graph: Graph, node: Node) -> bool:
     """Whether a node is a cast of integers that changes none."""
     return node.op == "cast" and widened(graph.nodes[node.inputs[0]].types[0].dtype, node.types[0].dtype)
 
 
-def _apply(
-    graph: Graph,
-    node: Node,
-    computed: Mapping[int, tuple[Array, ...]],
-    values: Mapping[str, Array],
-    semantics: Mapping[str, Semantics],
-) -> tuple[Array, ...]:
-    if node.op in ("input", "weight"):
-        name = node.attr("name")
-        if name not in values:
-            raise ExecutionError(f"no value is given for {node.op} {name}")
-        return (values[str(name)],)
-    if node.op == "proj":
-        index = node.attr("index")
-        assert isinstance(index, int)
-        return (computed[node.inputs[0]][index],)
-    operands = [_only(computed[j]) for j in node.inputs]
-    if widening(graph, node):  # also what a sum made too large
-        return (operands[0],)
-    function = semantics.get(node.op)
-    if function is None:
-        return surrogate(node, operands)
-    try:
-        return (function(operands, dict(node.attrs)),)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise ExecutionError(f"{node.op} cannot be computed: {error}") from error
-
-
-def _checked(i: int, node: Node, results: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The results of node ``i``, which have the declared shapes."""
+def _check_shapes(i: int, node: Node, results: Sequence[Shaped]) -> None:
+    """Raises `ExecutionError` unless the results of node ``i`` have the declared shapes."""
     shapes = [result.shape for result in results]
     if shapes != [declared.shape for declared in node.types]:
         raise ExecutionError(
             f"node {i} ({' '.join(filter(None, (node.op, node.name)))}) is declared "
             f"{', '.join(map(str, node.types))} but its value has shape {', '.join(map(str, shapes))}"
         )
-    return results
 
 
-def _only(results: tuple[Array, ...]) -> Array:
+def _only(results: tuple[V, ...]) -> V:
     if len(results) != 1:
         raise ExecutionError(f"a node with {len(results)} outputs is used without proj")
     return results[0]
 
+
+# ---- memory -----------------------------------------------------------------------------------------------
+
+
+def memory_needed(graph: Graph) -> int:
+    """The least number of bytes that running a graph in float64 takes: inputs and weights are held all the time,
+    other values from when they are computed until their last use. Operators' own temporary values come on top."""
+
+    def size(nodes: Iterable[int]) -> int:
+        return sum(8 * t.size for i in nodes for t in graph.nodes[i].types)
+
+    held = {*graph.inputs, *graph.weights}
+    last_use = last_uses(graph)
+    ends = dying(last_use)
+    live = peak = size(held)
+    for i in sorted(last_use.keys() - held):
+        live += size((i,))
+        peak = max(peak, live)
+        live -= size(j for j in ends.get(i, ()) if j not in held)
+    return peak
+
+
+def available_memory() -> int | None:
+    """Bytes that this process can still take, or None where the system does not say."""
+    found = [b for b in (_free_memory(), _left_in_control_group()) if b is not None]
+    return min(found, default=None)
+
+
+def _free_memory() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+        return None
+    except OSError:
+        try:
+            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, ValueError, OSError):
+            return None
+
+
+def _left_in_control_group() -> int | None:
+    """Bytes that a container's limit leaves."""
+    folder = Path("/sys/fs/cgroup")
+    try:
+        return int((folder / "memory.max").read_text()) - int((folder / "memory.current").read_text())
+    except (OSError, ValueError):  # no such limit
+        return None
+
+
+# ---- surrogates -------------------------------------------------------------------------------------------
 
 #: How many numbers a surrogate boils each operand down to.
 FEATURES = 4
@@ -128,20 +201,14 @@ def surrogate(node: Node, operands: Sequence[Array]) -> tuple[Array, ...]:
     features: list[float] = []
     for position, operand in enumerate(operands):
         flat = np.asarray(operand, np.float64).reshape(-1)
-        directions = _keyed(key, "operand", position).uniform(-1.0, 1.0, (FEATURES, flat.size))
+        directions = generator(key, "operand", position).uniform(-1.0, 1.0, (FEATURES, flat.size))
         features.extend(np.arcsinh(directions @ flat / np.sqrt(flat.size)))
     results = []
     for k, output in enumerate(node.types):
-        generator = _keyed(key, "output", k)
+        random = generator(key, "output", k)
         value = np.zeros(output.shape)
         for feature in features or [1.0]:
             # within 2, not 1, or values would fade in a chain of surrogates
-            value += feature * generator.uniform(-2.0, 2.0, output.shape)
+            value += feature * random.uniform(-2.0, 2.0, output.shape)
         results.append(value)
     return tuple(results)
-
-
-def _keyed(*key: str | int) -> np.random.Generator:
-    """A generator that depends on nothing but the key: not on the process, the platform, earlier calls."""
-    digest = hashlib.sha256(repr(key).encode()).digest()
-    return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "little")))

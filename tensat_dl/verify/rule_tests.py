@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.egraph import EGraph, find
 from tensat_dl.core.graph import Graph, Node
+from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.types import Limits
 from tensat_dl.lang.elaborate import RuleTest
 from tensat_dl.lang.program import Program
-from tensat_dl.ops.compose import semantics_of
+from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.verify.equivalence import compare
 
 #: A test is about one rule on a small graph; what it asks for is there after few iterations or never.
@@ -18,7 +18,7 @@ LIMITS = Limits(nodes=2_000, iterations=10, k_multi=3)
 
 
 def run_test(test: RuleTest, program: Program) -> str:
-    """What was expected and what was found, or "" if the test passes: the named rule, and nothing else, is applied to
+    """The difference between the expected and the found, or "" if the test passes: the named rule alone is applied to
     the test's first graph.
 
     ``unchanged`` asks that nothing is added; a second graph asks that each of its outputs is found equal to the
@@ -44,7 +44,7 @@ def run_test(test: RuleTest, program: Program) -> str:
 
 
 def _other_types(before: Graph, after: Graph) -> str:
-    """Which input or weight is not the same in both graphs though it has the same name, or ""."""
+    """The first input or weight that has the same name in both graphs and another type, as a sentence, or ""."""
     known = {n.name: n for n in before.nodes if n.op in ("input", "weight")}
     for n in after.nodes:
         first = known.get(n.name)
@@ -59,7 +59,7 @@ def _leaf(node: Node) -> str:
 
 
 def _different(before: Graph, after: Graph, program: Program) -> str:
-    """What the two graphs of a test compute differently, or "". Nothing is said of opaque operators."""
+    """The difference between the values of a test's two graphs, or "". Nothing is said of opaque operators."""
     renamed = tuple((name, node) for (name, _), (_, node) in zip(before.outputs, after.outputs, strict=True))
     found = compare(before, replace(after, outputs=renamed), semantics_of(program.ops))
     if found.status != "different" or found.surrogates:
@@ -68,7 +68,7 @@ def _different(before: Graph, after: Graph, program: Program) -> str:
 
 
 def _changed(before: Graph, egraph: EGraph) -> str:
-    """What was added to a graph or found equal in it, or ""."""
+    """The e-nodes that were added to a graph, as a sentence, or "" if none was and nothing was found equal."""
     added = egraph.num_nodes - len(before.nodes)
     if added > 0 or egraph.num_classes < len(before.nodes):
         return f"the rule fired ({added} new e-nodes), but the graph should stay unchanged"
@@ -76,7 +76,7 @@ def _changed(before: Graph, egraph: EGraph) -> str:
 
 
 def _missing(after: Graph, egraph: EGraph) -> str:
-    """Which output of a graph was not found in its place, or ""."""
+    """The first output of a graph that was not found in its place, as a sentence, or ""."""
     found = find(after, egraph)
     for i, ((name, node), root) in enumerate(zip(after.outputs, egraph.roots, strict=True)):
         if found[node] is None:
@@ -87,16 +87,3 @@ def _missing(after: Graph, egraph: EGraph) -> str:
         if found[node] != root:
             return f"output {i} ({name}) was built, but not found equal to output {i} before"
     return ""
-
-
-def find(graph: Graph, egraph: EGraph) -> list[int | None]:
-    """For each node of a graph the e-class that represents it, or None. Inputs and weights match by name."""
-    index: dict[tuple[object, ...], int] = {}
-    for n in range(egraph.num_nodes):
-        key = (egraph.op[n], egraph.attrs[n], tuple(egraph.children_of(n)))
-        index[key] = int(egraph.node_class[n])
-    out: list[int | None] = []
-    for node in graph.nodes:
-        children = tuple(out[j] for j in node.inputs)
-        out.append(index.get((node.op, node.attrs, children)))
-    return out

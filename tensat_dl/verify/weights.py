@@ -8,17 +8,16 @@ vanished output hides every error.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod, sqrt
 
 import numpy as np
 
-from tensat_dl.core.graph import Graph, Node
-from tensat_dl.core.types import TensorType
-from tensat_dl.ops.semantics.types import Array, computed_in
+from tensat_dl.core.graph import Graph, Node, TensorType
+from tensat_dl.ops.semantics.arrays import Array, computed_in
 from tensat_dl.ops.traits import positive_operands, traits
+from tensat_dl.verify.keyed import generator_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,7 @@ def choose_distributions(graph: Graph) -> dict[int, Distribution]:
 
 def draw(name: str, type_: TensorType, distribution: Distribution, seed: int) -> Array:
     """One value. It is the same on every platform and in every process."""
-    digest = hashlib.sha256(f"{seed} {name} {type_}".encode()).digest()
-    generator = np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "little")))
+    generator = generator_of(f"{seed} {name} {type_}")
     computed = computed_in(type_.dtype)
     if computed is np.bool_:
         return np.asarray(generator.integers(0, 2, type_.shape)).astype(np.bool_)

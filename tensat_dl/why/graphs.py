@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from tensat_dl.core.graph import Graph, GraphBuilder, Node
+from tensat_dl.core.expression import index_of
+from tensat_dl.core.graph import Graph, GraphBuilder, Node, TensorType
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.core.types import TensorType
 from tensat_dl.lang.node_names import node_names
 from tensat_dl.ops.table import OpTable
 from tensat_dl.why.replay import Application, Replay
@@ -41,8 +41,8 @@ def chain(
         yield making.step(a, rules[a.rule])
 
 
-#: What is put together to a graph: a class of the ledger, the same without what the rule makes of it, or what the
-#: rule builds, by name.
+#: A part that is put together to a graph: a class of the ledger, the same as it was before the rule, or an
+#: operator that the rule builds, by name.
 _Key = int | tuple[str, int] | str
 
 
@@ -143,8 +143,7 @@ class _Making:
         source = self.replay.before
         builder = GraphBuilder(source.name, source.opaque)
         for i in source.inputs:
-            node = source.nodes[i]
-            builder.add(node.op, (), node.attrs, node.types, node.name)
+            builder.copy(source.nodes[i])
 
         def operand(name: str) -> _Key:
             if name in operators:
@@ -164,39 +163,17 @@ class _Making:
             node = Node(ledger.op[n], (), ledger.attrs[n], self._types(c), self._name(c))
             return node, [instead(find(k)) for k in ledger.operands[n]]
 
-        done: dict[_Key, int] = {}
-        open_: set[_Key] = set()
-        roots = [instead(find(self.rerun.of[self.replay.nodes[i]])) for _, i in source.outputs]
-        for root in roots:
-            stack = [root]
-            while stack:
-                key = stack[-1]
-                if key in done:
-                    stack.pop()
-                    continue
-                node, operands = expand(key)
-                missing = [k for k in operands if k not in done]
-                if missing:
-                    if key in open_:
-                        return None
-                    open_.add(key)
-                    stack += reversed(missing)
-                    continue
-                done[key] = builder.add(
-                    node.op, [done[k] for k in operands], node.attrs, node.types, node.name
-                )
-                stack.pop()
-        return builder.finish(
-            (name, done[root]) for (name, _), root in zip(source.outputs, roots, strict=True)
-        )
+        of, nodes = self.rerun.of, self.replay.nodes
+        outputs = [(name, instead(find(of[nodes[i]]))) for name, i in source.outputs]
+        made = builder.assemble([key for _, key in outputs], expand)
+        return None if made is None else builder.finish((name, made[key]) for name, key in outputs)
 
     def _sides(self, here: Application) -> tuple[Graph, Graph]:
-        """What the rule says, on tensors of the types that it was applied to."""
-        ledger, find = self.ledger, self.ledger.find
-        known = self.replay.instances.known
+        """The two sides of the rule, on tensors of the types that it was applied to."""
+        ledger, find, known = self.ledger, self.ledger.find, self.replay.known
+        operators = {o.result: o for o in here.target.operators}
         matched = {find(n): n for n in here.source}
-        builders = [GraphBuilder(here.rule, self.replay.before.opaque) for _ in range(2)]
-        leaves: dict[int, Node] = {}
+        leaves: dict[_Key, Node] = {}
 
         def leaf(c: int, name: str) -> Node:
             """A tensor that the rule says nothing of. What is known of it stays known."""
@@ -207,47 +184,41 @@ class _Making:
             op = "weight" if label in known.weights else "input"
             return Node(op, (), (("name", name),), self._types(c), name)
 
-        def put(builder: GraphBuilder, node: Node, operands: Sequence[int] = ()) -> int:
-            return builder.add(node.op, operands, node.attrs, node.types, node.name)
-
-        own = {name: n for name, n in here.names.items() if n in here.source}
         for name, n in here.names.items():
-            if find(n) not in leaves and (name not in own):
-                leaves[find(n)] = leaf(find(n), name)
-        found: list[dict[int, int]] = [{}, {}]
-
-        def source(n: int, side: int) -> int:
-            """A node of the source, with its operands."""
             c = find(n)
-            if c not in found[side]:
-                if c in matched:
-                    m = matched[c]
-                    node = Node(ledger.op[m], (), ledger.attrs[m], self._types(c))
-                    operands = [source(k, side) for k in ledger.operands[m]]
-                    found[side][c] = put(builders[side], node, operands)
-                else:
-                    found[side][c] = put(builders[side], leaves[c])
-            return found[side][c]
+            if c not in matched and c not in leaves:
+                leaves[c] = leaf(c, name)
 
-        for c in leaves:
-            if c not in matched:
-                source(c, 0)
-                source(c, 1)
-        built: dict[str, int] = {}
-        for o in here.target.operators:
-            operands = [built[a] if a in built else source(here.names[a], 1) for a in o.args]
-            built[o.result] = put(builders[1], Node(o.op, (), o.attrs, (o.type,)), operands)
-        first, second = [], []
-        for s, t in here.target.outputs:
-            first.append((s, source(here.names[s], 0)))
-            second.append((s, built[t] if t in built else source(here.names[t], 1)))
-        return builders[0].finish(first), builders[1].finish(second)
+        def operand(name: str) -> _Key:
+            return name if name in operators else find(here.names[name])
+
+        def expand(key: _Key) -> tuple[Node, list[_Key]]:
+            if isinstance(key, str):
+                o = operators[key]
+                return Node(o.op, (), o.attrs, (o.type,)), [operand(a) for a in o.args]
+            if key in leaves:
+                return leaves[key], []
+            assert isinstance(key, int)
+            m = matched[key]
+            node = Node(ledger.op[m], (), ledger.attrs[m], self._types(key))
+            return node, [find(k) for k in ledger.operands[m]]
+
+        def side(outputs: Sequence[tuple[str, _Key]]) -> Graph:
+            builder = GraphBuilder(here.rule, self.replay.before.opaque)
+            for node in leaves.values():
+                builder.copy(node)
+            made = builder.assemble([key for _, key in outputs], expand)
+            assert made is not None, "a side of a rule has no cycle"
+            return builder.finish((name, made[key]) for name, key in outputs)
+
+        first = side([(s, find(here.names[s])) for s, _ in here.target.outputs])
+        return first, side([(s, operand(t)) for s, t in here.target.outputs])
 
     def _types(self, c: int) -> tuple[TensorType, ...]:
         return self.replay.egraph.types[self.ledger.label[c]]
 
     def _name(self, c: int) -> str:
-        """What a class is called: as in the input graph, as in the last one, or else by a number."""
+        """The name of a class: as in the input graph, as in the last one, or else by a number."""
         label = self.ledger.label[c]
         if label not in self.names:
             op = self.ledger.op[self.choice.get(c, c)]
@@ -257,7 +228,7 @@ class _Making:
 
 def _members(a: Application) -> int:
     """To how many members a group rule was applied; 0 for others."""
-    return len({name.partition("[")[2] for name in a.names if "[" in name})
+    return len({index_of(name) for name in a.names} - {""})
 
 
 def _labels(replay: Replay, graph: Graph, ops: OpTable) -> dict[int, tuple[str, tuple[object, ...]]]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tensat_dl.core.graph import Attrs
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.egraph import NodeKey
+from tensat_dl.core.graph import Attrs, TensorType
 
 #: The label of edges from congruence.
 CONGRUENCE = -1
@@ -34,7 +34,7 @@ class Ledger:
         self.labelled: dict[int, set[int]] = {}  #: the classes of each label
         self._parent: list[int] = []
         self._users: dict[int, list[int]] = {}
-        self._node: dict[tuple[str, Attrs, tuple[int, ...]], int] = {}
+        self._node: dict[NodeKey, int] = {}
         self._by_op: dict[str, list[int]] = {}
         self._double: set[int] = set()
         self._edge: list[tuple[int, int] | None] = []  #: to what a node is joined in the forest, and why
@@ -68,8 +68,9 @@ class Ledger:
     def users_of(self, c: int) -> Iterable[int]:
         return [n for n in self._users[self.find(c)] if n not in self._double]
 
-    def lookup(self, op: str, attrs: Attrs, operands: Iterable[int]) -> int | None:
+    def lookup(self, key: NodeKey) -> int | None:
         """A node of this operator on operands equal to these."""
+        op, attrs, operands = key
         return self._node.get((op, attrs, tuple(map(self.find, operands))))
 
     # ---- writing -----------------------------------------------------------------------------------------

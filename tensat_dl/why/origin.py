@@ -1,4 +1,4 @@
-"""What an optimized graph was made of: comments in its file, which `tensat-dl why` reads."""
+"""The origin of an optimized graph: comments in its file, which `tensat-dl why` reads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_origin(text: str) -> Origin | None:
 
 
 def digest(graph: Graph, ops: OpTable) -> str:
-    """Tells graphs apart: 16 hexadecimal digits of what is computed, whatever its file looks like."""
+    """Tells graphs apart: 16 hexadecimal digits that depend on its operators, not on the layout of its file."""
     return hashlib.sha256(graph_to_tsr(graph, ops).encode()).hexdigest()[:16]
 
 

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import product
 from typing import Any
 
-from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.egraph import EGraph, located
 from tensat_dl.core.graph import Attrs, Graph
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.targets import Target
-from tensat_dl.engine.types import Applied
+from tensat_dl.engine.exploration import Applied
+from tensat_dl.engine.targets import Target, target_of
 from tensat_dl.ops.table import OpTable
-from tensat_dl.rewrite.classes import EGraphTerms
-from tensat_dl.rewrite.groups import member
-from tensat_dl.rewrite.matcher import Match, Pattern
-from tensat_dl.why.instances import Instances
+from tensat_dl.rewrite.classes import EGraphTerms, Known
+from tensat_dl.rewrite.matcher import Match, Pattern, merged
+from tensat_dl.rewrite.variants import Checks
 from tensat_dl.why.ledger import SOURCE, Ledger
-from tensat_dl.why.neighbourhoods import rings
 
 #: Rounds after which a way is looked for further away, or given up; exploration takes no more than about twenty.
 ROUNDS = 60
@@ -62,13 +60,12 @@ class Replay:
         """``history`` is by e-classes in place of handles."""
         self.egraph, self.before, self.after = egraph, before, after
         terms = EGraphTerms(egraph, before, ops)
-        self.instances = Instances(ops, terms.known)
-        self.ledger = Ledger(terms.known.types)
+        self.ops = ops
+        self.known: Known = terms
+        self._checks = Checks(ops)
+        self.ledger = Ledger(terms.types)
         self.applications: list[Application] = []
-        self.index = {
-            (egraph.op[n], egraph.attrs[n], terms.children_of(n)): terms.class_of(n)
-            for n in range(egraph.num_nodes)
-        }
+        self.index = egraph.index()
         self._patterns = {r.name: Pattern(r, ops) for r in rules if usable(r, egraph)}
         self._singles = [p for p in self._patterns.values() if p.rule.kind == "single"]
         self._history = [a for a in history if a.rule in self._patterns]
@@ -112,11 +109,7 @@ class Replay:
 
     def equal(self) -> bool:
         """Whether each output of the second graph is there and equal to the first graph's."""
-        found: list[int | None] = []
-        for node in self.after.nodes:
-            operands = [k for j in node.inputs if (k := found[j]) is not None]
-            complete = len(operands) == len(node.inputs)
-            found.append(self.ledger.lookup(node.op, node.attrs, operands) if complete else None)
+        found = located(self.after, self.ledger.lookup)
         return all(
             (n := found[j]) is not None and self.ledger.find(n) == self.ledger.find(self.nodes[i])
             for (_, i), (_, j) in zip(self.before.outputs, self.after.outputs, strict=True)
@@ -136,11 +129,7 @@ class Replay:
 
     def _labels(self, graph: Graph) -> list[int]:
         """The e-classes of a graph's nodes, of those that the e-graph has."""
-        found: list[int | None] = []
-        for node in graph.nodes:
-            operands = tuple(found[j] for j in node.inputs)
-            found.append(self.index.get((node.op, node.attrs, operands)))  # type: ignore[arg-type]
-        return [c for c in found if c is not None]
+        return [c for c in located(graph, self.index.get) if c is not None]
 
     def label(self, op: str, attrs: Attrs, operands: Iterable[int]) -> int | None:
         """The e-class of an operator applied to nodes, if the e-graph has it."""
@@ -167,7 +156,7 @@ class Replay:
                     break
                 found.append(one)
             else:
-                return self._together(pattern.rule, found)
+                return merged(pattern.rule, found)
         return None
 
     def _labelled(
@@ -186,17 +175,6 @@ class Replay:
                 if all(match.attrs[a] == v for a, v in attrs.items() if a in match.attrs):
                     yield match
 
-    def _together(self, rule: RewriteRule, matches: Sequence[Match]) -> Match:
-        """The match of a group, from those of its members."""
-
-        def named(k: int, of: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-            for n, c in of.items():
-                yield (member(n, k) if n in rule.members else n), c
-
-        tensors = dict(chain.from_iterable(named(k, m.tensors) for k, m in enumerate(matches)))
-        nodes = dict(chain.from_iterable(named(k, m.nodes) for k, m in enumerate(matches)))
-        return Match(tensors, matches[0].attrs, nodes)
-
     def _apply(self, pattern: Pattern, match: Match, members: int = 0) -> bool:
         """Applies a rule to a match, unless it was before or it builds what is not near; whether that changed
         anything."""
@@ -210,7 +188,7 @@ class Replay:
             self._too_far.add(key)
             return False
         self._done.add(key)
-        one = self.instances.rule(rule, members)
+        one = self._checks.instance(rule, members)
         names, equal = self._terms(one, match)
         number = len(self.applications)
         built: dict[str, int] = {}
@@ -232,7 +210,11 @@ class Replay:
         labels = {n: self.ledger.label[c] for n, c in match.tensors.items()}
         key = (rule.name, *labels.values(), repr(sorted(match.attrs.items())))
         if key not in self._targets:
-            self._targets[key] = self.instances.target(rule, labels, match.attrs, members)
+            one = self._checks.instance(rule, members)
+            variant = self._checks.at(one, labels, match.attrs, self.known)
+            self._targets[key] = (
+                None if variant is None else target_of(one, labels, variant, self.known, self.ops)
+            )
         return self._targets[key]
 
     def _explored(self, target: Target) -> bool:
@@ -265,7 +247,7 @@ class Replay:
         after: list[int] = []
         for node in self.after.nodes:
             operands = tuple(after[j] for j in node.inputs)
-            if ledger.lookup(node.op, node.attrs, operands) is None:
+            if ledger.lookup((node.op, node.attrs, operands)) is None:
                 return None
             label = self.index[node.op, node.attrs, tuple(ledger.label[k] for k in operands)]
             after.append(ledger.add(node.op, node.attrs, operands, label, SOURCE))
@@ -306,3 +288,18 @@ def usable(rule: RewriteRule, egraph: EGraph) -> bool:
     """Whether the e-graph has the operators of a rule's source."""
     present = set(egraph.op)
     return all(n.op in present for n in rule.source.nodes)
+
+
+def rings(egraph: EGraph, start: Iterable[int]) -> Iterator[frozenset[int]]:
+    """Sets of e-classes, each larger than the one before: ``start``, with what its e-nodes are applied to, and so on.
+
+    All terms that are equal to a graph are made of what can be reached from its e-classes like this. So a way that
+    there is at all lies inside of the last set, and most lie inside of the first: rules put the nodes of one graph
+    into the e-classes of the other.
+    """
+    found = set(start)
+    new = set(found)
+    while new:
+        yield frozenset(found)
+        new = {d for c in new for n in egraph.nodes_of(c) for d in egraph.children_of(n)} - found
+        found |= new

@@ -1,7 +1,8 @@
 """Leaves out applications that a chain does not need.
 
-The first way that was found is seldom the shortest: equal nodes were joined in whatever order rules came by. So whole
-rules are left out in turn, and then single applications; where the outputs are equal nevertheless, they stay out.
+The first way that was found is seldom the shortest: equal nodes were joined in the order in which rules came by. So
+whole rules are left out in turn, and then single applications; where the outputs are equal nevertheless, they stay
+out.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from tensat_dl.core.egraph import located
+from tensat_dl.core.graph import Graph, GraphBuilder
 from tensat_dl.why.ledger import SOURCE, Ledger
 from tensat_dl.why.replay import Application, Replay
 
@@ -41,7 +44,7 @@ def _ways(replay: Replay) -> Iterator[list[Application]]:
 
 
 def _fewer(replay: Replay, applications: Sequence[Application]) -> Iterator[list[Application]]:
-    """Those that are needed, then without those that can be left out one by one, the last first."""
+    """The applications that are needed, then without those that can be left out one by one, the last first."""
     enough = _enough(replay, applications)
     assert enough is not None, "the applications are enough"
     yield enough
@@ -56,7 +59,7 @@ class Rerun:
 
     def __init__(self, replay: Replay) -> None:
         self.old = replay.ledger
-        self.ledger = Ledger(replay.instances.known.types)
+        self.ledger = Ledger(replay.known.types)
         self.of: dict[int, int] = {}
         for n in replay.nodes:
             self._copy(n, SOURCE)
@@ -95,7 +98,7 @@ class Rerun:
 
 
 def _enough(replay: Replay, applications: Sequence[Application]) -> list[Application] | None:
-    """Those of the applications that are needed if there are no others; None if the outputs are not equal then."""
+    """The applications that are needed if there are no others; None if the outputs are not equal then."""
     again = Rerun(replay)
     done: list[Application] = []
     mine: list[Application] = []
@@ -105,3 +108,30 @@ def _enough(replay: Replay, applications: Sequence[Application]) -> list[Applica
             done.append(a)
     found = replay.needed(again.ledger, [again.of[n] for n in replay.nodes], mine)
     return None if found is None else [done[k] for k in found]
+
+
+def furthest(replay: Replay) -> Graph:
+    """The second graph in all places where it was found equal to the first, which is kept everywhere else.
+
+    This may be asked of a replay that was interrupted: what it had begun and not finished does not count.
+    """
+    again = Rerun(replay)
+    for k, a in enumerate(replay.applications):
+        if again.applies(a):
+            again.apply(a, k)
+    ledger = again.ledger
+    builder = GraphBuilder(replay.before.name, replay.before.opaque)
+    for i in replay.before.inputs:
+        builder.copy(replay.before.nodes[i])
+    there: dict[int, int] = {}  #: what is there of the second graph, by the ledger's class
+    made: list[int] = []
+    for n, term in zip(replay.after.nodes, located(replay.after, ledger.lookup), strict=True):
+        made.append(builder.copy(n, [made[j] for j in n.inputs]))
+        if term is not None:
+            there.setdefault(ledger.find(term), made[-1])
+    kept: list[int] = []
+    for i, n in enumerate(replay.before.nodes):
+        c = ledger.find(again.of[replay.nodes[i]])
+        own = builder.copy(n, [kept[j] for j in n.inputs])
+        kept.append(there.get(c, own))
+    return builder.finish((name, kept[i]) for name, i in replay.before.outputs)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tensat_dl.core.graph import Graph
+from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.core.types import TensorType
-from tensat_dl.cost.priced import PricedGraph
+from tensat_dl.cost.model import PricedGraph
 
-#: What evaluating a step showed: "assumed" for rules about operators of which only the types are known.
+#: The result of evaluating a step: "assumed" for rules about operators of which only the types are known.
 Verdict = Literal["equal", "assumed", "inconclusive", "different"]
 
 
@@ -47,7 +46,7 @@ class Explained:
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        """What the whole graph costs before and after it, in milliseconds."""
+        """The costs of the whole graph before and after it, in milliseconds."""
         return None if self.whole is None else (self.whole[0].total, self.whole[1].total)
 
 

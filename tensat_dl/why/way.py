@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
+from tensat_dl.core.egraph import find
 from tensat_dl.core.graph import Graph, value_numbers
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.cost import CostModel
-from tensat_dl.engine.types import Applied, Exploration, History
-from tensat_dl.verify.rule_tests import find
-from tensat_dl.why.evaluate import evaluated
+from tensat_dl.cost import CostModel, PricedGraph
+from tensat_dl.engine.exploration import Applied, Exploration, History
+from tensat_dl.ops.semantics import semantics_of
+from tensat_dl.verify.equivalence import compare
+from tensat_dl.verify.exact.compare import compare_exactly
+from tensat_dl.verify.exact.run import seconds
+from tensat_dl.verify.opaque_laws import assumed
 from tensat_dl.why.graphs import chain
-from tensat_dl.why.partial_replay import furthest
 from tensat_dl.why.replay import Application, Replay
-from tensat_dl.why.shorten import shorter
-from tensat_dl.why.steps import Explanation, Step
+from tensat_dl.why.shorten import furthest, shorter
+from tensat_dl.why.steps import Explained, Explanation, Step, Verdict
 
+#: Sides of which exact evaluation would take more seconds of a processor than about this are compared in float64.
+PATIENCE = 0.5
 #: Why a chain ends early that Ctrl-C has ended.
 INTERRUPTED = "interrupted"
+
+
+_Found = tuple[Verdict, str, bool]
 
 
 class NoWay(Exception):
@@ -105,7 +113,7 @@ def missing(after: Graph, before: Graph) -> bool:
 
 
 def _lost(after: Graph, exploration: Exploration) -> str:
-    """What of the second graph the e-graph does not have, or ""."""
+    """The first node of the second graph that the e-graph does not have, in words; "" if it has all."""
     classes = find(after, exploration.egraph)
     if None not in classes:
         return ""
@@ -126,3 +134,52 @@ def _by_class(applied: Sequence[Applied], handles: Sequence[int]) -> list[Applie
             shared, *members = (tuple((n, number[h]) for n, h in part) for part in (a.shared, *a.members))
             out.append(Applied(a.rule, shared, tuple(members)))
     return out
+
+
+def evaluated(
+    steps: Sequence[Step],
+    rules: Sequence[RewriteRule],
+    model: CostModel,
+    seed: int,
+    count: Callable[[int, int], None],
+) -> tuple[tuple[Explained, ...], bool]:
+    """Each step with its cost and verdict, and whether Ctrl-C ended that early: the others were not evaluated then.
+    Steps that say the same of tensors of equal types are evaluated once."""
+    on_trust = assumed(rules, model.table)
+    verdicts: dict[tuple[Graph, Graph], _Found] = {}
+    priced: dict[tuple[Graph, Graph], tuple[PricedGraph, PricedGraph]] = {}
+    graphs: dict[int, PricedGraph] = {}
+    interrupted = False
+
+    def whole(graph: Graph) -> PricedGraph:
+        if id(graph) not in graphs:
+            graphs[id(graph)] = model.price_graph(graph)
+        return graphs[id(graph)]
+
+    out = []
+    for number, s in enumerate(steps, start=1):
+        count(number, len(steps))
+        found: _Found = "inconclusive", "interrupted", False
+        try:
+            if not interrupted and s.sides not in verdicts:
+                verdicts[s.sides] = _verdict(s, on_trust.get(s.rule.name, ()), model, seed)
+        except KeyboardInterrupt:
+            interrupted = True
+        if s.sides not in priced:
+            priced[s.sides] = model.price_graph(s.sides[0]), model.price_graph(s.sides[1])
+        both = None if s.before is None or s.after is None else (whole(s.before), whole(s.after))
+        out.append(Explained(s, priced[s.sides], both, *verdicts.get(s.sides, found)))
+    return tuple(out), interrupted
+
+
+def _verdict(step: Step, opaque: Sequence[str], model: CostModel, seed: int) -> _Found:
+    ops = model.table
+    if opaque:
+        return "assumed", f"the values of {', '.join(opaque)} are unknown", False
+    if seconds(step.sides, ops) <= PATIENCE:
+        exact = compare_exactly(*step.sides, ops, seed)
+        if exact.status != "unsupported":
+            difference = "" if exact.difference is None else str(exact.difference)
+            return exact.status, difference, exact.level != "float"
+    found = compare(*step.sides, semantics_of(ops), seed)
+    return ("equal" if found.status == "equivalent" else found.status), found.message, False

@@ -1,4 +1,4 @@
-"""`why_not`: what keeps a rule from firing on a graph, or where it fires."""
+"""`why_not`: the reason why a rule does not fire on a graph, or the places where it fires."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
+from tensat_dl.engine.exploration import Limits, Stop
 from tensat_dl.engine.explore import exploring
-from tensat_dl.engine.iterations import Stop
 from tensat_dl.engine.program import EgglogProgram
-from tensat_dl.engine.types import Limits
-from tensat_dl.rewrite.classes import EGraphTerms, GraphTerms
+from tensat_dl.rewrite.classes import EGraphTerms, graph_terms
 from tensat_dl.rewrite.matcher import Pattern
-from tensat_dl.why.members import FoundMembers, look_for_members
-from tensat_dl.why.nearest import FailedMatch, NearMisses, look
+from tensat_dl.why.misses import FailedMatch, FoundMembers, NearMisses, look, look_for_members
 
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """What the rule did among the others. ``first`` is the first iteration in which it was applied, 0 for none.
+    """The rule among the others. ``first`` is the first iteration in which it was applied, 0 for none.
 
     ``at`` names, of one match, the tensors that the rule replaces, and ``built_by`` the rules that built what it
     matched; tensors that only rules made have no name. ``failed`` is a match in the e-graph whose conditions fail,
@@ -45,7 +43,7 @@ class Explored:
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """What was found in the graph itself, and, unless the rule applies there, in what all rules make of it."""
+    """The findings in the graph itself, and, unless the rule applies there, in the e-graph that all rules make."""
 
     rule: RewriteRule
     found: NearMisses | FoundMembers
@@ -68,13 +66,9 @@ def why_not(
 ) -> WhyNot:
     """Looks for a rule in a graph and, with the other rules, in its e-graph. ``names`` are those of the nodes. Raises
     `TsrError`."""
-    terms = GraphTerms(graph, model.table)
+    terms = graph_terms(graph, model.table)
     pattern = Pattern(rule, model.table)
-    found: NearMisses | FoundMembers
-    if rule.index is None:
-        found = look(pattern, terms, terms.known)
-    else:
-        found = look_for_members(pattern, terms, terms.known, graph)
+    found = look(pattern, terms) if rule.index is None else look_for_members(pattern, terms)
     answer = WhyNot(rule, found, None)
     if answer.fires:
         EgglogProgram(model.table, (rule,), graph)  # raises if the rule can't be compiled, and so never fires
@@ -119,7 +113,7 @@ def _explored(
         at = tuple(number[h] for n, h in tensors if n in rule.source.outputs and h in number)
     elif rule.index is None:
         progress.phase("match")
-        inside = look(pattern, terms, terms.known, nearly=False)
+        inside = look(pattern, terms, nearly=False)
         failed = inside.failed[0] if inside.failed else None
         passed_over = bool(inside.fires) and not applied
         if inside.fires and applied:

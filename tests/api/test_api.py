@@ -17,7 +17,7 @@ import pytest
 import tensat_dl
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.egraph_json import loads
-from tensat_dl.engine.types import CYCLES
+from tensat_dl.engine.exploration import CYCLES
 from tensat_dl.run.options import Options, about
 
 pytestmark = pytest.mark.sampled(3)

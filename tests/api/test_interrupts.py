@@ -13,8 +13,8 @@ import pytest
 
 import tensat_dl
 from tensat_dl.cost import CostModel
+from tensat_dl.engine.exploration import Exploration
 from tensat_dl.engine.explore import Exploring
-from tensat_dl.engine.types import Exploration
 from tensat_dl.run import search
 
 pytestmark = pytest.mark.sampled(3)
@@ -107,7 +107,7 @@ def test_a_worker_that_died_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
     refine = Exploring.refine
 
     def killed(self: Exploring, feedback: Any) -> Exploration | None:
-        os.kill(self._process.pid, signal.SIGKILL)
+        os.kill(self._worker.process.pid, signal.SIGKILL)
         return refine(self, feedback)
 
     monkeypatch.setattr(Exploring, "refine", killed)

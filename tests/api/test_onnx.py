@@ -14,7 +14,7 @@ import onnx
 from onnx.helper import make_node
 
 import tensat_dl
-from tensat_dl.gpu.environment import GpuError
+from tensat_dl.gpu.this_gpu import GpuError
 from tensat_dl.report.html import result_to_html
 from tests.measure.quick import quick
 from tests.onnx_files.models import model, random, saved, value

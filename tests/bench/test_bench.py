@@ -15,14 +15,12 @@ from typing import Any
 
 import pytest
 
-from tensat_dl.apart import Failed, Overran, apart
+from tensat_dl.bench.cells import PACKS, explored, extracted, graph_of, load, rules_of
 from tensat_dl.bench.common import MODELS, Row, path_of
-from tensat_dl.bench.extraction import check, measured
-from tensat_dl.bench.extraction_cell import explored, extracted, load
-from tensat_dl.bench.extraction_table import HEADINGS, columns, lines
-from tensat_dl.bench.packs import PACKS, graph_of, rules_of
-from tensat_dl.cli.bench import BENCHMARKS
-from tensat_dl.extract.types import METHODS
+from tensat_dl.bench.extraction import HEADINGS, check, columns, lines, measured
+from tensat_dl.cli.main import BENCHMARKS
+from tensat_dl.extract.extraction import METHODS
+from tensat_dl.processes import Failed, Overran, apart
 from tests.cli.running import EXAMPLES, Done, invoke
 
 pytestmark = pytest.mark.sampled(5)
@@ -128,7 +126,7 @@ def in_this_process(function: str, seconds: float | None = None, /, **arguments:
 
 @pytest.fixture
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tensat_dl.apart.apart", in_this_process)
+    monkeypatch.setattr("tensat_dl.processes.apart", in_this_process)
 
 
 def test_help_lists_every_benchmark() -> None:
@@ -179,7 +177,7 @@ def test_every_benchmark_is_tried() -> None:
 @pytest.mark.parametrize("name", [name for name in ROWS if name != "k-multi"])  # which is below
 def test_a_small_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name not in ("join", "depth"):  # these two are run as they are
-        monkeypatch.setattr("tensat_dl.apart.apart", in_this_process)
+        monkeypatch.setattr("tensat_dl.processes.apart", in_this_process)
     options, _ = ROWS[name]
     model = "resnext" if name == "depth" else SMALL
     done, report = bench(name, *options, model, path=tmp_path / "out.json")
@@ -323,7 +321,7 @@ def test_a_false_proof_fails_the_benchmark(tmp_path: Path, monkeypatch: pytest.M
             return {"nodes": 4, "classes": 2, "stop": "saturated", "measured_share": 0.0}
         return answer(job["method"], *((2.0, 2.0) if job["method"] == "exact" else (1.0, 0.5)))
 
-    monkeypatch.setattr("tensat_dl.apart.apart", lying)
+    monkeypatch.setattr("tensat_dl.processes.apart", lying)
     done, report = bench("extraction", SMALL, "--k-multi", "1", path=tmp_path / "out.json")
     assert done.code == 1
     assert "method exact: proves that nothing costs less than 2 (optimal), but greedy found 1" in done.err
@@ -335,7 +333,7 @@ def test_a_method_that_does_not_stop_is_ended(monkeypatch: pytest.MonkeyPatch) -
     def endless(*_: object, **__: object) -> Row:
         raise Overran("no answer")
 
-    monkeypatch.setattr("tensat_dl.apart.apart", endless)
+    monkeypatch.setattr("tensat_dl.processes.apart", endless)
     row = {**answer("exact", 1.0, 1.0), **measured("extracted", 20.0, {})}
     assert row["status"] == "killed"
     ((*_, exact, _),) = lines([row])
@@ -414,7 +412,7 @@ def test_a_measurement_ends_with_what_asked_for_it(tmp_path: Path) -> None:
     """.. however that ends: by the kill of a time limit, too."""
     pids = tmp_path / "pids"
     shell = f"echo $PPID $$ > {pids}.new; mv {pids}.new {pids}; exec sleep 60"
-    code = f"from tensat_dl.apart import apart; apart('subprocess:run', args=['sh', '-c', {shell!r}])"
+    code = f"from tensat_dl.processes import apart; apart('subprocess:run', args=['sh', '-c', {shell!r}])"
     asking = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)})
     try:
         wait_for(pids.exists)

@@ -17,9 +17,9 @@ import onnxruntime
 
 from tensat_dl.bench import onnx_cell, onnx_nets
 from tensat_dl.bench.common import Row
-from tensat_dl.bench.onnx_layers import Net
+from tensat_dl.bench.onnx import line, mean, notes, speedup
 from tensat_dl.bench.onnx_models import ONNX_MODELS, Entry
-from tensat_dl.bench.onnx_table import line, mean, notes, speedup
+from tensat_dl.bench.onnx_nets import Net
 from tests.cli.running import invoke
 from tests.measure.quick import quick
 
@@ -115,7 +115,7 @@ def test_a_model_from_start_to_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         return Finished
 
     monkeypatch.setattr(onnx_cell.subprocess, "run", run)
-    monkeypatch.setattr(onnx_cell, "PROCESSES", 2)
+    monkeypatch.setattr(onnx_cell, "STARTS", 2)
 
     def tiny() -> onnx.ModelProto:
         net = Net("tiny")

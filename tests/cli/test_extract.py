@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tensat_dl.extract import api
-from tensat_dl.extract.types import Extraction, ExtractLimits
+from tensat_dl.extract.budget import ExtractLimits
+from tensat_dl.extract.extraction import Extraction
 
 from .running import EXAMPLES, Done, invoke
 

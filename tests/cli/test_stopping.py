@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tensat_dl.engine.iterations import Stop
+from tensat_dl.engine.exploration import Stop
 from tensat_dl.report.text import STOPS
 
 from .processes import ENDLESS, SHARED, UNLIMITED, alive, children, exploring, linux, wait_for, watched
@@ -31,7 +31,7 @@ from tensat_dl.engine.explore import Exploring
 refine = Exploring.refine
 
 def hooked(self, feedback):
-    worker = self._process.pid
+    worker = self._worker.process.pid
     ACTION
     print("refining", file=sys.stderr, flush=True)
     return refine(self, feedback)
@@ -170,7 +170,7 @@ def test_memory_limit(place: Place) -> None:
     done = spawn(*place.endless, "--max-memory", 200, env=place.env)
     assert done.code == 0, done.err
     found = place.complete("memory", done.out)
-    assert "the memory limit bound: the last complete iteration is used" in found["notes"]
+    assert "the memory limit was reached: the last complete iteration is used" in found["notes"]
 
 
 def test_time_limit(place: Place) -> None:
@@ -233,7 +233,7 @@ def test_interrupted_while_refining(stopped: Callable[[subprocess.Popen[str]], N
     assert "interrupted: the cheapest graph extracted until then is used" in found["notes"]
 
 
-@pytest.mark.parametrize("reaped", ["", "; self._process.wait()"])
+@pytest.mark.parametrize("reaped", ["", "; self._worker.process.wait()"])
 def test_the_worker_is_killed_before_it_refines(reaped: str, place: Place) -> None:
     with refining(place, f"os.kill(worker, signal.SIGKILL){reaped}") as process:
         shown, err = process.communicate(timeout=60)
@@ -250,7 +250,7 @@ def test_time_limit_while_refining(place: Place) -> None:
     assert process.returncode == 0
     gone(worker)
     found = place.complete("saturated", shown)
-    assert "the time limit bound while groups were merged that the result uses" in found["notes"]
+    assert "the time limit was reached while groups were merged that the result uses" in found["notes"]
 
 
 def test_a_worker_that_waits_for_feedback_ends_with_its_parent(place: Place) -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
-from tensat_dl.engine.types import Limits
+from tensat_dl.engine.exploration import Limits
+from tensat_dl.extract.extraction import Extraction
 from tensat_dl.extract.rebuild import rebuild
-from tensat_dl.extract.types import Extraction
 from tests.explore.graphs import explored, graph_in, program_of
 
 TEXT = """

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from tensat_dl import resources
 from tensat_dl.core.egraph import EGraph
-from tensat_dl.core.graph import Attrs, AttrValue, Graph, Node
-from tensat_dl.core.types import DTYPES, TensorType
+from tensat_dl.core.graph import DTYPES, Attrs, AttrValue, Graph, Node, TensorType
 from tensat_dl.cost.device import Device
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.table import OpTable

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from tensat_dl.cost import CostModel, Measurement, Profile, load_device, record
-from tensat_dl.cost.calibrate import by_operator, calibrate
 from tensat_dl.cost.device import Device
-from tensat_dl.cost.roofline import roofline
+from tensat_dl.cost.roofline import by_operator, calibrate, roofline
 from tensat_dl.cost.signature import Signature, parse
 from tensat_dl.lang.program import load_program
 from tensat_dl.resources import rules

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tensat_dl.core.types import DTYPES
+from tensat_dl.core.graph import DTYPES
 from tensat_dl.cost import UnknownDeviceError, device, device_names, load_device
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tensat_dl.cost import CostModel
-from tensat_dl.cost.fused import fused
+from tensat_dl.cost.model import fused
 from tests.report.results import read_text
 
 HEAD = """

@@ -10,9 +10,8 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensat_dl.core.graph import Attrs
-from tensat_dl.core.types import TensorType
-from tensat_dl.cost.layout import contiguous, effect
+from tensat_dl.core.graph import Attrs, TensorType
+from tensat_dl.cost.views import contiguous, effect
 
 from .builders import patient
 

@@ -8,11 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensat_dl.core.types import TensorType
-from tensat_dl.cost import Measurement, Profile, ProfileError, Signature, find_profile, measured, read_profile
-from tensat_dl.cost.environment import Environment, this_machine
-from tensat_dl.cost.measured import Unmeasurable, empty, measure_missing
-from tensat_dl.cost.profile import profile_path
+from tensat_dl.core.graph import TensorType
+from tensat_dl.cost import (
+    Measurement,
+    Profile,
+    ProfileError,
+    Signature,
+    find_profile,
+    profile,
+    read_profile,
+)
+from tensat_dl.cost.device import Environment, this_machine
+from tensat_dl.cost.profile import Unmeasurable, empty, measure_missing, profile_path
 from tensat_dl.cost.signature import parse
 from tests.cost.builders import patient
 
@@ -84,7 +91,7 @@ def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
 
 def test_long_measurements_are_written_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, seen = tmp_path / "p", []
-    monkeypatch.setattr(measured, "WRITE_EVERY", 0.0)
+    monkeypatch.setattr(profile, "WRITE_EVERY", 0.0)
 
     def progress(done: int, total: int) -> None:
         seen.append(len(read_profile(path, "cpu").entries) if path.exists() else 0)

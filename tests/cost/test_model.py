@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.egraph import without_choices
+from tensat_dl.core.graph import TensorType
 from tensat_dl.cost import CostModel, Device, Measurement, Profile, Signature, UnpricedError, load_device
-from tensat_dl.cost.model import without_choices
 from tensat_dl.cost.roofline import roofline
 from tensat_dl.cost.signature import parse
 from tensat_dl.lang.elaborate import elaborate

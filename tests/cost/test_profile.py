@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import TensorType
 from tensat_dl.cost import Measurement, Profile, ProfileError, Signature, find_profile, read_profile, record
 from tensat_dl.cost import profile as profile_module
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensat_dl.core.graph import AttrValue
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import AttrValue, TensorType
 from tensat_dl.cost import Signature, device_names, load_device
 from tensat_dl.cost.roofline import roofline
 from tensat_dl.ops.typing import defaults, infer

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensat_dl.core.types import DTYPES, TensorType
+from tensat_dl.core.graph import DTYPES, TensorType
 from tensat_dl.cost.signature import Signature, SignatureError, parse
 
 from .builders import patient

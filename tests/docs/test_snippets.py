@@ -9,8 +9,7 @@ from click.testing import CliRunner
 from snippets import ROOT, Block, Folder, blocks, commands, sections, stable
 
 from tensat_dl.cli.main import cli
-from tensat_dl.core.diagnostics import TsrError
-from tensat_dl.core.source import Source
+from tensat_dl.core.diagnostics import Source, TsrError
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.printer import print_file
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensat_dl.engine.comparisons import apart
-from tensat_dl.engine.terms import Lit, Term, Var
+from tensat_dl.engine.syntax import Lit, Term, Var
+from tensat_dl.engine.writer import apart
 
 Atom = tuple[Var, Sequence[Term]]
 A, B, R, S, T, X, Y, Z = map(Var, "abrstxyz")

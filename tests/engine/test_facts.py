@@ -9,7 +9,7 @@ import pytest
 
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, EvaluationError, Int
-from tensat_dl.rewrite.facts import Facts
+from tensat_dl.rewrite.conditions import Facts
 
 pytestmark = pytest.mark.sampled(4)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.schema import Schema
-from tensat_dl.engine.types import Limits
-from tensat_dl.rewrite.forms import Form, Forms, form_of, forms_in
+from tensat_dl.rewrite.source import Form, Forms, form_of, forms_in
 from tests.explore.graphs import graph_in, graph_of, library, pack, program_of, rules_named
 
 pytestmark = pytest.mark.sampled(2)

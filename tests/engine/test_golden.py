@@ -12,7 +12,8 @@ import pytest
 
 from tensat_dl.engine.compile import compile_rule
 from tensat_dl.engine.schema import Schema
-from tensat_dl.rewrite.forms import Forms
+from tensat_dl.engine.syntax import written
+from tensat_dl.rewrite.source import Forms
 from tests.explore.graphs import library, program_of
 from tests.lang.golden import check_golden
 
@@ -49,7 +50,7 @@ def text_of(name: str) -> str:
         (rule,) = (r for r in program.rules if r.name == name)
         compiled = compile_rule(rule, Schema(program.ops), Forms((2, 4)))
     assert compiled is not None
-    return compiled.text
+    return written(compiled.commands).removesuffix("\n")
 
 
 @pytest.mark.parametrize("name", [*LIBRARY, *OWN])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from egglog.bindings import EGraph
 
-from tensat_dl.core.graph import GraphBuilder
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import GraphBuilder, TensorType
 from tensat_dl.engine.compile import compile_rule
 from tensat_dl.engine.egglog import Engine
+from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.listing import listing
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.program import (
@@ -16,25 +16,25 @@ from tensat_dl.engine.program import (
     HEADER,
     VARYING,
     EgglogProgram,
-    constructor_text,
-    factors_text,
-    varying_text,
+    constructor_commands,
+    factors_commands,
+    varying_commands,
 )
 from tensat_dl.engine.schema import Schema
-from tensat_dl.engine.types import Limits
+from tensat_dl.engine.syntax import Command, written
 from tensat_dl.ops.typing import Inference
-from tensat_dl.rewrite.forms import Forms
-from tensat_dl.verify.rule_types import check_rule_types
+from tensat_dl.rewrite.source import Forms
+from tensat_dl.verify.rules.examine import check_rule_types
 from tests.explore.graphs import graph_in, graph_of, library, program_of, rules_named
 
 ANY = Forms((0, 1, 2, 3, 4, 5))
 
 
-def run(text: str) -> list[object]:
+def run(*commands: Command) -> list[object]:
     """What egglog says to a whole program."""
     engine = Engine()
     try:
-        return engine.run(text)
+        return engine.run(*commands)
     finally:
         engine.close()
 
@@ -46,10 +46,12 @@ def test_the_text_of_every_rule_is_valid(forms: Forms, closed: bool) -> None:
     schema = Schema(ops)
     compiled = [compile_rule(r, schema, forms, closed) for r in library().rules]
     assert closed is False or None not in compiled
-    constructors = [constructor_text(c, ops, Forms((2, 4))) for c in schema.constructors()]
-    constructors += [factors_text(c, ops) for c in schema.constructors()]
-    constructors += [varying_text(c, ops) for c in schema.constructors()]
-    run("\n".join([HEADER, FACTORS, VARYING, *constructors, *(c.text for c in compiled if c is not None)]))
+    made = schema.constructors()
+    constructors = [command for c in made for command in constructor_commands(c, ops, Forms((2, 4)))]
+    constructors += [command for c in made for command in factors_commands(c, ops)]
+    constructors += [command for c in made for command in varying_commands(c, ops)]
+    rules = [command for c in compiled if c is not None for command in c.commands]
+    run(HEADER, FACTORS, VARYING, *constructors, *rules)
 
 
 def test_group_rules_have_no_type_problem() -> None:
@@ -69,7 +71,7 @@ SIBLINGS = """
 def test_a_listing_runs_as_it_stands() -> None:
     graph = graph_of(SIBLINGS)
     rules = rules_named("pair-matmul-left")
-    text = listing(EgglogProgram(library().ops, rules, graph), graph)
+    text = written(listing(EgglogProgram(library().ops, rules, graph), graph))
     egraph = EGraph()
     outputs = egraph.run_program(*egraph.parse_program(text))
     sizes = dict(outputs[-1].sizes)
@@ -92,7 +94,7 @@ def test_listings_have_the_types_of_the_graph(graph: str) -> None:
     g = graph_of(graph)
     program = EgglogProgram(library().ops, (), g)
     engine = Engine()
-    engine.run(listing(program, g).replace("(print-size)", ""))
+    engine.run(*listing(program, g))
     frozen = engine.freeze()
     decode, number = frozen.decoder("Ints"), frozen.decoder("i64")
     types = {r.inputs[0]: decode(r.output)[1:] for r in frozen.rows("type_of")}
@@ -148,8 +150,7 @@ def test_operators_of_a_graph_need_no_rules() -> None:
         "graph g { input x : f32[2, 3]\n (a, b) = both(x)\n output relu(a), relu(b) }"
     )
     graph = graph_in(program)
-    text = listing(EgglogProgram(program.ops, (), graph), graph)
-    run(text)
+    run(*listing(EgglogProgram(program.ops, (), graph), graph))
 
 
 def test_members_of_a_group_know_an_axis_that_varies_by_rank() -> None:
@@ -161,8 +162,9 @@ def test_members_of_a_group_know_an_axis_that_varies_by_rank() -> None:
     schema = Schema(program.ops)
     compiled = compile_rule(rule, schema, Forms((1, 2)), closed=False)
     assert compiled is not None
-    constructors = [constructor_text(c, program.ops, Forms((1, 2))) for c in schema.constructors()]
-    run("\n".join([HEADER, *constructors, compiled.text]))
+    made = schema.constructors()
+    constructors = [command for c in made for command in constructor_commands(c, program.ops, Forms((1, 2)))]
+    run(HEADER, *constructors, *compiled.commands)
 
 
 ORDERED = """
@@ -192,9 +194,10 @@ def test_mirror_images_are_left_out_where_conditions_are_symmetric(where: str, o
     (rule,) = (r for r in program.rules if r.name == "ordered")
     compiled = compile_rule(rule, Schema(program.ops), Forms((2,)))
     assert compiled is not None
-    assert ("(<= ?a.id ?b.id)" in compiled.text) == one_of_two
+    text = written(compiled.commands)
+    assert ("(<= ?a.id ?b.id)" in text) == one_of_two
     # The join compares columns: all that concerns one pattern alone is done for its own matches.
-    find = compiled.text[compiled.text.rindex("(rule ") :]
+    find = text[text.rindex("(rule ") :]
     assert "(type_of" not in find
     assert "Matmul" not in find
 

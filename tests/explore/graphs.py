@@ -11,8 +11,8 @@ from tensat_dl import resources
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.exploration import ExploredIteration, Limits
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.types import ExploredIteration, Limits
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.ops.table import OpTable

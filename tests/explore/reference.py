@@ -14,9 +14,8 @@ from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.expression import facts_of
-from tensat_dl.core.graph import Attrs, Graph
+from tensat_dl.core.graph import Attrs, Graph, TensorType
 from tensat_dl.core.rule import PatternNode, RewriteRule
-from tensat_dl.core.types import TensorType
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable

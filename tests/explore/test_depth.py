@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tensat_dl.engine.dependence import layers
+from tensat_dl.engine.exploration import Limits
+from tensat_dl.engine.groups import layers
 from tensat_dl.engine.naming import levels
 from tensat_dl.engine.snapshot import _sound
-from tensat_dl.engine.types import Limits
 from tests.explore.graphs import graph_in, pack, program_of, rules_named, steps_of
 
 # ---- levels of new e-classes ------------------------------------------------------------------------------

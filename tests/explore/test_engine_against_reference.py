@@ -16,10 +16,10 @@ import pytest
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph, GraphBuilder
 from tensat_dl.core.rule import RewriteRule, Side
-from tensat_dl.engine.types import Limits
+from tensat_dl.engine.exploration import Limits
 from tensat_dl.ops.typing import Inference
+from tensat_dl.paper.checkers import CHECKERS
 from tensat_dl.paper.cycles import ClassGraph, OutputEffect, Reached
-from tensat_dl.paper.filtered import CHECKERS
 from tensat_dl.rewrite.source import MAX_RANK
 from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.sampling import instances

@@ -6,8 +6,8 @@ import pytest
 
 from tensat_dl import resources
 from tensat_dl.core.graph import Graph
+from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.types import Limits
 from tensat_dl.lang.program import load_program
 from tensat_dl.run.options import Options
 from tensat_dl.run.pipeline import optimize

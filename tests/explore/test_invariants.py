@@ -15,8 +15,9 @@ import pytest
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.engine import targets
+from tensat_dl.engine.exploration import Limits, RuleAlarm
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.types import Limits, RuleAlarm
+from tensat_dl.engine.syntax import saturate
 from tensat_dl.ops.typing import infer
 from tests.explore.graphs import (
     explored,
@@ -231,7 +232,7 @@ def test_two_types_of_one_class_are_an_alarm() -> None:
     steps = explorer.run()
     next(steps)
     explorer.store.engine.load("in_equal", [(0, 1)])
-    explorer.store.engine.run("(run-schedule (saturate load))")
+    explorer.store.engine.run(saturate("load"))
     with pytest.raises(RuleAlarm, match="applied"):
         next(steps)
 

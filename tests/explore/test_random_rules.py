@@ -12,7 +12,7 @@ import pytest
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.types import Limits
+from tensat_dl.engine.exploration import Limits
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tensat_dl.core.graph import Graph
+from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.core.progress import Progress
-from tensat_dl.core.types import TensorType
 from tensat_dl.cost import CostModel, Measurement, Profile, Signature, load_device
+from tensat_dl.engine.exploration import Feedback, Limits
 from tensat_dl.engine.loop import REFINED, Explorer
-from tensat_dl.engine.types import Feedback, Limits
 from tensat_dl.run.search import Found, Setup, search
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named
 

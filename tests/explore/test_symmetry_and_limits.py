@@ -9,8 +9,8 @@ import pytest
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine import loop
+from tensat_dl.engine.exploration import ExploredIteration, Limits
 from tensat_dl.engine.explore import exploring
-from tensat_dl.engine.types import ExploredIteration, Limits
 from tests.explore.graphs import explored, graph_in, graph_of, library, program_of, rules_named, steps_of
 from tests.explore.reference import Reference, counterparts
 

@@ -8,6 +8,7 @@ from egglog.bindings import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.engine.listing import listing
 from tensat_dl.engine.program import WIDE, EgglogProgram
+from tensat_dl.engine.syntax import written
 from tests.explore.graphs import explored, graph_in, library, pack, program_of, rules_named
 from tests.explore.reference import Reference, counterparts
 
@@ -43,7 +44,7 @@ def test_wide_nodes_have_types_and_are_known_ahead(leaf: str) -> None:
 
 def test_no_rule_is_about_a_wide_node() -> None:
     graph = wide("input")
-    text = listing(EgglogProgram(library().ops, pack("standard"), graph), graph)
+    text = written(listing(EgglogProgram(library().ops, pack("standard"), graph), graph))
     assert f"type Concat{WIDTH}" not in text
     assert f"weights Concat{WIDTH}" not in text
     assert f"load Concat{WIDTH}" not in text
@@ -52,7 +53,7 @@ def test_no_rule_is_about_a_wide_node() -> None:
 def test_a_listing_with_a_wide_node_runs() -> None:
     graph = wide("weight")
     egraph = EGraph()
-    text = listing(EgglogProgram(library().ops, rules_named("relu-relu"), graph), graph)
+    text = written(listing(EgglogProgram(library().ops, rules_named("relu-relu"), graph), graph))
     (*_, sizes) = egraph.run_program(*egraph.parse_program(text))
     found = dict(sizes.sizes)
     assert found["type_of"] == found["id_of"]

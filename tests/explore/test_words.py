@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensat_dl.engine.types import Limits
+from tensat_dl.engine.exploration import Limits
 from tests.explore.graphs import explored, graph_in, program_of
 
 POOLED = (

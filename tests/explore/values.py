@@ -6,8 +6,7 @@ import numpy as np
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
-from tensat_dl.ops.compose import semantics_of
-from tensat_dl.ops.semantics import Array
+from tensat_dl.ops.semantics import Array, semantics_of
 from tensat_dl.verify.weights import draw_values
 from tests.explore.graphs import library
 
@@ -29,7 +28,7 @@ def check_values(g: Graph, e: EGraph) -> None:
             value = (
                 values[str(attrs["name"])]
                 if known
-                else semantics[e.op[n]]([found[k] for k in e.children_of(n)], attrs)
+                else semantics[e.op[n]](*(found[k] for k in e.children_of(n)), **attrs)
             )
             assert np.allclose(found.setdefault(c, value), value, 1e-8, 1e-8), (e.op[n], attrs, e.origin[n])
         assert len(later) < len(waiting), "e-classes that nothing computes"

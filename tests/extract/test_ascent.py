@@ -9,11 +9,10 @@ import pytest
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.ascent import Ascended, Ascent
-from tensat_dl.extract.budget import Budget
+from tensat_dl.extract.budget import Budget, ExtractLimits
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.problem import Problem, from_egraph
 from tensat_dl.extract.reduce import reduce
-from tensat_dl.extract.types import ExtractLimits
 
 from .builders import Spec, derivations, egraph, layered_egraph, price, random_egraph, tangled_egraph
 

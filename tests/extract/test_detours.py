@@ -9,10 +9,9 @@ import pytest
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.ascent import Ascent
-from tensat_dl.extract.budget import Budget
+from tensat_dl.extract.budget import Budget, ExtractLimits
 from tensat_dl.extract.problem import from_egraph
-from tensat_dl.extract.reduced_costs import detours
-from tensat_dl.extract.types import ExtractLimits
+from tensat_dl.extract.reduce import detours
 
 from .builders import Spec, derivations, egraph, price, random_egraph, tangled_egraph
 

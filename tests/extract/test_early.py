@@ -11,10 +11,9 @@ import pytest
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract import api
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.budget import Budget
+from tensat_dl.extract.budget import Budget, ExtractLimits
 from tensat_dl.extract.incumbent import Incumbent, source_nodes
 from tensat_dl.extract.problem import from_egraph
-from tensat_dl.extract.types import ExtractLimits
 
 from .builders import brute_force, random_egraph
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tensat_dl.core.egraph_json import EGraphFormatError, dumps, loads, loads_named
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import TensorType
 from tensat_dl.extract.api import extract
 
 from .builders import egraph, random_egraph

@@ -5,10 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tensat_dl.extract import types
+from tensat_dl.extract import extraction
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.check import ExtractionCheckError, check
-from tensat_dl.extract.types import CyclicEGraphError, Extraction, ExtractionError
+from tensat_dl.extract.extraction import (
+    CyclicEGraphError,
+    Extraction,
+    ExtractionCheckError,
+    ExtractionError,
+    check,
+)
 
 from .builders import egraph
 
@@ -57,7 +62,7 @@ def test_unknown_method() -> None:
 
 
 def test_a_method_that_is_named_but_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(types, "METHODS", (*types.METHODS, "best"))
+    monkeypatch.setattr(extraction, "METHODS", (*extraction.METHODS, "best"))
     with pytest.raises(ExtractionError, match=r"tensat_dl/extract/api\.py does not call the method best"):
         extract(egraph([[(1.0, [])]], [0]), "best")
 

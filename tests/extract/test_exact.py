@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.types import METHODS, WORK, ExtractionError, ExtractLimits
+from tensat_dl.extract.budget import WORK, ExtractLimits
+from tensat_dl.extract.extraction import METHODS, ExtractionError
 
 from .builders import brute_force, egraph, layered_egraph, random_egraph
 

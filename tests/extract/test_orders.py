@@ -6,14 +6,13 @@ import random
 
 import pytest
 
-from tensat_dl.extract.along_orders import follow, order
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.budget import Budget
+from tensat_dl.extract.budget import Budget, ExtractLimits
 from tensat_dl.extract.exact import improve
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.problem import Problem, from_egraph, needed
-from tensat_dl.extract.types import ExtractLimits
+from tensat_dl.extract.small_parts import follow, order
 
 from .builders import Spec, brute_force, egraph, random_egraph
 
@@ -22,7 +21,7 @@ from .builders import Spec, brute_force, egraph, random_egraph
 @pytest.mark.parametrize("seed", range(25))
 def test_an_order_has_all_classes_and_keeps_the_choice(seed: int, shuffled: bool) -> None:
     problem = from_egraph(random_egraph(random.Random(seed), 30, 4, back=0.4))
-    choice = needed(problem, dag_greedy(problem).__getitem__)
+    choice = needed(problem, dag_greedy(problem))
     place = order(problem, choice, random.Random(seed), shuffled)
     assert sorted(place) == sorted(problem.nodes)
     assert sorted(place.values()) == list(range(len(place)))

@@ -9,9 +9,8 @@ import pytest
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract import exact
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.decompose import pieces, shape, transferred
 from tensat_dl.extract.problem import from_egraph
-from tensat_dl.extract.reduce import reduce
+from tensat_dl.extract.reduce import pieces, reduce, shape, transferred
 from tests.extract.builders import Spec, brute_force, egraph, stacked_egraph
 
 

@@ -17,14 +17,14 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract import api, cutting, exact, mip, reduce, relaxation
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.ascent import Ascended, Ascent
-from tensat_dl.extract.budget import Budget
+from tensat_dl.extract.budget import Budget, ExtractLimits
 from tensat_dl.extract.cutting import Cutting
+from tensat_dl.extract.extraction import Extraction, ExtractionError
 from tensat_dl.extract.formulation import formulate
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.loops import LoopSeparator
 from tensat_dl.extract.problem import Problem, derivation, from_egraph, topological
-from tensat_dl.extract.search import search
-from tensat_dl.extract.types import Extraction, ExtractionError, ExtractLimits
+from tensat_dl.extract.small_parts import search
 
 from .builders import (
     brute_force,
@@ -121,8 +121,7 @@ def solver_alone(problem: Problem, best: Incumbent, preferred: frozenset[int], b
     if reduced is None:
         best.prove(best.cost)
     else:
-        form = formulate(reduced)
-        mip.solve_mip(form, LoopSeparator(form), [], best, budget)
+        mip.solve_mip(LoopSeparator(formulate(reduced)), [], best, budget)
 
 
 @pytest.mark.usefixtures("weak")
@@ -211,15 +210,12 @@ def test_search_finds_what_a_bad_start_lacks() -> None:
 def test_every_stage_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the comparisons above are worth: none of the steps was idle on e-graphs like theirs."""
 
-    def size(nodes: Iterable[Iterable[int]]) -> int:
-        return sum(len(list(ns)) for ns in nodes)
-
     ascended = watch(monkeypatch, Ascent, "run", lambda _, found: {"cuts": bool(found.loops)})
     separated = watch(monkeypatch, Cutting, "run", lambda args, _: {"cuts": bool(args[0].cuts)})
-    solved = watch(monkeypatch, exact, "_solve_apart", lambda *_: {"apart": True})
+    solved = watch(monkeypatch, exact._Improvement, "solve_apart", lambda *_: {"apart": True})
     fixed = watch(
-        *(monkeypatch, exact, "prune"),
-        lambda args, _: {"fewer": size(args[1].values()) < size(args[0].nodes.values())},
+        *(monkeypatch, exact, "fixed"),
+        lambda args, rest: {"fewer": rest is not None and rest.problem.num_nodes < args[0].problem.num_nodes},
     )
     carried = watch(monkeypatch, exact, "remaining", lambda args, found: {"loops": bool(args[0] and found)})
     tried = watch(monkeypatch, exact, "solve_mip", lambda *_: {"mip": True})

@@ -11,8 +11,9 @@ import pytest
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract import api, runners_up
 from tensat_dl.extract.api import extract
+from tensat_dl.extract.budget import ExtractLimits
+from tensat_dl.extract.extraction import METHODS, Extraction, ExtractionError
 from tensat_dl.extract.runners_up import kernels
-from tensat_dl.extract.types import METHODS, Extraction, ExtractionError, ExtractLimits
 
 from .builders import derivations, egraph, layered_egraph, price, random_egraph
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from tensat_dl.extract.cut_sets import underived_sets
-from tensat_dl.extract.flows import Branch
+from tensat_dl.extract.cut_sets import Branch, underived_sets
 
 Branches = dict[int, list[Branch]]
 
@@ -47,7 +46,7 @@ def chosen(branches: Mapping[int, Sequence[Branch]], c: int) -> float:
 @pytest.mark.parametrize("seed", range(300))
 def test_little_leads_into_the_sets(seed: int) -> None:
     branches = some(seed)
-    for found in underived_sets(sorted(branches), branches, 0.01):
+    for found in underived_sets(branches, 0.01):
         entering = sum(v for c in found for v, kids in branches[c] if found.isdisjoint(kids))
         assert max(chosen(branches, c) for c in found) - entering >= 0.01 - 1e-9
 
@@ -55,7 +54,7 @@ def test_little_leads_into_the_sets(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(300))
 def test_what_has_no_derivation_is_in_a_set(seed: int) -> None:
     branches = some(seed)
-    sets = list(underived_sets(sorted(branches), branches, 0.01))
+    sets = list(underived_sets(branches, 0.01))
     assert set(branches) - derived(branches, 0.0) <= set().union(*sets)
 
 
@@ -63,10 +62,10 @@ def test_what_has_no_derivation_is_in_a_set(seed: int) -> None:
 def test_what_is_derived_in_full_starts_no_set(seed: int) -> None:
     branches = {c: out[:1] for c, out in some(seed).items()}
     whole = {c for c in branches if c in derived(branches, chosen(branches, c))}
-    assert not any(found <= whole for found in underived_sets(sorted(branches), branches, 0.01))
+    assert not any(found <= whole for found in underived_sets(branches, 0.01))
 
 
 def test_sets_differ() -> None:
     circle: Branches = {0: [(1.0, (1,))], 1: [(1.0, (0,))], 2: [(1.0, (3,))], 3: [(0.9, (2,)), (0.1, ())]}
-    assert list(underived_sets([0, 1, 2, 3], circle, 0.01)) == [{0, 1}, {2, 3}]
-    assert list(underived_sets([0, 1, 2, 3], circle, 0.95)) == [{0, 1}]
+    assert list(underived_sets(circle, 0.01)) == [{0, 1}, {2, 3}]
+    assert list(underived_sets(circle, 0.95)) == [{0, 1}]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tensat_dl.core.egraph import without_choices
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel
-from tensat_dl.cost.model import without_choices
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.fuse.fuse import fuse

@@ -11,17 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensat_dl.core.graph import Graph, GraphBuilder
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.egraph import without_choices
+from tensat_dl.core.graph import Graph, GraphBuilder, TensorType
 from tensat_dl.cost import CostModel, load_device
-from tensat_dl.cost.model import without_choices
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
-from tensat_dl.fuse.fuse import fuse
+from tensat_dl.fuse.fuse import fuse, unfused
 from tensat_dl.fuse.terms import MOST_OPERATORS, MOST_TENSORS
-from tensat_dl.fuse.unfuse import unfused
 from tensat_dl.lang.program import load_program
-from tensat_dl.ops.compose import semantics_of
+from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.resources import rules
 from tensat_dl.verify.execute import execute
 from tensat_dl.verify.weights import draw_values

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensat_dl.ops.compose import semantics_of
+from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.verify.execute import execute
 from tensat_dl.verify.weights import draw_values
 from tests.fuse.fused import fused_graph

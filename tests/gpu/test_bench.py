@@ -14,14 +14,13 @@ pytest.importorskip("triton")
 
 import torch
 
-from tensat_dl.apart import Overran
 from tensat_dl.bench import gpu_cell
 from tensat_dl.cli.main import cli
 from tensat_dl.cost import CostModel, load_device
-from tensat_dl.cost.environment import Environment
-from tensat_dl.gpu import machine
-from tensat_dl.gpu.executor import in_double, input_tensors
-from tensat_dl.gpu.torch_module import TorchGraph
+from tensat_dl.cost.device import Environment
+from tensat_dl.gpu import gpu_machine as machine
+from tensat_dl.gpu.executor import TorchGraph, in_double, input_tensors
+from tensat_dl.processes import Overran
 from tensat_dl.verify.weights import draw_values
 from tests.gpu.test_executor import ATTENTION, CPU, NETWORK, loaded
 
@@ -141,7 +140,7 @@ def test_the_table_is_filled_breadth_first_and_resumed(
             raise KeyboardInterrupt
         return {"cells": {f"original, {stage}": {"median_ms": 1.0}}}
 
-    monkeypatch.setattr("tensat_dl.apart.apart", apart)
+    monkeypatch.setattr("tensat_dl.processes.apart", apart)
     out, models = tmp_path / "t.json", prepared(tmp_path)
     command = ["bench", "gpu", *models, "--graphs", str(tmp_path), "--json", str(out), "--patience", "7"]
     done = CliRunner().invoke(cli, command, standalone_mode=False)
@@ -172,7 +171,7 @@ def test_results_of_something_else_are_dropped(
         asked.append(Path(job["model"]).stem)
         return {"cells": {"original": {"median_ms": float(len(asked))}}, "versions": {}}
 
-    monkeypatch.setattr("tensat_dl.apart.apart", apart)
+    monkeypatch.setattr("tensat_dl.processes.apart", apart)
     out, models = tmp_path / "t.json", prepared(tmp_path)
     command = [
         "bench",
@@ -224,7 +223,7 @@ def test_graphs_that_are_gone_are_made_again(tmp_path: Path, monkeypatch: pytest
         return {"cells": {}}
 
     monkeypatch.setattr("tensat_dl.bench.gpu.measure_all", prepare)
-    monkeypatch.setattr("tensat_dl.apart.apart", apart)
+    monkeypatch.setattr("tensat_dl.processes.apart", apart)
     out = tmp_path / "t.json"
     command = ["bench", "gpu", "bert", "--json", str(out), "--torch", "eager", "--resume"]
     codes = [CliRunner().invoke(cli, command, standalone_mode=False).return_value for _ in range(2)]

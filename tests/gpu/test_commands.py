@@ -129,12 +129,12 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     torch = pytest.importorskip("torch")
     pytest.importorskip("triton")
     from tensat_dl.cost import CostModel, load_device
-    from tensat_dl.cost.environment import Environment
-    from tensat_dl.gpu import comparison, machine
+    from tensat_dl.cost.device import Environment
+    from tensat_dl.gpu import gpu_machine as machine
 
     monkeypatch.setattr(machine, "SAMPLE_SECONDS", 0.0)
     monkeypatch.setattr(machine, "ROUNDS", 1)
-    monkeypatch.setattr("tensat_dl.gpu.environment.at_hand", lambda device: None)
+    monkeypatch.setattr("tensat_dl.gpu.this_gpu.at_hand", lambda device: None)
     made: list[Any] = []
 
     def here(ops: Any, values: Any, inputs: str = "random inputs") -> machine.GpuMachine:
@@ -143,8 +143,7 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         made.append(machine.GpuMachine(model, Environment({}, {}), values, cpu, inputs=inputs))
         return made[-1]
 
-    for module in (comparison, machine):
-        monkeypatch.setattr(module, "this_machine", here)
+    monkeypatch.setattr(machine, "this_machine", here)
     return made
 
 
@@ -179,15 +178,15 @@ def test_two_graphs_are_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("outputs", "says"),
     [
-        ("a = relu(x)", r"the first one has y, z, and graph 2 has a$"),
+        ("a = relu(x)", r"the first graph has y, z, and graph 2 has a$"),
         (
             "y = relu(x), z = concat(x, x; axis = 0)",
-            r"output z of graph 2 is f32\[8, 16\], that of the first one f32\[4, 16\]",
+            r"output z of graph 2 is f32\[8, 16\], the first graph's is f32\[4, 16\]",
         ),
     ],
 )
 def test_graphs_of_other_outputs_can_not_be_compared(outputs: str, says: str, tmp_path: Path) -> None:
-    from tensat_dl.gpu.environment import GpuError
+    from tensat_dl.gpu.this_gpu import GpuError
 
     files = [tmp_path / "a.tsr", tmp_path / "b.tsr"]
     for file, text in zip(files, ("y = relu(x), z = tanh(x)", outputs), strict=True):
@@ -218,8 +217,8 @@ def test_models_are_compared_with_their_own_weights(tmp_path: Path) -> None:
 
 def test_given_inputs_are_what_graphs_run_on(tmp_path: Path, on_the_cpu: list[Any]) -> None:
     make_node = pytest.importorskip("onnx.helper").make_node
-    from tensat_dl.cli.models import open_file
-    from tensat_dl.run.machines import machine_of
+    from tensat_dl.cli.inputs import open_file
+    from tensat_dl.run.options import Options
     from tests.onnx_files.models import model, random, saved, value
 
     x, nodes = np.arange(8, dtype=np.float32).reshape(2, 4), [make_node("Mul", ["x", "w"], ["y"])]
@@ -227,7 +226,7 @@ def test_given_inputs_are_what_graphs_run_on(tmp_path: Path, on_the_cpu: list[An
     np.savez(tmp_path / "data.npz", x=x)
     for inputs in (str(tmp_path / "data.npz"), None):
         opened = open_file(path, None, ("inference",), {}, inputs)
-        machine_of("h100", opened.graph, opened.program.ops, opened.model, 1, 0)
+        Options(device="h100", measure=True).machine(opened.graph, opened.program.ops, opened.model)
     given, drawn = on_the_cpu
     assert (given.inputs, drawn.inputs) == ("the given inputs", "random inputs")
     assert np.array_equal(given.values["x"], x)

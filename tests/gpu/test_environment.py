@@ -15,9 +15,9 @@ import torch
 
 from tensat_dl.cli.main import cli
 from tensat_dl.cost.profile import Measurement, Profile, ProfileError, record
-from tensat_dl.gpu import environment
-from tensat_dl.gpu.environment import GpuError, at_hand, this_gpu
-from tensat_dl.gpu.machine import this_machine
+from tensat_dl.gpu import this_gpu as environment
+from tensat_dl.gpu.gpu_machine import this_machine
+from tensat_dl.gpu.this_gpu import GpuError, at_hand, this_gpu
 from tests.cost.test_calibrate import OPS
 
 
@@ -69,7 +69,7 @@ TANH = "tanh(f32[8]) -> f32[8] @ h100"
 def recorded(has: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that records a profile on this machine, or one that differs in some way."""
     monkeypatch.setenv("TENSAT_DL_PROFILES", str(tmp_path))
-    monkeypatch.setattr("tensat_dl.gpu.machine.prepare", lambda target: None)
+    monkeypatch.setattr("tensat_dl.gpu.gpu_machine.prepare", lambda target: None)
     has("NVIDIA H100 80GB HBM3")
 
     def recorded(tf32: bool = False, **other: dict[str, str]) -> None:

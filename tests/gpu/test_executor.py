@@ -12,17 +12,17 @@ pytest.importorskip("triton")
 
 import torch
 
+from tensat_dl.core.egraph import without_choices
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel, Measurement, Profile, load_device
-from tensat_dl.cost.environment import Environment
-from tensat_dl.cost.model import without_choices
+from tensat_dl.cost.device import Environment
 from tensat_dl.gpu.executor import Executor, NotExecutable, in_double, input_tensors
-from tensat_dl.gpu.machine import GpuMachine
+from tensat_dl.gpu.gpu_machine import GpuMachine
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.program import Program, load_program
-from tensat_dl.measure import winner
-from tensat_dl.measure.outcome import Outcome
-from tensat_dl.ops.compose import semantics_of
+from tensat_dl.measure import contest as contests
+from tensat_dl.measure.machine import Outcome
+from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.verify.execute import execute
 from tensat_dl.verify.weights import draw_values
 
@@ -151,8 +151,8 @@ WRONG = APART.replace("tanh(x @ b)", "tanh(x @ a)")
 
 def contest(texts: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:
     """The first graph against the others, which are all faster."""
-    monkeypatch.setattr(winner, "HEAT", 1)
-    monkeypatch.setattr(winner, "LOOKS", (8,))
+    monkeypatch.setattr(contests, "HEAT", 1)
+    monkeypatch.setattr(contests, "LOOKS", (8,))
     graphs = []
     for text in texts:
         program, graph = loaded(text, tmp_path)
@@ -200,8 +200,8 @@ def test_an_original_that_overflows_excuses_nothing(tmp_path: Path, monkeypatch:
 
 
 def test_graphs_are_timed_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tensat_dl.gpu.machine.SAMPLE_SECONDS", 0.0)
-    monkeypatch.setattr("tensat_dl.gpu.machine.ROUNDS", 2)
+    monkeypatch.setattr("tensat_dl.gpu.gpu_machine.SAMPLE_SECONDS", 0.0)
+    monkeypatch.setattr("tensat_dl.gpu.gpu_machine.ROUNDS", 2)
     program, graph = loaded(APART, tmp_path)
     machine = GpuMachine(
         CostModel(program.ops, load_device("h100")), Environment({}, {}), draw_values([graph], 0, {}), CPU

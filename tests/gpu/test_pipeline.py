@@ -12,11 +12,11 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from tensat_dl.cost import CostModel, Measurement, Profile, load_device, record
-from tensat_dl.cost.environment import Environment
-from tensat_dl.cost.signature_file import ProfileJob
-from tensat_dl.gpu import machine
-from tensat_dl.gpu.machine import GpuMachine
-from tensat_dl.measure import winner
+from tensat_dl.cost.application import ProfileJob
+from tensat_dl.cost.device import Environment
+from tensat_dl.gpu import gpu_machine as machine
+from tensat_dl.gpu.gpu_machine import GpuMachine
+from tensat_dl.measure import contest as contests
 from tensat_dl.report.facts import measured
 from tensat_dl.run.options import Options
 from tensat_dl.run.pipeline import optimize
@@ -33,7 +33,7 @@ def test_the_measured_winner_is_the_answer(
 ) -> None:
     """By measured operators the merged and fused graph is cheaper; as a whole it is faster, or is not."""
     monkeypatch.setenv("TENSAT_DL_PROFILES", str(tmp_path))
-    monkeypatch.setattr(winner, "LOOKS", (8,))
+    monkeypatch.setattr(contests, "LOOKS", (8,))
     asked: list[ProfileJob] = []
 
     def profile(jobs: Sequence[ProfileJob], path: Path, device: str, *_: Any) -> None:
@@ -60,5 +60,5 @@ def test_the_measured_winner_is_the_answer(
     assert result.equivalence is not None
     assert result.equivalence.status == "equivalent"
     if ratio < 1:
-        assert result.measured_share == 1.0
+        assert result.after.measured_share == 1.0
         assert any(n.op.startswith("fused_") for n in result.after.graph.nodes)

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tensat_dl.cost.environment import Environment
+from tensat_dl.cost.application import ProfileJob
+from tensat_dl.cost.device import Environment
 from tensat_dl.cost.profile import ProfileError, read_profile
 from tensat_dl.cost.signature import parse
-from tensat_dl.cost.signature_file import ProfileJob
-from tensat_dl.gpu.profiling import FIRST, PORTION, ProfileReport, profile
-from tensat_dl.gpu.workers import Answers, Worker
+from tensat_dl.gpu.profiling import FIRST, PORTION, Answers, ProfileReport, Worker, profile
 
 HERE = Environment({"gpu": "NVIDIA H100"}, {"torch": "2.11"})
 
@@ -196,7 +195,7 @@ def test_a_process_that_always_ends_early_is_not_started_for_ever(
     (tmp_path / "sitecustomize.py").write_text(
         "import os\n"
         "from tensat_dl.gpu.trial import Trial\n"
-        "from tensat_dl.gpu.workers import AGAIN\n"
+        "from tensat_dl.gpu.profiling import AGAIN\n"
         "Trial.check = lambda self, name: os._exit(AGAIN)\n"
     )
     before_all(monkeypatch, tmp_path)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tensat_dl.gpu.protocol import (
+from tensat_dl.measure.timing import (
     ATTEMPTS,
     LEAST_CALLS,
     MOST_CALLS,

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from tensat_dl.cost.application import ProfileJob, dumps, job, loads
 from tensat_dl.cost.signature import SignatureError, parse
-from tensat_dl.cost.signature_file import ProfileJob, dumps, job, loads
 from tensat_dl.lang.program import load_program
 from tensat_dl.resources import rules
 

@@ -13,8 +13,8 @@ pytest.importorskip("triton")
 
 import torch
 
+from tensat_dl.cost.application import ProfileJob, from_data, job
 from tensat_dl.cost.signature import parse
-from tensat_dl.cost.signature_file import ProfileJob, from_data, job
 from tensat_dl.gpu.trial import Trial, operands
 from tests.cost.test_calibrate import OPS
 from tests.gpu.test_executor import CPU

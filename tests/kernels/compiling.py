@@ -19,7 +19,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
-from tensat_dl.cost.signature_file import from_data
+from tensat_dl.cost.application import from_data
 from tensat_dl.resources import kernels
 
 POINTERS = {

@@ -17,8 +17,7 @@ import torch
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost.application import applied, definition
 from tensat_dl.cost.signature import Signature
-from tensat_dl.ops.compose import semantics_of
-from tensat_dl.ops.semantics import SEMANTICS
+from tensat_dl.ops.semantics import SEMANTICS, semantics_of
 from tensat_dl.ops.table import OpTable
 from tensat_dl.resources import kernels, rules
 from tensat_dl.verify.execute import execute

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.lang.elaborate import elaborate, elaborate_test
 from tensat_dl.lang.program import Program, load_program
-from tensat_dl.verify.rule_types import check_rule_types
+from tensat_dl.verify.rules.examine import check_rule_types
 
 
 def diagnostics(path: str) -> tuple[Diagnostic, ...]:
@@ -14,7 +14,7 @@ def diagnostics(path: str) -> tuple[Diagnostic, ...]:
         program = load_program(path)
     except TsrError as e:
         return e.diagnostics
-    return (*program.warnings, *_graphs(program), *_rules(program))
+    return (*_graphs(program), *_rules(program))
 
 
 def _graphs(program: Program) -> list[Diagnostic]:

@@ -8,9 +8,8 @@ import pytest
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.core.graph import Graph
-from tensat_dl.lang.assembly import Assembly
 from tensat_dl.lang.elaborate import elaborate
-from tensat_dl.lang.library import library_operators
+from tensat_dl.lang.node_names import Names
 from tensat_dl.lang.program import load_program
 
 
@@ -84,9 +83,9 @@ def test_names_in_long_loops() -> None:
             self.asked += 1
             return super().__contains__(name)
 
-    assembly = Assembly(library_operators(), "g")
-    assembly._taken = taken = Counting()
-    assert [assembly.unique("x") for _ in range(1000)] == ["x", *(f"x_{i}" for i in range(1, 1000))]
+    names = Names()
+    names._taken = taken = Counting()
+    assert [names.counted("x") for _ in range(1000)] == ["x", *(f"x_{i}" for i in range(1, 1000))]
     assert taken.asked <= 2000
 
 

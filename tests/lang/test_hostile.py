@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensat_dl.core.diagnostics import TsrError
-from tensat_dl.core.source import Source
+from tensat_dl.core.diagnostics import Source, TsrError
 from tensat_dl.lang import ast
 from tensat_dl.lang.parser import MAX_LINE, parse
 from tensat_dl.lang.printer import print_file

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tensat_dl.core.diagnostics import TsrError
-from tensat_dl.core.source import Source
+from tensat_dl.core.diagnostics import Source, TsrError
 from tensat_dl.lang import load
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.parser import parse

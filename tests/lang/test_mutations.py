@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tensat_dl.core.source import Source
+from tensat_dl.core.diagnostics import Source
 from tensat_dl.lang.tokens import scan
 
 from .messages import diagnostics

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tensat_dl.core.graph import AttrValue, Graph, GraphBuilder
-from tensat_dl.core.source import Source
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.diagnostics import Source
+from tensat_dl.core.graph import AttrValue, Graph, GraphBuilder, TensorType
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.print_graph import graph_to_tsr
 from tensat_dl.lang.printer import print_file

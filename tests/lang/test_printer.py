@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensat_dl.core.source import Source
+from tensat_dl.core.diagnostics import Source
 from tensat_dl.lang import ast
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.printer import print_expr, print_file

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from tensat_dl.core.source import Source, Span
+from tensat_dl.core.diagnostics import Source, Span
 from tensat_dl.lang import ast
 
 NOWHERE = Span(Source("made", ""), 0, 0)
@@ -136,11 +136,14 @@ ops = st.one_of(
     _made(ast.Op, names, st.booleans(), params, _tuples(names), st.just(()), exprs, docs, st.just(NOWHERE)),
 )
 rule_stmts = st.one_of(
-    _made(ast.RuleStmt, st.just(()), exprs, st.none()),
-    _made(ast.RuleStmt, _tuples(lvalues, least=1), exprs, st.none() | names),
+    _made(ast.Bind, st.just(()), exprs, st.none()),
+    _made(ast.Bind, _tuples(lvalues, least=1), exprs, st.none() | names),
 )
 rule_sides = _made(ast.RuleSide, _tuples(rule_stmts, least=1), _tuples(exprs))
-rules = _made(ast.Rule, dashed, rule_sides, rule_sides, st.booleans(), docs, st.just(NOWHERE))
+families = _made(ast.Family, names, _tuples(variables, least=1))
+rules = _made(
+    ast.Rule, dashed, rule_sides, rule_sides, st.booleans(), st.none() | families, docs, st.just(NOWHERE)
+)
 items = st.one_of(
     _made(ast.Import, strings),
     ops,

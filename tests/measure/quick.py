@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from tensat_dl.measure import contest, operators, process, winner
+from tensat_dl.measure import contest, cpu, operators, timing
 
 
 def time_here(models: Sequence[Path], feeds: Path, threads: int, backwards: bool = False) -> Any:
     """Times models in this process, which is quicker than in a fresh one."""
-    return process.time_models([str(m) for m in models], str(feeds), threads)["samples"]
+    return timing.time_models([str(m) for m in models], str(feeds), threads)
 
 
 def quick(monkeypatch: pytest.MonkeyPatch, profiles: Path) -> None:
     """What is measured stays in this folder."""
     monkeypatch.setenv("TENSAT_DL_PROFILES", str(profiles))
-    monkeypatch.setattr(winner, "HEAT", 1)
-    monkeypatch.setattr(winner, "LOOKS", (8,))
-    monkeypatch.setattr(process, "SECONDS", 0.0)
-    monkeypatch.setattr(contest, "time_in_fresh_process", time_here)
+    monkeypatch.setattr(contest, "HEAT", 1)
+    monkeypatch.setattr(contest, "LOOKS", (8,))
+    monkeypatch.setattr(timing, "MODEL_SECONDS", 0.0)
+    monkeypatch.setattr(cpu, "time_in_fresh_process", time_here)
     monkeypatch.setattr(operators, "SECONDS", 0.0)

@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx_ir")
 
-from tensat_dl.cost.environment import Environment
-from tensat_dl.measure.outcome import Candidate, Outcome
+from tensat_dl.cost.device import Environment
+from tensat_dl.measure.contest import HEAT, LOOKS, decide, expected
+from tensat_dl.measure.machine import Candidate, Outcome
 from tensat_dl.measure.statistics import Samples
-from tensat_dl.measure.winner import HEAT, LOOKS, decide, expected
-from tensat_dl.verify.agreement import Agreement
+from tensat_dl.verify.equivalence import Agreement
 
 HERE = Environment({"cpu": "a CPU", "threads": "1"}, {"onnxruntime": "1.0"})
 ORIGINAL = Path("original")

@@ -13,14 +13,14 @@ pytest.importorskip("onnx_ir")
 
 import numpy as np
 
-from tensat_dl.apart import Failed
-from tensat_dl.measure import contest, operators, process
+from tensat_dl.measure import cpu, operators, timing
+from tensat_dl.processes import Failed
 from tests.cli.running import invoke
 from tests.measure.quick import quick
 
 pytestmark = pytest.mark.sampled(3)
 
-FRESH = contest.time_in_fresh_process
+FRESH = cpu.time_in_fresh_process
 
 SOURCE = """
 import "matmul"
@@ -105,13 +105,13 @@ def test_the_original_wins_where_there_is_nothing_else(folder: Path) -> None:
 def test_large_models_are_timed_as_far_as_memory_allows(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contest, "available", lambda: 3 * 3000 * 10)
-    assert [contest.room(n) for n in (0, 3000, 9000, 10**6)] == [contest.MANY, 10, 3, 0]
-    monkeypatch.setattr(contest, "available", lambda: 2 * 3 * 4096)  # the weights take 4 KiB
+    monkeypatch.setattr(cpu, "available_memory", lambda: 3 * 3000 * 10)
+    assert [cpu.room(n) for n in (0, 3000, 9000, 10**6)] == [cpu.MANY, 10, 3, 0]
+    monkeypatch.setattr(cpu, "available_memory", lambda: 2 * 3 * 4096)  # the weights take 4 KiB
     report = run(folder, "--device", "cpu", "--measure")
     assert report["measured"]["reason"] == "there is not enough memory to time graphs of this size"
     assert report["measured"]["answer"] == "original"
-    monkeypatch.setattr(contest, "available", lambda: 3 * 3 * 4096)
+    monkeypatch.setattr(cpu, "available_memory", lambda: 3 * 3 * 4096)
     measured = run(folder, "--device", "cpu", "--measure")["measured"]
     assert measured["ratio"] is not None
     assert [c["reason"] for c in measured["candidates"][1:]] == ["there is no memory left to time it"] * (
@@ -123,7 +123,7 @@ def test_an_interrupt_leaves_the_input(folder: Path, monkeypatch: pytest.MonkeyP
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(contest, "time_in_fresh_process", interrupt)
+    monkeypatch.setattr(cpu, "time_in_fresh_process", interrupt)
     done = invoke("run", folder / "g.tsr", "--device", "cpu", "--measure", "-q", "--json", folder / "r")
     assert done.code == 130
     report = json.loads((folder / "r").read_text())
@@ -160,7 +160,7 @@ def test_a_fresh_process_times_models(folder: Path) -> None:
         models.append(path)
     np.savez(folder / "feeds.npz", x0=np.ones(1, np.float32))
     samples = FRESH([models[0], models[1]], folder / "feeds.npz", 1)
-    assert process.LEAST_ROUNDS <= len(samples) <= process.MOST_ROUNDS
+    assert timing.LEAST_ROUNDS <= len(samples) <= timing.MOST_ROUNDS
     assert all(len(seconds) == 2 and min(seconds) > 0 for seconds in samples)
     np.savez(folder / "feeds.npz", x0=np.ones((1, 2), np.float32))
     with pytest.raises(Failed, match="x0"):

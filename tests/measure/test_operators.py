@@ -12,12 +12,12 @@ pytest.importorskip("onnx_ir")
 import numpy as np
 import onnx_ir as ir
 
-from tensat_dl.cost.measured import Unmeasurable
+from tensat_dl.cost.profile import Unmeasurable
 from tensat_dl.cost.signature import parse
 from tensat_dl.measure import operators
 from tensat_dl.measure.operators import OperatorTimer, operator_graph
-from tensat_dl.measure.session import NotRunnable, Session
-from tensat_dl.onnx.fresh import build, random_weights
+from tensat_dl.onnx.exporter import build, random_weights
+from tensat_dl.onnx.session import NotRunnable, Session
 from tests.cost.builders import table
 
 CONV = "act=relu, dilation=[1, 1], pads=[1, 1, 1, 1], stride=[1, 1]"

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 pytest.importorskip("onnxruntime")
 
 from tensat_dl.cli.main import cli
-from tensat_dl.measure import process
+from tensat_dl.measure import timing
 
 APART = """
 graph siblings {
@@ -40,8 +40,8 @@ OTHERS = {
 
 
 def test_graphs_are_timed_that_compute_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tensat_dl.measure.comparison.STARTS", 2)
-    monkeypatch.setattr(process, "SECONDS", 0.01)
+    monkeypatch.setattr("tensat_dl.measure.contest.STARTS", 2)
+    monkeypatch.setattr(timing, "MODEL_SECONDS", 0.01)
     files = [tmp_path / f"{i}.tsr" for i in range(2 + len(OTHERS))]
     for file, text in zip(files, (APART, MERGED, *OTHERS), strict=True):
         file.write_text(text)

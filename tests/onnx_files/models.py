@@ -16,7 +16,7 @@ from tensat_dl.core.graph import Graph, Node
 from tensat_dl.onnx.agreement import Reference
 from tensat_dl.onnx.exporter import export
 from tensat_dl.onnx.importer import Imported, import_model
-from tensat_dl.verify.agreement import Agreement
+from tensat_dl.verify.equivalence import Agreement
 
 #: What a graph does not compute.
 LEAVES = ("input", "weight", "fill", "iota")

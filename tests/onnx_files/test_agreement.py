@@ -106,7 +106,7 @@ def test_a_model_that_differs_is_not_written(
 
     for module in ("write", "exporter"):
         monkeypatch.setattr(f"tensat_dl.onnx.{module}.export", wrong)
-    monkeypatch.setattr("tensat_dl.measure.runnable.export", wrong)
+    monkeypatch.setattr("tensat_dl.measure.cpu.export", wrong)
     nodes = [make_node("Relu", ["x"], ["r"]), make_node("Relu", ["r"], ["y"])]
     path = saved(tmp_path, model(nodes, [value("x", 3, 4)], [value("y", 3, 4)]))
     done = invoke("run", path, "-o", tmp_path / "out.onnx", "--dot", tmp_path / "out.dot", "-q", *options)

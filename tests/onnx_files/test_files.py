@@ -163,7 +163,7 @@ def test_no_output_takes_the_place_of_external_data(link: bool, tmp_path: Path) 
         data.symlink_to(data.rename(tmp_path / "weights.bin"))
     kept = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     for options, say in (
-        (("-o", out), "its weights would go to b.onnx.data, which holds those of"),
+        (("-o", out), "its weights would go to b.onnx.data, which holds the weights of"),
         (("-o", tmp_path / "o.tsr", "--json", data), "b.onnx.data is an input"),
         (("-o", path), "a.onnx is an input"),
     ):
@@ -229,7 +229,7 @@ def test_external_data_that_is_a_link_out_of_the_folder(link: str, tmp_path: Pat
 
 def test_a_large_model_gets_a_file_for_its_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its size is only pretended."""
-    monkeypatch.setattr("tensat_dl.onnx.staging.MAX_BYTES", 1000)
+    monkeypatch.setattr("tensat_dl.onnx.model_files.MAX_BYTES", 1000)
     out = tmp_path / "out" / "new.onnx"
     out.parent.mkdir()
     assert invoke("run", saved(tmp_path, product()), "-o", out, "-q").code == 0
@@ -248,7 +248,17 @@ def test_a_disk_with_no_room_for_the_answer(data: bool, tmp_path: Path) -> None:
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
         "from tensat_dl.cli.main import main; sys.argv[0] = 'tensat-dl'; main()"
     )
-    command = [sys.executable, "-c", script, "run", str(path), "-o", str(out / "new.onnx"), "--no-measure"]
+    command = [
+        sys.executable,
+        "-B",
+        "-c",
+        script,
+        "run",
+        str(path),
+        "-o",
+        str(out / "new.onnx"),
+        "--no-measure",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("error: "), done.stderr

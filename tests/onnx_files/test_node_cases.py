@@ -21,10 +21,10 @@ from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
 from tensat_dl.onnx.importer import Imported
+from tensat_dl.onnx.model_files import NEWEST
 from tensat_dl.onnx.operators import READ
-from tensat_dl.onnx.reading import NEWEST
-from tensat_dl.ops.compose import semantics_of
-from tensat_dl.ops.semantics.types import computed_in
+from tensat_dl.ops.semantics import semantics_of
+from tensat_dl.ops.semantics.arrays import computed_in
 from tensat_dl.verify.execute import execute
 
 from .models import read

@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx.helper import make_node
 
-from tensat_dl.onnx.reading import NEWEST
+from tensat_dl.onnx.model_files import NEWEST
 
 from .models import model, operators, random, read, rewriting, round_trip, tensor, value
 

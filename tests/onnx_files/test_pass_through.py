@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx.helper import make_graph, make_node
 
-from tensat_dl.core.source import Source
+from tensat_dl.core.diagnostics import Source
 from tensat_dl.lang.program import load_program
 from tensat_dl.run.pipeline import optimize
 

@@ -74,5 +74,5 @@ def test_costs_that_were_measured_are_said_to_be(tmp_path: Path) -> None:
 
 def test_a_model_says_how_to_get_an_explanation(tmp_path: Path) -> None:
     path = saved(tmp_path, odd())
-    refused(invoke("why", path), "an ONNX model does not say what it was made of", "-o OUT.tsr")
+    refused(invoke("why", path), "an ONNX model does not record its origin", "-o OUT.tsr")
     refused(invoke("why", tmp_path / "none.onnx"), "none.onnx", "no such file")

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from tensat_dl import resources
-from tensat_dl.core.types import DTYPES, TensorType
+from tensat_dl.core.graph import DTYPES, TensorType
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 from tensat_dl.ops.table import AttrDecl

@@ -6,12 +6,11 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import TensorType
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.symbolic import Atom, Bool, Opaque
 from tensat_dl.ops.table import AttrDecl
-from tensat_dl.ops.values import SymType
+from tensat_dl.ops.values import FUNCTIONS, SymType
 
 
 class Case:

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from tensat_dl.core.diagnostics import TsrError
-from tensat_dl.fuse.unfuse import unfused
-from tensat_dl.lang.declared import check_declaration
-from tensat_dl.ops.compose import semantics_of
+from tensat_dl.fuse.fuse import unfused
+from tensat_dl.lang.declare import check_declaration
+from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.verify.exact.draws import WHOLE, exact_values, leaves
-from tensat_dl.verify.exact.evaluate import evaluate
+from tensat_dl.verify.exact.operators import evaluate
 from tensat_dl.verify.exact.rational import Rational
 from tensat_dl.verify.execute import execute
-from tensat_dl.verify.rules import verify_rules
 from tensat_dl.verify.rules.examine import Examiner
+from tensat_dl.verify.rules.verify import verify_rules
 from tensat_dl.verify.weights import draw_values
 from tests.explore.graphs import explored, graph_in, program_of
 

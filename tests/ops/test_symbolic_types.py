@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import TensorType
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.typing import IllTyped, infer
 

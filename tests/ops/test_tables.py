@@ -11,13 +11,13 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import TensorType
 from tensat_dl.cost import CostModel
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.ops.semantics.elementwise import ACTIVATIONS, FUNCTIONS
 from tensat_dl.ops.table import OpDecl
 from tensat_dl.ops.traits import TRAITS, Family, Traits, having, positive_operands, traits
-from tensat_dl.report.labels import FAMILIES
+from tensat_dl.report.graphs import FAMILIES
 from tensat_dl.verify.exact.operators import EXACT_SEMANTICS
 
 from .applications import _WELL_TYPED, TABLE
@@ -135,9 +135,11 @@ def test_what_functions_do_to_zero_and_to_negative_numbers() -> None:
 @pytest.mark.parametrize("op", sorted(having(lambda t: t.keeps_positive)))
 def test_what_keeps_positive_numbers_positive(op: str) -> None:
     x = np.full((1, 2, 3, 4), 0.5)
-    attrs: dict[str, Any] = {"axis": 1, "exponent": -1.5, "perm": (0, 2, 1, 3), "shape": (1, 2, 3, 4)}
-    attrs |= {"start": 0, "stop": 1, "kernel": (2, 2), "stride": (1, 1), "pads": (0, 1, 0, 1), "act": "none"}
-    found = SEMANTICS[op]([x] * TABLE[op].min_inputs, {**attrs, "include_pad": True})
+    known: dict[str, Any] = {"axis": 1, "exponent": -1.5, "perm": (0, 2, 1, 3), "shape": (1, 2, 3, 4)}
+    known |= {"start": 0, "stop": 1, "kernel": (2, 2), "stride": (1, 1), "pads": (0, 1, 0, 1), "act": "none"}
+    known |= {"include_pad": True, "p": 0.5}
+    attrs = {a.name: known[a.name] for a in TABLE[op].attrs}
+    found = SEMANTICS[op](*[x] * TABLE[op].min_inputs, **attrs)
     assert np.all(found > 0)
 
 
@@ -147,7 +149,7 @@ def test_a_users_operator_has_no_traits() -> None:
 
 
 def test_every_family_has_a_colour() -> None:
-    assert set(FAMILIES) == set(get_args(Family)), "FAMILIES is in tensat_dl/report/labels.py"
+    assert set(FAMILIES) == set(get_args(Family)), "FAMILIES is in tensat_dl/report/graphs.py"
 
 
 def test_an_operator_that_nobody_declares_is_refused_in_a_sentence() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tensat_dl.core.diagnostics import TsrError
-from tensat_dl.core.types import DTYPES, FLOATS, TensorType
+from tensat_dl.core.graph import DTYPES, FLOATS, TensorType
 from tensat_dl.ops.semantics import SEMANTICS, computed_in
 from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 from tensat_dl.ops.typing import IllTyped, Inference, defaults, infer
@@ -252,7 +252,7 @@ REFUSED: list[tuple[str, Shapes, dict[str, Any], str, str]] = [
     ("gather", ((2, 3), (4,)), {"axis": 2}, "f32 i64", AXIS),
     ("resize", ((2, 3),), {"size": (2, 2)}, "f32", IMAGE),
     ("resize", (I,), {"size": (2, 2)}, "bool", NUMBERS),
-    ("resize", (I,), {"size": (2, 2), "mode": "linear"}, "i32", "what is interpolated are floats"),
+    ("resize", (I,), {"size": (2, 2), "mode": "linear"}, "i32", "interpolated elements are floats"),
     ("resize", (I,), {"size": (2, 0)}, "f32", POSITIVE),
     ("enlarge", ((2, 3),), {"kernel": (3, 3)}, "f32", "the weight is [o, i, kh, kw]"),
     ("enlarge", (W,), {"kernel": (3, 1)}, "f32", "the new kernel is not smaller than the old one"),
@@ -276,7 +276,7 @@ def test_worked_shapes(op: str, shapes: Shapes, attrs: dict[str, Any], expected:
     assert t.dtype == attrs.get("dtype", RESULTS.get(op, "f32"))
     if op in SEMANTICS:  # and NumPy agrees
         arrays = [np.ones(x.shape, computed_in(x.dtype)) for x in types]
-        assert SEMANTICS[op](arrays, attrs).shape == expected
+        assert SEMANTICS[op](*arrays, **attrs).shape == expected
 
 
 def test_every_operator_has_a_worked_shape() -> None:
@@ -316,7 +316,7 @@ def test_results_have_the_declared_kind_of_element(case: int, dtype: str) -> Non
     except IllTyped:
         assert dtype not in FLOATS or op == "iota"
         return
-    result = SEMANTICS[op]([np.ones(x.shape, computed_in(x.dtype)) for x in types], complete)
+    result = SEMANTICS[op](*(np.ones(x.shape, computed_in(x.dtype)) for x in types), **complete)
     assert result.dtype == computed_in(t.dtype)
 
 

@@ -10,11 +10,9 @@ import pytest
 
 from tensat_dl.bench.join_cell import ShapeCheck, before_search, by_join, by_product, selected
 from tensat_dl.core.egraph import EGraph
-from tensat_dl.core.graph import Graph, GraphBuilder
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import Graph, GraphBuilder, TensorType
 from tensat_dl.engine.program import EgglogProgram
-from tensat_dl.paper.canonical import Unsupported, canonical
-from tensat_dl.paper.product import Product, SourcePatterns, hash_join
+from tensat_dl.paper.product import Product, SourcePatterns, Unsupported, canonical, hash_join
 from tests.explore.graphs import graph_of, library, pack, program_of
 from tests.explore.reference import Reference
 

@@ -7,9 +7,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from tensat_dl.core.graph import Graph
-from tensat_dl.cost.priced import PricedGraph
-from tensat_dl.engine.iterations import Iteration, RuleStats
-from tensat_dl.extract.types import Extraction
+from tensat_dl.cost.model import PricedGraph
+from tensat_dl.engine.exploration import Iteration, RuleStats
+from tensat_dl.extract.extraction import Extraction
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.table import OpTable
@@ -97,7 +97,7 @@ def result(before: Graph, after: Graph, notes: tuple[str, ...] = ("a note",), me
         classes=700,
         extraction=Extraction({}, sides[1].total, sides[1].total * 0.9, "feasible", "exact", 1.5),
         equivalence=Equivalence("equivalent", 3e-16, 1e-16, outputs, 0.2, "seed 0, float64", (), ""),
-        times=Times(0.05, 2.0, 0.1, 1.5, 0.2, 3.9),
+        times=Times(0.05, 2.0, 0.1, 1.5, 0.2, total=3.9),
         notes=notes,
         rules_used=(("merge-matmul-rhs", 4),),
     )

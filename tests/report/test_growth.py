@@ -12,12 +12,11 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from tensat_dl.engine.iterations import Iteration, RuleStats, Stop
-from tensat_dl.report.bars import OTHERS, RULES, by_rule, growth_bars, seconds_bars
+from tensat_dl.engine.exploration import Iteration, RuleStats, Stop
+from tensat_dl.report.charts import OTHERS, RULES, by_rule, growth_bars, seconds_bars
 from tensat_dl.report.html import result_to_html
-from tensat_dl.report.iterations import print_iterations
 from tensat_dl.report.json import result_to_json
-from tensat_dl.report.text import print_summary
+from tensat_dl.report.text import print_iterations, print_summary
 from tensat_dl.run.growth import growth, growth_line, reason_to_stop
 from tensat_dl.run.result import Result
 from tests.explore.graphs import pack
@@ -141,7 +140,7 @@ def mostly(rule: str, share: int) -> tuple[Iteration, ...]:
 def test_the_note() -> None:
     rules = pack("taso")
     multi = next(r.name for r in rules if r.kind == "multi")
-    blamed = f"rule {multi} brought 60% of the new e-nodes, and a limit bound: leave it out"
+    blamed = f"rule {multi} brought 60% of the new e-nodes, and a limit was reached: leave it out"
     assert reason_to_stop(mostly(multi, 60), "nodes", rules, 2) == (
         f"{blamed}, try --k-multi 1 or raise --max-nodes"
     )
@@ -149,7 +148,7 @@ def test_the_note() -> None:
         f"{blamed}, try --k-multi 1 or raise --time-limit"
     )
     assert reason_to_stop(mostly("mine", 60), "iterations", rules, 1) == (
-        "rule mine brought 60% of the new e-nodes, and a limit bound: leave it out or raise --max-iters"
+        "rule mine brought 60% of the new e-nodes, and a limit was reached: leave it out or raise --max-iters"
     )
     assert reason_to_stop(mostly(multi, 50), "nodes", rules, 1) == ""
     assert reason_to_stop(mostly(multi, 60), "saturated", rules, 1) == ""

@@ -12,10 +12,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tensat_dl.core.graph import GraphBuilder
-from tensat_dl.core.types import TensorType
-from tensat_dl.report.diff import changed_nodes
-from tensat_dl.report.dot import graph_to_dot
+from tensat_dl.core.graph import GraphBuilder, TensorType
+from tensat_dl.report.graphs import changed_nodes, graph_to_dot
 from tensat_dl.report.html import result_to_html
 from tensat_dl.report.picture import MAX_BOXES
 from tensat_dl.report.picture_layout import draw

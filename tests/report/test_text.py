@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from tensat_dl.report.facts import rules_checked
-from tensat_dl.report.progress import LiveProgress
+from tensat_dl.report.terminal import LiveProgress
 from tensat_dl.report.text import print_summary
 from tensat_dl.run.result import Result
 from tensat_dl.verify.rules.verdict import Verdict

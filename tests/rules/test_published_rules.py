@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tensat_dl import resources
+from tensat_dl.core.diagnostics import Source
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.core.source import Source
-from tensat_dl.engine.types import Limits
+from tensat_dl.engine.exploration import Limits
 from tensat_dl.lang import ast
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.parser import parse

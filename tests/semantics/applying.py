@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensat_dl import resources
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import TensorType
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.ops.typing import defaults, infer
@@ -26,7 +26,7 @@ def apply(op: str, *arrays: np.ndarray[Any, Any], **attrs: Any) -> np.ndarray[An
     complete = {**defaults(TABLE[op]), **attrs}
     (declared,) = infer(TABLE, op, [type_of(a) for a in arrays], complete).concrete()
     before = [a.copy() for a in arrays]
-    result = SEMANTICS[op](arrays, complete)
+    result = SEMANTICS[op](*arrays, **complete)
     assert isinstance(result, np.ndarray)
     assert result.shape == declared.shape
     for old, new in zip(before, arrays, strict=True):

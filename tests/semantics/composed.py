@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tensat_dl.ops.compose import semantics_of
+from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.typing import defaults
 
 from .applying import TABLE
@@ -15,4 +15,4 @@ _KNOWN = semantics_of(TABLE)
 
 
 def value(op: str, *arrays: np.ndarray[Any, Any], **attrs: Any) -> np.ndarray[Any, Any]:
-    return np.asarray(_KNOWN[op](arrays, {**defaults(TABLE[op]), **attrs}))
+    return np.asarray(_KNOWN[op](*arrays, **{**defaults(TABLE[op]), **attrs}))

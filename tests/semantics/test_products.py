@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from tensat_dl.ops.semantics import products
+from tensat_dl.ops.semantics import images
 
 from .applying import apply
 from .oracle import reference, runtime
@@ -114,7 +114,7 @@ def test_conv2d_in_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     x, w = whole(rng, 2, 4, 9, 8), whole(rng, 6, 2, 3, 2)
     for size in (1, 1000, 4000):
-        monkeypatch.setattr(products, "BLOCK_BYTES", size)
+        monkeypatch.setattr(images, "BLOCK_BYTES", size)
         expected = runtime("Conv", x, w, group=2, strides=(2, 1), pads=(1, 0, 2, 1))
         np.testing.assert_array_equal(apply("conv2d", x, w, stride=(2, 1), pads=(1, 0, 2, 1)), expected)
 

@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensat_dl.core.diagnostics import Diagnostic, TsrError
-from tensat_dl.core.source import Source
+from tensat_dl.core.diagnostics import Diagnostic, Source, TsrError
 from tensat_dl.lang import ast
-from tensat_dl.lang.library import library_operators
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.printer import print_file
+from tensat_dl.lang.program import library_operators
 from tensat_dl.lang.rules import resolve_rule
 from tensat_dl.lang.sexpr.importer import ImportedRules, import_rules
-from tensat_dl.lang.sexpr.terms import SIGNATURES
-from tensat_dl.verify.rule_types import check_rule_types
+from tensat_dl.lang.sexpr.taso_terms import SIGNATURES
+from tensat_dl.verify.rules.examine import check_rule_types
 
 
 def imported(text: str, multi: bool = False) -> ImportedRules:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensat_dl.core.source import Source
+from tensat_dl.core.diagnostics import Source
 from tensat_dl.lang.sexpr.reader import MAX_DEPTH, Atom, SExpr, SForm, read_lines
 
 

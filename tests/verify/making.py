@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensat_dl import resources
-from tensat_dl.core.graph import Graph, GraphBuilder
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import Graph, GraphBuilder, TensorType
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.typing import defaults, infer
 

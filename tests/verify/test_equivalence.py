@@ -123,7 +123,7 @@ def test_a_second_graph_that_does_not_run_is_different() -> None:
 
 
 def test_what_does_not_fit_in_memory_is_said() -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **attrs: object) -> None:
         raise MemoryError
 
     graph = two_products(merged=False)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensat_dl.core.graph import Graph, Node
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import Graph, Node, TensorType
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.verify.execute import ExecutionError, execute, surrogate, surrogates
 
@@ -36,8 +35,8 @@ def test_compositions_come_with_the_semantics() -> None:
     graph = m.graph(y=m.op("silu", m.input("x", 5)))
     x = np.linspace(-2, 2, 5)
 
-    def silu(arrays: Any, attrs: Any) -> Array:
-        return np.asarray(arrays[0] / (1 + np.exp(-arrays[0])))
+    def silu(x: Array) -> Array:
+        return np.asarray(x / (1 + np.exp(-x)))
 
     (y,) = execute(graph, {"x": x}, {**SEMANTICS, "silu": silu})
     np.testing.assert_allclose(y, x / (1 + np.exp(-x)))
@@ -82,7 +81,9 @@ def test_errors_say_which_node() -> None:
     with pytest.raises(ExecutionError, match=r"node 1 \(relu r\)"):
         execute(wrong, {"x": np.ones(3)}, SEMANTICS)
     missing = Graph("g", (graph.nodes[0], Node("softmax", (0,), (), graph.nodes[0].types)), (("y", 1),))
-    with pytest.raises(ExecutionError, match="softmax cannot be computed: 'axis'"):
+    with pytest.raises(
+        ExecutionError, match=r"softmax cannot be computed: softmax\(\) missing .* argument: 'axis'"
+    ):
         execute(missing, {"x": np.ones(3)}, SEMANTICS)
 
 
@@ -161,7 +162,7 @@ def test_a_surrogate_without_operands_is_a_constant() -> None:
 
 def test_a_surrogate_is_the_same_in_every_process() -> None:
     code = (
-        "import numpy as np; from tensat_dl.core.graph import Node; from tensat_dl.core.types import TensorType\n"
+        "import numpy as np; from tensat_dl.core.graph import Node, TensorType\n"
         "from tensat_dl.verify.execute import surrogate\n"
         "n = Node('o', (0,), (('a', 1),), (TensorType('f32', (4,)),))\n"
         "print(surrogate(n, [np.arange(3.0)])[0].tolist())"

@@ -6,8 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from tensat_dl.core.graph import Graph
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.verify.execute import execute
 from tensat_dl.verify.weights import Distribution, draw, draw_values

@@ -12,14 +12,13 @@ import tensat_dl
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.cost import CostModel, load_device
+from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.explore import exploring
-from tensat_dl.engine.types import Limits
-from tensat_dl.ops.compose import semantics_of
-from tensat_dl.run.explain import explain
-from tensat_dl.run.search import Setup
+from tensat_dl.ops.semantics import semantics_of
+from tensat_dl.run.search import Setup, explain
 from tensat_dl.verify.equivalence import compare
-from tensat_dl.verify.exact import compare_exactly
-from tensat_dl.why import evaluate, shorten
+from tensat_dl.verify.exact.compare import compare_exactly
+from tensat_dl.why import shorten, way
 from tensat_dl.why.ledger import Ledger
 from tensat_dl.why.steps import Explained
 from tensat_dl.why.way import way_between
@@ -168,7 +167,7 @@ def test_ctrl_c_keeps_the_steps_until_then(tmp_path: Path, monkeypatch: pytest.M
     # in the midst of finding the way, of making it short, of making graphs and of evaluating them
     monkeypatch.setattr(Ledger, "_join", counted(Ledger._join))
     monkeypatch.setattr(shorten, "_enough", counted(shorten._enough))
-    monkeypatch.setattr(evaluate, "compare_exactly", counted(compare_exactly))
+    monkeypatch.setattr(way, "compare_exactly", counted(compare_exactly))
     lengths = set()
     while calls >= when:
         calls, when = 0, when + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import TensorType
 from tensat_dl.why.ledger import SOURCE, Ledger
 
 #: A term: a leaf, or an operator on terms before it; and unions of terms, by number.

@@ -8,14 +8,14 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.expression import calls_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.types import Limits
-from tensat_dl.rewrite.classes import EGraphTerms, GraphTerms
+from tensat_dl.engine.targets import target_of
+from tensat_dl.rewrite.classes import EGraphTerms, graph_terms
 from tensat_dl.rewrite.matcher import Pattern
-from tensat_dl.why.instances import Instances
+from tensat_dl.rewrite.variants import Checks
 from tensat_dl.why.ledger import SOURCE, Ledger
-from tensat_dl.why.members import look_for_members
-from tensat_dl.why.nearest import look
+from tensat_dl.why.misses import look, look_for_members
 from tests.explore.graphs import explored, graph_of, library, rules_named
 from tests.explore.test_engine_against_reference import RULES, drawn_graph
 
@@ -30,17 +30,18 @@ PAIRS = [n for n, r in RULES.items() if r.kind == "multi"]
 def applied_once(rule: RewriteRule, graph: Graph) -> tuple[int, int, int]:
     """E-nodes and e-classes after applying a rule wherever it matches a graph, and how often that is."""
     ops = library().ops
-    terms = GraphTerms(graph, ops)
-    types = dict(terms.known.types)
+    terms = graph_terms(graph, ops)
+    types = dict(terms.types)
     ledger = Ledger(dict.fromkeys(range(1), types[0]))  # all nodes have one label: they may be joined freely
     nodes: list[int] = []
     for n in graph.nodes:
         nodes.append(ledger.add(n.op, n.attrs, tuple(nodes[j] for j in n.inputs), 0, SOURCE))
-    instances = Instances(ops, terms.known)
-    found = look(Pattern(rule, ops), terms, terms.known)
+    checks = Checks(ops)
+    found = look(Pattern(rule, ops), terms)
     for match in found.fires:
-        target = instances.target(rule, dict(match.tensors), match.attrs)
-        assert target is not None
+        variant = checks.at(rule, match.tensors, match.attrs, terms)
+        assert variant is not None
+        target = target_of(rule, dict(match.tensors), variant, terms, ops)
         built = {name: nodes[c] for name, c in match.tensors.items()}
         for o in target.operators:
             built[o.result] = ledger.add(o.op, o.attrs, tuple(built[a] for a in o.args), 0, 1)
@@ -67,8 +68,8 @@ def test_what_the_engine_applied_a_pair_rule_to_is_a_match(name: str) -> None:
     explorer = Explorer(graph, library().ops, (rule,), Limits(nodes=10**6, iterations=1))
     assert list(explorer.run())
     applied = explorer.history().applied
-    terms = GraphTerms(graph, library().ops)
-    found = look(Pattern(rule, library().ops), terms, terms.known)
+    terms = graph_terms(graph, library().ops)
+    found = look(Pattern(rule, library().ops), terms)
     fires = [set(match.tensors.items()) for match in found.fires]
     assert applied
     assert all(any(set(a.shared) <= fire for fire in fires) for a in applied)
@@ -79,14 +80,14 @@ def test_matches_are_found_again_in_the_e_graph(name: str) -> None:
     rule = RULES[name]
     graph = drawn_graph(rule)
     ops = library().ops
-    before = GraphTerms(graph, ops)
+    before = graph_terms(graph, ops)
     egraph: EGraph = explored(graph, (), Limits())
     after = EGraphTerms(egraph, graph, ops)
     pattern = Pattern(rule, ops)
     counts = [
         (len(found.fires), len(found.failed))
         for terms in (before, after)
-        for found in [look(pattern, terms, terms.known, nearly=False)]
+        for found in [look(pattern, terms, nearly=False)]
     ]
     assert counts[0] == counts[1]
 
@@ -113,7 +114,7 @@ GROUP = """
 def test_groups_are_found_as_by_the_engine(body: str, merges: bool) -> None:
     (rule,) = rules_named("group-matmul-left")
     graph = graph_of(GROUP + body)
-    terms = GraphTerms(graph, library().ops)
-    found = look_for_members(Pattern(rule, library().ops), terms, terms.known, graph)
+    terms = graph_terms(graph, library().ops)
+    found = look_for_members(Pattern(rule, library().ops), terms)
     assert bool(found.groups) == merges
     assert (explored(graph, (rule,)).num_nodes > len(graph.nodes)) == merges

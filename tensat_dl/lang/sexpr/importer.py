@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import PurePath
 
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
-from tensat_dl.core.source import Source, Span
+from tensat_dl.core.diagnostics import Diagnostic, Source, Span, TsrError, collected, did_you_mean
 from tensat_dl.lang import ast
 from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.rules import resolve_rule
+from tensat_dl.lang.sexpr import taso_terms as taso
 from tensat_dl.lang.sexpr.reader import SLine, read_lines
-from tensat_dl.lang.sexpr.terms import (
-    PADDINGS,
-    Apply,
-    Parameter,
-    STerms,
-    SVariable,
-    Term,
-    subterms,
-    variables,
-)
+from tensat_dl.lang.sexpr.taso_terms import Apply, Parameter, SVariable, Term
 from tensat_dl.lang.sexpr.translate import Translation
 from tensat_dl.lang.tokens import RESERVED
-from tensat_dl.ops.functions import FUNCTIONS
 from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.values import FUNCTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +63,7 @@ def import_rules(source: Source, multi: bool, ops: OpTable) -> ImportedRules:
     notes: list[Diagnostic] = []
     first: dict[object, _Rule] = {}
     for group in groups:
-        try:
+        with collected(problems):
             rule = _rule(group, multi)
             same = first.setdefault(_key(rule), rule)
             if same is not rule:
@@ -82,14 +73,11 @@ def import_rules(source: Source, multi: bool, ops: OpTable) -> ImportedRules:
             for item in _translated(rule, source, taken):
                 resolve_rule(item, ops)
                 items.append(item)
-        except TsrError as e:
-            problems += e.diagnostics
     if problems:
         raise TsrError(sorted(problems, key=lambda d: d.span.start if d.span else 0))
-    written = Span(Source("", ""), 0, 0)
     header = f"// Imported from {_printable(PurePath(source.path).name)}.\n\n"
     return ImportedRules(
-        header + print_file(ast.File(tuple(items), (), span=written)), len(items), tuple(notes)
+        header + print_file(ast.File(tuple(items), (), span=ast.NOWHERE)), len(items), tuple(notes)
     )
 
 
@@ -98,15 +86,13 @@ def import_rules(source: Source, multi: bool, ops: OpTable) -> ImportedRules:
 
 def _rule(lines: tuple[SLine, ...], multi: bool) -> _Rule:
     """What lines mean. Raises `TsrError` with every problem in them."""
-    terms = STerms()
+    terms = taso.STerms()
     sides: tuple[list[Term], list[Term]] = ([], [])
     problems: list[Diagnostic] = []
     for line in lines:
         for side, tree in zip(sides, (line.left, line.right), strict=True):
-            try:
+            with collected(problems):
                 side.append(terms.term(tree))
-            except TsrError as e:
-                problems += e.diagnostics
     problems = problems or list(_sides(*sides, multi))
     if problems:
         raise TsrError(problems)
@@ -116,7 +102,7 @@ def _rule(lines: tuple[SLine, ...], multi: bool) -> _Rule:
 
 def _sides(sources: Sequence[Term], targets: Sequence[Term], multi: bool) -> Iterator[Diagnostic]:
     """What is wrong with a rule as a whole."""
-    bound = {v.name for source in sources for v in variables(source)}
+    bound = {v.name for source in sources for v in taso.variables(source)}
     for i, source in enumerate(sources):
         if isinstance(source, SVariable):
             yield Diagnostic("the left side is a lone variable", source.span, "it would match every tensor")
@@ -126,10 +112,10 @@ def _sides(sources: Sequence[Term], targets: Sequence[Term], multi: bool) -> Ite
         if isinstance(term, Apply) and term.op == "split":
             yield Diagnostic("`split` gives two tensors", term.span, "take one: `(split_0 (split ..))`")
     for target in targets:
-        for v in variables(target):
+        for v in taso.variables(target):
             if v.name not in bound:
                 hint = did_you_mean(v.name, bound).replace("`", "`?", 1)
-                if not multi and any(isinstance(t, Apply) and t.op == "split" for t in subterms(target)):
+                if not multi and any(isinstance(t, Apply) and t.op == "split" for t in taso.subterms(target)):
                     hint = "where two lines make one multi-pattern rule, import them with --multi"
                 yield Diagnostic(f"`?{v.name}` does not stand on the left side", v.span, hint)
                 bound.add(v.name)  # said once
@@ -139,19 +125,21 @@ def _key(rule: _Rule) -> object:
     """The same for rules that differ in the names of their variables alone."""
     numbers: dict[str, str] = {}
     for term in (*rule.sources, *rule.targets):
-        for v in variables(term):
+        for v in taso.variables(term):
             numbers.setdefault(v.name, str(len(numbers)))
-    renamed = {name: SVariable(number, rule.span) for name, number in numbers.items()}
+    renamed: dict[str, Parameter] = {name: SVariable(n, rule.span) for name, n in numbers.items()}
     return tuple(_substituted(term, renamed) for term in (*rule.sources, *rule.targets))
 
 
-def _substituted(term: Term, values: dict[str, SVariable]) -> Term:
+def _substituted(term: Term, values: Mapping[str, Parameter]) -> Term:
+    """A term with values instead of variables."""
     if isinstance(term, SVariable):
-        return replace(values[term.name], span=term.span)
-    parameters = tuple(values[p.name] if isinstance(p, SVariable) else p for p in term.parameters)
-    return replace(
-        term, parameters=parameters, operands=tuple(_substituted(t, values) for t in term.operands)
-    )
+        value = values.get(term.name, term)
+        assert isinstance(value, SVariable)
+        return value
+    parameters = tuple(values.get(p.name, p) if isinstance(p, SVariable) else p for p in term.parameters)
+    operands = tuple(_substituted(t, values) for t in term.operands)
+    return replace(term, parameters=parameters, operands=operands)
 
 
 # ---- writing --------------------------------------------------------------------------------------------
@@ -161,27 +149,16 @@ def _translated(rule: _Rule, source: Source, taken: frozenset[str]) -> Iterator[
     """The rule, or one for each choice of the modes that its padding variables stand for."""
     names: dict[str, str] = {}
     for term in (*rule.sources, *rule.targets):
-        for v in variables(term):
+        for v in taso.variables(term):
             if v.name not in names and v.name not in rule.paddings:
                 names[v.name] = _name(v.name, taken | set(names.values()))
-    for modes in product(PADDINGS, repeat=len(rule.paddings)):
-        chosen = dict(zip(rule.paddings, modes, strict=True))
-        sources, targets = ([_padded(t, chosen) for t in side] for side in (rule.sources, rule.targets))
-        suffix = "".join(f"-{PADDINGS[mode]}" for mode in modes)
+    for modes in product(taso.PADDINGS, repeat=len(rule.paddings)):
+        chosen: dict[str, Parameter] = dict(zip(rule.paddings, modes, strict=True))
+        sources, targets = ([_substituted(t, chosen) for t in side] for side in (rule.sources, rule.targets))
+        suffix = "".join(f"-{taso.PADDINGS[mode]}" for mode in modes)
         name = f"{_stem(source.path)}-{rule.lines[0].number}{suffix}"
         doc = "\n".join(_printable(line.text) for line in rule.lines)
         yield Translation(sources, targets, names, taken).rule(name, doc, rule.span)
-
-
-def _padded(term: Term, modes: dict[str, int]) -> Term:
-    """A term with modes instead of the variables for them."""
-    if isinstance(term, SVariable):
-        return term
-    parameters: list[Parameter] = []
-    for p in term.parameters:
-        parameters.append(modes.get(p.name, p) if isinstance(p, SVariable) else p)
-    operands = tuple(_padded(t, modes) for t in term.operands)
-    return replace(term, parameters=tuple(parameters), operands=operands)
 
 
 def _name(variable: str, taken: frozenset[str]) -> str:

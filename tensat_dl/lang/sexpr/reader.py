@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, error
-from tensat_dl.core.source import Source, Span
+from tensat_dl.core.diagnostics import Diagnostic, Source, Span, TsrError, collected, error
 
 #: Rules are small. What nests deeper than this is no rule.
 MAX_DEPTH = 100
@@ -57,10 +56,8 @@ def read_lines(source: Source) -> tuple[list[SLine], list[Diagnostic]]:
         stripped = text.strip()
         if stripped and not stripped.startswith(COMMENTS):
             first = start + len(text) - len(text.lstrip())
-            try:
+            with collected(problems):
                 lines.append(_line(number, Span(source, first, first + len(stripped))))
-            except TsrError as e:
-                problems += e.diagnostics
         start += len(text) + 1
     return lines, problems
 
@@ -81,13 +78,11 @@ def _line(number: int, span: Span) -> SLine:
     problems: list[Diagnostic] = []
     sides: list[SExpr] = []
     for side in (left, right):
-        try:
+        with collected(problems):
             sides.append(_tree([token for _, token in side]))
-        except TsrError as e:
-            problems += e.diagnostics
     if problems:
         raise TsrError(problems)
-    return SLine(number, " ".join(span.text.split()), sides[0], sides[1], span)
+    return SLine(number, span.line, sides[0], sides[1], span)
 
 
 def _tokens(span: Span) -> Iterator[tuple[str, Atom]]:

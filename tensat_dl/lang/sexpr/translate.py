@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tensat_dl.core.diagnostics import error
-from tensat_dl.core.source import Span
+from tensat_dl.core.diagnostics import Span, error
 from tensat_dl.lang import ast
-from tensat_dl.lang.sexpr.conventions import cut, dimension, is_concat, rank_of, same_shape
-from tensat_dl.lang.sexpr.terms import ACTIVATIONS, PADDINGS, Apply, Parameter, SVariable, Term, subterms
+from tensat_dl.lang.sexpr import taso_terms as taso
+from tensat_dl.lang.sexpr.taso_terms import Apply, Parameter, SVariable, Term
 
 
 @dataclass
@@ -39,7 +38,7 @@ class Translation:
         """The rule. Raises `TsrError` for what has no meaning in its place."""
         self._sides(span)  # names what has to be named
         left, right = self._sides(span)
-        return ast.Rule(name, left, right, False, doc, span, span=span)
+        return ast.Rule(name, left, right, False, None, doc, span, span=span)
 
     def _sides(self, span: Span) -> tuple[ast.RuleSide, ast.RuleSide]:
         if len(self.sources) > 1:
@@ -47,7 +46,7 @@ class Translation:
                 self._output(source)
         where = [*self._shapes(), *self._ranks()]
         right = self._right()
-        left: list[ast.RuleStmt] = []
+        left: list[ast.Bind] = []
         for term in _all(self.sources):
             if term in self.left:
                 left.append(_bind([self.left[term]], self._operator(term, self.left), term.span))
@@ -56,9 +55,9 @@ class Translation:
             left.append(_bind(named, self._value(source, self.left), source.span))
         return ast.RuleSide(tuple(left), tuple(where), span=span), ast.RuleSide(tuple(right), (), span=span)
 
-    def _right(self) -> list[ast.RuleStmt]:
+    def _right(self) -> list[ast.Bind]:
         known = {**self.left, **self.right}
-        results: list[ast.RuleStmt] = []
+        results: list[ast.Bind] = []
         done: set[int] = set()
         for i, target in enumerate(self.targets):
             if i in done:
@@ -87,17 +86,17 @@ class Translation:
         found = [j for j, t in enumerate(self.targets) if j > i and t == other]
         return found[0] if found else None
 
-    def _split(self, first: int, second: int, known: Mapping[Term, str]) -> ast.RuleStmt:
+    def _split(self, first: int, second: int, known: Mapping[Term, str]) -> ast.Bind:
         (split,) = _apply(self.targets[first]).operands
         whole, axis, sizes = self._cut(_apply(split))
-        attrs = (_keyword("axis", axis), _keyword("sizes", ast.ListExpr(tuple(sizes), span=split.span)))
-        call = _call("split", [self._value(whole, known)], attrs, split.span)
+        attrs = (ast.keyword("axis", axis), ast.keyword("sizes", ast.ListExpr(tuple(sizes), span=split.span)))
+        call = ast.call("split", [self._value(whole, known)], attrs, split.span)
         return _bind([self.outputs[self.sources[i]] for i in (first, second)], call, split.span)
 
     def _cut(self, split: Apply) -> tuple[Term, ast.Expr, list[ast.Expr]]:
         """What a split cuts, along which axis, into which sizes."""
         (whole,), (axis,) = split.operands, split.parameters
-        where = cut(whole, axis)
+        where = taso.cut(whole, axis)
         if where is None:
             hint = "it cuts where the operands of a `concat` along its axis met, and there is none here"
             raise error(split.span, "where this `split` cuts is not known", hint)
@@ -116,7 +115,7 @@ class Translation:
             for term in _all(side):
                 if not isinstance(term, Apply) or term.op not in ("ewadd", "ewmul"):
                     continue
-                a, b = map(same_shape, term.operands)
+                a, b = map(taso.same_shape, term.operands)
                 if any(_is_apply(x, "Iewmul") for x in (a, b)) or not (
                     side is self.sources or {a, b} <= matched
                 ):
@@ -132,39 +131,39 @@ class Translation:
         terms = [t for t in (*_all(self.sources), *_all(self.targets)) if isinstance(t, Apply)]
         asked: dict[Term, int] = {}
         for term in terms:
-            of = [r for r in map(rank_of, term.operands) if r is not None]
-            if is_concat(term):
+            of = [r for r in map(taso.rank_of, term.operands) if r is not None]
+            if taso.is_concat(term):
                 rank = term.parameters[1]
                 for operand in term.operands:
-                    has = rank_of(operand)
+                    has = taso.rank_of(operand)
                     if isinstance(rank, int) and isinstance(has, int) and rank != has:
                         message = f"`{term.op}` says that its operands have rank {rank}"
                         raise error(operand.span, f"{message}, and this one has rank {has}")
                 asked |= {r: rank for r in of if isinstance(r, SVariable) and isinstance(rank, int)}
-            if is_concat(term) or term.op in ("matmul", "ewadd", "ewmul"):
+            if taso.is_concat(term) or term.op in ("matmul", "ewadd", "ewmul"):
                 alike = [r for r in of if isinstance(r, SVariable)]
                 for a, b in pairwise(alike):
                     classes.join(a, b)
         convolved = [o for t in _all(self.sources) if _is_apply(t, "conv2d") for o in _apply(t).operands]
-        known = {(classes.root(r), 4) for r in map(rank_of, convolved) if isinstance(r, SVariable)}
+        known = {(classes.root(r), 4) for r in map(taso.rank_of, convolved) if isinstance(r, SVariable)}
         found: list[ast.Expr] = []
         for variable, rank in asked.items():
             fact = (classes.root(variable), rank)
             if fact not in known:
                 known.add(fact)
-                found.append(_equal(self._about("rank", variable), _integer(rank, variable.span)))
+                found.append(_equal(self._about("rank", variable), ast.integer(rank, variable.span)))
         return found
 
     # ---- names -------------------------------------------------------------------------------------------
 
     def _about(self, function: str, term: Term) -> ast.Expr:
         """``function(term)``, where the term gets a name unless it is a variable."""
-        return _call(function, [ast.Name(self._name(term), span=term.span)], (), term.span)
+        return ast.call(function, [ast.Name(self._name(term), span=term.span)], (), term.span)
 
     def _dim(self, term: Term, axis: Parameter) -> ast.Expr:
-        of, at = dimension(term, axis)
+        of, at = taso.dimension(term, axis)
         name = ast.Name(self._name(of), span=term.span)
-        return _call("dim", [name, self._number(at, term.span)], (), term.span)
+        return ast.call("dim", [name, self._number(at, term.span)], (), term.span)
 
     def _name(self, term: Term) -> str:
         if isinstance(term, SVariable):
@@ -208,7 +207,7 @@ class Translation:
         if op == "enlarge":
             small, like = term.operands
             kernel = ast.ListExpr((self._dim(like, 2), self._dim(like, 3)), span=span)
-            return _call("enlarge", [self._value(small, known)], (_keyword("kernel", kernel),), span)
+            return ast.call("enlarge", [self._value(small, known)], (ast.keyword("kernel", kernel),), span)
         values = [self._operand(term, i, known) for i in range(len(term.operands))]
         attrs: list[ast.KeywordArg | None] = []
         match op:
@@ -222,18 +221,18 @@ class Translation:
                 ]
             case "poolmax" | "poolavg":
                 attrs = [
-                    _keyword("kernel", self._pair(given[0:2], span)),
+                    ast.keyword("kernel", self._pair(given[0:2], span)),
                     self._stride(given[2:4], span),
                     self._padding(given[4], span),
                     self._activation(given[5], span),
                 ]
             case "transpose":
-                attrs = [_keyword("perm", self._number(given[0], span))]
+                attrs = [ast.keyword("perm", self._number(given[0], span))]
             case "reshape":
-                attrs = [_keyword("shape", self._number(given[0], span))]
+                attrs = [ast.keyword("shape", self._number(given[0], span))]
             case "concat" | "concat3" | "concat4" | "concat5":
-                op, attrs = "concat", [_keyword("axis", self._number(given[0], span))]
-        return _call(op, values, tuple(a for a in attrs if a is not None), span)
+                op, attrs = "concat", [ast.keyword("axis", self._number(given[0], span))]
+        return ast.call(op, values, [a for a in attrs if a is not None], span)
 
     def _operand(self, term: Apply, i: int, known: Mapping[Term, str]) -> ast.Expr:
         """An operand, which may be a constant that has its type from the operand beside it."""
@@ -244,11 +243,11 @@ class Translation:
         if term.op == "conv2d" and i == 1 and operand.op == "merge":
             (weight,), (count,) = operand.operands, operand.parameters
             groups = ast.Binary("/", self._dim(other, 1), self._dim(weight, 1), span=span)
-            merged = (_keyword("groups", groups), _keyword("count", self._number(count, span)))
-            return _call("merge", [self._value(weight, known)], merged, span)
+            merged = (ast.keyword("groups", groups), ast.keyword("count", self._number(count, span)))
+            return ast.call("merge", [self._value(weight, known)], merged, span)
         attrs = self._constant(term, i, operand, other) if operand.op in _CONSTANTS else None
         if attrs is not None:
-            return _call(_CONSTANTS[operand.op], [], attrs, span)
+            return ast.call(_CONSTANTS[operand.op], [], attrs, span)
         return self._value(operand, known)
 
     def _constant(
@@ -265,50 +264,51 @@ class Translation:
             place = (term, i, name)
             if place not in self.free:
                 self.free[place] = self._fresh(name[0])
-            return _keyword(name, ast.Name(self.free[place], span=span))
+            return ast.keyword(name, ast.Name(self.free[place], span=span))
 
-        same = other if isinstance(other, SVariable) else same_shape(other)
-        dtype = free("dtype") if matched else _keyword("dtype", self._about("dtype", same))
+        same = other if isinstance(other, SVariable) else taso.same_shape(other)
+        dtype = free("dtype") if matched else ast.keyword("dtype", self._about("dtype", same))
         match term.op, i, constant.op:
             case "conv2d", 1, "Iconv" | "Cpool":
-                kernel = _keyword("kernel", self._pair(constant.parameters, span))
-                channels = free("channels") if matched else _keyword("channels", self._dim(other, 1))
+                kernel = ast.keyword("kernel", self._pair(constant.parameters, span))
+                channels = free("channels") if matched else ast.keyword("channels", self._dim(other, 1))
                 groups = (free("groups"),) if matched and constant.op == "Iconv" else ()
                 return (channels, *groups, kernel, dtype)
             case "matmul", _, "Imatmul":
                 if matched:
                     return (free("n"), dtype)
-                last = ast.Unary("-", _integer(1 if i == 1 else 2, span), span=span)
+                last = ast.Unary("-", ast.integer(1 if i == 1 else 2, span), span=span)
                 name = ast.Name(self._name(other), span=span)
-                return (_keyword("n", _call("dim", [name, last], (), span)), dtype)
+                return (ast.keyword("n", ast.call("dim", [name, last], (), span)), dtype)
             case "ewmul", _, "Iewmul":
-                one = _keyword("value", ast.Const(1.0, "float", "1.0", span=span))
-                shape = free("shape") if matched else _keyword("shape", self._about("shape", same))
+                one = ast.keyword("value", ast.Const(1.0, "float", "1.0", span=span))
+                shape = free("shape") if matched else ast.keyword("shape", self._about("shape", same))
                 return (one, dtype, shape)
         return None
 
     def _part(self, term: Apply, known: Mapping[Term, str]) -> ast.Expr:
         """One part of a split alone: a slice."""
         whole, axis, (first, second) = self._cut(_apply(term.operands[0]))
-        ends: tuple[ast.Expr, ast.Expr] = (_integer(0, term.span), first)
+        ends: tuple[ast.Expr, ast.Expr] = (ast.integer(0, term.span), first)
         if term.op == "split_1":
             ends = first, ast.Binary("+", first, second, span=term.span)
-        attrs = (_keyword("axis", axis), _keyword("start", ends[0]), _keyword("stop", ends[1]))
-        return _call("slice", [self._value(whole, known)], attrs, term.span)
+        attrs = (ast.keyword("axis", axis), ast.keyword("start", ends[0]), ast.keyword("stop", ends[1]))
+        return ast.call("slice", [self._value(whole, known)], attrs, term.span)
 
     def _activation(self, mode: Parameter, span: Span) -> ast.KeywordArg | None:
         if mode == 0:
             return None
-        word = ACTIVATIONS[mode] if isinstance(mode, int) else None
-        return _keyword("act", ast.Name(word, span=span) if word else self._number(mode, span))
+        word = taso.ACTIVATIONS[mode] if isinstance(mode, int) else None
+        return ast.keyword("act", ast.Name(word, span=span) if word else self._number(mode, span))
 
     def _padding(self, mode: Parameter, span: Span) -> ast.KeywordArg | None:
         """`valid` is what a pattern means that says nothing."""
         assert isinstance(mode, int)  # a rule is translated once for each mode
-        return _keyword("pads", ast.Name(PADDINGS[mode], span=span)) if PADDINGS[mode] != "valid" else None
+        word = taso.PADDINGS[mode]
+        return None if word == "valid" else ast.keyword("pads", ast.Name(word, span=span))
 
     def _stride(self, pair: Sequence[Parameter], span: Span) -> ast.KeywordArg | None:
-        return None if pair[0] == pair[1] == 1 else _keyword("stride", self._pair(pair, span))
+        return None if pair[0] == pair[1] == 1 else ast.keyword("stride", self._pair(pair, span))
 
     def _pair(self, pair: Sequence[Parameter], span: Span) -> ast.Expr:
         first, second = pair
@@ -320,8 +320,8 @@ class Translation:
         if isinstance(value, SVariable):
             return ast.Name(self.names[value.name], span=value.span)
         if isinstance(value, tuple):
-            return ast.ListExpr(tuple(_integer(v, span) for v in value), span=span)
-        return _integer(value, span)
+            return ast.ListExpr(tuple(ast.integer(v, span) for v in value), span=span)
+        return ast.integer(value, span)
 
 
 @dataclass
@@ -356,7 +356,7 @@ _MISPLACED = {
 
 def _all(terms: Iterable[Term]) -> list[Term]:
     """The terms and all terms in them, each once, operands first."""
-    return list(dict.fromkeys(t for term in terms for t in subterms(term)))
+    return list(dict.fromkeys(t for term in terms for t in taso.subterms(term)))
 
 
 def _is_apply(term: Term, op: str) -> bool:
@@ -368,21 +368,8 @@ def _apply(term: Term) -> Apply:
     return term
 
 
-def _bind(names: Sequence[str], value: ast.Expr, span: Span) -> ast.RuleStmt:
-    targets = tuple(ast.LValue(name, None, False, span=span) for name in names)
-    return ast.RuleStmt(targets, value, None, span=span)
-
-
-def _call(fn: str, args: Sequence[ast.Expr], attrs: tuple[ast.KeywordArg, ...], span: Span) -> ast.Call:
-    return ast.Call(fn, tuple(args), attrs, span, span=span)
-
-
-def _keyword(name: str, value: ast.Expr) -> ast.KeywordArg:
-    return ast.KeywordArg(name, value, span=value.span)
-
-
-def _integer(value: int, span: Span) -> ast.Const:
-    return ast.Const(value, "int", str(value), span=span)
+def _bind(names: Sequence[str], value: ast.Expr, span: Span) -> ast.Bind:
+    return ast.Bind(ast.targets(names, span), value, span=span)
 
 
 def _equal(a: ast.Expr, b: ast.Expr) -> ast.Expr:

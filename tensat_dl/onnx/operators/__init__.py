@@ -4,25 +4,9 @@ family."""
 from __future__ import annotations
 
 from tensat_dl.onnx.operator import Read, Write
-from tensat_dl.onnx.operators import (
-    activations,
-    elementwise,
-    images,
-    movement,
-    normalisation,
-    pooling,
-    products,
-)
+from tensat_dl.onnx.operators import elementwise, images, movement, normalisation, products
 
-_ROWS = (
-    *elementwise.ROWS,
-    *activations.ROWS,
-    *images.ROWS,
-    *products.ROWS,
-    *pooling.ROWS,
-    *normalisation.ROWS,
-    *movement.ROWS,
-)
+_ROWS = (*elementwise.ROWS, *images.ROWS, *products.ROWS, *normalisation.ROWS, *movement.ROWS)
 
 #: By ONNX's name of an operator.
 READ: dict[str, Read] = {row.onnx: row.read for row in _ROWS if row.read is not None}

@@ -1,40 +1,37 @@
-"""Arithmetic and comparisons, element by element. Both sides broadcast as NumPy does."""
+"""Arithmetic, comparisons and activations, element by element. Both sides broadcast as NumPy does."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
 from functools import reduce
-from typing import Any
 
 import onnx_ir as ir
 
-from tensat_dl.core.types import FLOATS, TensorType
-from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Read, Reading, Unmapped, Write, same
+from tensat_dl.core.graph import FLOATS
+from tensat_dl.onnx.operator import OnnxRow, Read, Reading, Unmapped, Writing, renamed, same
+from tensat_dl.ops.semantics.elementwise import FUNCTIONS
+
+# ---- arithmetic ------------------------------------------------------------------------------------------
 
 
-def _read_binary(op: str) -> Read:
-    return lambda r: r.op(op, *r.scalars(r.x(0), r.x(1)))
+def _binary(onnx: str, op: str) -> OnnxRow:
+    return OnnxRow(onnx, lambda r: r.op(op, *r.scalars(*r.xs())), op, renamed(onnx))
+
+
+def _commutative(onnx: str, op: str) -> OnnxRow:
+    return OnnxRow(onnx, _read_commutative(op), op, renamed(onnx))
 
 
 def _read_commutative(op: str) -> Read:
     """What is known ahead of time comes last, as rules expect it."""
 
     def read(r: Reading) -> int:
-        xs = r.scalars(*(r.x(i) for i in range(len(r.node.inputs))))
-        xs = sorted(xs, key=r.is_constant)
-        return reduce(lambda x, y: _applied(r, op, x, y), xs)
+        def applied(x: int, y: int) -> int:
+            return r.op("smul" if op == "ewmul" and r.type(y).rank == 0 else op, x, y)
+
+        return reduce(applied, sorted(r.scalars(*r.xs()), key=r.is_constant))
 
     return read
-
-
-def _applied(r: Reading, op: str, x: int, y: int) -> int:
-    if op == "ewmul" and r.type(y).rank == 0:
-        return r.op("smul", x, y)
-    return r.op(op, x, y)
-
-
-def _write_binary(onnx: str) -> Write:
-    return lambda w, xs, attrs, type: w.op(onnx, *(x.value for x in xs))
 
 
 def _read_pow(r: Reading) -> int:
@@ -52,35 +49,97 @@ def _read_pow(r: Reading) -> int:
     return r.op("power", x, exponent=exponent)
 
 
-def _write_power(
-    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
-) -> ir.Value:
-    return w.op("Pow", xs[0].value, w.number(attrs["exponent"], type.dtype))
+def _write_power(w: Writing) -> ir.Value:
+    return w.op("Pow", w.x, w.number(w.attrs["exponent"]))
 
 
 def _read_reciprocal(r: Reading) -> int:
+    return r.op("ewdiv", r.number(1, r.x()), r.x())
+
+
+def _write_rsqrt(w: Writing) -> ir.Value:
+    return w.op("Reciprocal", w.op("Sqrt", w.x))
+
+
+# ---- activations -----------------------------------------------------------------------------------------
+
+
+def activated(w: Writing, x: ir.Value) -> ir.Value:
+    """``x`` with the activation that the attribute ``act`` names."""
+    match w.attrs["act"]:
+        case "none":
+            return x
+        case "gelu":
+            return _gelu(w, x)
+        case act:
+            return w.op(act.capitalize(), x)
+
+
+def _gelu(w: Writing, x: ir.Value) -> ir.Value:
+    """ONNX has had Gelu since opset 20. ONNX Runtime finds it in its parts, too."""
+    if w.opset >= 20:
+        return w.op("Gelu", x)
+    half, one, root = map(w.number, (0.5, 1.0, math.sqrt(2)))
+    distribution = w.op("Add", w.op("Erf", w.op("Div", x, root)), one)
+    return w.op("Mul", w.op("Mul", x, distribution), half)
+
+
+def _write_gelu_tanh(w: Writing) -> ir.Value:
+    x = w.x
+    if w.opset >= 20:
+        return w.op("Gelu", x, approximate="tanh")
+    half, one, cubic, root, three = map(w.number, (0.5, 1.0, 0.044715, math.sqrt(2 / math.pi), 3.0))
+    inner = w.op("Mul", w.op("Add", x, w.op("Mul", w.op("Pow", x, three), cubic)), root)
+    return w.op("Mul", w.op("Mul", x, half), w.op("Add", w.op("Tanh", inner), one))
+
+
+def _read_gelu(r: Reading) -> int:
+    return r.op("gelu" if r.attr("approximate", "none") == "none" else "gelu_tanh", r.x())
+
+
+def _read_clip(r: Reading) -> int:
+    """Bounds are optional. Those that are computed are operands."""
     x = r.x()
-    return r.op("ewdiv", r.number(1, r.type(x).dtype), x)
+    low, high = (r.number_of(i) if r.has(i) and r.is_known(i) else None for i in (1, 2))
+    if low is not None and high is not None:
+        return r.op("clip", x, low=low, high=high)
+    if r.has(1):
+        x = r.op("relu", x) if low == 0 else r.op("ewmax", *r.scalars(x, r.x(1)))
+    return r.op("ewmin", *r.scalars(x, r.x(2))) if r.has(2) else x
 
 
-def _write_rsqrt(w: NodeWriter, xs: Sequence[OnnxTensor], _: Mapping[str, Any], __: TensorType) -> ir.Value:
-    return w.op("Reciprocal", w.op("Sqrt", xs[0].value))
+def _write_clip(w: Writing) -> ir.Value:
+    return w.op("Clip", w.x, w.number(w.attrs["low"]), w.number(w.attrs["high"]))
 
 
-def _read_where(r: Reading) -> int:
-    c, *branches = (r.x(i) for i in range(3))
-    return r.op("select", c, *branches)
+def _write_hardswish(w: Writing) -> ir.Value:
+    """ONNX has had HardSwish since opset 14."""
+    if w.opset >= 14:
+        return w.op("HardSwish", w.x)
+    return w.op("Mul", w.x, w.op("HardSigmoid", w.x, alpha=1 / 6, beta=0.5))
+
+
+def _read_swish(r: Reading) -> int:
+    """x sigmoid(alpha x)"""
+    x, alpha = r.x(), r.number_attr("alpha", 1.0)
+    scaled = x if alpha == 1 else r.op("smul", x, r.number(alpha, x))
+    return r.op("ewmul", x, r.op("sigmoid", scaled))
+
+
+def _write_mish(w: Writing) -> ir.Value:
+    """ONNX has had Mish since opset 18."""
+    return w.op("Mish", w.x) if w.opset >= 18 else w.op("Mul", w.x, w.op("Tanh", w.op("Softplus", w.x)))
 
 
 ROWS = (
-    OnnxRow("Add", _read_commutative("ewadd"), "ewadd", _write_binary("Add")),
-    OnnxRow("Mul", _read_commutative("ewmul"), "ewmul", _write_binary("Mul")),
-    OnnxRow("Sub", _read_binary("ewsub"), "ewsub", _write_binary("Sub")),
-    OnnxRow("Div", _read_binary("ewdiv"), "ewdiv", _write_binary("Div")),
-    OnnxRow("Max", _read_commutative("ewmax"), "ewmax", _write_binary("Max")),
-    OnnxRow("Min", _read_commutative("ewmin"), "ewmin", _write_binary("Min")),
+    _commutative("Add", "ewadd"),
+    _commutative("Mul", "ewmul"),
+    _commutative("Max", "ewmax"),
+    _commutative("Min", "ewmin"),
+    _binary("Sub", "ewsub"),
+    _binary("Div", "ewdiv"),
     OnnxRow("Sum", _read_commutative("ewadd")),
-    OnnxRow(op="smul", write=_write_binary("Mul")),
+    OnnxRow(op="smul", write=renamed("Mul")),
     OnnxRow("Pow", _read_pow, "power", _write_power),
     OnnxRow("Reciprocal", _read_reciprocal),
     OnnxRow(op="rsqrt", write=_write_rsqrt),
@@ -89,5 +148,17 @@ ROWS = (
     same("Equal", "equal"),
     same("Greater", "greater"),
     OnnxRow("Less", lambda r: r.op("greater", r.x(1), r.x(0))),
-    OnnxRow("Where", _read_where, "select", _write_binary("Where")),
+    same("Where", "select"),
+    *(same(function.onnx, op) for op, function in FUNCTIONS.items() if function.onnx),
+    OnnxRow("Gelu", _read_gelu, "gelu", lambda w: _gelu(w, w.x)),
+    OnnxRow(op="gelu_tanh", write=_write_gelu_tanh),
+    OnnxRow("Clip", _read_clip, "clip", _write_clip),
+    same("HardSigmoid", "hardsigmoid", alpha=0.2, beta=0.5),
+    OnnxRow("HardSwish", lambda r: r.op("hardswish", r.x()), "hardswish", _write_hardswish),
+    same("LeakyRelu", "leakyrelu", alpha=0.01),
+    same("Elu", "elu", alpha=1.0),
+    same("PRelu", "prelu"),
+    same("Softplus", "softplus"),
+    OnnxRow("Swish", _read_swish),
+    OnnxRow("Mish", lambda r: r.op("mish", r.x()), "mish", _write_mish),
 )

@@ -1,16 +1,16 @@
-"""Padding, resizing, and channels that become blocks of pixels."""
+"""Images: padding, resizing, pools, and channels that become blocks of pixels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from tensat_dl.core.types import TensorType
-from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Reading, Unmapped, Write
-from tensat_dl.ops.semantics.resizing import sources
+from tensat_dl.onnx.operator import OnnxRow, Read, Reading, Unmapped, Write, Writing
+from tensat_dl.onnx.operators.elementwise import activated
+from tensat_dl.onnx.operators.products import paddings
+from tensat_dl.ops.semantics.images import sources
 
 # ---- padding ---------------------------------------------------------------------------------------------
 
@@ -20,8 +20,8 @@ def _read_pad(r: Reading) -> int:
     rank, mode = r.type(x).rank, r.attr("mode", "constant")
     if mode not in ("constant", "reflect", "edge"):
         raise Unmapped(f"its mode is {mode}")
-    widths = [int(n) for n in r.constant(1).reshape(-1)]
-    axes = [r.axis(int(a), x) for a in r.constant(3).reshape(-1)] if r.has(3) else range(rank)
+    widths = r.list_of(1)
+    axes = [r.axis(a, x) for a in r.list_of(3)] if r.has(3) else range(rank)
     before, after = [0] * rank, [0] * rank
     for i, axis in enumerate(axes):
         before[axis], after[axis] = widths[i], widths[len(axes) + i]
@@ -31,23 +31,16 @@ def _read_pad(r: Reading) -> int:
     return r.op("pad", x, before=tuple(before), after=tuple(after), mode=mode, value=value)
 
 
-def _write_pad(
-    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
-) -> ir.Value:
-    widths = w.ints([*attrs["before"], *attrs["after"]])
-    if attrs["mode"] != "constant":
-        return w.op("Pad", xs[0].value, widths, mode=attrs["mode"])
-    return w.op("Pad", xs[0].value, widths, w.number(attrs["value"], type.dtype))
+def _write_pad(w: Writing) -> ir.Value:
+    widths = w.ints(*w.attrs["before"], *w.attrs["after"])
+    if w.attrs["mode"] != "constant":
+        return w.op("Pad", w.x, widths, mode=w.attrs["mode"])
+    return w.op("Pad", w.x, widths, w.number(w.attrs["value"]))
 
 
-def _write_enlarge(
-    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType
-) -> ir.Value:
-    (x,) = xs
-    extra = [new - old for new, old in zip(attrs["kernel"], x.type.shape[2:], strict=True)]
-    before = [e // 2 for e in extra]
-    after = [e - b for e, b in zip(extra, before, strict=True)]
-    return w.op("Pad", x.value, w.ints([0, 0, *before, 0, 0, *after]))
+def _write_enlarge(w: Writing) -> ir.Value:
+    extra = [new - old for new, old in zip(w.attrs["kernel"], w.xs[0].type.shape[2:], strict=True)]
+    return w.op("Pad", w.x, w.ints(0, 0, *(e // 2 for e in extra), 0, 0, *(e - e // 2 for e in extra)))
 
 
 # ---- resizing --------------------------------------------------------------------------------------------
@@ -78,53 +71,99 @@ def _read_resize(r: Reading) -> int:
     if mode not in ("nearest", "linear") or place not in _COORDINATES:
         raise Unmapped(f"its mode is {mode}, {place}")
     if r.attr("antialias", 0) or r.attr("exclude_outside", 0):
-        raise Unmapped("what is outside counts for nothing, or it smooths")
+        raise Unmapped("it excludes pixels outside of the image, or smooths")
     if r.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise Unmapped("it keeps proportions")
     if place == "pytorch_half_pixel" and 1 in new[2:]:
         raise Unmapped("a single pixel lies elsewhere")
-    if r.has(2) and (scales := r.constant(2).reshape(-1).tolist()):
+    if r.has(2) and (scales := r.list_of(2)):
         axes = r.attr("axes", range(len(old)))
         if any(scale * old[a] != new[a] for scale, a in zip(scales, axes, strict=True)):
             raise Unmapped("its scales do not fit its size")
-    attrs = {
-        "mode": mode,
-        "coordinates": _COORDINATES[place],
-        "rounding": _ROUNDINGS[r.attr("nearest_mode", "round_prefer_floor")],
-    }
+    rounding = _ROUNDINGS[r.attr("nearest_mode", "round_prefer_floor")]
+    attrs = {"mode": mode, "coordinates": _COORDINATES[place], "rounding": rounding}
     factors = tuple(n // o for n, o in zip(new[2:], old[2:], strict=True))
     if mode == "nearest" and all(
-        sources(o, n, attrs).low == tuple(i // f for i in range(n)) if o * f == n else False
+        o * f == n and sources(o, n, **attrs).low == tuple(i // f for i in range(n))
         for o, n, f in zip(old[2:], new[2:], factors, strict=True)
     ):
         return r.op("upsample", x, factor=factors)
     return r.op("resize", x, size=new[2:], **attrs)
 
 
-def _write_resize(
-    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
-) -> ir.Value:
-    coordinates = next(k for k, v in _COORDINATES.items() if v == attrs["coordinates"])
-    rounding = next(k for k, v in _ROUNDINGS.items() if v == attrs["rounding"])
-    return _resized(w, xs[0], type, attrs["mode"], coordinates, rounding)
+def _write_resize(w: Writing) -> ir.Value:
+    coordinates = next(k for k, v in _COORDINATES.items() if v == w.attrs["coordinates"])
+    rounding = next(k for k, v in _ROUNDINGS.items() if v == w.attrs["rounding"])
+    return _resized(w, w.attrs["mode"], coordinates, rounding)
 
 
-def _write_upsample(
-    w: NodeWriter, xs: Sequence[OnnxTensor], _: Mapping[str, Any], type: TensorType
-) -> ir.Value:
-    return _resized(w, xs[0], type, "nearest", "asymmetric", "floor")
-
-
-def _resized(
-    w: NodeWriter, x: OnnxTensor, type: TensorType, mode: str, coordinates: str, rounding: str
-) -> ir.Value:
+def _resized(w: Writing, mode: str, coordinates: str, rounding: str) -> ir.Value:
     """By scales where they are exact, as they fit images of other sizes, too."""
-    scales = np.array([new / old for new, old in zip(type.shape, x.type.shape, strict=True)], np.float32)
-    exact = all(s * o == n for s, o, n in zip(scales.tolist(), x.type.shape, type.shape, strict=True))
-    nothing = None if w.opset >= 13 else w.constant(np.array([], np.float32), "nothing")
-    sizes = (w.constant(scales, "scales"),) if exact else (nothing, w.ints(type.shape))
+    old, new = w.xs[0].type.shape, w.type.shape
+    scales = np.array([n / o for n, o in zip(new, old, strict=True)], np.float32)
+    exact = all(s * o == n for s, o, n in zip(scales.tolist(), old, new, strict=True))
+    nothing = None if w.opset >= 13 else w.writer.constant(np.array([], np.float32), "nothing")
+    sizes = (w.writer.constant(scales, "scales"),) if exact else (nothing, w.ints(*new))
     attrs = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
-    return w.op("Resize", x.value, nothing, *sizes, **attrs)
+    return w.op("Resize", w.x, nothing, *sizes, **attrs)
+
+
+# ---- pools -----------------------------------------------------------------------------------------------
+
+
+def _window(r: Reading) -> tuple[int, dict[str, Any]]:
+    """The input, and the attributes that both pools have."""
+    x = r.x()
+    r.only_result()
+    if r.type(x).rank != 4:
+        raise Unmapped("it is not two-dimensional")
+    kernel = tuple(r.attr("kernel_shape"))
+    stride = tuple(r.attr("strides", (1, 1)))
+    if any(d != 1 for d in r.attr("dilations", (1, 1))):
+        raise Unmapped("its windows are dilated")
+    top, left, bottom, right = pads = paddings(r, x, kernel, stride)
+    if r.attr("ceil_mode", 0):  # windows that begin within the data, and end beyond it
+        sizes = zip(r.result().shape[2:], stride, kernel, r.type(x).shape[2:], strict=True)
+        below, beside = ((out - 1) * s + k - n for out, s, k, n in sizes)
+        pads = (top, left, max(bottom, below - top), max(right, beside - left))
+    return x, {"kernel": kernel, "stride": stride, "pads": pads}
+
+
+def _read_average(r: Reading) -> int:
+    x, attrs = _window(r)
+    counted = bool(r.attr("count_include_pad", 0))
+    if counted and attrs["pads"] != paddings(r, x, attrs["kernel"], attrs["stride"]):
+        raise Unmapped("a part of its padding is counted")
+    return r.op("poolavg", x, **attrs, include_pad=counted)
+
+
+def _read_max(r: Reading) -> int:
+    x, attrs = _window(r)
+    return r.op("poolmax", x, **attrs)
+
+
+def _read_global(op: str, reduction: str) -> Read:
+    """A window as large as an image; along other numbers of axes, one after the other."""
+
+    def read(r: Reading) -> int:
+        x = r.x()
+        rank = r.type(x).rank
+        if rank == 4:
+            return r.op(op, x, kernel=r.type(x).shape[2:])
+        for axis in range(2, rank):
+            x = r.op(reduction, x, axis=axis)
+        return x
+
+    return read
+
+
+def _write_pool(onnx: str, **names: str) -> Write:
+    def write(w: Writing) -> ir.Value:
+        if w.attrs["kernel"] == w.xs[0].type.shape[2:] and not any(w.attrs["pads"]):
+            return activated(w, w.op(f"Global{onnx}", w.x))
+        return activated(w, w.renamed(onnx, kernel_shape="kernel", strides="stride", pads="pads", **names))
+
+    return write
 
 
 # ---- channels and pixels ---------------------------------------------------------------------------------
@@ -142,14 +181,20 @@ def _read_space_to_depth(r: Reading) -> int:
 
 
 def _write_blocks(onnx: str, **mode: str) -> Write:
-    return lambda w, xs, attrs, type: w.op(onnx, xs[0].value, blocksize=attrs["block"], **mode)
+    return lambda w: w.op(onnx, w.x, blocksize=w.attrs["block"], **mode)
 
 
 ROWS = (
     OnnxRow("Pad", _read_pad, "pad", _write_pad),
     OnnxRow(op="enlarge", write=_write_enlarge),
     OnnxRow("Resize", _read_resize, "resize", _write_resize),
-    OnnxRow(op="upsample", write=_write_upsample),
+    OnnxRow(op="upsample", write=lambda w: _resized(w, "nearest", "asymmetric", "floor")),
+    OnnxRow("MaxPool", _read_max, "poolmax", _write_pool("MaxPool")),
+    OnnxRow(
+        "AveragePool", _read_average, "poolavg", _write_pool("AveragePool", count_include_pad="include_pad")
+    ),
+    OnnxRow("GlobalMaxPool", _read_global("poolmax", "reduce_max")),
+    OnnxRow("GlobalAveragePool", _read_global("poolavg", "reduce_mean")),
     OnnxRow(
         "DepthToSpace", _read_depth_to_space, "depth_to_space", _write_blocks("DepthToSpace", mode="DCR")
     ),

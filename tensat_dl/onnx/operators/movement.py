@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import onnx_ir as ir
 
-from tensat_dl.core.types import TensorType
+from tensat_dl.core.graph import TensorType
 from tensat_dl.onnx.open_shapes import Asked, OfInput
-from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Reading, Unmapped, retyped
-from tensat_dl.onnx.types import ONNX_DTYPES
+from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Reading, Unmapped, Writing, renamed
+from tensat_dl.onnx.tensors import ONNX_DTYPES
 
 #: Stands for "to the end" in the stops of slices.
 END = 2**31 - 1
@@ -23,8 +22,8 @@ def _read_cast(r: Reading) -> int:
     return x if dtype == r.type(x).dtype else r.op("cast", x, to=dtype)
 
 
-def _write_cast(w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType) -> ir.Value:
-    return w.op("Cast", xs[0].value, to=int(ONNX_DTYPES[attrs["to"]]))
+def _write_cast(w: Writing) -> ir.Value:
+    return w.op("Cast", w.x, to=int(ONNX_DTYPES[w.attrs["to"]]))
 
 
 def _read_dropout(r: Reading) -> int:
@@ -34,35 +33,24 @@ def _read_dropout(r: Reading) -> int:
     return r.x()
 
 
+# ---- shapes ----------------------------------------------------------------------------------------------
+
+
 def _read_view(r: Reading) -> int:
-    """Whatever says the new shape, inference has worked it out."""
+    """Inference has worked out the new shape."""
     return r.op("reshape", r.x(), shape=r.result().shape)
-
-
-def _write_reshape(
-    w: NodeWriter, xs: Sequence[OnnxTensor], _: Mapping[str, Any], type: TensorType
-) -> OnnxTensor:
-    return write_reshape(w, xs[0], type, type.shape)
 
 
 def write_reshape(
     w: NodeWriter, x: OnnxTensor, type: TensorType, target: Sequence[Asked], inputs: Sequence[ir.Value] = ()
 ) -> OnnxTensor:
     """``target`` is the shape as a Reshape takes it, but for dimensions that it has to look up."""
-    shape = type.shape
-    if x.wide is not None and x.wide.type.shape == shape:
+    if x.wide is not None and x.wide.type.shape == type.shape:
         return x.wide
-    wide = x if shape == (prod(x.type.shape[:-1]), *x.type.shape[-1:]) and x.type.rank > 2 else None
+    wide = x if type.shape == (prod(x.type.shape[:-1]), *x.type.shape[-1:]) and x.type.rank > 2 else None
     known = [d for d in target if isinstance(d, int)]
-    return OnnxTensor(
-        w.op(
-            "Reshape",
-            x.value,
-            w.ints(known) if len(known) == len(target) else _looked_up(w, x, target, inputs),
-        ),
-        type,
-        wide,
-    )
+    shape = w.ints(known) if len(known) == len(target) else _looked_up(w, x, target, inputs)
+    return OnnxTensor(w.op("Reshape", x.value, shape), type, wide)
 
 
 def _looked_up(w: NodeWriter, x: OnnxTensor, target: Sequence[Asked], inputs: Sequence[ir.Value]) -> ir.Value:
@@ -77,34 +65,37 @@ def _looked_up(w: NodeWriter, x: OnnxTensor, target: Sequence[Asked], inputs: Se
     return w.op("Concat", *map(part, target), axis=0)
 
 
+def _read_expand(r: Reading) -> int:
+    """To the shape that inference has worked out."""
+    x, shape = r.x(), r.result().shape
+    return x if r.type(x).shape == shape else r.op("expand", x, shape=shape)
+
+
+def _write_expand(w: Writing) -> ir.Value:
+    """A dimension that is not stretched is 1, so that it may have another size."""
+    old, new = w.xs[0].type.shape, w.attrs["shape"]
+    kept = (*[0] * (len(new) - len(old)), *old)
+    return w.op("Expand", w.x, w.ints(*(1 if n == k else n for n, k in zip(new, kept, strict=True))))
+
+
 def _read_transpose(r: Reading) -> int:
     x = r.x()
-    perm = r.attr("perm")
-    return r.op("transpose", x, perm=tuple(perm or reversed(range(r.type(x).rank))))
+    return r.op("transpose", x, perm=tuple(r.attr("perm") or reversed(range(r.type(x).rank))))
 
 
-def _write_transpose(
-    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType
-) -> ir.Value:
-    return w.op("Transpose", xs[0].value, perm=list(attrs["perm"]))
+# ---- parts -----------------------------------------------------------------------------------------------
 
 
 def _read_concat(r: Reading) -> int:
-    xs = [r.x(i) for i in range(len(r.node.inputs))]
+    xs = r.xs()
     return r.op("concat", *xs, axis=r.axis(r.attr("axis"), xs[0])) if len(xs) > 1 else xs[0]
-
-
-def _write_concat(
-    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType
-) -> ir.Value:
-    return w.op("Concat", *(x.value for x in xs), axis=attrs["axis"])
 
 
 def _read_slice(r: Reading) -> int:
     x = r.x()
-    starts, ends = (r.constant(i).reshape(-1).tolist() for i in (1, 2))
-    axes = r.constant(3).reshape(-1).tolist() if r.has(3) else range(len(starts))
-    if r.has(4) and any(step != 1 for step in r.constant(4).reshape(-1).tolist()):
+    starts, ends = r.list_of(1), r.list_of(2)
+    axes = r.list_of(3) if r.has(3) else range(len(starts))
+    if r.has(4) and any(step != 1 for step in r.list_of(4)):
         raise Unmapped("its step is not 1")
     for start, end, axis in zip(starts, ends, (r.axis(a, x) for a in axes), strict=True):
         x = _cut(r, x, axis, start, end)
@@ -118,22 +109,15 @@ def _cut(r: Reading, x: int, axis: int, start: int, end: int) -> int:
     return x if (start, stop) == (0, size) else r.op("slice", x, axis=axis, start=start, stop=stop)
 
 
-def _write_slice(
-    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], type: TensorType
-) -> OnnxTensor:
-    (x,) = xs
+def _write_slice(w: Writing) -> OnnxTensor:
+    x, axis, stop = w.xs[0], w.attrs["axis"], w.attrs["stop"]
+    stop = END if stop == x.type.shape[axis] else stop
 
-    def cut(t: OnnxTensor, axis: int, result: TensorType) -> OnnxTensor:
-        size = t.type.shape[axis]
-        stop = END if attrs["stop"] == size else attrs["stop"]
-        axes = (attrs["start"],), (stop,), (axis,)
-        return OnnxTensor(w.op("Slice", t.value, *map(w.ints, axes)), result)
+    def cut(t: OnnxTensor, _: TensorType) -> ir.Value:
+        of_t = axis - x.type.rank + t.type.rank  # counted from the last one, which is the same in both
+        return w.op("Slice", t.value, w.ints(w.attrs["start"]), w.ints(stop), w.ints(of_t))
 
-    wide = None
-    if x.wide is not None and attrs["axis"] == x.type.rank - 1:
-        shape = (*x.wide.type.shape[:-1], type.shape[-1])
-        wide = cut(x.wide, x.wide.type.rank - 1, retyped(x, shape))
-    return OnnxTensor(cut(x, attrs["axis"], type).value, type, wide)
+    return w.in_rows(cut) if axis == x.type.rank - 1 else OnnxTensor(cut(x, w.type), w.type)
 
 
 def _read_split(r: Reading) -> Sequence[int]:
@@ -152,60 +136,41 @@ def _read_gather(r: Reading) -> int:
     x = r.x()
     axis = r.axis(r.attr("axis", 0), x)
     size = r.type(x).shape[axis]
-    indices = [i % size for i in r.constant(1).reshape(-1).tolist()] if r.is_known(1) else []
+    indices = [i % size for i in r.list_of(1)] if r.is_known(1) else []
     if not indices or indices != list(range(indices[0], indices[0] + len(indices))):
         return r.op("gather", x, r.x(1), axis=axis)
     return r.reshaped(_cut(r, x, axis, indices[0], indices[-1] + 1), r.result().shape)
-
-
-def _write_gather(
-    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType
-) -> ir.Value:
-    return w.op("Gather", *(x.value for x in xs), axis=attrs["axis"])
 
 
 def _read_one_hot(r: Reading) -> int:
     """Ones among zeros, in the last dimension. Numbers from -n to -1 count from the end."""
     x = r.x()
     kind, n = r.type(x), int(r.number_of(1))
-    if kind.dtype not in ("i32", "i64") or r.constant(2).tolist() != [0, 1]:
-        raise Unmapped("its numbers are not i32 or i64, or what it fills in is not 0 and 1")
+    if kind.dtype not in ("i32", "i64") or r.list_of(2) != [0, 1]:
+        raise Unmapped("its numbers are not i32 or i64, or its values are not 0 and 1")
     if r.attr("axis", -1) not in (-1, kind.rank):
         raise Unmapped("its axis is not the last")
-    negative = r.op("greater", r.number(0, kind.dtype), x)
-    place = r.op("select", negative, r.op("ewadd", x, r.number(n, kind.dtype)), x)
+    negative = r.op("greater", r.number(0, x), x)
+    place = r.op("select", negative, r.op("ewadd", x, r.number(n, x)), x)
     return r.op("one_hot", place, n=n, to=r.result().dtype)
-
-
-def _read_expand(r: Reading) -> int:
-    """To the shape that inference has worked out."""
-    x, shape = r.x(), r.result().shape
-    return x if r.type(x).shape == shape else r.op("expand", x, shape=shape)
-
-
-def _write_expand(
-    w: NodeWriter, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any], _: TensorType
-) -> ir.Value:
-    """A dimension that is not stretched is 1, so that it may have another size."""
-    (x,), shape = xs, attrs["shape"]
-    kept = (*(0 for _ in shape[x.type.rank :]), *x.type.shape)
-    return w.op("Expand", x.value, w.ints([1 if n == old else n for n, old in zip(shape, kept, strict=True)]))
 
 
 ROWS = (
     OnnxRow("Identity", lambda r: r.x()),
     OnnxRow("Cast", _read_cast, "cast", _write_cast),
     OnnxRow("CastLike", _read_cast),
-    OnnxRow("Dropout", _read_dropout, "dropout", lambda w, xs, attrs, type: xs[0]),
-    OnnxRow("Reshape", _read_view, "reshape", _write_reshape),
+    OnnxRow("Dropout", _read_dropout, "dropout", lambda w: w.xs[0]),
+    OnnxRow(
+        "Reshape", _read_view, "reshape", lambda w: write_reshape(w.writer, w.xs[0], w.type, w.type.shape)
+    ),
     OnnxRow("Flatten", _read_view),
     OnnxRow("Squeeze", _read_view),
     OnnxRow("Unsqueeze", _read_view),
-    OnnxRow("Transpose", _read_transpose, "transpose", _write_transpose),
-    OnnxRow("Concat", _read_concat, "concat", _write_concat),
+    OnnxRow("Expand", _read_expand, "expand", _write_expand),
+    OnnxRow("Transpose", _read_transpose, "transpose", renamed("Transpose", perm="perm")),
+    OnnxRow("Concat", _read_concat, "concat", renamed("Concat", axis="axis")),
     OnnxRow("Slice", _read_slice, "slice", _write_slice),
     OnnxRow("Split", _read_split),
-    OnnxRow("Gather", _read_gather, "gather", _write_gather),
+    OnnxRow("Gather", _read_gather, "gather", renamed("Gather", axis="axis")),
     OnnxRow("OneHot", _read_one_hot),
-    OnnxRow("Expand", _read_expand, "expand", _write_expand),
 )

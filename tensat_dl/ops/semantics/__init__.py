@@ -1,7 +1,7 @@
 """The reference semantics: what each operator of ``rules/ops.tsr`` computes, in NumPy.
 
-``SEMANTICS`` maps an operator's name to a function of (arrays, attributes) that computes in the element type
-of the arrays it gets; constants (``fill``, ``eye``, ..), which get none, are float64 for float types and
+``SEMANTICS`` maps an operator's name to a function of arrays, and of attributes by name, that computes in the element
+type of the arrays it gets; constants (``fill``, ``eye``, ..), which get none, are float64 for float types and
 int64 for integer types. Polynomial operators, comparisons and data movement also work, exactly, on int64
 arrays and on object arrays of Python integers, fractions or elements of a field.
 
@@ -13,20 +13,61 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
-from tensat_dl.ops.semantics import elementwise, leaves, movement, normalisation, pooling, products, resizing
-from tensat_dl.ops.semantics.types import Array, Attributes, Semantics, computed_in
+import numpy as np
 
-__all__ = ["SEMANTICS", "Array", "Attributes", "Semantics", "computed_in"]
+from tensat_dl.core.graph import TensorType
+from tensat_dl.ops.semantics import elementwise, images, movement, reductions
+from tensat_dl.ops.semantics.arrays import Array, Semantics, computed_in
+from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.ops.typing import compose
+
+__all__ = ["SEMANTICS", "Array", "Semantics", "computed_in", "semantics_of"]
 
 SEMANTICS: Mapping[str, Semantics] = MappingProxyType(
     {
-        **leaves.SEMANTICS,
+        **movement.CONSTANTS,
+        **movement.MOVEMENTS,
         **elementwise.SEMANTICS,
-        **products.SEMANTICS,
-        **pooling.SEMANTICS,
-        **normalisation.SEMANTICS,
-        **movement.SEMANTICS,
-        **resizing.SEMANTICS,
+        "matmul": reductions.matmul,
+        "batchnorm": reductions.batchnorm,
+        "layernorm": reductions.layernorm,
+        "rmsnorm": reductions.rmsnorm,
+        "softmax": reductions.softmax,
+        "reduce_sum": reductions.reduce_sum,
+        "reduce_mean": reductions.reduce_mean,
+        "reduce_max": reductions.reduce_max,
+        "conv2d": images.conv2d,
+        "poolmax": images.poolmax,
+        "poolavg": images.poolavg,
+        "resize": images.resize,
     }
 )
+
+
+def semantics_of(ops: OpTable) -> dict[str, Semantics]:
+    """The semantics of each operator of a table: the reference semantics and the expanded compositions.
+
+    Opaque operators are not in it.
+    """
+    known: dict[str, Semantics] = dict(SEMANTICS)
+    for decl in ops.values():
+        if decl.composition is not None:
+            known[decl.name] = _composed(decl, ops, known)
+    return known
+
+
+def _composed(decl: OpDecl, ops: OpTable, known: Mapping[str, Semantics]) -> Semantics:
+    def apply(*arrays: Array, **attrs: Any) -> Array:
+        return compose(
+            decl,
+            ops,
+            arrays,
+            attrs,
+            lambda x: TensorType({"f": "f64", "b": "bool"}.get(x.dtype.kind, "i64"), x.shape),
+            lambda x, like: np.asarray(x, like.dtype),
+            lambda op, operands, values: known[op](*operands, **values),
+        )
+
+    return apply

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from tensat_dl.core.types import INTEGERS
-from tensat_dl.ops.semantics.types import Array, Attributes, Semantics, computed_in, number, text, wrapped
+from tensat_dl.core.graph import INTEGERS
+from tensat_dl.ops.semantics.arrays import Array, Semantics, computed_in, wrapped
 
 
 def quotient(x: Array, y: Array) -> Array:
@@ -88,53 +88,36 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def power(arrays: Sequence[Array], attrs: Attributes) -> Array:
+def power(x: Array, exponent: float) -> Array:
     """Not a number where the base is negative and the exponent is not whole."""
-    (x,) = arrays
-    return np.asarray(np.power(x, x.dtype.type(number(attrs, "exponent"))))
+    return np.asarray(np.power(x, x.dtype.type(exponent)))
 
 
-def select(arrays: Sequence[Array], _: Attributes) -> Array:
-    """Conditions, what is taken where they hold, what is taken elsewhere; broadcast."""
-    condition, x, y = arrays
+def select(condition: Array, x: Array, y: Array) -> Array:
+    """x where the condition holds, y elsewhere; broadcast."""
     return np.where(condition, x, y)
 
 
-def cast(arrays: Sequence[Array], attrs: Attributes) -> Array:
+def cast(x: Array, to: str) -> Array:
     """To what stands for the element type: narrower floats are the same numbers here, what an integer type lacks
     wraps around."""
-    (x,), to = arrays, text(attrs, "to")
     return wrapped(x, to) if to in INTEGERS else x.astype(computed_in(to))
 
 
 def unary(function: Callable[[Array], Array]) -> Semantics:
-    def apply(arrays: Sequence[Array], _: Attributes) -> Array:
-        (x,) = arrays
-        return np.asarray(function(x))
-
-    return apply
+    return lambda x: np.asarray(function(x))
 
 
 def binary(function: Callable[[Array, Array], Array]) -> Semantics:
     """Operands broadcast as NumPy does it, which is what the operators are specified to do."""
-
-    def apply(arrays: Sequence[Array], _: Attributes) -> Array:
-        x, y = arrays
-        # NumPy hands back a bare element, not an array, where the result has rank 0; a Python integer among
-        # those must not become a machine integer.
-        return np.asarray(function(x, y), object if object in (x.dtype, y.dtype) else None)
-
-    return apply
+    # NumPy hands back a bare element, not an array, where the result has rank 0; a Python integer among
+    # those must not become a machine integer.
+    return lambda x, y: np.asarray(function(x, y), object if object in (x.dtype, y.dtype) else None)
 
 
 def comparison(function: Callable[[Array, Array], Array]) -> Semantics:
     """Truth values."""
-
-    def apply(arrays: Sequence[Array], _: Attributes) -> Array:
-        x, y = arrays
-        return np.asarray(function(x, y), np.bool_)
-
-    return apply
+    return lambda x, y: np.asarray(function(x, y), np.bool_)
 
 
 SEMANTICS: dict[str, Semantics] = {

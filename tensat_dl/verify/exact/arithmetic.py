@@ -1,17 +1,16 @@
-"""What exact evaluation has to know of numbers. Operators are defined once (`operators`), for every arithmetic."""
+"""The arithmetic of exact evaluation. Operators are defined once (`operators`), for every arithmetic."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Generic, TypeVar
+from typing import Generic
 
 from tensat_dl.core.graph import Node
-from tensat_dl.ops.semantics.types import Array
+from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.verify.exact.constants import LARGEST_DENOMINATOR
-
-V = TypeVar("V")
+from tensat_dl.verify.execute import V
 
 
 class OutOfReach(Exception):
@@ -42,9 +41,6 @@ class Arithmetic(ABC, Generic[V]):
         self.constants.add(value)
         if value.denominator > LARGEST_DENOMINATOR:
             self.rounded.add(f"the constant {float(value)!r}")
-
-    @abstractmethod
-    def shape(self, x: V) -> tuple[int, ...]: ...
 
     @abstractmethod
     def dtype(self, x: V) -> str:
@@ -94,7 +90,7 @@ class Arithmetic(ABC, Generic[V]):
 
     @abstractmethod
     def typed(self, x: V, to: str) -> V:
-        """The numbers in another element type: see `tensat_dl.ops.semantics.types.wrapped`, and 0 is false."""
+        """The numbers in another element type: see `tensat_dl.ops.semantics.arrays.wrapped`, and 0 is false."""
 
     @abstractmethod
     def function(self, name: str, x: V) -> V:

@@ -1,4 +1,4 @@
-"""How likely it is that graphs which differ agree on random values modulo two primes.
+"""The probability that graphs which differ agree on random values modulo two primes.
 
 **Polynomials.** An output of a graph of polynomial operators is a polynomial in the elements of inputs and weights.
 If two outputs differ as polynomials over the field F_p, their difference D is not zero, of a degree d, and at a
@@ -65,7 +65,7 @@ class Degrees:
 
 @dataclass(slots=True)
 class DegreeLedger:
-    """What happened in both graphs that the bound depends on."""
+    """The divisors and calls in both graphs, on which the bound depends."""
 
     divisors: int = 0  #: the degrees of all divisors' numerators, added up
     calls: dict[str, int] = field(default_factory=dict)  #: for each function how many arguments it was given

@@ -19,14 +19,14 @@ from typing import Literal
 
 import numpy as np
 
-from tensat_dl.core.graph import Graph
-from tensat_dl.core.types import FLOATS
-from tensat_dl.ops.compose import semantics_of
-from tensat_dl.ops.semantics.types import Array
+from tensat_dl.core.graph import FLOATS, Graph, attr_text
+from tensat_dl.ops.semantics import semantics_of
+from tensat_dl.ops.semantics.arrays import Array, Semantics
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import flops
-from tensat_dl.verify.equivalence import interface_difference
+from tensat_dl.verify.equivalence import interface_difference, place
 from tensat_dl.verify.exact.arithmetic import OutOfReach
+from tensat_dl.verify.exact.constants import constants, far, near, scales
 from tensat_dl.verify.exact.draws import (
     FRACTIONS,
     LARGE,
@@ -36,14 +36,11 @@ from tensat_dl.verify.exact.draws import (
     beyond,
     exact_values,
     leaves,
-    near,
     real_values,
     wrapping,
 )
-from tensat_dl.verify.exact.evaluate import evaluate
-from tensat_dl.verify.exact.far import constants, far, scales
-from tensat_dl.verify.exact.field import PRIMES
-from tensat_dl.verify.exact.modular import Modular
+from tensat_dl.verify.exact.modular import PRIMES, Modular
+from tensat_dl.verify.exact.operators import evaluate
 from tensat_dl.verify.exact.rational import Rational
 from tensat_dl.verify.execute import execute
 
@@ -59,7 +56,7 @@ NEAR_ELEMENTS = 48
 ATTEMPTS = 8
 #: Graphs with more floating-point operations are not evaluated in Python's numbers.
 MOST_RATIONAL_OPERATIONS = 3_000_000
-#: What counts as different in float64: more than this times the output's largest magnitude, plus
+#: A difference in float64 is more than this times the output's largest magnitude, plus
 #: ``TOLERANCE_WITHIN`` times the largest magnitude of anything that was computed: what cancels leaves an error.
 TOLERANCE = 1e-9
 TOLERANCE_WITHIN = 1e-12
@@ -85,13 +82,13 @@ class Difference:
 
     def __str__(self) -> str:
         numbers = "" if self.modulus is None else f", modulo {self.modulus}, on random integers"
-        index = ", ".join(map(str, self.index))
-        return f"element [{index}] of output {self.output} is {self.before} before and {self.after} after{numbers}"
+        element = f"element {attr_text(self.index)} of output {self.output}"
+        return f"{element} is {self.before} before and {self.after} after{numbers}"
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """What comparing two graphs showed, and which level decided.
+    """The result of comparing two graphs, and the level that decided.
 
     ``log2_error`` bounds the probability that graphs which differ would be found equal, as its logarithm to base 2;
     it is None where none can be stated. ``reason`` then says why; it also says why graphs are "unsupported" or
@@ -165,7 +162,7 @@ def _compare_residues(
                 return Exact("different", "modular", difference=difference, stand_ins=doubtful)
         log2_error = a.ledger.log2_error(((i.degrees, j.degrees) for i, j in zip(x, y, strict=True)), primes)
         if log2_error == 0:
-            reason = "the graphs are too large for a bound on the error"
+            reason = "the graphs are too large to compute one"
             return Exact("equal", "modular", reason=reason, stand_ins=stand_ins)
         return Exact("equal", "modular", log2_error, stand_ins=stand_ins)
     raise OutOfReach("a divisor is always zero")
@@ -214,15 +211,6 @@ def compare_integers(
     return Exact("equal", "integer", reason=reason, stand_ins=tuple(sorted(stand_ins)))
 
 
-class _TooFar:
-    """Takes note of numbers that are too large or too small for a float."""
-
-    seen = False
-
-    def __call__(self, *_: object) -> None:
-        self.seen = True
-
-
 def compare_far(before: Graph, after: Graph, ops: OpTable, seed: int) -> Exact:
     """In float64, on numbers far beyond the graphs' constants alone: "unsupported" where they have none."""
     ranges = beyond(scales(constants((before, after), ops)))
@@ -243,25 +231,10 @@ def _compare_floats(
     semantics = semantics_of(ops)
     reason = f"{reason}; compared in float64, relative error up to {TOLERANCE:.0e}"
     compared = False
-    too_far = _TooFar()
     for spread in ranges:
-        too_far.seen = False
-        largest = [0.0]
-
-        levelled: set[int] = set()
-
-        def noted(array: Array, largest: list[float] = largest, levelled: set[int] = levelled) -> None:
-            if id(array) in levelled:
-                return
-            finite = np.abs(np.asarray(array, np.float64)[np.isfinite(array)])
-            largest[0] = max(largest[0], float(finite.max(initial=0.0)))
-
         try:
             values = real_values(before, after, spread, seed)
-            levelled.update(id(values[name]) for name in _levelled((before, after)))
-            with np.errstate(all="ignore", over="call", under="call", call=too_far):
-                x = execute(before, values, semantics, noted)
-                y = execute(after, values, semantics, noted)
+            (x, y), largest, too_far = _run((before, after), values, semantics)
         except ValueError as error:
             return Exact("unsupported", "float", reason=f"{reason}; {error}")
         for (name, _), *found in zip(before.outputs, x, y, strict=True):
@@ -269,20 +242,39 @@ def _compare_floats(
             p, q = (np.asarray(array, np.float64) for array in found)
             finite = np.isfinite(p) & np.isfinite(q)
             size = np.maximum(np.abs(p), np.abs(q))[finite].max(initial=0.0)
-            allowed = TOLERANCE * size + within * largest[0]
+            allowed = TOLERANCE * size + within * largest
             # Where the first graph has no finite value, it says nothing of what the other's should be. If the other
             # has none, that counts, unless it may come from numbers that a float does not have, but reals do.
             with np.errstate(invalid="ignore"):
-                counts = not deep and not too_far.seen
+                counts = not deep and not too_far
                 unequal = np.where(finite, np.abs(p - q) > allowed, np.isfinite(p) & counts)
             if unequal.any():
-                index = _first(unequal)
+                index = place(unequal)
                 difference = Difference(name, index, float(p[index]), float(q[index]), values)
                 return Exact("different", "float", None, difference, reason)
             compared = compared or bool(finite.any())
     if not compared:
         return Exact("unsupported", "float", reason=f"{reason}; no output is a finite number")
     return Exact("equal", "float", reason=reason)
+
+
+def _run(
+    graphs: Sequence[Graph], values: Mapping[str, Array], semantics: Mapping[str, Semantics]
+) -> tuple[list[list[Array]], float, bool]:
+    """The outputs of graphs; the largest magnitude of anything that was computed; and whether a number was too large
+    or too small for a float."""
+    levelled = {id(values[name]) for name in _levelled(graphs)}
+    magnitudes = [0.0]
+    too_far: list[str] = []
+
+    def noted(array: Array) -> None:
+        if id(array) not in levelled:
+            finite = np.abs(np.asarray(array, np.float64)[np.isfinite(array)])
+            magnitudes.append(float(finite.max(initial=0.0)))
+
+    with np.errstate(all="ignore", over="call", under="call", call=lambda error, _: too_far.append(error)):
+        found = [execute(graph, values, semantics, noted) for graph in graphs]
+    return found, max(magnitudes), bool(too_far)
 
 
 def _levelled(graphs: Sequence[Graph]) -> set[str]:
@@ -307,17 +299,13 @@ def _difference(
     for (name, _), p, q in zip(graph.outputs, x, y, strict=True):
         unequal = np.asarray(p != q)
         if unequal.any():
-            index = _first(unequal)
+            index = place(unequal)
             return Difference(name, index, _number(p[index]), _number(q[index]), values, modulus)
     return None
 
 
 def _number(element: int | Fraction | np.generic) -> int | Fraction:
     return element if isinstance(element, int | Fraction) else int(element)
-
-
-def _first(mask: Array) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.unravel_index(int(mask.argmax()), mask.shape))
 
 
 def _operations(graph: Graph, ops: OpTable) -> float:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from tensat_dl.core.graph import Graph
-from tensat_dl.core.types import INTEGERS, TensorType
-from tensat_dl.ops.semantics.types import Array
-from tensat_dl.verify.exact.keyed import generator
+from tensat_dl.core.graph import INTEGERS, Graph, TensorType
+from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.verify.exact.constants import Numbers
 from tensat_dl.verify.exact.rational import exact_type
+from tensat_dl.verify.keyed import generator
 from tensat_dl.verify.weights import Distribution, draw, draw_values
-
-Numbers = tuple[int | Fraction, ...]
 
 #: Whole numbers that tensors are filled with, one after the other: few of them, so that there are ties and zeros;
 #: both signs; and wide apart. The simplest come first, as a counterexample is shown in them.
@@ -34,26 +32,8 @@ FRACTIONS: tuple[Numbers, ...] = (
 )
 #: Numbers that are beyond what bounds of clipping and narrow integer types hold.
 LARGE: Numbers = tuple(s * n for n in (100, 200, 300, 70_000, 1_000_000, 3_000_000_000) for s in (1, -1))
-#: What casts to types of 8, 16 and 32 bits make 0 of, beside 0 itself and what they leave as it is.
+#: Numbers that casts to types of 8, 16 and 32 bits make 0 of, beside 0 itself and numbers that they keep.
 WRAPPING: tuple[Numbers, ...] = tuple((0, 0, 1, -1, n, -n, 2 * n, n + 1) for n in (1 << 8, 1 << 16, 1 << 32))
-#: At most so many constants of graphs have numbers near them tried, and this is how near.
-MOST_CONSTANTS = 6
-NEAR = Fraction(1, 7)
-
-
-def near(constants: Collection[Fraction]) -> Numbers:
-    """Numbers that tell graphs with these constants from others: on both sides of each, between two, their
-    differences (one may be a bound for what the other is added to), and what products with them bring to about 1."""
-    chosen = sorted(set(constants) - {Fraction(0)}, key=lambda c: (c.denominator, abs(c), c))[:MOST_CONSTANTS]
-    found: dict[Fraction, None] = {}
-    for c in chosen:
-        for s in (1, -1):
-            found |= dict.fromkeys(
-                (s * c, s * c + NEAR, s * c - NEAR, 2 * s * c, s / c, s * Fraction(3, 2) / c)
-            )
-        for d in chosen:
-            found |= dict.fromkeys(((c + d) / 2, c - d))
-    return tuple(found)
 
 
 def wrapping(graphs: Iterable[Graph]) -> tuple[Numbers, ...]:
@@ -64,11 +44,8 @@ def wrapping(graphs: Iterable[Graph]) -> tuple[Numbers, ...]:
 
 def leaves(graphs: Iterable[Graph]) -> dict[str, TensorType]:
     """Inputs and weights of graphs by name."""
-    return {
-        str(graph.nodes[i].attr("name")): graph.nodes[i].type
-        for graph in graphs
-        for i in (*graph.inputs, *graph.weights)
-    }
+    nodes = (n for graph in graphs for n in graph.nodes)
+    return {str(n.attr("name")): n.type for n in nodes if n.op in ("input", "weight")}
 
 
 def exact_values(types: Mapping[str, TensorType], numbers: Numbers, *key: object) -> dict[str, Array]:
@@ -83,7 +60,7 @@ def exact_values(types: Mapping[str, TensorType], numbers: Numbers, *key: object
 
 
 def _usable(numbers: Numbers, dtype: str) -> Array:
-    """Those numbers that an element type has."""
+    """The numbers that an element type has."""
     if dtype not in INTEGERS:
         return np.array(numbers, object)
     least, most = INTEGERS[dtype]
@@ -93,8 +70,8 @@ def _usable(numbers: Numbers, dtype: str) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class DrawRange:
-    """What becomes of values near 1, and whether values that have to be positive take part. ``anywhere``: none has to
-    be; where the first graph has no finite result, nothing is asked of the second."""
+    """A change to values near 1; without ``keeps_sign`` positive values stay as they are. ``anywhere``: none has to
+    be positive; where the first graph has no finite result, nothing is asked of the second."""
 
     name: str
     change: Callable[[Array, np.random.Generator], Array]

@@ -1,22 +1,26 @@
-"""Tensors modulo primes, with what the bound on errors needs to know of them."""
+"""Tensors modulo primes below 2^31, with the degrees that the bound on errors needs (see `bound`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 
-from tensat_dl.core.graph import Node
-from tensat_dl.core.types import FLOATS, INTEGERS
-from tensat_dl.ops.semantics.types import Array
+from tensat_dl.core.graph import FLOATS, INTEGERS, Node
+from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.traits import having
 from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach
 from tensat_dl.verify.exact.bound import DegreeLedger, Degrees
-from tensat_dl.verify.exact.field import MOST_TERMS, Field
-from tensat_dl.verify.exact.keyed import digest, generator, packed, scrambled
+from tensat_dl.verify.keyed import digest, generator, packed, scrambled
 
+#: The two largest primes below 2^31.
+PRIMES = (2**31 - 1, 2**31 - 19)
+
+#: Sums of more products are not computed: digits would be too narrow (`Field.products`).
+MOST_TERMS = 1 << 18
 #: Functions of which f(0) = 0 is known. Padding with zeros, before or after, is the same to them.
 KEEP_ZERO = having(lambda t: t.keeps_zero) | {"whole part", "is not zero"}
 #: Integer types to which casts wrap around. Whole numbers stand for i64.
@@ -53,16 +57,12 @@ class Modular(Arithmetic[Residues]):
         self.key = key
         self.ledger = DegreeLedger()
 
-    def shape(self, x: Residues) -> tuple[int, ...]:
-        return x.shape
-
     def dtype(self, x: Residues) -> str:
         return "i64" if x.integer else "f64"
 
     def whole(self, array: Array, like: Residues | None = None) -> Residues:
-        return Residues(
-            self._each(lambda f, i: f.residues(array)), CONSTANT, like is not None and like.integer
-        )
+        integer = like is not None and like.integer
+        return Residues(self._each(lambda f, _: f.residues(array)), CONSTANT, integer)
 
     def constant(self, value: Fraction, shape: tuple[int, ...], integer: bool) -> Residues:
         self.note_constant(value)
@@ -86,42 +86,34 @@ class Modular(Arithmetic[Residues]):
         return Residues(self._each(residues), VARIABLE, integer)
 
     def add(self, x: Residues, y: Residues) -> Residues:
-        out = self._each(lambda f, i: f.residues(x.arrays[i] + y.arrays[i]))
-        return Residues(out, x.degrees.plus(y.degrees), x.integer or y.integer)
+        return self._made(lambda f, a, b: f.residues(a + b), x.degrees.plus(y.degrees), x, y)
 
     def subtract(self, x: Residues, y: Residues) -> Residues:
-        out = self._each(lambda f, i: f.residues(x.arrays[i] - y.arrays[i]))
-        return Residues(out, x.degrees.plus(y.degrees), x.integer or y.integer)
+        return self._made(lambda f, a, b: f.residues(a - b), x.degrees.plus(y.degrees), x, y)
 
     def multiply(self, x: Residues, y: Residues) -> Residues:
-        out = self._each(lambda f, i: f.multiply(x.arrays[i], y.arrays[i]))
-        return Residues(out, x.degrees.times(y.degrees), x.integer or y.integer)
+        return self._made(lambda f, a, b: f.multiply(a, b), x.degrees.times(y.degrees), x, y)
 
     def divide(self, x: Residues, y: Residues) -> Residues:
         if x.integer or y.integer:
             raise OutOfReach("quotients of integers are rounded")
         self.ledger.divided(y.degrees, y.arrays[0].size)
-        out = self._each(lambda f, i: f.multiply(x.arrays[i], f.inverse(y.arrays[i])))
-        return Residues(out, x.degrees.over(y.degrees))
+        return self._made(lambda f, a, b: f.multiply(a, f.inverse(b)), x.degrees.over(y.degrees), x, y)
 
     def move(self, function: Callable[[Sequence[Array]], Array], xs: Sequence[Residues]) -> Residues:
-        degrees = xs[0].degrees
-        for x in xs[1:]:
-            degrees = degrees.largest(x.degrees)
-        out = self._each(lambda _, i: function([x.arrays[i] for x in xs]))
-        return Residues(out, degrees, any(x.integer for x in xs))
+        degrees = reduce(Degrees.largest, (x.degrees for x in xs))
+        return self._made(lambda _, *arrays: function(arrays), degrees, *xs)
 
     def sums(self, function: Callable[[Array], Array], terms: int, x: Residues) -> Residues:
-        out = self._each(lambda f, i: f.residues(function(x.arrays[i])))
-        return Residues(out, x.degrees.summed(terms), x.integer)
+        return self._made(lambda f, a: f.residues(function(a)), x.degrees.summed(terms), x)
 
     def products(
         self, function: Callable[[Array, Array], Array], terms: int, x: Residues, y: Residues
     ) -> Residues:
         if terms > MOST_TERMS:
             raise OutOfReach(f"sums of {terms} products are not exact")
-        out = self._each(lambda f, i: f.products(function, terms, x.arrays[i], y.arrays[i]))
-        return Residues(out, x.degrees.times(y.degrees).summed(terms), x.integer)
+        degrees = x.degrees.times(y.degrees).summed(terms)
+        return self._made(lambda f, a, b: f.products(function, terms, a, b), degrees, x, y)
 
     def largest(
         self, sums: Callable[[Array], Array], largest: Callable[[Array], Array], terms: int, x: Residues
@@ -164,14 +156,78 @@ class Modular(Arithmetic[Residues]):
         return Residues(self._each(residues), VARIABLE, x.integer)
 
     def opaque(self, node: Node, xs: Sequence[Residues]) -> tuple[Residues, ...]:
-        degrees = CONSTANT
-        for x in xs:
-            degrees = degrees.largest(x.degrees)
+        degrees = reduce(Degrees.largest, (x.degrees for x in xs), CONSTANT)
         self.stand_ins.add(node.op)
         self.ledger.called(node.op, degrees, 1)
         key = (node.op, sorted(node.attrs), [digest(array) for x in xs for array in x.arrays])
         return tuple(self.variable(t.shape, t.dtype not in FLOATS, *key, i) for i, t in enumerate(node.types))
 
+    def _made(self, function: Callable[..., Array], degrees: Degrees, *xs: Residues) -> Residues:
+        """The result of a function of a field and of arrays of residues for tensors."""
+        out = self._each(lambda f, i: function(f, *(x.arrays[i] for x in xs)))
+        return Residues(out, degrees, any(x.integer for x in xs))
+
     def _each(self, function: Callable[[Field, int], Array]) -> Pair:
         """A result for each prime."""
         return function(self.fields[0], 0), function(self.fields[1], 1)
+
+
+class Field:
+    """The field of p elements."""
+
+    def __init__(self, p: int) -> None:
+        if not 2 < p < 2**31:
+            raise ValueError(f"{p} is not an odd prime below 2^31")
+        self.p = p
+
+    def residues(self, array: Array) -> Array:
+        """Whole numbers below 2^63 in magnitude, modulo p."""
+        return np.asarray(array % self.p, np.int64)
+
+    def multiply(self, x: Array, y: Array) -> Array:
+        """Products of residues fit into 62 bits."""
+        return np.asarray(x * y % self.p, np.int64)
+
+    def inverse(self, x: Array) -> Array:
+        """x^(p - 2), which is 1 / x (Fermat). Raises `ZeroDivisionError` where an element is zero."""
+        if not np.all(x):
+            raise ZeroDivisionError
+        result, power, exponent = np.ones_like(x), x, self.p - 2
+        while exponent:
+            if exponent & 1:
+                result = self.multiply(result, power)
+            power = self.multiply(power, power)
+            exponent >>= 1
+        return result
+
+    def products(self, function: Callable[[Array, Array], Array], terms: int, x: Array, y: Array) -> Array:
+        """A bilinear function of residues whose results are sums of at most ``terms`` products.
+
+        It is computed in float64, where matrix products are fast, and exactly: the smaller operand is cut into
+        digits, so narrow that a sum of products of digits and residues stays within 2^53. The larger operand, the
+        weights of a layer for instance, is read as it is: to pass over it is what takes long where the other is a
+        few rows.
+        """
+        assert 0 < terms <= MOST_TERMS
+        bits = ((1 << 23) // terms).bit_length() - 1  # digits are from -2^(bits - 1) to 2^(bits - 1)
+        if x.size <= y.size:
+            whole = y.astype(np.float64)
+            results = [function(digit, whole) for digit in _digits(x, bits)]
+        else:
+            whole = x.astype(np.float64)
+            results = [function(whole, digit) for digit in _digits(y, bits)]
+        out = self.residues(results.pop().astype(np.int64))
+        while results:
+            out = self.residues((out << bits) + results.pop().astype(np.int64))
+        return out
+
+
+def _digits(x: Array, bits: int) -> list[Array]:
+    """Numbers from 0 to 2^31 in base 2^bits, as floats; the lowest digits come first. None is above 2^(bits - 1) in
+    magnitude."""
+    digits = []
+    for _ in range(-(-32 // bits) - 1):
+        higher = (x + (1 << bits - 1)) >> bits
+        digits.append((x - (higher << bits)).astype(np.float64))
+        x = higher
+    return [*digits, x.astype(np.float64)]

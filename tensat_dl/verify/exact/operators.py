@@ -1,4 +1,5 @@
-"""The operators of ``rules/ops.tsr`` in exact arithmetic: the same definitions as in `tensat_dl.ops.semantics`.
+"""The operators of ``rules/ops.tsr`` in exact arithmetic, by the definitions of `tensat_dl.ops.semantics`; and graphs
+of them.
 
 Softmax and the normalisations are what they are defined as, by exp, rsqrt and divisions. ``sqrt`` is 1 / rsqrt(x),
 so that normalisations need no division. ``sigmoid`` is 1 / (1 + exp(-x)) where an arithmetic asks for that. The other
@@ -9,22 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from tensat_dl.ops.semantics import leaves, movement, pooling, products, resizing
+from tensat_dl.core.graph import FLOATS, AttrValue, Graph, Node, TensorType
+from tensat_dl.ops.semantics import images, movement
+from tensat_dl.ops.semantics.arrays import Semantics, computed_in
 from tensat_dl.ops.semantics.elementwise import FUNCTIONS
-from tensat_dl.ops.semantics.types import Attributes, computed_in, integer, integers, number, text
-from tensat_dl.verify.exact.arithmetic import Arithmetic, V
+from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import compose
+from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach
 from tensat_dl.verify.exact.constants import meant
+from tensat_dl.verify.execute import V, outputs
 
-#: An operator's value from its operands and attributes.
-ExactSemantics = Callable[[Arithmetic[V], Sequence[V], Attributes], V]
+#: The value of one application, from the arithmetic, the operands in order, and the attributes by name.
+ExactSemantics: TypeAlias = Callable[..., V]
 
 
-def activation(a: Arithmetic[V], name: str, x: V) -> V:
+def activation(name: str, a: Arithmetic[V], x: V) -> V:
     """``relu``, ``sigmoid``, .. of x; also the value of an attribute ``act``."""
     if name == "none":
         return x
@@ -37,17 +43,12 @@ def activation(a: Arithmetic[V], name: str, x: V) -> V:
     return a.function(name, x)
 
 
+def _movement(function: Semantics, a: Arithmetic[V], *xs: V, **attrs: Any) -> V:
+    return a.move(lambda arrays: function(*arrays, **attrs), xs)
+
+
 def _one(a: Arithmetic[V]) -> V:
     return a.whole(np.asarray(1))
-
-
-def _unary(name: str) -> ExactSemantics[V]:
-    return lambda a, xs, _: activation(a, name, xs[0])
-
-
-def _moving(name: str) -> ExactSemantics[V]:
-    function = movement.SEMANTICS[name]
-    return lambda a, xs, attrs: a.move(lambda arrays: function(arrays, attrs), xs)
 
 
 # ---- elementwise ------------------------------------------------------------------------------------------
@@ -56,39 +57,30 @@ def _moving(name: str) -> ExactSemantics[V]:
 LARGEST_PRODUCT = 16
 
 
-def ewmax(a: Arithmetic[V], xs: Sequence[V], _: Attributes) -> V:
+def ewmax(a: Arithmetic[V], *xs: V) -> V:
     both = a.move(lambda arrays: np.stack(np.broadcast_arrays(*arrays)), xs)
     return a.largest(lambda x: np.asarray(np.sum(x, 0)), lambda x: np.asarray(np.max(x, 0)), 2, both)
 
 
-def ewmin(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    return _negative(a, ewmax(a, [_negative(a, x) for x in xs], attrs))
+def ewmin(a: Arithmetic[V], *xs: V) -> V:
+    return _negative(a, ewmax(a, *(_negative(a, x) for x in xs)))
 
 
-def power(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
+def power(a: Arithmetic[V], x: V, exponent: float) -> V:
     """Whole exponents are products, halves are square roots."""
-    (x,), exponent = xs, meant(number(attrs, "exponent"))
-    if abs(exponent) == Fraction(1, 2):
-        return activation(a, "sqrt" if exponent > 0 else "rsqrt", x)
-    if exponent.denominator != 1 or abs(exponent) > LARGEST_PRODUCT:
-        return a.function(f"power {exponent}", x)
-    out = a.constant(Fraction(1), a.shape(x), False)
-    for _ in range(abs(int(exponent))):
+    exact = meant(exponent)
+    if abs(exact) == Fraction(1, 2):
+        return activation("sqrt" if exact > 0 else "rsqrt", a, x)
+    if exact.denominator != 1 or abs(exact) > LARGEST_PRODUCT:
+        return a.function(f"power {exact}", x)
+    out = a.constant(Fraction(1), x.shape, False)
+    for _ in range(abs(int(exact))):
         out = a.multiply(out, x)
-    return out if exponent >= 0 else a.divide(_one(a), out)
+    return out if exact >= 0 else a.divide(_one(a), out)
 
 
-def equal(a: Arithmetic[V], xs: Sequence[V], _: Attributes) -> V:
-    return a.function("is zero", a.subtract(xs[0], xs[1]))
-
-
-def greater(a: Arithmetic[V], xs: Sequence[V], _: Attributes) -> V:
-    return a.function("is positive", a.subtract(xs[0], xs[1]))
-
-
-def select(a: Arithmetic[V], xs: Sequence[V], _: Attributes) -> V:
+def select(a: Arithmetic[V], c: V, x: V, y: V) -> V:
     """y + c (x - y), which is right for any c that is 0 or 1. What is not equal for others need not differ."""
-    c, x, y = xs
     a.stand_ins.add("select")
     return a.add(y, a.multiply(c, a.subtract(x, y)))
 
@@ -100,154 +92,136 @@ def _negative(a: Arithmetic[V], x: V) -> V:
 # ---- constants --------------------------------------------------------------------------------------------
 
 
-def fill(a: Arithmetic[V], _: Sequence[V], attrs: Attributes) -> V:
-    whole = computed_in(text(attrs, "dtype")) is not np.float64
-    return a.constant(meant(number(attrs, "value")), integers(attrs, "shape"), whole)
+def fill(a: Arithmetic[V], *, value: float, dtype: str, shape: tuple[int, ...]) -> V:
+    return a.constant(meant(value), shape, _is_whole(dtype))
 
 
-def iota(a: Arithmetic[V], _: Sequence[V], attrs: Attributes) -> V:
-    return _typed(a, leaves.iota((), {**attrs, "dtype": "i64"}), attrs)
+def conv_average(a: Arithmetic[V], *, channels: int, kernel: tuple[int, ...], dtype: str) -> V:
+    return a.constant(Fraction(1, prod(kernel)), (channels, 1, *kernel), False)
 
 
-def eye(a: Arithmetic[V], _: Sequence[V], attrs: Attributes) -> V:
-    # the reference gives floats where the type says so
-    return _typed(a, leaves.eye((), {**attrs, "dtype": "i64"}), attrs)
+def _whole_numbers(function: Semantics, a: Arithmetic[V], *, dtype: str, **attrs: Any) -> V:
+    """A constant of whole numbers, which the reference gives as floats where the type says so."""
+    return a.whole(function(dtype="i64", **attrs), a.constant(Fraction(0), (), _is_whole(dtype)))
 
 
-def conv_identity(a: Arithmetic[V], _: Sequence[V], attrs: Attributes) -> V:
-    return _typed(a, leaves.conv_identity((), {**attrs, "dtype": "i64"}), attrs)
-
-
-def conv_average(a: Arithmetic[V], _: Sequence[V], attrs: Attributes) -> V:
-    kernel = integers(attrs, "kernel")
-    return a.constant(Fraction(1, prod(kernel)), (integer(attrs, "channels"), 1, *kernel), False)
-
-
-def _typed(a: Arithmetic[V], array: np.ndarray[tuple[int, ...], np.dtype[np.int64]], attrs: Attributes) -> V:
-    """Whole numbers as a tensor of the type that the attributes name."""
-    whole = computed_in(text(attrs, "dtype")) is not np.float64
-    return a.whole(array, a.constant(Fraction(0), (), whole))
+def _is_whole(dtype: str) -> bool:
+    return computed_in(dtype) is not np.float64
 
 
 # ---- products and pooling ---------------------------------------------------------------------------------
 
 
-def matmul(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    x, y, *bias = xs
-    out = a.products(np.matmul, a.shape(x)[-1], x, y)
+def matmul(a: Arithmetic[V], x: V, y: V, *bias: V, act: str) -> V:
+    return _finished(a, a.products(np.matmul, x.shape[-1], x, y), bias, act)
+
+
+def conv2d(
+    a: Arithmetic[V],
+    x: V,
+    weight: V,
+    *bias: V,
+    stride: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+    act: str,
+) -> V:
+    padded = a.move(lambda arrays: images.pad_spatial(arrays[0], pads), [x])
+    out = a.products(
+        lambda u, v: images.correlate(u, v, stride, dilation), prod(weight.shape[1:]), padded, weight
+    )
+    return _finished(a, out, [_reshaped(a, vector, (-1, 1, 1)) for vector in bias], act)
+
+
+def _finished(a: Arithmetic[V], out: V, bias: Sequence[V], act: str) -> V:
     for vector in bias:
         out = a.add(out, vector)
-    return activation(a, text(attrs, "act"), out)
+    return activation(act, a, out)
 
 
-def conv2d(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    x, weight, *bias = xs
-    stride, dilation, pads = (integers(attrs, name) for name in ("stride", "dilation", "pads"))
-    padded = a.move(lambda arrays: products.pad_spatial(arrays[0], pads), [x])
-    out = a.products(
-        lambda u, v: products.correlate(u, v, stride, dilation), prod(a.shape(weight)[1:]), padded, weight
-    )
-    for vector in bias:
-        out = a.add(out, _reshaped(a, vector, (-1, 1, 1)))
-    return activation(a, text(attrs, "act"), out)
-
-
-def poolavg(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    (x,) = xs
-    kernel = prod(integers(attrs, "kernel"))
-    total = a.sums(lambda array: pooling.window_sums(array, attrs), kernel, x)
+def poolavg(a: Arithmetic[V], x: V, *, include_pad: bool, act: str, **window: Sequence[int]) -> V:
+    total = a.sums(lambda array: images.window_sums(array, **window), prod(window["kernel"]), x)
     # how many elements a window has does not depend on their values
-    counts = pooling.window_counts(np.zeros(a.shape(x), np.int8), attrs)
-    return activation(a, text(attrs, "act"), a.divide(total, a.whole(counts, x)))
+    counts = images.window_counts(x.shape, include_pad, **window)
+    return activation(act, a, a.divide(total, a.whole(counts, x)))
 
 
-def poolmax(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
+def poolmax(a: Arithmetic[V], x: V, *, act: str, **window: Sequence[int]) -> V:
     out = a.largest(
-        lambda array: pooling.window_sums(array, attrs),
-        lambda array: pooling.poolmax([array], {**attrs, "act": "none"}),
-        prod(integers(attrs, "kernel")),
-        xs[0],
+        lambda array: images.window_sums(array, **window),
+        lambda array: images.poolmax(array, act="none", **window),
+        prod(window["kernel"]),
+        x,
     )
-    return activation(a, text(attrs, "act"), out)
+    return activation(act, a, out)
 
 
 # ---- normalisation and reductions -------------------------------------------------------------------------
 
 
-def batchnorm(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    x, *parameters = xs
-    per_channel = (-1, *(1,) * (len(a.shape(x)) - 2))
+def batchnorm(a: Arithmetic[V], x: V, *parameters: V, eps: float) -> V:
+    per_channel = (-1, *(1,) * (len(x.shape) - 2))
     scale, bias, mean, var = (_reshaped(a, p, per_channel) for p in parameters)
-    root = _inverse_root(a, var, attrs)
+    root = _inverse_root(a, var, eps)
     return a.add(a.multiply(a.multiply(a.subtract(x, mean), root), scale), bias)
 
 
-def layernorm(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    x, scale, bias = xs
-    centred = a.subtract(x, _mean(a, x, -1))
-    root = _inverse_root(a, _mean(a, a.multiply(centred, centred), -1), attrs)
+def layernorm(a: Arithmetic[V], x: V, scale: V, bias: V, eps: float) -> V:
+    centred = a.subtract(x, reduce_mean(a, x, -1))
+    root = _inverse_root(a, reduce_mean(a, a.multiply(centred, centred), -1), eps)
     return a.add(a.multiply(a.multiply(centred, root), scale), bias)
 
 
-def rmsnorm(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    x, scale = xs
-    root = _inverse_root(a, _mean(a, a.multiply(x, x), -1), attrs)
+def rmsnorm(a: Arithmetic[V], x: V, scale: V, eps: float) -> V:
+    root = _inverse_root(a, reduce_mean(a, a.multiply(x, x), -1), eps)
     return a.multiply(a.multiply(x, root), scale)
 
 
-def softmax(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    powers = a.function("exp", xs[0])
-    return a.divide(powers, _total(a, powers, integer(attrs, "axis")))
+def softmax(a: Arithmetic[V], x: V, axis: int) -> V:
+    powers = a.function("exp", x)
+    return a.divide(powers, reduce_sum(a, powers, axis))
 
 
-def reduce_sum(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    return _total(a, xs[0], integer(attrs, "axis"))
+def reduce_sum(a: Arithmetic[V], x: V, axis: int) -> V:
+    return a.sums(lambda array: np.asarray(np.sum(array, axis=axis, keepdims=True)), x.shape[axis], x)
 
 
-def reduce_mean(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    return _mean(a, xs[0], integer(attrs, "axis"))
+def reduce_mean(a: Arithmetic[V], x: V, axis: int) -> V:
+    return a.divide(reduce_sum(a, x, axis), a.whole(np.asarray(x.shape[axis]), x))
 
 
-def reduce_max(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    axis = integer(attrs, "axis")
+def reduce_max(a: Arithmetic[V], x: V, axis: int) -> V:
     return a.largest(
         lambda array: np.asarray(np.sum(array, axis=axis, keepdims=True)),
         lambda array: np.asarray(np.max(array, axis=axis, keepdims=True)),
-        a.shape(xs[0])[axis],
-        xs[0],
+        x.shape[axis],
+        x,
     )
 
 
 # ---- data movement ----------------------------------------------------------------------------------------
 
 
-def pad(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    zeros = {**attrs, "value": 0.0}
-    out = a.move(lambda arrays: movement.pad(arrays, zeros), xs)
-    value = number(attrs, "value")
-    if text(attrs, "mode") != "constant" or value == 0:
+def pad(a: Arithmetic[V], x: V, *, value: float, **how: Any) -> V:
+    out = _movement(movement.pad, a, x, value=0.0, **how)
+    if how["mode"] != "constant" or value == 0:
         return out
-    inside = movement.pad([np.ones(a.shape(xs[0]), np.int64)], zeros)
-    outside = a.whole(1 - inside, xs[0])
+    inside = movement.pad(np.ones(x.shape, np.int64), value=0.0, **how)
+    outside = a.whole(1 - inside, x)
     exact = meant(value)
-    if exact.denominator == 1:
-        return a.add(out, a.multiply(a.whole(np.asarray(int(exact)), xs[0]), outside))
-    return a.add(out, a.multiply(a.constant(exact, (), False), outside))
+    whole = exact.denominator == 1
+    around = a.whole(np.asarray(int(exact)), x) if whole else a.constant(exact, (), False)
+    return a.add(out, a.multiply(around, outside))
 
 
-def gather(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    return a.pick(lambda x, places: movement.gather([x, places], attrs), xs[0], xs[1])
-
-
-def resize(a: Arithmetic[V], xs: Sequence[V], attrs: Attributes) -> V:
-    (x,) = xs
-    for axis, new in zip((2, 3), integers(attrs, "size"), strict=True):
-        made_of = resizing.sources(a.shape(x)[axis], new, attrs)
+def resize(a: Arithmetic[V], x: V, *, size: Sequence[int], **how: str) -> V:
+    for axis, new in zip((2, 3), size, strict=True):
+        made_of = images.sources(x.shape[axis], new, **how)
         low, high = _taken(a, x, made_of.low, axis), _taken(a, x, made_of.high, axis)
         if any(made_of.share):
             share = a.divide(
-                a.whole(resizing.along(np.array([s.numerator for s in made_of.share]), axis)),
-                a.whole(resizing.along(np.array([s.denominator for s in made_of.share]), axis)),
+                a.whole(images.along(np.array([s.numerator for s in made_of.share]), axis)),
+                a.whole(images.along(np.array([s.denominator for s in made_of.share]), axis)),
             )
             low = a.add(low, a.multiply(share, a.subtract(high, low)))
         x = low
@@ -258,17 +232,9 @@ def _taken(a: Arithmetic[V], x: V, places: tuple[int, ...], axis: int) -> V:
     return a.move(lambda arrays: np.take(arrays[0], places, axis), [x])
 
 
-def _total(a: Arithmetic[V], x: V, axis: int) -> V:
-    return a.sums(lambda array: np.asarray(np.sum(array, axis=axis, keepdims=True)), a.shape(x)[axis], x)
-
-
-def _mean(a: Arithmetic[V], x: V, axis: int) -> V:
-    return a.divide(_total(a, x, axis), a.whole(np.asarray(a.shape(x)[axis]), x))
-
-
-def _inverse_root(a: Arithmetic[V], x: V, attrs: Attributes) -> V:
+def _inverse_root(a: Arithmetic[V], x: V, eps: float) -> V:
     """1 / sqrt(x + eps)."""
-    return a.function("rsqrt", a.add(x, a.constant(meant(number(attrs, "eps")), (), False)))
+    return a.function("rsqrt", a.add(x, a.constant(meant(eps), (), False)))
 
 
 def _reshaped(a: Arithmetic[V], x: V, shape: tuple[int, ...]) -> V:
@@ -278,23 +244,21 @@ def _reshaped(a: Arithmetic[V], x: V, shape: tuple[int, ...]) -> V:
 #: By operator, for every arithmetic. What an operator table has beyond these is a leaf, a composition or opaque.
 EXACT_SEMANTICS: Mapping[str, ExactSemantics[Any]] = {
     "fill": fill,
-    "iota": iota,
-    "eye": eye,
-    "conv_identity": conv_identity,
+    **{f.__name__: partial(_whole_numbers, f) for f in (movement.iota, movement.eye, movement.conv_identity)},
     "conv_average": conv_average,
-    "ewadd": lambda a, xs, _: a.add(xs[0], xs[1]),
-    "ewsub": lambda a, xs, _: a.subtract(xs[0], xs[1]),
-    "ewmul": lambda a, xs, _: a.multiply(xs[0], xs[1]),
-    "ewdiv": lambda a, xs, _: a.divide(xs[0], xs[1]),
-    "smul": lambda a, xs, _: a.multiply(xs[0], xs[1]),
+    "ewadd": lambda a, x, y: a.add(x, y),
+    "ewsub": lambda a, x, y: a.subtract(x, y),
+    "ewmul": lambda a, x, y: a.multiply(x, y),
+    "ewdiv": lambda a, x, y: a.divide(x, y),
+    "smul": lambda a, x, y: a.multiply(x, y),
     "ewmax": ewmax,
     "ewmin": ewmin,
     "power": power,
-    "equal": equal,
-    "greater": greater,
+    "equal": lambda a, x, y: a.function("is zero", a.subtract(x, y)),
+    "greater": lambda a, x, y: a.function("is positive", a.subtract(x, y)),
     "select": select,
-    "cast": lambda a, xs, attrs: a.typed(xs[0], text(attrs, "to")),
-    **{f: _unary(f) for f in FUNCTIONS},
+    "cast": lambda a, x, to: a.typed(x, to),
+    **{name: partial(activation, name) for name in FUNCTIONS},
     "matmul": matmul,
     "conv2d": conv2d,
     "poolavg": poolavg,
@@ -306,8 +270,52 @@ EXACT_SEMANTICS: Mapping[str, ExactSemantics[Any]] = {
     "reduce_sum": reduce_sum,
     "reduce_mean": reduce_mean,
     "reduce_max": reduce_max,
-    **{name: _moving(name) for name in movement.SEMANTICS},
+    **{name: partial(_movement, function) for name, function in movement.MOVEMENTS.items()},
     "pad": pad,
-    "gather": gather,
+    "gather": lambda a, x, places, axis: a.pick(partial(movement.gather, axis=axis), x, places),
     "resize": resize,
 }
+
+
+# ---- graphs -----------------------------------------------------------------------------------------------
+
+
+def evaluate(graph: Graph, values: Mapping[str, V], a: Arithmetic[V], ops: OpTable) -> list[V]:
+    """The outputs of a graph, in order. ``values`` holds the inputs and weights by name.
+
+    Raises `OutOfReach` where the arithmetic lacks what an operator does, `ZeroDivisionError` where a divisor is zero
+    for these values, and `ExecutionError` where a value has another shape than the graph declares.
+    """
+
+    def apply(node: Node, operands: Sequence[V]) -> tuple[V, ...]:
+        if node.op not in ops or ops[node.op].opaque:
+            return a.opaque(node, operands)
+        return (_operator(node.op, operands, dict(node.attrs), a, ops),)
+
+    return outputs(graph, values, apply)
+
+
+def _operator(
+    op: str,
+    operands: Sequence[V],
+    attrs: Mapping[str, AttrValue],
+    a: Arithmetic[V],
+    ops: OpTable,
+) -> V:
+    if ops[op].composition is not None:
+        return compose(
+            ops[op],
+            ops,
+            operands,
+            attrs,
+            lambda x: TensorType(a.dtype(x), x.shape),
+            lambda value, like: a.constant(meant(value), (), a.dtype(like) not in FLOATS),
+            lambda inner, xs, values: _operator(inner, xs, values, a, ops),
+        )
+    function: ExactSemantics[V] | None = EXACT_SEMANTICS.get(op)
+    if function is None:
+        raise OutOfReach(f"{op} has no exact semantics")
+    try:
+        return function(a, *operands, **attrs)
+    except ValueError as error:
+        raise OutOfReach(f"{op}: {error}") from error

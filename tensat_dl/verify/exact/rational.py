@@ -8,13 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from tensat_dl.core.graph import Node
-from tensat_dl.core.types import FLOATS
+from tensat_dl.core.graph import FLOATS, Node
 from tensat_dl.ops.semantics import elementwise
-from tensat_dl.ops.semantics.types import Array, computed_in, wrapped
+from tensat_dl.ops.semantics.arrays import Array, computed_in, wrapped
 from tensat_dl.verify.exact.arithmetic import Arithmetic
-from tensat_dl.verify.exact.keyed import digest, generator
 from tensat_dl.verify.exact.modular import KEEP_ZERO
+from tensat_dl.verify.keyed import digest, generator
 
 #: Values of random functions are between this and its negative.
 RANGE = 1 << 20
@@ -49,9 +48,6 @@ class Rational(Arithmetic[Array]):
         # A whole number from 1 to RANGE times these is above, below, above the reciprocal, below it.
         self.scales = (Fraction(1), *(x for c in passed for x in (c, c / RANGE, 1 / c, 1 / c / RANGE)))
         self.calls: set[tuple[object, ...]] = set()
-
-    def shape(self, x: Array) -> tuple[int, ...]:
-        return x.shape
 
     def dtype(self, x: Array) -> str:
         return {"O": "f64", "b": "bool"}.get(x.dtype.kind, "i64")
@@ -114,12 +110,12 @@ class Rational(Arithmetic[Array]):
         self.stand_ins.add(node.op)
         applied = (node.op, tuple(sorted(node.attrs)), tuple(digest(x) for x in xs))
         self.calls.add(applied)
-        key = (self.key, *applied)
-        outs: list[Array] = []
-        for i, type_ in enumerate(node.types):
-            values = np.asarray(generator(*key, i).integers(*self.results, type_.shape))
-            outs.append(values.astype(exact_type(type_.dtype)))
-        return tuple(outs)
+        return tuple(
+            np.asarray(generator(self.key, *applied, i).integers(*self.results, t.shape)).astype(
+                exact_type(t.dtype)
+            )
+            for i, t in enumerate(node.types)
+        )
 
     def _value(self, name: str, argument: object) -> int | Fraction:
         """The random function's value, positive where the true one is: exp."""
@@ -134,7 +130,7 @@ class Rational(Arithmetic[Array]):
 
 
 def exact_type(dtype: str) -> type:
-    """What tensors of an element type are computed in."""
+    """The NumPy type that tensors of an element type are computed in."""
     computed = computed_in(dtype)
     return object if computed is np.float64 else computed
 

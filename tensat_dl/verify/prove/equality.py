@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
-from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.egraph import EGraph, find
 from tensat_dl.core.graph import Graph, GraphBuilder
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.iterations import Stop
+from tensat_dl.engine.exploration import Limits, Stop
 from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.types import Limits
 from tensat_dl.ops.table import OpTable
-from tensat_dl.verify.prove.types import Pair
-from tensat_dl.verify.rule_tests import find
+from tensat_dl.verify.prove.goals import Pair
 
 #: Told the iteration, the e-nodes and how many pairs are equal.
 Progress = Callable[[int, int, int], None]
@@ -67,15 +66,9 @@ def find_equal(
 def _equal(pairs: Sequence[Pair], right: Graph, egraph: EGraph) -> frozenset[int]:
     """The pairs whose outputs have the same e-classes; those of the left graphs are the first roots."""
     classes = find(right, egraph)
-    same = [root == classes[node] for root, (_, node) in zip(egraph.roots, right.outputs, strict=False)]
-    equal: list[int] = []
-    first = 0
-    for i, (left, _) in enumerate(pairs):
-        n = len(left.outputs)
-        if all(same[first : first + n]):
-            equal.append(i)
-        first += n
-    return frozenset(equal)
+    same = (root == classes[node] for root, (_, node) in zip(egraph.roots, right.outputs, strict=False))
+    found = [list(islice(same, len(left.outputs))) for left, _ in pairs]
+    return frozenset(i for i, outputs in enumerate(found) if all(outputs))
 
 
 def join(pairs: Sequence[Pair], sides: Sequence[int]) -> Graph:
@@ -106,7 +99,7 @@ def _add(builder: GraphBuilder, graph: Graph, prefix: str) -> list[int]:
 def near(pair: Pair, axioms: Sequence[RewriteRule]) -> list[RewriteRule]:
     """The axioms that are about operators of a pair alone: few, and most often enough."""
     known = {node.op for graph in pair for node in graph.nodes}
-    return [a for a in axioms if all(n.op in known for n in (*a.source.nodes, *a.target.nodes))]
+    return [a for a in axioms if all(n.op in known for n in a.nodes)]
 
 
 def tight(limits: Limits, found: Equality) -> Limits:

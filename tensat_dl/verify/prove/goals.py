@@ -1,19 +1,56 @@
-"""What there is to prove: rules at assignments of shapes and attributes that differ as much as can be."""
+"""Goals of proofs: rules at assignments of shapes and attributes that differ as much as can be; and proofs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 
+from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.core.types import TensorType
+from tensat_dl.engine.exploration import Stop
 from tensat_dl.ops.typing import Inference
-from tensat_dl.verify.prove.types import Goal, Pair
+from tensat_dl.verify.exact.draws import leaves
 from tensat_dl.verify.rules.sampling import MEMBERS, instances
 
 #: How many assignments are drawn to choose from, for each number of members of a group; and how many draws in a row
 #: may find no new one.
 DRAWS = 24
 PATIENCE = 60
+#: Both sides of a rule at concrete types and attributes: graphs of the same inputs, with as many outputs.
+Pair = tuple[Graph, Graph]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A rule to be proved, at some assignments of shapes and attributes; none where no assignment meets its
+    conditions."""
+
+    rule: str
+    declared: str  #: the name of the rule that this is a direction of
+    pairs: tuple[Pair, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The derivation of a rule: ``equal`` are the assignments, by position, at which both sides were found equal.
+
+    If these are all, ``axioms`` are names of rules that do it, each of them needed at some assignment; empty if the
+    search for them was cut short. Else ``stop`` says why the search for the first of the others ended.
+    """
+
+    goal: Goal
+    equal: frozenset[int]
+    axioms: tuple[str, ...]
+    stop: Stop | None
+
+    @property
+    def derived(self) -> bool:
+        return 0 < len(self.goal.pairs) == len(self.equal)
+
+    @property
+    def missed(self) -> Pair | None:
+        """The first assignment at which the sides were not found equal."""
+        return next((pair for i, pair in enumerate(self.goal.pairs) if i not in self.equal), None)
 
 
 def goal(rule: RewriteRule, infer: Inference, assignments: int) -> Goal:
@@ -36,17 +73,17 @@ def goal(rule: RewriteRule, infer: Inference, assignments: int) -> Goal:
 
 
 def _size(pair: Pair) -> frozenset[object]:
-    """How many tensors there are, which differs between groups only."""
+    """The number of tensors, which differs between groups only."""
     return frozenset({sum(len(graph.nodes) for graph in pair)})
 
 
 def _main_features(pair: Pair) -> frozenset[object]:
-    """What most often tells cases of a rule apart: ranks and element types, on which axes tensors are equally long
+    """The features that most often tell cases of a rule apart: ranks and element types, the axes of equal length
     (of a convolution in groups the channels of the kernel are not the input's), and how attributes compare with zero
     and one."""
-    leaves = _leaves(pair)
-    found: set[object] = {(name, what) for name, t in leaves.items() for what in (t.rank, t.dtype)}
-    for (a, s), (b, t) in combinations(leaves.items(), 2):
+    types = leaves(pair)
+    found: set[object] = {(name, what) for name, t in types.items() for what in (t.rank, t.dtype)}
+    for (a, s), (b, t) in combinations(types.items(), 2):
         found |= {(a, b, axis, m == n) for axis, (m, n) in enumerate(zip(s.shape, t.shape, strict=False))}
     for k, node in enumerate(pair[0].nodes):
         if node.op not in ("input", "weight"):
@@ -55,14 +92,10 @@ def _main_features(pair: Pair) -> frozenset[object]:
 
 
 def _features(pair: Pair) -> frozenset[object]:
-    """What else sets an assignment apart: which dimensions are 1, and which are equal to which."""
-    dims = [(name, axis, size) for name, t in _leaves(pair).items() for axis, size in enumerate(t.shape)]
+    """The features of dimensions that are 1, and of pairs of dimensions that are equal."""
+    dims = [(name, axis, size) for name, t in leaves(pair).items() for axis, size in enumerate(t.shape)]
     found: set[object] = {(name, axis, size == 1) for name, axis, size in dims}
     return frozenset(found | {(a, i, b, j, m == n) for (a, i, m), (b, j, n) in combinations(dims, 2)})
-
-
-def _leaves(pair: Pair) -> dict[str, TensorType]:
-    return {n.name: n.type for graph in pair for n in graph.nodes if n.op in ("input", "weight")}
 
 
 def _kind(value: object) -> object:

@@ -1,4 +1,4 @@
-"""Derives rules from axioms, which are other rules.
+"""Derives rules from axioms, which are rules of packs.
 
 All goals share one e-graph first, with the axioms that are none of them. Each goal is then derived alone, one
 assignment after the other: from axioms that were enough before, from those about its own operators, from all but
@@ -10,14 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from tensat_dl.core.minimal import minimal
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.iterations import Stop
-from tensat_dl.engine.types import Limits
+from tensat_dl.engine.exploration import Limits, Stop
+from tensat_dl.lang.imports import find
+from tensat_dl.lang.program import Program, load_program
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.prove.equality import Equality, find_equal, near, tight
-from tensat_dl.verify.prove.minimal import minimal
-from tensat_dl.verify.prove.types import Goal, Pair, Proof
+from tensat_dl.verify.prove.goals import Goal, Pair, Proof
 
 #: Told what is tried, and how it goes.
 Progress = Callable[[str, str], None]
@@ -145,5 +147,18 @@ class Prover:
 
 
 def _named(axioms: Sequence[RewriteRule], names: Collection[str]) -> list[RewriteRule]:
-    """Those of the axioms that have such names, in both directions."""
+    """The axioms of these names, in both directions."""
     return [a for a in axioms if a.declared in names]
+
+
+def axioms_of(program: Program, packs: Sequence[str]) -> tuple[RewriteRule, ...]:
+    """The rules of a program that come from packs which it was loaded with, imports included, and the definitions
+    of operators that are compositions."""
+    paths = [find(pack, Path.cwd()) for pack in packs]
+    names = {rule.name for path in paths if path is not None for rule in load_program(str(path)).rules}
+    return tuple(rule for rule in program.rules if rule.name in names or _is_definition(rule, program))
+
+
+def _is_definition(rule: RewriteRule, program: Program) -> bool:
+    decl = program.ops.get(rule.name.removeprefix("un").removeprefix("fuse-"))
+    return decl is not None and rule.span == decl.span  # a rule of a file may be called so, too

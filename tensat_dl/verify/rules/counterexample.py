@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from tensat_dl.core.graph import Graph
+from tensat_dl.core.graph import attr_text
+from tensat_dl.ops.semantics.arrays import Array, Semantics
 from tensat_dl.ops.semantics.elementwise import cast
-from tensat_dl.ops.semantics.types import Array, Semantics
 from tensat_dl.ops.table import OpTable
-from tensat_dl.verify.exact import Difference
+from tensat_dl.verify.equivalence import place
+from tensat_dl.verify.exact.compare import Difference
+from tensat_dl.verify.exact.draws import leaves
 from tensat_dl.verify.execute import ExecutionError, execute
-from tensat_dl.verify.rules.expressions import Values
 from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.sampling import Frame
-from tensat_dl.verify.rules.terms import attribute, terms
-from tensat_dl.verify.rules.verdict import Counterexample, Elements
+from tensat_dl.verify.rules.unknowns import Values
+from tensat_dl.verify.rules.verdict import Counterexample, Elements, terms
 
 #: How many smaller instances are tried, and how many in a row may fail.
 TRIES = 300
 PATIENCE = 60
-#: What elements are drawn from, the simplest first.
+#: Numbers that elements are drawn from, the simplest first.
 PALETTES = (
     (0, 1),
     (-1, 0, 1),
@@ -41,15 +41,6 @@ SIMPLER = 400
 SHOWN = 4096
 #: Sides that differ by less than this, relative to the larger, are not said to differ.
 TOLERANCE = 1e-6
-
-
-@dataclass(frozen=True)
-class _Found:
-    values: dict[str, Array]
-    output: int
-    index: tuple[int, ...]
-    left: float
-    right: float
 
 
 def smallest(
@@ -72,7 +63,7 @@ def smallest(
 
 
 def size(instance: Instance) -> tuple[int, ...]:
-    """What is smaller is better: elements, then dimensions, attributes, element types, operators."""
+    """The size of an instance: elements, then dimensions, attributes, element types, operators."""
     attrs = instance.assignment.attrs.values()
     numbers = [abs(x) for a in attrs for x in (a if isinstance(a, tuple) else (a,)) if isinstance(x, int)]
     words = sum(isinstance(a, str) and a != "none" for a in attrs)
@@ -86,20 +77,33 @@ def counterexample(
     instance: Instance, ops: OpTable, semantics: Mapping[str, Semantics], seed: int
 ) -> Counterexample | None:
     """Values for which the two sides differ, with as many zeros as possible; None if none are found."""
-    found = next(_differences(instance, semantics, seed), None)
-    if found is None:
-        return None
-    return _told(instance, ops, _simpler(instance, semantics, found))
+    found = _difference(instance, semantics, seed)
+    return None if found is None else told(instance, ops, _simpler(instance, semantics, found))
 
 
-def as_found(instance: Instance, ops: OpTable, difference: Difference | None) -> Counterexample | None:
+def told(instance: Instance, ops: OpTable, difference: Difference | None) -> Counterexample | None:
     """The counterexample that a comparison found, unless it is one in residues."""
     if difference is None or difference.modulus is not None:
         return None
-    output = [name for name, _ in instance.before.outputs].index(difference.output)
-    values = dict(difference.values)
-    before, after = _real(difference.before), _real(difference.after)
-    return _told(instance, ops, _Found(values, output, difference.index, before, after))
+    given = instance.assignment
+    kinds = leaves((instance.before, instance.after))
+    return Counterexample(
+        tuple((name, str(t)) for name, t in given.types.items()),
+        tuple((name, attr_text(value)) for name, value in given.attrs.items()),
+        tuple((tensor, float(value)) for (fn, tensor), value in given.facts.items() if fn == "value"),
+        terms(instance.before, ops),
+        terms(instance.after, ops),
+        tuple(
+            (name, _nested(difference.values[name].tolist()))
+            for name, t in given.types.items()
+            if name in kinds and t.size <= SHOWN
+        ),
+        [name for name, _ in instance.before.outputs].index(difference.output),
+        difference.index,
+        _real(difference.before),
+        _real(difference.after),
+        tuple(sorted(instance.before.opaque)),
+    )
 
 
 def _real(number: int | float | Fraction) -> float:
@@ -110,49 +114,21 @@ def _real(number: int | float | Fraction) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def _told(instance: Instance, ops: OpTable, found: _Found) -> Counterexample:
-    given = instance.assignment
-    graphs = (instance.before, instance.after)
-    kinds = {str(n.attr("name")): n.op for g in graphs for n in g.nodes if n.op in ("input", "weight")}
-    return Counterexample(
-        tuple((name, str(t)) for name, t in given.types.items()),
-        tuple((name, attribute(value)) for name, value in given.attrs.items()),
-        tuple((tensor, float(value)) for (fn, tensor), value in given.facts.items() if fn == "value"),
-        terms(instance.before, ops),
-        terms(instance.after, ops),
-        tuple(
-            (name, _nested(found.values[name]))
-            for name, t in given.types.items()
-            if name in kinds and t.size <= SHOWN
-        ),
-        found.output,
-        found.index,
-        found.left,
-        found.right,
-        tuple(sorted({n.op for n in instance.before.nodes if n.op in ops and ops[n.op].opaque})),
-    )
-
-
-def _differences(instance: Instance, semantics: Mapping[str, Semantics], seed: int) -> Iterator[_Found]:
+def _difference(instance: Instance, semantics: Mapping[str, Semantics], seed: int) -> Difference | None:
     rng = np.random.default_rng(seed)
-    types = {
-        str(n.attr("name")): n.type
-        for g in (instance.before, instance.after)
-        for n in g.nodes
-        if n.op in ("input", "weight")
-    }
+    types = leaves((instance.before, instance.after))
     for palette in PALETTES:
         for _ in range(12):
             values = {
-                name: cast([np.asarray(rng.choice(palette, t.shape))], {"to": t.dtype})
-                for name, t in types.items()
+                name: cast(np.asarray(rng.choice(palette, t.shape)), t.dtype) for name, t in types.items()
             }
-            found = _differs(instance, semantics, values)
+            found = _largest_difference(instance, semantics, values)
             if found is not None:
-                yield found
+                return found
+    return None
 
 
-def _simpler(instance: Instance, semantics: Mapping[str, Semantics], found: _Found) -> _Found:
+def _simpler(instance: Instance, semantics: Mapping[str, Semantics], found: Difference) -> Difference:
     """With elements set to 0, or to 1, as long as the sides differ: many at once at first."""
     effort = SIMPLER
     longest = max((v.size for v in found.values.values()), default=0)
@@ -166,7 +142,7 @@ def _simpler(instance: Instance, semantics: Mapping[str, Semantics], found: _Fou
                 effort -= 1
                 values = {n: v.copy() for n, v in found.values.items()}
                 values[name].reshape(-1)[start : start + step] = value
-                again = _differs(instance, semantics, values)
+                again = _largest_difference(instance, semantics, values)
                 if again is not None:
                     found = again
                     break
@@ -174,32 +150,25 @@ def _simpler(instance: Instance, semantics: Mapping[str, Semantics], found: _Fou
     return found
 
 
-def _differs(
-    instance: Instance, semantics: Mapping[str, Semantics], values: dict[str, Array]
-) -> _Found | None:
-    """The element that differs most, if any does."""
+def _largest_difference(
+    instance: Instance, semantics: Mapping[str, Semantics], values: Mapping[str, Array]
+) -> Difference | None:
+    """The element that differs most in the first output that differs, if any does."""
     try:
         with np.errstate(all="ignore"):
-            left, right = (_run(g, values, semantics) for g in (instance.before, instance.after))
+            left, right = (execute(g, values, semantics) for g in (instance.before, instance.after))
     except (ExecutionError, ArithmeticError):
         return None
-    for k, (a, b) in enumerate(zip(left, right, strict=True)):
+    for (name, _), a, b in zip(instance.before.outputs, left, right, strict=True):
         x, y = a.astype(np.float64), b.astype(np.float64)
         if not (np.isfinite(x).all() and np.isfinite(y).all()):
             continue
         error = np.abs(x - y) - TOLERANCE * np.maximum(1, np.maximum(np.abs(x), np.abs(y)))
         if error.size and error.max() > 0:
-            index = tuple(int(i) for i in np.unravel_index(int(error.argmax()), error.shape))
-            return _Found(values, k, index, float(x[index]), float(y[index]))
+            index = place(error)
+            return Difference(name, index, float(x[index]), float(y[index]), values)
     return None
 
 
-def _run(graph: Graph, values: Mapping[str, Array], semantics: Mapping[str, Semantics]) -> Sequence[Array]:
-    return execute(graph, values, semantics)
-
-
-def _nested(value: Array) -> Elements:
-    def convert(x: Any) -> Elements:
-        return tuple(map(convert, x)) if isinstance(x, list) else float(x)
-
-    return convert(value.tolist())
+def _nested(value: Any) -> Elements:
+    return tuple(map(_nested, value)) if isinstance(value, list) else float(value)

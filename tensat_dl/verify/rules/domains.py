@@ -1,4 +1,4 @@
-"""What is tried for an unknown of a rule: dimensions, attributes, element types."""
+"""Values that are tried for an unknown of a rule: dimensions, attributes, element types."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tensat_dl.core import types
+from tensat_dl.core import graph
 from tensat_dl.ops.symbolic import Atom
 from tensat_dl.ops.table import AttrDecl
-from tensat_dl.verify.rules.expressions import INTEGERS, Values
-from tensat_dl.verify.rules.inverse import around
+from tensat_dl.verify.rules.unknowns import INTEGERS, Values, around
 
 #: Dimensions of one instance are mostly from one of these, so that some are equal and many divide each other.
 POOLS = ((1, 2, 3), (1, 2, 4), (2, 4), (2, 3), (1, 3, 4), (1, 2, 3, 4, 6), (2, 4, 6))
@@ -22,7 +21,7 @@ FLOATS = (0.5, 0.00001, 2.0, 1.0, 0.25, -1.0, -0.5, 0.0, 3.0, 5.0, 7.0, -7.5)
 NEARBY = 0.2
 VALUES = (0.0, 1.0, 2.0, -1.0, 0.5)
 DTYPES = ("f32", "f32", "f32", "f32", "f32", "i32", "i32", "f64", "bool")
-#: What casts lead to besides.
+#: More element types that casts lead to.
 CAST_DTYPES = ("i8", "u8", "i64", "f16")
 FACTORS = (1, 2, 3)
 
@@ -52,7 +51,7 @@ class RandomDomain:
         if thorough:
             self._floats += tuple(around(sorted(constants)))
         self._pool = rng.choice(POOLS)
-        self._dtypes = tuple(dict.fromkeys((*DTYPES, *types.DTYPES))) if every_type else DTYPES
+        self._dtypes = tuple(dict.fromkeys((*DTYPES, *graph.DTYPES))) if every_type else DTYPES
         self._dtype = rng.choice(self._dtypes)
         #: Lists whose elements are to be equal, by attribute: pads of 0, strides of 2.
         self._uniform: dict[str, Any] = {}
@@ -78,7 +77,7 @@ class RandomDomain:
         return values
 
     def _first(self, name: str, value: Any) -> Any:
-        """What all elements of a list are, if they are to be equal: its default, or a random value."""
+        """The value of all elements of a list, if they are to be equal: its default, or a random value."""
         if name not in self._uniform:
             decl = self._attrs.get(name)
             default = decl.default if decl is not None else None
@@ -135,7 +134,7 @@ class SmallerDomain:
 
 
 def _simplest(a: Atom, attrs: Mapping[str, AttrDecl]) -> Any:
-    """What is easiest to read in a counterexample, or None."""
+    """The value that is easiest to read in a counterexample, or None."""
     if a[0] == "dtype":
         return "f32"
     decl = attrs.get(a[1]) if a[0] == "attr" else None

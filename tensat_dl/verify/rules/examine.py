@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from tensat_dl.core.diagnostics import TsrError
-from tensat_dl.core.expression import facts_of, names_of
-from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core import expression as ex
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, collected
+from tensat_dl.core.expression import base_of, facts_of, names_of
+from tensat_dl.core.rule import Attribute, Fixed, PatternNode, RewriteRule, Variable
 from tensat_dl.engine.compile import compile_rule
 from tensat_dl.engine.schema import Schema
-from tensat_dl.ops.compose import semantics_of
-from tensat_dl.ops.semantics.types import Semantics
-from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.semantics import semantics_of
+from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import Inference
-from tensat_dl.rewrite.forms import Forms
-from tensat_dl.verify.exact import Difference, Exact, compare_exactly
-from tensat_dl.verify.rule_types import check_rule_types
-from tensat_dl.verify.rules.counterexample import as_found, counterexample, size, smallest
+from tensat_dl.rewrite.conditions import UNMET
+from tensat_dl.rewrite.groups import instantiate
+from tensat_dl.rewrite.source import Forms
+from tensat_dl.verify.exact.compare import Difference, Exact, compare_exactly
+from tensat_dl.verify.opaque_laws import false_whatever, opaque_operators
+from tensat_dl.verify.rules.counterexample import counterexample, size, smallest, told
 from tensat_dl.verify.rules.instance import Instance
-from tensat_dl.verify.rules.literals import loosened
-from tensat_dl.verify.rules.opaque import false_whatever
 from tensat_dl.verify.rules.rounding import rounds_alike
 from tensat_dl.verify.rules.sampling import LARGE_INSTANCES, WIDE_LIMIT, Draw, Sampler, instances
-from tensat_dl.verify.rules.verdict import Counterexample, Rounding, Verdict
+from tensat_dl.verify.rules.verdict import Counterexample, Verdict
 
 #: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
 INSTANCES = 36
@@ -43,59 +43,58 @@ SHRUNK = 6
 REPEATS = 3
 #: On how many instances rounding is observed.
 ROUNDED = 12
-#: What a condition may ask for that says where a rule pays, not where it is true.
+#: Facts in conditions that say where a rule pays, not where it is true.
 ABOUT_COST = frozenset(("weight", "varying", "start", "factors"))
+#: Ranks for which types are checked.
+ANY_RANKS = Forms((0, 1, 2, 3, 4, 5))
 
 
-@dataclass(frozen=True)
 class Examiner:
     """Tests rules over one table of operators."""
 
-    ops: OpTable
-    seed: int = 0
-    infer: Inference = field(init=False)
-    semantics: Mapping[str, Semantics] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "infer", Inference(self.ops))
-        object.__setattr__(self, "semantics", semantics_of(self.ops))
+    def __init__(self, ops: OpTable, seed: int = 0) -> None:
+        self.ops = ops
+        self.seed = seed
+        self.infer = Inference(ops)
+        self.semantics = semantics_of(ops)
 
     def verdict(self, rule: RewriteRule) -> Verdict:
-        """What instances show of a rule. One that can't be compiled is vacuous, and the reason says so."""
+        """The verdict on a rule. A rule that can't be compiled is vacuous, and the reason says so."""
         try:
             return self._verdict(rule)
         except TsrError as e:
             return Verdict(rule.name, "vacuous", reason=e.diagnostics[0].message)
 
     def _verdict(self, rule: RewriteRule) -> Verdict:
-        opaque = self._opaque(rule)
+        opaque = opaque_operators(rule, self.ops)
         found: list[tuple[Instance, Exact]] = []
-        unsupported: Exact | None = None
+        unsupported = ""
         law = False
-        for number, (frame, values, instance) in enumerate(self._telling(rule)):
+        for number, draw in enumerate(self._telling(rule)):
+            frame, _, instance = draw
             exact = self._compare(instance, number)
-            if exact.status == "different" and (
-                not opaque or false_whatever(instance, self.ops, self.seed + number)
-            ):
-                worst = self._smallest_failing(rule, (frame, values, instance), exact)
-                return Verdict(rule.name, "refuted", number + 1, reason=exact.reason, counterexample=worst)
-            if exact.status == "different":
+            if exact.status == "equal":
+                found.append((instance, exact))
+            elif exact.status == "unsupported":
+                unsupported = exact.reason
+            elif opaque and not false_whatever(instance.before, instance.after, self.ops, self.seed + number):
                 law = True
-                continue
-            if exact.status == "unsupported":
-                unsupported = exact
-                continue
-            found.append((instance, exact))
+            else:
+                worst = self._smallest_failing(rule, draw, exact)
+                return Verdict(rule.name, "refuted", number + 1, reason=exact.reason, counterexample=worst)
         if law:
-            return Verdict(rule.name, "assumed", reason=_law(opaque))
-        if unsupported is not None and not found:
-            return Verdict(rule.name, "assumed", reason=f"it can't be tested: {unsupported.reason}")
+            names = ", ".join(f"`{op}`" for op in opaque)
+            return Verdict(rule.name, "assumed", reason=f"this law of {names}, of which only types are known")
+        if unsupported and not found:
+            return Verdict(rule.name, "assumed", reason=f"it can't be tested: {unsupported}")
         if not found:
             if computed := _values_of_results(rule):
                 return Verdict(rule.name, "assumed", reason=f"it asks for the value of {computed}, a result")
             return Verdict(rule.name, "vacuous", reason=self._never(rule))
         tested, results = [instance for instance, _ in found], [exact for _, exact in found]
-        compile_rule(rule, Schema(self.ops), _forms(tested[0]))
+        nodes = (*tested[0].before.nodes, *tested[0].after.nodes)
+        compile_rule(rule, Schema(self.ops), Forms(tuple(sorted({t.rank for n in nodes for t in n.types}))))
+        alike = (rounds_alike(i, self.semantics, self.seed) for i in tested[:ROUNDED])
         bounds = [x.log2_error for x in results if x.log2_error is not None]
         return Verdict(
             rule.name,
@@ -104,7 +103,7 @@ class Examiner:
             len(bounds),
             max(bounds, default=None),
             next((x.reason for x in results if x.log2_error is None), ""),
-            self._rounding(tested),
+            "reassociating" if any(same is False for same in alike) else "exact",
             unneeded=tuple(self._unneeded(rule, frame.form.wide, frame.form.thorough)),
         )
 
@@ -124,8 +123,20 @@ class Examiner:
             yield from plain[:INSTANCES]
 
     def _weaker(self, rule: RewriteRule, without: int, wide: bool, thorough: bool) -> Iterator[Draw]:
+        """Instances that a rule has without one of its conditions alone."""
         sampler = Sampler(rule, self.infer, self.seed, (without,), wide, thorough)
         return sampler.several(LARGE_INSTANCES if wide else WEAKER_INSTANCES, WEAKER_PATIENCE)
+
+    def _true_without(
+        self, rule: RewriteRule, without: int, wide: bool, thorough: bool
+    ) -> list[Instance] | None:
+        """The instances of `_weaker` that were compared; None if the sides of one differ."""
+        found = []
+        for number, (_, _, instance) in enumerate(self._weaker(rule, without, wide, thorough), start=1):
+            if self._compare(instance, number).status == "different":
+                return None
+            found.append(instance)
+        return found
 
     def _unneeded(self, rule: RewriteRule, wide: bool, thorough: bool) -> Iterator[str]:
         """The conditions without which nothing fails, those about costs excepted, and the literal attributes that can
@@ -133,39 +144,21 @@ class Examiner:
         for i, condition in enumerate(rule.conditions):
             if any(fact.function in ABOUT_COST for fact in facts_of(condition)):
                 continue
-            compared = 0
-            for compared, (_, _, instance) in enumerate(self._weaker(rule, i, wide, thorough), start=1):
-                if self._compare(instance, compared).status == "different":
-                    break
-            else:
-                text = f"`{' '.join(condition.span.text.split())}`"
-                if compared:
-                    yield f"{text}: the rule is true without it, on {compared} instances"
-                else:
-                    yield f"{text}: without it the rule was found to apply to nothing more"
+            found = self._true_without(rule, i, wide, thorough)
+            if found:
+                yield f"`{condition.span.line}`: the rule is true without it, on {len(found)} instances"
+            elif found is not None:
+                yield f"`{condition.span.line}`: without it the rule was found to apply to nothing more"
         told = set()
-        for versions in loosened(rule, self.ops):
-            for version in versions:
-                compared = self._holds(version.rule, wide, thorough)
-                if compared and version.text not in told:
-                    told.add(version.text)
-                    yield f"`{version.text}`: the rule is true of other values, on {compared} instances"
-
-    def _holds(self, rule: RewriteRule, wide: bool, thorough: bool) -> int:
-        """On how many instances a rule is true that its last condition rules out, 0 if it is false on one. Those do
-        not count in which nothing changes or a dimension is 1, where many an attribute makes no difference."""
-        compared = 0
-        try:
-            for number, (_, _, instance) in enumerate(
-                self._weaker(rule, len(rule.conditions) - 1, wide, thorough)
-            ):
-                if self._compare(instance, number).status == "different":
-                    return 0
-                flat = any(1 in t.shape for t in instance.assignment.types.values())
-                compared += not flat and instance.before != instance.after
-        except TsrError:  # what is computed from the literal has no value for others
-            return 0
-        return compared
+        for text, general in loosened(rule, self.ops):
+            try:
+                found = self._true_without(general, len(rule.conditions), wide, thorough)
+            except TsrError:  # what is computed from the literal has no value for others
+                continue
+            telling = sum(map(_telling, found or ()))
+            if telling and text not in told:
+                told.add(text)
+                yield f"`{text}`: the rule is true of other values, on {telling} instances"
 
     def _compare(self, instance: Instance, number: int) -> Exact:
         nodes = (*instance.before.nodes, *instance.after.nodes)
@@ -179,7 +172,7 @@ class Examiner:
         return any(self._compare(instance, k).status == "different" for k in range(REPEATS))
 
     def _difference(self, instance: Instance) -> Difference | None:
-        """What one of these draws showed, other than residues."""
+        """The first difference in one of these draws that is not one of residues."""
         found = (self._compare(instance, k).difference for k in range(REPEATS))
         return next((d for d in found if d is not None and d.modulus is None), None)
 
@@ -214,18 +207,10 @@ class Examiner:
         for instance in sorted([*small, first[2]], key=size):
             found = counterexample(instance, self.ops, self.semantics, self.seed)
             if found is None:  # it takes other numbers than whole ones and halves
-                found = as_found(instance, self.ops, self._difference(instance))
+                found = told(instance, self.ops, self._difference(instance))
             if found is not None:
                 return found
-        return as_found(first[2], self.ops, exact.difference)
-
-    def _rounding(self, instances: list[Instance]) -> Rounding:
-        alike = [rounds_alike(i, self.semantics, self.seed) for i in instances[:ROUNDED]]
-        return "reassociating" if False in alike else "exact"
-
-    def _opaque(self, rule: RewriteRule) -> tuple[str, ...]:
-        nodes = (*rule.source.nodes, *rule.target.nodes)
-        return tuple(dict.fromkeys(n.op for n in nodes if self.ops[n.op].opaque))
+        return told(first[2], self.ops, exact.difference)
 
     def _never(self, rule: RewriteRule) -> str:
         """Why no instance was found: types that do not fit, or conditions without any one of which there are some."""
@@ -233,33 +218,99 @@ class Examiner:
         if problems:
             return problems[0].message
         needed = [
-            f"`{' '.join(c.span.text.split())}`"
+            f"`{c.span.line}`"
             for i, c in enumerate(rule.conditions)
             if next(self._weaker(rule, i, wide=False, thorough=True), None) is not None
         ]
         if needed:
             return f"no instance meets its conditions: there are some without {' or without '.join(needed)}"
-        return (
-            "its two sides never have equal types"
-            if not rule.conditions
-            else "no instance meets its conditions"
-        )
+        if not rule.conditions:
+            return "its two sides never have equal types"
+        return "no instance meets its conditions"
 
 
-def _forms(instance: Instance) -> Forms:
-    """Whatever has the ranks of its tensors."""
-    nodes = (*instance.before.nodes, *instance.after.nodes)
-    return Forms(tuple(sorted({t.rank for n in nodes for t in n.types})))
+def _telling(instance: Instance) -> bool:
+    """Whether something changes, and no dimension is 1: there many an attribute makes no difference."""
+    flat = any(1 in t.shape for t in instance.assignment.types.values())
+    return not flat and instance.before != instance.after
 
 
 def _values_of_results(rule: RewriteRule) -> str:
     """The results of operators whose values a rule's conditions ask for, which no instance can set."""
-    results = {n.result.partition("[")[0] for n in rule.source.nodes}
+    results = {base_of(n.result) for n in rule.source.nodes}
     asked = [fact for c in rule.conditions for fact in facts_of(c) if fact.function == "value"]
     names = [n.id for fact in asked for n in names_of(fact.tensor) if n.id in results]
     return ", ".join(f"`{name}`" for name in dict.fromkeys(names))
 
 
-def _law(opaque: tuple[str, ...]) -> str:
-    names = ", ".join(f"`{op}`" for op in opaque)
-    return f"this law of {names}, of which only types are known"
+# ---- rules that are more general --------------------------------------------------------------------------
+
+
+def loosened(rule: RewriteRule, ops: OpTable) -> Iterator[tuple[str, RewriteRule]]:
+    """For each attribute of the source that is a literal, as in ``act = none``, the attribute as it is written and a
+    more general rule that may be meant. A variable stands for the literal there alone, or wherever it is the value of
+    an attribute of this name, on both sides; the last condition is that the variable is the literal."""
+    done = set()
+    for node in rule.source.nodes:
+        for attribute in node.attrs:
+            a = ops[node.op][attribute.name]
+            # the shape of a number in a pattern is not written, and follows from what it is applied to
+            if not isinstance(attribute.pattern, Fixed) or (node.op, a.name) == ("fill", "shape"):
+                continue
+            value = attribute.value
+            name = ex.Name(f"any {a.name}", span=value.span)
+            condition = ex.Binary("==", name, _whole(value, a), span=value.span)
+            alone = replace(rule.source, nodes=_replaced(rule.source.nodes, (node,), attribute, name))
+            general = [replace(rule, source=alone)]
+            if (attribute.name, value) not in done:
+                done.add((attribute.name, value))
+                source, target = (
+                    replace(side, nodes=_replaced(side.nodes, side.nodes, attribute, name))
+                    for side in (rule.source, rule.target)
+                )
+                general.append(replace(rule, source=source, target=target))
+            for version in general:
+                text = f"{a.name} = {value.span.line}"
+                yield text, replace(version, conditions=(*rule.conditions, condition))
+
+
+def _replaced(
+    nodes: Sequence[PatternNode], at: Sequence[PatternNode], old: Attribute, by: ex.Name
+) -> tuple[PatternNode, ...]:
+    """Nodes with a variable in place of an attribute's value in some of them."""
+    new = replace(old, value=by, pattern=Variable(by.id))
+    return tuple(
+        replace(n, attrs=tuple(new if (k.name, k.value) == (old.name, old.value) else k for k in n.attrs))
+        if any(n is m for m in at)
+        else n
+        for n in nodes
+    )
+
+
+def _whole(value: ex.Expr, a: AttrDecl) -> ex.Expr:
+    """A literal as a condition writes it: a word as text, a list in full where one number is written for all."""
+    if isinstance(value, ex.Name):
+        return ex.Const(value.id, "string", value.id, span=value.span)
+    if a.length is None or isinstance(value, ex.ListExpr):
+        return value
+    return ex.ListExpr((value,) * a.length, span=value.span)
+
+
+# ---- types ------------------------------------------------------------------------------------------------
+
+
+def check_rule_types(rule: RewriteRule, ops: OpTable) -> list[Diagnostic]:
+    """The problems of a rule that can never apply: a side that type-checks for no ranks, or a condition that can't be
+    compiled."""
+    problems: list[Diagnostic] = []
+    with collected(problems):
+        schema = Schema(ops)
+        found = schema.variants(rule if rule.index is None else instantiate(rule, 2), ANY_RANKS)
+        if not found:
+            return [Diagnostic(f"the source of rule `{rule.name}` never type-checks", rule.span)]
+        reasons = [v.ill_typed for v in found]
+        if all(reasons) and UNMET not in reasons:  # where conditions are never met the rule is vacuous
+            message = f"the target of rule `{rule.name}` never type-checks: {reasons[0]}"
+            return [Diagnostic(message, rule.span)]
+        compile_rule(rule, schema, ANY_RANKS)
+    return problems

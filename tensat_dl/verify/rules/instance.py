@@ -9,21 +9,29 @@ from math import prod
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.graph import Attrs, AttrValue, Graph, GraphBuilder
+from tensat_dl.core.graph import (
+    INTEGERS,
+    Attrs,
+    AttrValue,
+    Graph,
+    GraphBuilder,
+    TensorType,
+    fill_attrs,
+    leaf_attrs,
+)
 from tensat_dl.core.rule import PatternNode, RewriteRule
-from tensat_dl.core.types import INTEGERS, TensorType
 from tensat_dl.ops.evaluate import evaluate, knowing
 from tensat_dl.ops.symbolic import EvaluationError
-from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, attributes
-from tensat_dl.ops.values import SymType
+from tensat_dl.ops.values import Env, SymType
 from tensat_dl.rewrite.source import Variant
-from tensat_dl.rewrite.target import type_target
+from tensat_dl.rewrite.variants import concrete
+from tensat_dl.verify.opaque_laws import opaque_operators
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a rule's variables stand for: the types of tensors, the values of attributes, and ``facts``, by function
+    """Values of a rule's variables: the types of tensors, the values of attributes, and ``facts``, by function
     and tensor, that a condition may ask for: ("weight", x), ("start", x), ("factors", x) and ("value", x), which is
     the one value that all elements of x have. The members of a group are ``w[0]``, ``w[1]``, .."""
 
@@ -33,7 +41,7 @@ class Assignment:
 
     @property
     def elements(self) -> int:
-        """How many elements its tensors have together."""
+        """The number of elements of all tensors together."""
         return sum(prod(t.shape) for t in self.types.values())
 
 
@@ -48,95 +56,85 @@ class Instance:
     members: int = 0
 
 
-class Sides:
-    """Builds instances of a rule without a group (see `instantiate`); see `Skeletons` for ``rejected``."""
-
-    def __init__(self, rule: RewriteRule, infer: Inference, rejected: Sequence[ex.Expr] = ()) -> None:
-        self.rule = rule
-        self.infer = infer
-        self.ops: OpTable = infer.table
-        self.rejected = tuple(rejected)
-        self._opaque = [n.op for n in (*rule.source.nodes, *rule.target.nodes) if self.ops[n.op].opaque]
-
-    def build(self, given: Assignment, members: int = 0) -> Instance | None:
-        """The instance for an assignment, or None if the rule does not apply: a side that does not type-check, a
-        condition that does not hold, an output that changes its type."""
-        try:
-            return self._build(given, members)
-        except (IllTyped, EvaluationError):
-            return None
-
-    def _build(self, given: Assignment, members: int) -> Instance | None:
-        rule = self.rule
-        variant = Variant({}, dict(given.attrs), {})
-        for name, t in given.types.items():
-            variant.bind(name, SymType(t.dtype, t.shape), False)
-        source: list[Attrs] = []
-        for node in rule.source.nodes:
-            inputs = [variant.types[a] for a in node.args]
-            attrs = attributes(self.ops[node.op], node.attrs, variant.env, inputs)
-            source.append(_ordered(self.ops[node.op], attrs))
-            variant.bind(node.result, self.infer(node.op, inputs, attrs).types[0], False)
-        before_types = {n: _concrete(t) for n, t in variant.types.items()}
-        if not self._met(given, variant):
-            return None
-        type_target(rule, self.infer, variant)
-        if variant.guards:  # cannot be with known numbers
-            return None
-        target = [
-            _ordered(self.ops[n.op], a) for n, a in zip(rule.target.nodes, variant.target_attrs, strict=True)
-        ]
-        builder = GraphBuilder(rule.name, self._opaque)
-        known = {name: self._leaf(builder, name, t, given) for name, t in given.types.items()}
-        _add(builder, rule.source.nodes, source, before_types, known)
-        outputs = [(f"out{i}", known[o]) for i, o in enumerate(rule.source.outputs)]
-        before = builder.finish(outputs)
-        after_types = {n: _concrete(t) for n, t in variant.types.items()}
-        _add(builder, rule.target.nodes, target, after_types, known)
-        outputs = [(f"out{i}", known[o]) for i, o in enumerate(rule.target.outputs)]
-        return Instance(given, before, builder.finish(outputs), members)
-
-    def _met(self, given: Assignment, variant: Variant) -> bool:
-        def known(fn: str, tensor: str) -> Any:
-            return self._fact(fn, tensor, given)
-
-        def true(c: ex.Expr) -> bool:
-            return evaluate(c, knowing(variant.env, known)) is True
-
-        if not all(true(c) for c in self.rule.conditions):
-            return False
-        return not self.rejected or not all(_defined(true, c) for c in self.rejected)
-
-    def _fact(self, fn: str, tensor: str, given: Assignment) -> Any:
-        """What holds of a tensor. Of an intermediate result: it is known ahead of time if its operands are."""
-        if fn == "varying":
-            return not self._fact("weight", tensor, given)
-        default = {"weight": False, "start": True, "factors": 1, "value": float("nan")}[fn]
-        node = next((n for n in self.rule.source.nodes if n.result == tensor), None)
-        if node is not None and fn == "value":
-            return default
-        if node is not None and fn == "weight":
-            return all(self._fact(fn, a, given) for a in node.args)
-        if fn == "weight" and ("value", tensor) in given.facts:
-            return True
-        return given.facts.get((fn, tensor), default)
-
-    def _leaf(self, builder: GraphBuilder, name: str, t: TensorType, given: Assignment) -> int:
-        value = given.facts.get(("value", name))
-        if value is not None:
-            least, most = INTEGERS.get(t.dtype, (value, value))
-            if not least <= value <= most:
-                raise EvaluationError(f"{value} is not one of {t.dtype}")
-            attrs: Attrs = (("value", float(value)), ("dtype", t.dtype), ("shape", t.shape))
-            return builder.add("fill", (), attrs, (t,))
-        op = "weight" if given.facts.get(("weight", name)) else "input"
-        return builder.add(op, (), (("name", name), ("dtype", t.dtype), ("shape", t.shape)), (t,), name)
+def build(
+    rule: RewriteRule,
+    infer: Inference,
+    given: Assignment,
+    rejected: Sequence[ex.Expr] = (),
+    members: int = 0,
+) -> Instance | None:
+    """The instance of a rule without a group (see `instantiate`) for an assignment. None if the rule does not apply:
+    a side that does not type-check, a condition that does not hold, an output that changes its type. Some of the
+    ``rejected`` conditions must be false (see `Skeletons`)."""
+    try:
+        return _build(rule, infer, given, rejected, members)
+    except (IllTyped, EvaluationError):
+        return None
 
 
-def _defined(true: Any, c: ex.Expr) -> bool:
+def _build(
+    rule: RewriteRule, infer: Inference, given: Assignment, rejected: Sequence[ex.Expr], members: int
+) -> Instance | None:
+    ops = infer.table
+    variant = Variant({}, dict(given.attrs), {})
+    for name, t in given.types.items():
+        variant.bind(name, SymType(t.dtype, t.shape), False)
+    source: list[Attrs] = []
+    for node in rule.source.nodes:
+        inputs = [variant.types[a] for a in node.args]
+        attrs = attributes(ops[node.op], node.attrs, variant.env, inputs)
+        source.append(ops[node.op].ordered(attrs))
+        variant.bind(node.result, infer(node.op, inputs, attrs).types[0], False)
+
+    def known(function: str, tensor: str) -> Any:
+        return _fact(rule, function, tensor, given)
+
+    before_types = {n: _concrete(t) for n, t in variant.types.items()}
+    built = concrete(rule, infer, before_types, variant.env, known)
+    if built is None or built.guards:  # there are no guards with known numbers
+        return None
+    if rejected and all(_true(c, knowing(variant.env, known)) for c in rejected):
+        return None
+    target = [ops[n.op].ordered(a) for n, a in zip(rule.target.nodes, built.target_attrs, strict=True)]
+    builder = GraphBuilder(rule.name, opaque_operators(rule, ops))
+    nodes = {name: _leaf(builder, name, t, given) for name, t in given.types.items()}
+    _add(builder, rule.source.nodes, source, before_types, nodes)
+    before = builder.finish((f"out{i}", nodes[o]) for i, o in enumerate(rule.source.outputs))
+    _add(builder, rule.target.nodes, target, {n: _concrete(t) for n, t in built.types.items()}, nodes)
+    after = builder.finish((f"out{i}", nodes[o]) for i, o in enumerate(rule.target.outputs))
+    return Instance(given, before, after, members)
+
+
+def _fact(rule: RewriteRule, fn: str, tensor: str, given: Assignment) -> Any:
+    """The value of a fact about a tensor. An intermediate result is known ahead of time if its operands are."""
+    if fn == "varying":
+        return not _fact(rule, "weight", tensor, given)
+    default = {"weight": False, "start": True, "factors": 1, "value": float("nan")}[fn]
+    node = next((n for n in rule.source.nodes if n.result == tensor), None)
+    if node is not None and fn == "value":
+        return default
+    if node is not None and fn == "weight":
+        return all(_fact(rule, fn, a, given) for a in node.args)
+    if fn == "weight" and ("value", tensor) in given.facts:
+        return True
+    return given.facts.get((fn, tensor), default)
+
+
+def _leaf(builder: GraphBuilder, name: str, t: TensorType, given: Assignment) -> int:
+    value = given.facts.get(("value", name))
+    if value is not None:
+        least, most = INTEGERS.get(t.dtype, (value, value))
+        if not least <= value <= most:
+            raise EvaluationError(f"{value} is not one of {t.dtype}")
+        return builder.add("fill", (), fill_attrs(float(value), t), (t,))
+    op = "weight" if given.facts.get(("weight", name)) else "input"
+    return builder.add(op, (), leaf_attrs(name, t), (t,), name)
+
+
+def _true(c: ex.Expr, env: Env) -> bool:
     """Whether a condition is true; one that has no value is not."""
     try:
-        return bool(true(c))
+        return evaluate(c, env) is True
     except EvaluationError:
         return False
 
@@ -151,10 +149,6 @@ def _add(
     for node, values in zip(nodes, attrs, strict=True):
         inputs = [known[a] for a in node.args]
         known[node.result] = builder.add(node.op, inputs, values, (types[node.result],))
-
-
-def _ordered(decl: OpDecl, attrs: Mapping[str, Any]) -> Attrs:
-    return tuple((a.name, attrs[a.name]) for a in decl.attrs)
 
 
 def _concrete(t: Any) -> TensorType:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from tensat_dl.core.graph import Graph
-from tensat_dl.core.types import FLOATS
-from tensat_dl.ops.semantics.elementwise import ACTIVATIONS, cast
-from tensat_dl.ops.semantics.products import pad_spatial
-from tensat_dl.ops.semantics.types import Array, Attributes, Semantics, integers, text
+from tensat_dl.core.graph import FLOATS
+from tensat_dl.ops.semantics.arrays import Array, Semantics
+from tensat_dl.ops.semantics.elementwise import cast
+from tensat_dl.ops.semantics.images import conv2d
+from tensat_dl.ops.semantics.reductions import matmul
 from tensat_dl.verify.exact.draws import leaves
 from tensat_dl.verify.execute import ExecutionError, execute
 from tensat_dl.verify.rules.instance import Instance
@@ -32,14 +34,13 @@ def rounds_alike(instance: Instance, semantics: Mapping[str, Semantics], seed: i
     }
     try:
         with np.errstate(all="ignore"):
-            left, right = (_run(g, values, single) for g in (instance.before, instance.after))
+            left, right = (
+                [_rounded(out) for out in execute(g, values, single)]
+                for g in (instance.before, instance.after)
+            )
     except ExecutionError:
         return None
     return all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(left, right, strict=True))
-
-
-def _run(graph: Graph, values: Mapping[str, Array], semantics: Mapping[str, Semantics]) -> list[Array]:
-    return [_rounded(out) for out in execute(graph, values, semantics)]
 
 
 def _rounded(out: Array) -> Array:
@@ -49,56 +50,26 @@ def _rounded(out: Array) -> Array:
 def _single(function: Semantics) -> Semantics:
     """Every result in float32, constants too."""
 
-    def apply(arrays: Sequence[Array], attrs: Attributes) -> Array:
-        return _rounded(function(arrays, attrs))
+    def apply(*arrays: Array, **attrs: Any) -> Array:
+        return _rounded(function(*arrays, **attrs))
 
     return apply
 
 
-def _matmul(arrays: Sequence[Array], attrs: Attributes) -> Array:
-    x, y, *bias = arrays
+def _in_order(x: Array, y: Array) -> Array:
+    """The product of matrices."""
     total = np.zeros((*x.shape[:-1], y.shape[-1]), x.dtype)
     for k in range(x.shape[-1]):
         total = total + x[..., :, k : k + 1] * y[..., k : k + 1, :]
-    return _finish(total, bias, attrs)
-
-
-def _conv2d(arrays: Sequence[Array], attrs: Attributes) -> Array:
-    x, weight, *bias = arrays
-    (sh, sw), (dh, dw) = integers(attrs, "stride"), integers(attrs, "dilation")
-    x = pad_spatial(x, integers(attrs, "pads"))
-    (n, c, h, w), (o, per_group, kh, kw) = x.shape, weight.shape
-    groups = c // per_group
-    oh, ow = (h - (kh - 1) * dh - 1) // sh + 1, (w - (kw - 1) * dw - 1) // sw + 1
-    images = x.reshape(n, groups, 1, per_group, h, w)
-    kernel = weight.reshape(groups, o // groups, per_group, kh, kw, 1, 1)
-    total = np.zeros((n, groups, o // groups, oh, ow), x.dtype)
-    for k, i, j in np.ndindex(per_group, kh, kw):
-        rows = slice(i * dh, i * dh + (oh - 1) * sh + 1, sh)
-        columns = slice(j * dw, j * dw + (ow - 1) * sw + 1, sw)
-        total = total + images[:, :, :, k, rows, columns] * kernel[:, :, k, i, j]
-    return _finish(total.reshape(n, o, oh, ow), [b[:, None, None] for b in bias], attrs)
-
-
-def _finish(total: Array, bias: Sequence[Array], attrs: Attributes) -> Array:
-    for b in bias:
-        total = total + b
-    return ACTIVATIONS[text(attrs, "act")](total)
-
-
-def _sum(arrays: Sequence[Array], attrs: Attributes) -> Array:
-    (x,) = arrays
-    axis = attrs["axis"]
-    assert isinstance(axis, int)
-    parts = np.split(x, x.shape[axis], axis)
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
     return total
 
 
-def _cast(arrays: Sequence[Array], attrs: Attributes) -> Array:
-    return _as(cast(arrays, attrs), text(attrs, "to"))
+def _sum(x: Array, axis: int) -> Array:
+    return np.take(np.add.accumulate(x, axis), [-1], axis)
+
+
+def _cast(x: Array, to: str) -> Array:
+    return _as(cast(x, to), to)
 
 
 def _as(x: Array, dtype: str) -> Array:
@@ -116,4 +87,9 @@ def _as(x: Array, dtype: str) -> Array:
 
 
 #: Products and sums whose terms are added first to last, and what rounds to other types.
-_IN_ORDER: dict[str, Semantics] = {"matmul": _matmul, "conv2d": _conv2d, "reduce_sum": _sum, "cast": _cast}
+_IN_ORDER: dict[str, Semantics] = {
+    "matmul": partial(matmul, product=_in_order),
+    "conv2d": partial(conv2d, product=_in_order),
+    "reduce_sum": _sum,
+    "cast": _cast,
+}

@@ -10,17 +10,17 @@ from math import isfinite
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import calls_of, children, facts_of, names_of
+from tensat_dl.core.graph import TensorType
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.core.types import TensorType
 from tensat_dl.ops.evaluate import evaluate
-from tensat_dl.ops.symbolic import EvaluationError, Opaque, Sym, fact
+from tensat_dl.ops.symbolic import Condition, EvaluationError, fact
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.groups import instantiate
 from tensat_dl.verify.rules.domains import RandomDomain, SmallerDomain
-from tensat_dl.verify.rules.expressions import Values
-from tensat_dl.verify.rules.instance import Assignment, Instance, Sides
+from tensat_dl.verify.rules.instance import Assignment, Instance, build
 from tensat_dl.verify.rules.skeleton import HIGH, Skeleton, Skeletons, attribute_variables
 from tensat_dl.verify.rules.solve import Constraints, Domain
+from tensat_dl.verify.rules.unknowns import Values
 
 #: How many members a group gets.
 MEMBERS = (2, 3, 4)
@@ -156,23 +156,24 @@ class _Form:
         self.thorough = thorough
         self.limit = WIDE_LIMIT if wide else LIMIT
         self.skeletons = Skeletons(rule, infer, rejected)
-        self.sides = Sides(rule, infer, rejected)
+        self.infer = infer
+        self.rejected = rejected
         self.attrs = attribute_variables(rule, infer.table)
         conditions = (*rule.conditions, *rejected)
         self.every_type = thorough or any(call.fn == "dtype" for call in calls_of(conditions))
         asked = list(facts_of(conditions))
         functions = ("weight" if f.function == "varying" else f.function for f in asked)
         self.facts = tuple(dict.fromkeys(zip(functions, (f.name for f in asked), strict=True)))
-        attrs = tuple(k.value for n in (*rule.source.nodes, *rule.target.nodes) for k in n.attrs)
+        attrs = tuple(k.value for n in rule.nodes for k in n.attrs)
         lets = tuple(expr for _, expr in rule.target.lets)
-        used = {n.op for n in (*rule.source.nodes, *rule.target.nodes)}
+        used = {n.op for n in rule.nodes}
         wraps = (1 << 7, 1 << 8) if {"iota", "cast"} <= used else ()  #: places that one byte does not hold
         written = _numbers((*rule.conditions, *rejected, *attrs, *lets))
         self.constants = tuple(dict.fromkeys((*written, *wraps)))
         self._frames: dict[Skeleton, Frame] = {}
 
     def frame(self, skeleton: Skeleton) -> Frame:
-        """What instances of a skeleton are drawn with; made once, since the same ranks come up again and again."""
+        """The frame of a skeleton; made once, since the same ranks come up again and again."""
         if skeleton not in self._frames:
             self._frames[skeleton] = Frame(self, skeleton)
         return self._frames[skeleton]
@@ -194,20 +195,16 @@ class Frame:
         self.form = form
         self.skeleton = skeleton
         self.variables = form.rule.tensor_variables()
-        unknowns: list[Sym | Opaque] = []
-        for name in self.variables:
-            t = skeleton.types[name]
-            unknowns += [x for x in (t.dtype, *t.shape) if isinstance(x, Sym | Opaque)]
-        for name in form.attrs:
-            value = skeleton.env[name]
-            items = value if isinstance(value, tuple) else (value,)
-            unknowns += [x for x in items if isinstance(x, Sym | Opaque)]
-        unknowns += [x for f in form.facts if isinstance(x := fact(*f), Sym | Opaque)]
+        types = [skeleton.types[name] for name in self.variables]
+        attrs = [skeleton.env[name] for name in form.attrs]
+        unknowns = [x for t in types for x in (t.dtype, *t.shape)]
+        unknowns += [x for value in attrs for x in (value if isinstance(value, tuple) else (value,))]
+        unknowns += [x for f in form.facts if not isinstance(x := fact(*f), Condition)]
         self.problem = Constraints(skeleton.conditions, unknowns, skeleton.shapes, form.limit, form.thorough)
 
     @property
     def dimensions(self) -> int:
-        """How many its variables have together."""
+        """The number of dimensions of all variables together."""
         return sum(len(self.skeleton.types[name].shape) for name in self.variables)
 
     def draw(self, rng: random.Random) -> Draw | None:
@@ -234,7 +231,8 @@ class Frame:
         for fn, tensor in self.form.facts:
             if facts[fn, tensor] is True and fn == "weight":  # of a result: all that it is computed from
                 facts |= dict.fromkeys((("weight", x) for x in self.form.below(tensor)), True)
-        return self.form.sides.build(Assignment(types, attrs, facts), self.form.members)
+        given = Assignment(types, attrs, facts)
+        return build(self.form.rule, self.form.infer, given, self.form.rejected, self.form.members)
 
     def smaller(self, values: Values, rng: random.Random) -> tuple[Values, Instance] | None:
         """A random instance whose numbers are not larger than those of a solution; it may be the same."""

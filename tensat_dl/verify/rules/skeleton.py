@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import children
+from tensat_dl.core.expression import base_of, children, member
 from tensat_dl.core.rule import RewriteRule, Variable
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate
@@ -16,10 +17,9 @@ from tensat_dl.ops.symbolic import Bool, EvaluationError, Int
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import SymType
-from tensat_dl.rewrite.facts import Facts
-from tensat_dl.rewrite.forms import Forms
-from tensat_dl.rewrite.source import Choice, Prefix, Variant, choices
-from tensat_dl.rewrite.target import type_target
+from tensat_dl.rewrite.conditions import Facts
+from tensat_dl.rewrite.source import Choice, Forms, Prefix, Variant, choices
+from tensat_dl.rewrite.variants import type_target
 
 #: Ranks of tensor variables and lengths of list variables. The last come up where an operator asks for them, or where
 #: a search looks at them first.
@@ -32,7 +32,7 @@ TARGETS = 12
 TRIES = 12
 
 
-#: Which ranks a search tries first: those below `HIGH`, the others, or the lowest there are.
+#: The ranks that a search tries first: below `HIGH`, the others, or the lowest there are.
 First = Literal["low", "high", "lowest"]
 
 
@@ -67,12 +67,12 @@ class _RankSearch:
         return [c for _, c in sorted(weighed, key=lambda w: w[0])]
 
     def _last(self, choice: Choice, variant: Variant) -> int:
-        """How much an option is to be tried after others."""
+        """The penalty of an option: the higher, the later it is tried."""
         late = 0
         for name, (kind, value) in choice.items():
             if kind != "axis":
                 late += value if self.first == "lowest" else (value >= HIGH) != (self.first == "high")
-            first = f"{name.partition('[')[0]}[0]"
+            first = member(base_of(name), 0)
             late += self.alike and variant.chosen.get(first, choice.get(first, ("", value))[1]) != value
         return late
 
@@ -85,21 +85,23 @@ class Skeletons:
         self,
         rule: RewriteRule,
         infer: Inference,
-        rejected: Collection[ex.Expr] = (),
+        rejected: Sequence[ex.Expr] = (),
     ) -> None:
         self._forms = Forms(RANKS)
         self.rule = rule
         self.infer = infer
-        self.rejected = tuple(rejected)
         self._start = Prefix(rule, infer, Variant({}, {}, {}))
         self._met: dict[Prefix, tuple[Bool, ...] | None] = {}
         self._complete: dict[Prefix, Skeleton | None] = {}
         self._choices: dict[tuple[int, ...], Sequence[Choice]] = {}
-        self._members = _members(rule, infer.table)
         asked = [(c, True) for c in rule.conditions]
         if rejected:
-            asked.append((_all(self.rejected), False))
-        self._asked = [(c, truth, _needs(c, self._members)) for c, truth in asked]
+            asked.append((reduce(_both, rejected), False))
+        bound = _bound_by(rule)
+        #: Conditions, and whether they must be true, by how many nodes of the source they can be evaluated after.
+        self._asked: dict[int, list[tuple[ex.Expr, bool]]] = {}
+        for c, truth in asked:
+            self._asked.setdefault(_position(c, bound), []).append((c, truth))
 
     def draw(self, rng: random.Random, first: First) -> Skeleton | None:
         """A random one with ranks of which some are tried ``first``, or None if none was found among as many as were
@@ -144,15 +146,12 @@ class Skeletons:
         return self._choices[key]
 
     def _conditions(self, now: Prefix, shorter: Prefix) -> tuple[Bool, ...] | None:
-        """What the last node asks for, and the conditions that can be evaluated now and could not before; None if one
+        """The conditions of the last node, and those of the rule that it is the first to let evaluate; None if one
         can't be met."""
-        variant, before = now.variant, shorter.variant
         out: list[Bool] = [*now.conditions[len(shorter.conditions) :]]
-        for expr, truth, needs in self._asked:
-            if not _bound(needs, variant) or (before.types and _bound(needs, before)):
-                continue
+        for expr, truth in self._asked.get(now.length, ()):
             try:
-                found: Bool = evaluate(expr, variant.env)
+                found: Bool = evaluate(expr, now.variant.env)
             except EvaluationError:
                 found = False
             if not truth:
@@ -175,50 +174,28 @@ class Skeletons:
         return Skeleton(types, env, (*conditions, *variant.guards), shapes)
 
 
-def _all(conditions: Sequence[ex.Expr]) -> ex.Expr:
-    """The conjunction of conditions."""
-    whole = conditions[0]
-    for c in conditions[1:]:
-        whole = ex.Binary("and", whole, c, span=c.span)
-    return whole
+def _both(a: ex.Expr, b: ex.Expr) -> ex.Expr:
+    return ex.Binary("and", a, b, span=b.span)
 
 
-def _needs(c: ex.Expr, members: Mapping[str, int]) -> dict[str, int]:
-    """The names of the source that an expression mentions, and how many members of each have to be there."""
+def _bound_by(rule: RewriteRule) -> dict[str, int]:
+    """By name the number of nodes of the source that bind it. A list of members is bound by its last one."""
     found: dict[str, int] = {}
-
-    def visit(tree: Any) -> None:
-        if isinstance(tree, ex.Index) and isinstance(tree.base, ex.Name) and isinstance(tree.index, ex.Const):
-            if tree.base.id in members:
-                found[tree.base.id] = max(found.get(tree.base.id, 0), int(tree.index.value) + 1)
-        elif isinstance(tree, ex.Name):
-            if tree.id in members:
-                found[tree.id] = max(found.get(tree.id, 0), members[tree.id])
-        else:
-            for part in children(tree):
-                visit(part)
-
-    visit(c)
+    for k, node in enumerate(rule.source.nodes, start=1):
+        for name in (*node.args, node.result, *(v for a in node.attrs for v in a.variables())):
+            if name not in found:
+                found[name] = found[base_of(name)] = k
     return found
 
 
-def _bound(needs: Mapping[str, int], variant: Variant) -> bool:
-    """Whether a variant has all of these names."""
-    for name, members in needs.items():
-        value = variant.env.get(name)
-        if name not in variant.env or (isinstance(value, tuple) and len(value) < members):
-            return False
-    return True
-
-
-def _members(rule: RewriteRule, ops: OpTable) -> dict[str, int]:
-    """The names that a rule's source binds, without the member's number, and how many members each has."""
-    found = dict.fromkeys(attribute_variables(rule, ops), 0)
-    for node in rule.source.nodes:
-        for name in (*node.args, node.result):
-            base, _, index = name.partition("[")
-            found[base] = max(found.get(base, 1), int(index[:-1]) + 1 if index else 1)
-    return found
+def _position(tree: object, bound: Mapping[str, int]) -> int:
+    """The number of nodes of the source that bind all names in an expression."""
+    match tree:
+        case ex.Index(ex.Name(base), ex.Const(int(k))) if member(base, k) in bound:
+            return bound[member(base, k)]
+        case ex.Name(name):
+            return bound.get(name, 1)
+    return max((_position(part, bound) for part in children(tree)), default=1)
 
 
 def attribute_variables(rule: RewriteRule, ops: OpTable) -> dict[str, AttrDecl]:
@@ -227,16 +204,13 @@ def attribute_variables(rule: RewriteRule, ops: OpTable) -> dict[str, AttrDecl]:
     for node in rule.source.nodes:
         decl = ops[node.op]
         for attribute in node.attrs:
-            a = decl.attr(attribute.name)
-            assert a is not None
+            a = decl[attribute.name]
             for name in attribute.variables():
                 found.setdefault(name, a)
     for node in rule.target.nodes:
         for attribute in node.attrs:
-            a = ops[node.op].attr(attribute.name)
+            a = ops[node.op][attribute.name]
             match attribute.pattern:
-                case Variable(name) if (
-                    a is not None and a.words and name in found and found[name].type == "string"
-                ):
+                case Variable(name) if a.words and name in found and found[name].type == "string":
                     found[name] = a  # a string that is a word there
     return found

@@ -12,13 +12,13 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, EvaluationError, Int, Opaque, Sym
-from tensat_dl.rewrite.facts import Facts
-from tensat_dl.verify.rules.expressions import INTEGERS, FunctionWriter, Values, holds
-from tensat_dl.verify.rules.inverse import Inverse
+from tensat_dl.rewrite.conditions import Facts, conjuncts
+from tensat_dl.verify.rules.unknowns import INTEGERS, FunctionWriter, Inverse, Values, holds
 
 #: The values to try for an unknown, the first first.
 Domain = Callable[[Atom], Sequence[Any]]
@@ -38,7 +38,7 @@ class _Check:
     holds: Callable[[Values], Any]
     mentioned: frozenset[Atom]
     linear: Mapping[Atom, tuple[Callable[[Values], int], Callable[[Values], int]]]
-    condition: Bool
+    condition: Condition
 
 
 class Constraints:
@@ -52,34 +52,38 @@ class Constraints:
     def __init__(
         self,
         conditions: Iterable[Bool],
-        unknowns: Iterable[Sym | Opaque],
+        unknowns: Iterable[Any],
         shapes: Iterable[tuple[Int, ...]] = (),
         limit: int = 512,
         thorough: bool = False,
     ) -> None:
-        flat = [part for c in conditions for part in _conjuncts(c)]
         facts = Facts()
         left: dict[Bool, None] = {False: None}
         with suppress(EvaluationError):  # with one, a condition has no value, and nothing is a solution
-            facts.add(c for c in flat if isinstance(c, Condition))
+            flat = [part for c in conditions for part in conjuncts(c)]
+            facts.add(flat)
             left = dict.fromkeys(facts.simplify(c) for c in flat)
         self._facts = facts
         self._thorough = thorough
         self._writer = FunctionWriter(facts)
         self._functions: dict[Sym | Opaque, Callable[[Values], Any]] = {}
-        checks = [self._check(c) for c in left if isinstance(c, Condition)]
+        others: list[Bool] = []
         for a, x in facts.known.items():
             if a[0] not in INTEGERS:  # a quotient or the like that must have a value
-                checks.append(self._compare(Sym((((a,), 1),)), "==", x, sym.equal))
+                others.append(sym.equal(Sym((((a,), 1),)), x))
             elif a[0] == "dim":
-                checks.append(self._compare(1, "<=", x, sym.at_most))
+                others.append(sym.at_most(1, x))
         for shape in dict.fromkeys(shapes):
             if any(isinstance(d, Sym) for d in shape):
-                checks.append(self._size(shape, limit))
-        self.possible = False not in left and all(holds(c.holds, {}) for c in checks if not c.mentioned)
+                others.append(sym.at_most(reduce(sym.mul, shape), limit))
+        checks = [self._check(c, c.kind == "eq") for c in left if isinstance(c, Condition)]
+        checks += [self._check(c, False) for c in others if isinstance(c, Condition)]
+        self.possible = False not in (*left, *others) and all(
+            holds(c.holds, {}) for c in checks if not c.mentioned
+        )
         self._checks = [c for c in checks if c.mentioned]
         mentioned = [self._writer.unknowns(x) for x in unknowns] + [c.mentioned for c in self._checks]
-        #: What is drawn; everything else follows.
+        #: The unknowns that are drawn; everything else follows.
         self.free = tuple(dict.fromkeys(a for atoms in mentioned for a in sorted(atoms, key=repr)))
 
     def draw(self, rng: random.Random, domain: Domain, tries: int = 4) -> Values | None:
@@ -93,7 +97,7 @@ class Constraints:
         return None
 
     def value(self, x: Any, values: Values) -> Any:
-        """What an unknown or an expression of unknowns is in a solution."""
+        """The value of an unknown or an expression of unknowns in a solution."""
         if isinstance(x, tuple):
             return tuple(self.value(item, values) for item in x)
         if not isinstance(x, Sym | Opaque):
@@ -129,29 +133,14 @@ class Constraints:
 
         return values if visit(0) else None
 
-    def _check(self, c: Condition) -> _Check:
+    def _check(self, c: Condition, solve: bool) -> _Check:
+        """``solve`` an equation for the unknowns in which it is linear."""
         linear = {}
-        if c.kind == "eq":
-            for a in c.args[0].atoms():
-                split = _linear_in(c.args[0], a) if a[0] in INTEGERS else None
-                if split is not None:
-                    linear[a] = (self._writer.function(split[0]), self._writer.function(split[1]))
+        for a in c.args[0].atoms() if solve else ():
+            split = _linear_in(c.args[0], a) if a[0] in INTEGERS else None
+            if split is not None:
+                linear[a] = (self._writer.function(split[0]), self._writer.function(split[1]))
         return _Check(self._writer.function(c), self._writer.unknowns(c), linear, c)
-
-    def _size(self, shape: tuple[Int, ...], limit: int) -> _Check:
-        product = " * ".join(self._writer.text(d) for d in shape)
-        mentioned = frozenset(a for d in shape for a in self._writer.unknowns(d))
-        total: Int = 1
-        for d in shape:
-            total = sym.mul(total, d)
-        return _Check(
-            self._writer.compiled(f"{product} <= {limit}"), mentioned, {}, sym.at_most(total, limit)
-        )
-
-    def _compare(self, x: Int, sign: str, y: Int, condition: Callable[[Int, Int], Bool]) -> _Check:
-        text = f"{self._writer.text(x)} {sign} {self._writer.text(y)}"
-        mentioned = self._writer.unknowns(x) | self._writer.unknowns(y)
-        return _Check(self._writer.compiled(text), mentioned, {}, condition(x, y))
 
     def _candidates(
         self, a: Atom, due: Sequence[_Check], values: Values, domain: Domain, rng: random.Random
@@ -175,30 +164,18 @@ class Constraints:
         """Some of the values with which all conditions hold, in a random order."""
         inverse = Inverse(a, self._writer, self._facts, lambda x: self.value(x, values), rng)
         try:
-            found = inverse.candidates(c.condition for c in due if isinstance(c.condition, Condition))
+            found = inverse.candidates(c.condition for c in due)
         except (ArithmeticError, EvaluationError):
             return ()
         fitting = [x for x in found if all(holds(c.holds, {**values, a: x}) for c in due)]
         return rng.sample(fitting, min(len(fitting), WORKED_OUT))
 
 
-def _conjuncts(c: Bool) -> tuple[Bool, ...]:
-    return c.args if isinstance(c, Condition) and c.kind == "and" else (c,)
-
-
 def _linear_in(p: Sym, a: Atom) -> tuple[Int, Int] | None:
     """(slope, rest) of a polynomial in one atom, if it is linear in it."""
-    slope: dict[tuple[Atom, ...], int] = {}
-    rest: dict[tuple[Atom, ...], int] = {}
-    for monomial, k in p.terms:
-        others = tuple(x for x in monomial if x != a)
+    for monomial, _ in p.terms:
+        others = [x for x in monomial if x != a]
         if len(monomial) - len(others) > 1 or any(a in Sym((((x,), 1),)).mentioned for x in others):
             return None
-        (rest if len(others) == len(monomial) else slope)[others] = k
-    return _polynomial(slope), _polynomial(rest)
-
-
-def _polynomial(terms: Mapping[tuple[Atom, ...], int]) -> Int:
-    if not terms:
-        return 0
-    return terms[()] if set(terms) == {()} else Sym(tuple(terms.items()))
+    rest = sym.substitute(p, {a: 0})
+    return sym.sub(sym.substitute(p, {a: 1}), rest), rest

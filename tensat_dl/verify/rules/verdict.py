@@ -1,11 +1,17 @@
-"""What is known of a rule's truth, and on what evidence."""
+"""Verdicts on rules, and their evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal
+
+import numpy as np
+
+from tensat_dl.core.diagnostics import plural
+from tensat_dl.core.graph import Graph, Node, attr_text
+from tensat_dl.ops.table import OpTable
 
 Status = Literal["derived", "tested", "assumed", "refuted", "vacuous"]
 #: In floating point a rule is exact if both sides round alike, else it reassociates. Observed, not proven.
@@ -41,12 +47,12 @@ class Counterexample:
     opaque: tuple[str, ...] = ()  #: operators of which only types are known, among those of the two sides
 
     def lines(self) -> list[str]:
-        """What a message says: where, the two sides, the values, and what differs."""
+        """The lines of a message: variables, the two sides, the values, and the element that differs."""
         settings = [f"{name} : {t}" for name, t in self.variables]
         settings += [f"{name} = {value}" for name, value in self.attrs]
         settings += [f"{name} is {_number(value)} everywhere" for name, value in self.constants]
         k = self.output
-        element = f"element [{', '.join(map(str, self.index))}]" if self.index else "the result"
+        element = f"element {attr_text(self.index)}" if self.index else "the result"
         if len(self.before) > 1:
             element += f" of output {k}"
         return [
@@ -55,15 +61,15 @@ class Counterexample:
             f"right: {self.after[k]}",
             "with " + ", ".join(f"{name} = {shown(value)}" for name, value in self.values)
             if self.values
-            else "whatever the inputs",
+            else "with any values of the inputs",
             f"{element} is {_number(self.left)} on the left and {_number(self.right)} on the right",
-            *(f"whatever {op} computes; here it is a random function" for op in self.opaque),
+            *(f"{op} may be any function; here it is a random function" for op in self.opaque),
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is known of one rule, read in one direction.
+    """The verdict on one rule, read in one direction.
 
     ``instances`` is how many concrete graphs support it, and ``bounded`` how many of these with a bound: a rule that
     is false at any of them would have passed with probability 2^log2_error at most. ``reason`` says why there is no
@@ -89,7 +95,7 @@ class Verdict:
     @property
     def evidence(self) -> str:
         """As in ``p < 2^-40, 24 instances``."""
-        count = f"{self.instances} instance{'s' if self.instances != 1 else ''}"
+        count = f"{self.instances} {plural(self.instances, 'instance')}"
         if self.status == "derived":
             return f"from {', '.join(self.rules)}, {count}"
         if self.status == "refuted":
@@ -114,7 +120,8 @@ def shown(value: Elements) -> str:
     text = _nested(value)
     if len(text) <= MANY:
         return text
-    found = [f"{_number(x)} at [{', '.join(map(str, index))}]" for index, x in _each(value, ()) if x]
+    elements = np.ndenumerate(np.array(value, float))
+    found = [f"{_number(x)} at {attr_text(index)}" for index, x in elements if x]
     return f"0 but for {', '.join(found[:8])}{', ..' if len(found) > 8 else ''}" if found else "0"
 
 
@@ -122,13 +129,24 @@ def _nested(value: Elements) -> str:
     return f"[{', '.join(map(_nested, value))}]" if isinstance(value, tuple) else _number(value)
 
 
-def _each(value: Elements, index: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], float]]:
-    if isinstance(value, tuple):
-        for i, part in enumerate(value):
-            yield from _each(part, (*index, i))
-    else:
-        yield index, value
-
-
 def _number(value: float) -> str:
     return str(int(value)) if value == value and abs(value) < 1e15 and value == int(value) else f"{value:.9g}"
+
+
+def terms(graph: Graph, ops: OpTable) -> tuple[str, ...]:
+    """The outputs of a small graph, as in ``relu(conv2d(x, w; stride = [2, 1]))``. Attributes that have their default
+    are left out."""
+    made: list[str] = []
+    for node in graph.nodes:
+        leaf = node.op in ("input", "weight")
+        made.append(node.name if leaf else _term(node, [made[j] for j in node.inputs], ops))
+    return tuple(made[i] for _, i in graph.outputs)
+
+
+def _term(node: Node, args: list[str], ops: OpTable) -> str:
+    if node.op == "fill" and node.type.size == 1 and node.type.rank == 0:
+        return attr_text(node.attr("value"))
+    defaults = {a.name: a.default for a in ops[node.op].attrs}
+    attrs = [f"{name} = {attr_text(v)}" for name, v in node.attrs if v != defaults[name]]
+    inside = ", ".join(args) + (f"; {', '.join(attrs)}" if attrs else "")
+    return f"{node.op}({inside})"

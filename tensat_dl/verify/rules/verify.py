@@ -1,18 +1,37 @@
-"""`verify_rules`: the verdicts on rules, from the cache as far as they are known."""
+"""`verify_rules`: the verdicts on rules, from the cache as far as they are known.
+
+The cache keeps verdicts on disk, by what they depend on: the rule, the operators in it, and the code of the checker.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
 
-from tensat_dl.core.rule import RewriteRule
-from tensat_dl.ops.table import OpTable
-from tensat_dl.verify.rules import cache
-from tensat_dl.verify.rules.verdict import Verdict
+import numpy as np
+
+import tensat_dl
+from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import children
+from tensat_dl.core.rule import RewriteRule, Side
+from tensat_dl.files import write
+from tensat_dl.ops.table import INFIX, OpDecl, OpTable
+from tensat_dl.verify.rules.verdict import Counterexample, Status, Verdict
 from tensat_dl.verify.rules.workers import examine_all
 
 #: Called with how many verdicts are there, how many there will be, and the rule that was examined last.
 Progress = Callable[[int, int, str], None]
+#: The parts of the program that a verdict depends on.
+_CHECKER = ("core", "engine", "lang", "ops", "rewrite", "verify")
+#: Operators that every rule's instances have.
+_LEAVES = ("input", "weight", "fill")
 
 
 def verify_rules(
@@ -23,16 +42,16 @@ def verify_rules(
     cached: bool = True,
     progress: Progress | None = None,
 ) -> tuple[Verdict, ...]:
-    """What is known of each rule's truth, in order.
+    """The verdicts on rules, in order.
 
     A rule is tested on concrete instances, whose two sides are compared exactly; see docs/verification.md for what
     the verdicts say. Verdicts are kept in the user's folder for caches, unless not ``cached``. The same rule with the
     same operators and seed gets the same verdict.
     """
     found: dict[int, Verdict] = {}
-    keys = [cache.key(rule, ops, seed) for rule in rules] if cached else []
+    keys = [key(rule, ops, seed) for rule in rules] if cached else []
     for i, name in enumerate(keys):
-        known = cache.load(name)
+        known = _load(name)
         if known is not None:
             found[i] = known
     left = [(i, rule) for i, rule in enumerate(rules) if i not in found]
@@ -40,7 +59,7 @@ def verify_rules(
         for i, verdict in verdicts:
             found[i] = verdict
             if cached:
-                cache.save(keys[i], verdict)
+                _save(keys[i], verdict)
             if progress is not None:
                 progress(len(found), len(rules), rules[i].name)
     return tuple(found[i] for i in range(len(rules)))
@@ -52,3 +71,93 @@ def rounding_alike(
     """The rules whose two sides gave the same floating-point numbers on every instance, to the last bit."""
     verdicts = verify_rules(rules, ops, progress=progress)
     return tuple(rule for rule, v in zip(rules, verdicts, strict=True) if v.rounding == "exact")
+
+
+def _folder() -> Path:
+    """Where verdicts are kept: ``tensat-dl/verdicts`` in the user's folder for caches."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+    return root / "tensat-dl" / "verdicts"
+
+
+def key(rule: RewriteRule, ops: OpTable, seed: int) -> str:
+    """The key of a verdict in the cache. Places in files, comments and other rules make no difference."""
+    conditions = [(c, c.span.text) for c in rule.conditions]
+    text = (rule.name, _side(rule.source), _side(rule.target), conditions, sorted(rule.members), rule.index)
+    declared = [_declaration(ops[op]) for op in sorted(_operators(rule, ops))]
+    return hashlib.sha256(repr((text, declared, seed, _checker())).encode()).hexdigest()
+
+
+def _load(name: str) -> Verdict | None:
+    """The verdict that is kept under a key, or None. A damaged file is as good as none."""
+    try:
+        data = json.loads((_folder() / f"{name}.json").read_text(encoding="utf-8"))
+        return _verdict(data)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _save(name: str, verdict: Verdict) -> None:
+    """Keeps a verdict, if there is a place for it."""
+    with suppress(OSError):
+        _folder().mkdir(parents=True, exist_ok=True)
+        write(str(_folder() / f"{name}.json"), json.dumps(asdict(verdict)) + "\n")
+
+
+def _side(side: Side) -> Any:
+    nodes = [(n.result, n.op, n.args, n.attrs, n.each) for n in side.nodes]
+    return nodes, side.outputs, side.lets
+
+
+def _operators(rule: RewriteRule, ops: OpTable) -> set[str]:
+    """The operators of a rule, with those that they are composed of."""
+    found: set[str] = set()
+    waiting = [*_LEAVES, *(n.op for n in rule.nodes)]
+    while waiting:
+        op = waiting.pop()
+        if op in ops and op not in found:
+            found.add(op)
+            waiting += _mentioned(ops[op].composition)
+    return found
+
+
+def _mentioned(tree: Any) -> Iterator[str]:
+    match tree:
+        case ex.Call(fn):
+            yield fn
+        case ex.Binary(op) if op in INFIX:
+            yield INFIX[op]
+    for part in children(tree):
+        yield from _mentioned(part)
+
+
+def _declaration(decl: OpDecl) -> Any:
+    return [getattr(decl, f.name) for f in fields(decl) if f.name not in ("doc", "span", "flops")]
+
+
+@cache
+def _checker() -> str:
+    """A digest of the code that decides."""
+    digest = hashlib.sha256(np.__version__.encode())
+    root = Path(tensat_dl.__file__).parent
+    for part in _CHECKER:
+        for path in sorted((root / part).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _verdict(data: Any) -> Verdict:
+    """Raises TypeError, KeyError or ValueError for what is no verdict."""
+    example = data.pop("counterexample")
+    found = None if example is None else Counterexample(**_tuples(example))
+    verdict = Verdict(**_tuples(data), counterexample=found)
+    if verdict.status not in get_args(Status):
+        raise ValueError(verdict.status)
+    return verdict
+
+
+def _tuples(value: Any) -> Any:
+    """With tuples for lists, which JSON does not tell apart."""
+    if isinstance(value, dict):
+        return {name: _tuples(v) for name, v in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

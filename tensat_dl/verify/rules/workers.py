@@ -1,38 +1,25 @@
-"""Examines rules in several processes (`worker`)."""
+"""Examines rules in several processes."""
 
 from __future__ import annotations
 
 import os
-import pickle
-import queue
-import subprocess
-import sys
-import threading
-from collections.abc import Generator, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
+from multiprocessing.connection import Connection, wait
 
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.processes import Child, Died
 from tensat_dl.verify.rules.examine import Examiner
 from tensat_dl.verify.rules.verdict import Verdict
 
 #: Fewer rules than this are not worth another process.
 SHARE = 12
 
-
-@dataclass(frozen=True, slots=True)
-class CheckJob:
-    """The numbered rules that one process examines, and the operators in them."""
-
-    ops: tuple[OpDecl, ...]
-    rules: tuple[tuple[int, RewriteRule], ...]
-    seed: int
+Numbered = Sequence[tuple[int, RewriteRule]]
 
 
-def examine_all(
-    rules: Sequence[tuple[int, RewriteRule]], ops: OpTable, seed: int
-) -> Generator[tuple[int, Verdict], None, None]:
+def examine_all(rules: Numbered, ops: OpTable, seed: int) -> Generator[tuple[int, Verdict], None, None]:
     """The verdicts on numbered rules as they come in, in any order, from as many processes as are worth it.
 
     What a process leaves when it dies is examined here. The processes are gone when the iterator ends or is closed.
@@ -44,53 +31,32 @@ def examine_all(
             for number, verdict in verdicts:
                 del left[number]
                 yield number, verdict
-    examiner = Examiner(ops, seed)
-    for number, rule in left.items():
-        yield number, examiner.verdict(rule)
+    yield from examine(iter(()), tuple(ops.values()), tuple(left.items()), seed)
 
 
 def _elsewhere(
-    rules: Sequence[tuple[int, RewriteRule]], ops: OpTable, seed: int, count: int
+    rules: Numbered, ops: OpTable, seed: int, count: int
 ) -> Generator[tuple[int, Verdict], None, None]:
-    """What so many processes find out before they end."""
-    found: queue.Queue[tuple[int, Verdict] | None] = queue.Queue()
-    processes = [
-        _start(CheckJob(tuple(ops.values()), tuple(rules[k::count]), seed), found) for k in range(count)
-    ]
-    try:
-        running = count
-        while running:
-            message = found.get()
-            if message is None:
-                running -= 1
-            else:
-                yield message
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+    """The verdicts of so many processes, until each has had its share or has died."""
+    with ExitStack() as stack:
+        children = {}
+        for k in range(count):
+            share = tuple(rules[k::count])
+            child = Child("tensat_dl.verify.rules.workers:examine", tuple(ops.values()), share, seed)
+            children[child.connection] = stack.enter_context(child)
+        while children:
+            for connection in wait(list(children)):
+                assert isinstance(connection, Connection)
+                try:
+                    yield children[connection].receive()
+                except Died:
+                    del children[connection]
 
 
-def _start(job: CheckJob, found: queue.Queue[tuple[int, Verdict] | None]) -> subprocess.Popen[bytes]:
-    """A process whose verdicts go into the queue, and None when it has no more."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tensat_dl.verify.rules.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for the parent
-    )
-
-    def listen() -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            with suppress(OSError, EOFError, pickle.UnpicklingError):  # it has died
-                pickle.dump(job, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
-                process.stdin.flush()
-                for _ in job.rules:
-                    found.put(pickle.load(process.stdout))
-        finally:
-            found.put(None)
-
-    threading.Thread(target=listen, daemon=True).start()
-    return process
+def examine(
+    _: Iterator[None], ops: tuple[OpDecl, ...], rules: Numbered, seed: int
+) -> Iterator[tuple[int, Verdict]]:
+    """The verdicts on numbered rules."""
+    examiner = Examiner(OpTable(ops), seed)
+    for number, rule in rules:
+        yield number, examiner.verdict(rule)

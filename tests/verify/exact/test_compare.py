@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tensat_dl.core.graph import Graph
-from tensat_dl.ops.compose import semantics_of
-from tensat_dl.verify.exact import Exact, compare_exactly
-from tensat_dl.verify.exact.compare import compare_modular
-from tensat_dl.verify.exact.draws import FRACTIONS, LARGE, WHOLE, near
+from tensat_dl.ops.semantics import semantics_of
+from tensat_dl.verify.exact.compare import Exact, compare_exactly, compare_modular
+from tensat_dl.verify.exact.constants import near
+from tensat_dl.verify.exact.draws import FRACTIONS, LARGE, WHOLE
 from tensat_dl.verify.execute import execute
 from tests.explore.graphs import graph_in, library, program_of
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensat_dl.verify.exact.field import MOST_TERMS, PRIMES, Field
+from tensat_dl.verify.exact.modular import MOST_TERMS, PRIMES, Field
 
 ELEMENTS = st.lists(st.integers(0, PRIMES[0] - 1), min_size=1, max_size=20)
 

@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensat_dl.core.types import FLOATS
-from tensat_dl.ops.compose import semantics_of
-from tensat_dl.ops.semantics import SEMANTICS
+from tensat_dl.core.graph import FLOATS
+from tensat_dl.ops.semantics import SEMANTICS, semantics_of
+from tensat_dl.ops.semantics.arrays import Array, computed_in
 from tensat_dl.ops.semantics.elementwise import ACTIVATIONS, FUNCTIONS
-from tensat_dl.ops.semantics.types import Array, computed_in
 from tensat_dl.verify.exact.arithmetic import OutOfReach
-from tensat_dl.verify.exact.field import PRIMES
-from tensat_dl.verify.exact.modular import Modular
+from tensat_dl.verify.exact.modular import PRIMES, Modular
 from tensat_dl.verify.exact.operators import EXACT_SEMANTICS
 from tensat_dl.verify.exact.rational import Rational
 from tests.ops.applications import TABLE, Application, application
@@ -44,7 +42,7 @@ class Reals(Rational):
         return np.full(shape, float(value))
 
     def function(self, name: str, x: Array) -> Array:
-        return SEMANTICS[name]([x], {}) if name in SEMANTICS else super().function(name, x)
+        return SEMANTICS[name](x) if name in SEMANTICS else super().function(name, x)
 
     def typed(self, x: Array, to: str) -> Array:
         return x.astype(computed_in(to))
@@ -78,7 +76,7 @@ def exact(a: Application, arrays: Sequence[Array]) -> list[Array]:
 
 
 def reference(a: Application, arrays: Sequence[Array]) -> Array:
-    return SEMANTICS[a.op](arrays, a.attrs)
+    return SEMANTICS[a.op](*arrays, **a.attrs)
 
 
 def is_polynomial(a: Application) -> bool:
@@ -104,7 +102,7 @@ def test_exact_numbers(op: str) -> None:
     for a, arrays in draws(op):
         if not is_polynomial(a):
             continue
-        found = EXACT_SEMANTICS[op](Rational(0), exact(a, arrays), a.attrs)
+        found = EXACT_SEMANTICS[op](Rational(0), *exact(a, arrays), **a.attrs)
         expected = reference(a, exact(a, arrays))
         if op not in TYPED:
             assert found.dtype == object
@@ -117,7 +115,7 @@ def test_machine_integers(op: str) -> None:
     """Quotients and means are rounded as the reference does it."""
     for a, arrays in draws(op):
         if a.inputs and is_polynomial(a) and op not in REAL and a.attrs.get("mode") != "linear":
-            found = EXACT_SEMANTICS[op](Rational(0), arrays, a.attrs)
+            found = EXACT_SEMANTICS[op](Rational(0), *arrays, **a.attrs)
             np.testing.assert_array_equal(found, reference(a, arrays), str(a), strict=True)
 
 
@@ -129,7 +127,7 @@ def test_residues(op: str) -> None:
             continue
         m = Modular(PRIMES, 0)
         xs = [m.whole(x) for x in arrays]
-        found = EXACT_SEMANTICS[op](m, xs, a.attrs)
+        found = EXACT_SEMANTICS[op](m, *xs, **a.attrs)
         expected = [fraction(x) for x in reference(a, exact(a, arrays)).ravel()]
         for p, array in zip(PRIMES, found.arrays, strict=True):
             residues = [x.numerator * pow(x.denominator, -1, p) % p for x in expected]
@@ -142,7 +140,7 @@ def test_machine_integers_are_no_field(op: str) -> None:
         m = Modular(PRIMES, 0)
         xs = [m.variable(x.shape, True, i) for i, x in enumerate(arrays)]
         with pytest.raises(OutOfReach, match="rounded"):
-            EXACT_SEMANTICS[op](m, xs, a.attrs)
+            EXACT_SEMANTICS[op](m, *xs, **a.attrs)
 
 
 @pytest.mark.parametrize("op", OPERATORS)
@@ -156,7 +154,7 @@ def test_definitions(op: str) -> None:
             for t, x in zip(a.inputs, arrays, strict=True)
         ]
         reals = Reals(0)
-        found = EXACT_SEMANTICS[op](reals, xs, a.attrs)
+        found = EXACT_SEMANTICS[op](reals, *xs, **a.attrs)
         np.testing.assert_allclose(found, reference(a, xs), 1e-12, 1e-12, err_msg=str(a))
 
 
@@ -166,8 +164,8 @@ def test_activations_are_the_operators(act: str) -> None:
     m = Modular(PRIMES, 0)
     v = m.variable((2, 3), False)
     one = m.whole(np.eye(3, dtype=np.int64))
-    fused = EXACT_SEMANTICS["matmul"](m, [v, one], {"act": act})
-    alone = v if act == "none" else EXACT_SEMANTICS[act](m, [v], {})
+    fused = EXACT_SEMANTICS["matmul"](m, v, one, act=act)
+    alone = v if act == "none" else EXACT_SEMANTICS[act](m, v)
     np.testing.assert_array_equal(fused.arrays, alone.arrays)
 
 
@@ -203,7 +201,7 @@ def test_random_functions_of_both_residues() -> None:
 def test_the_largest_depends_on_elements_and_not_on_their_order() -> None:
     def value(*elements: int) -> list[int]:
         m = Modular(PRIMES, 0)
-        found = EXACT_SEMANTICS["reduce_max"](m, [m.whole(np.array(elements))], {"axis": 0})
+        found = EXACT_SEMANTICS["reduce_max"](m, m.whole(np.array(elements)), axis=0)
         return [int(a[0]) for a in found.arrays]
 
     assert value(1, 2, 3) == value(3, 1, 2)

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from tensat_dl.ops.compose import semantics_of
+from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.exact.run import compare_if_small, described, refuted_by

@@ -6,12 +6,11 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tensat_dl.engine.types import Limits
+from tensat_dl.engine.exploration import Limits
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.ops.typing import Inference
-from tensat_dl.verify.prove.goals import goal
+from tensat_dl.verify.prove.goals import Goal, Proof, goal
 from tensat_dl.verify.prove.prove import Progress, Prover
-from tensat_dl.verify.prove.types import Goal, Proof
 
 LIMITS = Limits(nodes=2_000, iterations=6, k_multi=None)
 ADD = """

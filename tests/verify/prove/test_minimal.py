@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensat_dl.verify.prove.minimal import minimal
+from tensat_dl.core.minimal import minimal
 
 SETS = st.frozensets(st.integers(0, 9))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tensat_dl.engine.types import Limits
+from tensat_dl.engine.exploration import Limits
 from tensat_dl.verify.prove.goals import DRAWS
 
 from .proving import ADD, LIMITS, RELU, goals, prove

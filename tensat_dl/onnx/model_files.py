@@ -1,0 +1,219 @@
+"""ONNX files as onnx-ir models, and back. Weights stay in a file that was read until they are asked for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+from onnx_ir.passes.common import LiftConstantsToInitializersPass
+
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, first_line
+from tensat_dl.lang.load import readable
+
+#: Operator sets whose operators are read. Models of older ones are converted to the first of these; operators that
+#: later ones changed are opaque.
+OLDEST, NEWEST = 11, 28
+#: A protobuf file ends at 2 GiB. The weights of larger models stand in a file of their own.
+MAX_BYTES = 2**31 - 2**24
+#: Weights with at least so many bytes go there.
+LARGE = 1024
+
+
+def failed(path: str, message: str, hint: str = "") -> TsrError:
+    """An error about a file as a whole."""
+    return TsrError([Diagnostic(message, None, hint, path=path)])
+
+
+# ---- reading ---------------------------------------------------------------------------------------------
+
+
+def read_model(path: str) -> ir.Model:
+    """The model in a file. Raises `TsrError` if there is none, or it can't be read."""
+    with readable(path):
+        with open(path, "rb") as file:
+            if not file.read(1):
+                raise failed(path, "the file is empty")
+        try:
+            model = ir.load(path)
+        except DecodeError:
+            message = "this is not an ONNX file, or it is truncated"
+            raise failed(path, message, _what_it_is(path)) from None
+        except OSError:
+            raise
+        except Exception as e:  # whatever onnx-ir finds wrong with a model
+            message = f"the model can't be read: {first_line(e.__cause__ or e)}"
+            raise failed(path, message, "is the file damaged?") from None
+    if not model.graph.outputs:
+        raise failed(path, "this is not an ONNX file: it has no graph with outputs", _what_it_is(path))
+    _supported(path, model)
+    if any(_external_attributes(model)):  # everything else looks for external data among initialisers
+        LiftConstantsToInitializersPass(size_limit=0)(model)
+        for node in _external_attributes(model):
+            message = f"an attribute of a node {node.op_type} is external data"
+            raise failed(path, message, "put it into the model: onnx.save(onnx.load(path), path)")
+    _has_its_weights(path, model)
+    return model
+
+
+def external_weights(model: ir.Model) -> Iterator[tuple[str, ir.ExternalTensor]]:
+    """The weights that stand in other files, by name."""
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                yield str(value.name), value.const_value
+
+
+def data_files(model: ir.Model) -> list[str]:
+    """The other files that a model's weights stand in."""
+    return list(dict.fromkeys(os.fspath(tensor.path) for _, tensor in external_weights(model)))
+
+
+def opset(model: ir.Model) -> int:
+    """The version of the standard operators."""
+    return model.opset_imports.get("", model.opset_imports.get("ai.onnx", 0))
+
+
+def _supported(path: str, model: ir.Model) -> None:
+    for what, version, newest in (
+        ("IR version", model.ir_version or 0, onnx.IR_VERSION),
+        ("opset", opset(model), onnx.defs.onnx_opset_version()),
+    ):
+        if version > newest:
+            message = f"the model has {what} {version}, and the installed onnx knows versions up to {newest}"
+            raise failed(path, message, "install a newer onnx")
+
+
+def _external_attributes(model: ir.Model) -> Iterator[ir.Node]:
+    """Nodes with a tensor among their attributes that stands in another file."""
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        for attr in node.attributes.values():
+            if isinstance(attr.value, ir.ExternalTensor):
+                yield node
+
+
+def _has_its_weights(path: str, model: ir.Model) -> None:
+    """Raises `TsrError` unless all external data is there."""
+    readable = set()
+    for name, tensor in external_weights(model):
+        hint = "external data stands beside the model, under the name that it was written with"
+        try:
+            size = os.path.getsize(tensor.path)
+        except OSError:
+            message = f"the weight {name} is in {tensor.location}, which is not there"
+            raise failed(path, message, hint) from None
+        if (tensor.offset or 0) + (tensor.length or tensor.nbytes) > size:
+            message = f"the weight {name} lies beyond the end of {tensor.location}"
+            raise failed(path, message, "the file is truncated, or belongs to another model")
+        if tensor.location in readable:
+            continue
+        try:
+            tensor.numpy()
+        except ValueError:  # onnx-ir reads nothing that a model of unknown origin should not lead to
+            message = f"{tensor.location} is a link, or outside of the model's folder, and is not read"
+            raise failed(path, message, "copy the model and its data to one folder (cp -L)") from None
+        readable.add(tensor.location)
+
+
+def _what_it_is(path: str) -> str:
+    """A guess from the first bytes."""
+    with open(path, "rb") as file:
+        start = file.read(64)
+    if start.startswith(b"version https://git-lfs"):
+        return "it is a Git LFS pointer: fetch the model with `git lfs pull`"
+    if start.startswith(b"PK"):
+        return "it is a ZIP archive, such as PyTorch writes: export the model to ONNX"
+    return "download or export it again"
+
+
+def converted(model: ir.Model, path: str) -> ir.Model:
+    """``model``, which was read from ``path``, in operators of the set `OLDEST`. Raises `TsrError`.
+
+    Before IR version 4 initialisers had to be listed among the inputs, too. They are no inputs in what is returned.
+    """
+    proto = ir.to_proto(model)
+    constants = {i.name for i in proto.graph.initializer} if proto.ir_version < 4 else set()
+    inputs = [i for i in proto.graph.input if i.name not in constants]
+    del proto.graph.input[:]
+    proto.graph.input.extend(inputs)
+    version = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", OLDEST)])
+    proto.ir_version = max(proto.ir_version, version)
+    try:
+        newer = ir.from_proto(onnx.version_converter.convert_version(proto, OLDEST))
+    except Exception as e:  # ONNX's converter has no class of its own for its errors
+        message = f"the model has opset {opset(model)}, and can't be converted to {OLDEST}: {first_line(e)}"
+        raise failed(path, message, f"export it with opset {OLDEST} or a later one") from None
+    newer.metadata_props.update(model.metadata_props)
+    ir.external_data.set_base_dir(newer.graph, os.path.dirname(path))
+    return newer
+
+
+# ---- writing ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def staged(model: ir.Model | Path, path: str) -> Iterator[Path]:
+    """Writes a model, or copies a file, to a folder beside ``path`` that exists only meanwhile; the file in it is
+    given. Weights get a file of their own, ``path`` with ``.data`` behind it, if the model is too large for one file
+    or had such files. Raises OSError."""
+    target = Path(path).resolve()
+    folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=".tensat-dl-"))
+    try:
+        file = folder / target.name
+        if isinstance(model, Path):
+            shutil.copyfile(model, file)
+        else:
+            save(model, file)
+        yield file
+    except OSError as e:
+        raise OSError(e.errno, e.strerror or str(e), path) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def commit(staged: Path, path: str) -> None:
+    """Moves a staged model to its place, weights first."""
+    model = Path(path).resolve()
+    if model.exists() and not model.is_file():  # a device or a pipe
+        model.write_bytes(staged.read_bytes())
+        return
+    for file in sorted(staged.parent.iterdir(), key=lambda p: p == staged):
+        target = model.parent / file.name
+        if target.exists():
+            shutil.copymode(target, file)
+        with open(file, "rb") as written:
+            os.fsync(written.fileno())
+        os.replace(file, target)
+
+
+def save(model: ir.Model, path: Path) -> Path:
+    """Writes a model where nothing stands yet, and returns where it is. Raises OSError."""
+    if external(model):
+        ir.save(model, path, external_data=data_of(path).name, size_threshold_bytes=LARGE)
+    else:
+        ir.save(model, path, format="protobuf")
+    return path
+
+
+def data_of(path: Path) -> Path:
+    """The file for the weights of a model, if they get one."""
+    return path.with_name(f"{path.name}.data")
+
+
+def external(model: ir.Model) -> bool:
+    """Whether a model's weights have to stand in a file of their own, or did."""
+    if any(external_weights(model)):
+        return True
+    tensors = [v.const_value for graph in model.graphs() for v in graph.initializers.values()]
+    return sum(t.nbytes for t in tensors if t is not None) > MAX_BYTES
+
+
+def size_of(model: ir.Model, path: str) -> int:
+    """Bytes of a model's file and of the weights that stand in others."""
+    return os.path.getsize(path) + sum(t.nbytes for _, t in external_weights(model))

@@ -1,0 +1,71 @@
+"""ONNX Runtime sessions on the CPU, which can be run again and again without copying anything.
+
+It imports little, since fresh processes do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+
+from tensat_dl.core.diagnostics import first_line
+from tensat_dl.ops.semantics.arrays import Array
+
+_LEVELS = onnxruntime.GraphOptimizationLevel
+
+
+class NotRunnable(Exception):
+    """ONNX Runtime does not load or run a model. The message is its own, in one line."""
+
+
+class Session:
+    """One model, loaded, for so many ``threads``, by default as many as ONNX Runtime likes. ``optimized`` is its best
+    level, else it runs as it is; ``keep`` is a file for the model as it was optimized. Raises `NotRunnable`."""
+
+    def __init__(
+        self, model: bytes | Path, threads: int = 0, optimized: bool = True, keep: Path | None = None
+    ) -> None:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.graph_optimization_level = _LEVELS.ORT_ENABLE_ALL if optimized else _LEVELS.ORT_DISABLE_ALL
+        if keep is not None:
+            options.optimized_model_filepath = str(keep)
+        source = str(model) if isinstance(model, Path) else model
+        try:
+            self._session = onnxruntime.InferenceSession(source, options, ["CPUExecutionProvider"])
+        except Exception as e:  # it has no common class for its errors
+            raise NotRunnable(first_line(e)) from None
+        #: What the model declares of each output: its name and its shape.
+        self.declared = self._session.get_outputs()
+
+    def outputs(self, feeds: Mapping[str, Array]) -> list[Any]:
+        """Runs the model once. Raises `NotRunnable`."""
+        try:
+            return list(self._session.run(None, dict(feeds)))
+        except Exception as e:
+            raise NotRunnable(first_line(e)) from None
+
+    def bound(self, feeds: Mapping[str, Array]) -> Callable[[], object]:
+        """Runs the model on these inputs, at each call. It has run by then, or `NotRunnable` is raised."""
+        session, binding = self._session, self._session.io_binding()
+        names = [output.name for output in self.declared]
+        try:
+            values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in feeds.items()}
+            for name, value in values.items():
+                binding.bind_ortvalue_input(name, value)
+            for name in names:
+                binding.bind_output(name, "cpu")
+            session.run_with_iobinding(binding)
+        except Exception as e:
+            raise NotRunnable(first_line(e)) from None
+        try:
+            session.run_with_iobinding(binding)
+        except Exception:
+            # The outputs of the last run are written to, but not if the model is wrong about their rank.
+            return lambda: session.run_with_ort_values(names, values)
+        return lambda: session.run_with_iobinding(binding)

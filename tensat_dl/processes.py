@@ -1,0 +1,167 @@
+"""Child processes that answer requests. A child may crash, take too much memory or never end: the parent goes on.
+
+A child runs a generator function ``module:function``. It is called with an iterator of requests and the arguments
+that the parent gave; each value that it yields is an answer. `Child` is the parent's end,
+``python -m tensat_dl.processes`` is the child. They exchange pickles over a socket. A child ends with its parent.
+
+`multiprocessing.Process` and `concurrent.futures` do not fit: they import the parent's main module again, so a script
+without ``if __name__ == "__main__"`` would start itself, and they can't end one process for its time or memory.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
+from typing import Any
+
+#: Seconds between two looks at the memory of a child, and at the clock.
+TICK = 0.1
+#: Seconds that a child that has closed its end may take to exit with a code of its own.
+LEAVING = 0.5
+#: The number of an option of Linux, from <linux/prctl.h>.
+PR_SET_PDEATHSIG = 1
+
+
+class Failed(Exception):
+    """A child gives no answer. The message says why."""
+
+
+class Overran(Failed):
+    """The child was ended because its answer took too long."""
+
+
+class Outgrew(Failed):
+    """The child was ended because it took too much memory."""
+
+
+class Died(Failed):
+    """The child ended by itself with an exit code, negative for a signal. ``last`` is the last line of its output."""
+
+    def __init__(self, code: int, last: str) -> None:
+        super().__init__(last or f"exit code {code}")
+        self.code = code
+        self.last = last
+
+
+class Child:
+    """A process that runs a generator function. It is gone when the context ends."""
+
+    def __init__(self, function: str, *arguments: Any) -> None:
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the child)
+        self.connection, theirs = Pipe()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tensat_dl.processes"],
+                stdin=theirs.fileno(),
+                stdout=self._output,  # prints must not get between the answers
+                stderr=self._output,
+                start_new_session=True,  # Ctrl-C is for the parent; and the child is ended with all that it started
+                env={**os.environ, "RUST_BACKTRACE": "0"},
+            )
+        try:
+            self.send((function, arguments))
+        except BaseException:  # Ctrl-C, while the child is about to listen
+            self.__exit__()
+            raise
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        self.connection.close()
+        self._output.close()
+
+    def send(self, request: Any) -> None:
+        """Asks for something. If the child is gone, `receive` says so."""
+        with suppress(OSError):
+            self.connection.send(request)
+
+    def receive(self, seconds: float | None = None, memory: int | None = None) -> Any:
+        """The next answer. A child that takes more seconds for it, or whose resident memory grows beyond so many
+        bytes, is ended. Raises `Overran`, `Outgrew`, `Died`. Ctrl-C ends the child, too."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        try:
+            while not self.connection.poll(TICK):
+                if deadline is not None and time.monotonic() > deadline:
+                    raise Overran(f"no answer within {seconds:g} s")
+                if memory is not None and self._resident() > memory:
+                    raise Outgrew(f"more than {memory:,} bytes")
+            return self.connection.recv()
+        except (EOFError, OSError):
+            code = self.end(LEAVING)
+            self._output.seek(0)
+            lines = self._output.read().decode(errors="replace").strip().splitlines()
+            raise Died(code, lines[-1] if lines else "") from None
+        except BaseException:  # half of an answer may be left
+            self.end()
+            raise
+
+    def end(self, patience: float = 0.0) -> int:
+        """Ends the child and its own children; its exit code, negative for a signal. It may exit by itself within so
+        many seconds."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience)
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        return self.process.wait()
+
+    def _resident(self) -> int:
+        """Resident memory in bytes; 0 where the system does not tell."""
+        try:
+            with open(f"/proc/{self.process.pid}/statm", encoding="ascii") as f:
+                return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, IndexError, ValueError):
+            return 0
+
+
+def apart(function: str, seconds: float | None = None, /, **arguments: Any) -> Any:
+    """The value of ``module:function`` for the arguments, computed by a child, so that nothing is left over from
+    earlier computations. Raises `Failed`, and `Overran` after so many seconds."""
+    with Child("tensat_dl.processes:_value", function, arguments) as child:
+        return child.receive(seconds)
+
+
+def _value(_: Iterator[Any], function: str, arguments: dict[str, Any]) -> Iterator[Any]:
+    if sys.platform == "linux":
+        import ctypes
+
+        # Code that never lets another thread run would go on when the parent is killed, and disturb the next
+        # measurement. Linux counts the end of the thread that started the child, which in `apart` waits for the
+        # value.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    yield pkgutil.resolve_name(function)(**arguments)
+
+
+def main() -> None:
+    """The child."""
+    parent = Connection(os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # processes that the child starts have no part in it
+    function, arguments = parent.recv()
+    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def listen() -> None:
+        try:
+            while True:
+                requests.put(parent.recv())
+        except (EOFError, OSError):  # the parent is gone
+            os._exit(1)
+
+    threading.Thread(target=listen, daemon=True).start()
+    for answer in pkgutil.resolve_name(function)(iter(requests.get, None), *arguments):
+        parent.send(answer)
+    os._exit(0)  # memory need not be freed piece by piece
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Output on terminals: wrapped text, and a live line for each phase of a run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from math import isfinite
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import Progress as Display
+from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from tensat_dl.core.progress import Progress
+
+
+def print_wrapped(text: Text, indent: str | Text, width: int, console: Console) -> None:
+    """Prints a text in lines of at most ``width`` columns. The first begins with ``indent``, the others with as many
+    blanks."""
+    for line in text.wrap(console, width):
+        line.rstrip()
+        console.print(Text.assemble(indent, line), soft_wrap=True)
+        indent = " " * len(indent)
+
+
+class LiveProgress(Progress):
+    """Shows the phases of a run. A context manager; silent if ``quiet`` or not on a terminal."""
+
+    def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
+        super().__init__()
+        console = console or Console(file=sys.stderr)
+        self._display = Display(
+            SpinnerColumn(finished_text="·"),
+            TextColumn("{task.description:<8}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[detail]}", style="dim", markup=False),
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> LiveProgress:
+        self._display.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._display.disable:  # else it would print a newline
+            self._display.stop()
+
+    def phase(self, name: str) -> None:
+        super().phase(name)
+        if self._task is not None:
+            self._display.update(self._task, total=1, completed=1)
+        self._task = self._display.add_task(name, total=None, detail="")
+
+    def exploring(self, iteration: int, nodes: int, classes: int) -> None:
+        self.detail(f"iteration {iteration}, {nodes:,} e-nodes, {classes:,} e-classes")
+
+    def checking(self, done: int, count: int, rule: str) -> None:
+        self.detail(f"rule {done} of {count}: {rule}")
+
+    def extracting(self, incumbent: float, bound: float) -> None:
+        if not isfinite(incumbent):
+            self.detail(f"bound {bound:.4g} ms")
+        elif not isfinite(bound) or bound <= 0 or incumbent <= 0:
+            self.detail(f"best {incumbent:.4g} ms")
+        else:
+            gap = max(0.0, (incumbent - bound) / incumbent)
+            self.detail(f"best {incumbent:.4g} ms, bound {bound:.4g} ms, gap {gap:.1%}")
+
+    def counting(self, done: int, total: int) -> None:
+        self.detail(f"{done} of {total}")
+
+    def measuring(self, done: int, total: int) -> None:
+        took = time.perf_counter() - self._phases[-1][1]
+        left = f", about {took / done * (total - done):.0f} s left" if done else ""
+        self.detail(f"{done:,} of {total:,}{left}")
+
+    def detail(self, text: str) -> None:
+        """Shows how far the phase has come."""
+        if self._task is not None:
+            self._display.update(self._task, detail=text)
