@@ -98,6 +98,8 @@ def operator(decl: OpDecl) -> Iterator[str]:
         yield f"- floating-point operations `{text(decl.flops.span)}`"
     if decl.view:
         yield "- a view: free where its consumers read through strides"
+    if decl.commutative:
+        yield "- commutative: patterns match its operands in either order"
     yield ""
 
 

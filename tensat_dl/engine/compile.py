@@ -86,7 +86,7 @@ def _single(writer: Writer) -> CompiledRule:
         body, actions = writer.query(variant, computed).body, tuple(writer.actions(rows))
         name = f"{writer.rule.name}{writer.suffix(i)}"
         commands.append(EgglogRule(name, ruled, body, actions, "facts"))
-    return CompiledRule(writer.rule, tuple(commands), (), (), len(writer.rule.target.nodes))
+    return CompiledRule(writer.rule, tuple(commands), (), (), len(writer.rule.target.nodes), writer.either)
 
 
 def _group(rule: RewriteRule, schema: Schema, forms: Forms, closed: bool) -> CompiledRule | None:
@@ -189,6 +189,7 @@ class _Stages:
             self.tensors,
             tuple(self.kept),
             len(self.rule.target.nodes),
+            self.writer.either,
             mirror=self.mirror,
             joins=tuple(joins),
             restricted=tuple(restricted),

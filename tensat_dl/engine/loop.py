@@ -224,8 +224,9 @@ class Explorer:
                 return 0
             root = n.result in rule.rule.source.outputs
             most *= len(alike.nodes) if root else alike.widest
+            most *= 2 if n.result in rule.either else 1
         if most * rule.new_nodes > room:
-            most = most_matches(rule.rule, self.alike) - self.done[rule.name]
+            most = most_matches(rule.rule, self.alike, rule.either) - self.done[rule.name]
         return max(0, most) * rule.new_nodes
 
     def _selected(self, rule: CompiledRule, stats: list[RuleStats]) -> tuple[int, bool]:

@@ -8,8 +8,9 @@ operands up, as if every operand fitted: an upper bound.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import prod
 
 from tensat_dl.core.rule import PatternNode, RewriteRule
 
@@ -58,8 +59,9 @@ class Alike:
 Nodes = Mapping[tuple[str, int], Alike]
 
 
-def most_matches(rule: RewriteRule, nodes: Nodes) -> int:
-    """An upper bound of the matches of a single-pattern rule: conditions and repeated variables are not looked at."""
+def most_matches(rule: RewriteRule, nodes: Nodes, either: Set[str] = frozenset()) -> int:
+    """An upper bound of the matches of a single-pattern rule: conditions and repeated variables are not looked at.
+    The pattern nodes in ``either`` are matched in both orders of their operands."""
     patterns = {n.result: n for n in rule.source.nodes}
     by_class: dict[str, Counter[Hashable]] = {}
 
@@ -69,12 +71,14 @@ def most_matches(rule: RewriteRule, nodes: Nodes) -> int:
             operands = [count(patterns[a]) if a in patterns else None for a in pattern.args]
             found: Counter[Hashable] = Counter()
             alike = nodes.get((pattern.op, len(pattern.args)))
+            orders = (operands, operands[::-1]) if pattern.result in either else (operands,)
             for own, children in alike.nodes if alike is not None else ():
-                matches = 1
-                for child, below in zip(children, operands, strict=True):
-                    matches *= 1 if below is None else below[child]
-                if matches:
-                    found[own] += matches
+                for order in orders:
+                    matches = prod(
+                        1 if below is None else below[c] for c, below in zip(children, order, strict=True)
+                    )
+                    if matches:
+                        found[own] += matches
             by_class[pattern.result] = found
         return by_class[pattern.result]
 

@@ -33,7 +33,7 @@ from tensat_dl.ops.typing import IllTyped, Inference, infer
 from tensat_dl.ops.values import AnyType, SymType
 from tensat_dl.rewrite.classes import MANY
 from tensat_dl.rewrite.groups import one_member
-from tensat_dl.rewrite.source import MAX_RANK, Form, Forms, forms_in
+from tensat_dl.rewrite.source import MAX_RANK, Form, Forms, forms_in, in_both_orders
 from tensat_dl.rewrite.variants import Assignments
 
 HEADER = Text(
@@ -148,6 +148,8 @@ def constructor_commands(c: Constructor, ops: OpTable, forms: Forms, wide: bool 
         body = (equal(_NODE, app(c.name, _I, _X)), app("weights_only", _X))
         return [*commands, _typing(f"weights {c.name}", body, known)]
     commands += _type_rules(c, ops, forms)
+    if ops[c.op].commutative:
+        commands += c.in_both_orders()
     if c.op != "input" and not ops[c.op].opaque:
         commands.append(_rule(f"weights {c.name}", c, (app("weights_only", x) for x in _inputs(c)), known))
     if c.op == "fill":
@@ -324,15 +326,18 @@ class EgglogProgram:
         self, rules: Sequence[RewriteRule], forms: Iterable[Form], ranks: Set[int]
     ) -> frozenset[Form]:
         """These forms, and those of all that the rules can build from nodes of these ranks (up to a limit)."""
-        known, new = frozenset[Form](), frozenset(forms)
+        ops = self.schema.ops
+        known, new = frozenset[Form](), in_both_orders(forms, ops)
         single = [one_member(r) for r in rules]
         among = [r for r in ranks if r <= MAX_RANK]
         while new:
             known |= new
-            ops = {f.op for f in new}
-            affected = [r for r in single if any(n.op in ops for n in r.source.nodes)]
+            names = {f.op for f in new}
+            affected = [r for r in single if any(n.op in names for n in r.source.nodes)]
             seen = Forms.of(among, known)
-            new = frozenset(f for r in affected for f in built_forms(r, self.schema, seen)) - known
+            new = (
+                in_both_orders((f for r in affected for f in built_forms(r, self.schema, seen)), ops) - known
+            )
         return known
 
     def staged(self, rule: RewriteRule) -> CompiledRule:

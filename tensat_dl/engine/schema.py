@@ -59,6 +59,11 @@ class Constructor:
         return f"in_{self.name}"
 
     @property
+    def either(self) -> str:
+        """The constructor that has every node of a commutative operator, with its operands in both orders."""
+        return f"{self.name}:either"
+
+    @property
     def origin(self) -> str:
         """The function that says which rule first built a node."""
         return f"by_{self.name}"
@@ -68,6 +73,17 @@ class Constructor:
         return [
             Declaration("constructor", self.name, sorts, "T"),
             Declaration("function", self.origin, sorts, "String", Var("old")),
+        ]
+
+    def in_both_orders(self) -> list[Command]:
+        """Declares `either` and the rule that fills it. Nodes that differ in the order alone become one e-class."""
+        columns = [Var(f"a{i}") for i in range(len(self.columns))]
+        node, x, y = Var("e"), Var("x"), Var("y")
+        orders = (app("union", node, app(self.either, *columns, *both)) for both in ((x, y), (y, x)))
+        found = equal(node, app(self.name, *columns, x, y))
+        return [
+            Declaration("constructor", self.either, (*(c.sort for c in self.columns), "T", "T"), "T"),
+            EgglogRule(f"orders {self.name}", "types", (found,), tuple(orders), "one line"),
         ]
 
     def loader(self) -> list[Command]:

@@ -13,6 +13,7 @@ from tensat_dl.engine.render import variable
 from tensat_dl.engine.schema import Column, Schema
 from tensat_dl.engine.syntax import App, Lit, Term, Var, app, equal, names
 from tensat_dl.rewrite.conditions import factors_in, values_in
+from tensat_dl.rewrite.orders import either_order
 from tensat_dl.rewrite.source import Variant
 
 
@@ -38,6 +39,7 @@ class Writer:
         self.rule = rule
         self.schema = schema
         self.usable = [v for v in found if not v.ill_typed]
+        self.either = either_order(rule, schema.ops)
         #: Tensor variables whose ranks have to be checked.
         self.varying = _varying(found) if closed else set(found[0].types)
         #: Whether one egglog rule says what all variants do.
@@ -91,7 +93,8 @@ class Writer:
         atoms: list[tuple[Var, list[Term]]] = []
         heads = []
         for node, attrs in zip(self.rule.source.nodes, variant.source_attrs, strict=True):
-            heads.append(self.schema.constructor(node.op, len(node.args)).name)
+            constructor = self.schema.constructor(node.op, len(node.args))
+            heads.append(constructor.either if node.result in self.either else constructor.name)
             atoms.append(
                 (variable(node.result), [*self.columns(node, attrs, variant), *map(variable, node.args)])
             )

@@ -132,7 +132,7 @@ class Params:
 class OpStmt:
     """A statement of an operator's body; ``name``/``preset`` as the kind needs them."""
 
-    kind: Literal["require", "let", "shape", "dtype", "flops", "preset", "view"]
+    kind: Literal["require", "let", "shape", "dtype", "flops", "preset", "view", "commutative"]
     value: Expr | None
     name: str | None = None
     preset: str | None = None

@@ -64,6 +64,7 @@ def signature(block: ast.Block) -> OpDecl:
         flops=None,
         presets=(),
         view=False,
+        commutative=False,
         opaque=True,
         composition=None,
         span=block.name_span,

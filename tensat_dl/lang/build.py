@@ -32,7 +32,7 @@ _NODES: dict[str, Any] = {
 _LISTS: dict[str, Any] = {"output": ast.Output, "return_": ast.Return}
 _TUPLES = ("start", "names", "test_side", "targets", "args", "elements", "kwargs")
 #: Statements of operators that are a keyword, names and a value.
-_OP_STATEMENTS = ("let", "shape", "dtype", "flops", "preset", "view")
+_OP_STATEMENTS = ("let", "shape", "dtype", "flops", "preset", "view", "commutative")
 _BOOLS = ("true", "false")
 
 #: What a method is given: its rule's children, built. Named, since the class has a method called ``list``.

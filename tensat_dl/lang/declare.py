@@ -72,6 +72,7 @@ def declare(op: ast.Op) -> OpDecl:
             (s.name or "", s.preset or "", s.value) for s in _body(op, "preset") if s.value is not None
         ),
         view=bool(_body(op, "view")),
+        commutative=bool(_body(op, "commutative")),
         opaque=op.opaque,
         composition=op.composition,
         span=op.name_span,
@@ -107,6 +108,12 @@ def _misdeclared(op: ast.Op) -> Iterator[Diagnostic]:
             of = f" {stmt.name}" if stmt.name else ""
             yield Diagnostic(f"`{stmt.kind}{of}` stands here twice", stmt.span)
         seen.add(key)
+    for stmt in _body(op, "commutative"):
+        if [t.kind for t in op.params.tensors] != ["one", "one"] or op.outputs:
+            yield Diagnostic(f"`{op.name}` does not have two operands and one output", stmt.span)
+        if op.opaque:
+            hint = "remove `commutative`, or give the operator a composition"
+            yield Diagnostic("nothing can check that an opaque operator is commutative", stmt.span, hint)
     for stmt in (*_body(op, "shape"), *_body(op, "dtype")):
         if stmt.name not in outputs:
             known = f"its outputs are {', '.join(op.outputs)}" if op.outputs else "it has one, without a name"

@@ -26,7 +26,7 @@ ITEMS = ("import", "opaque", "op", "rule", "block", "graph", "test")
 _GRAPH_WORDS = ("input", "weight", "output", "return", "for")
 #: The words that start a statement, for each kind of item.
 STATEMENTS = {
-    "op": ("require", "let", "shape", "dtype", "flops", "preset", "view"),
+    "op": ("require", "let", "shape", "dtype", "flops", "preset", "view", "commutative"),
     "rule": ("each", "where"),
     "graph": _GRAPH_WORDS,
     "block": _GRAPH_WORDS,

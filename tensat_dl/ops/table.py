@@ -70,6 +70,7 @@ class OpDecl:
     flops: ex.Expr | None
     presets: tuple[tuple[str, str, ex.Expr], ...]  #: (attribute, preset, value)
     view: bool
+    commutative: bool  #: its two operands may be exchanged
     opaque: bool
     composition: ex.Expr | None
     span: Span

@@ -95,7 +95,7 @@ class FilteredExplorer(Explorer):
             self.store.engine.run(*rule.find)
         state = replace(self.state, frozen=self.store.engine.freeze())
         checker = CHECKERS[self.limits.cycles](self.classes)
-        nodes = live(self.enodes)
+        nodes = live(self.enodes, self.store.program.schema.ops)
         full = False
         for rule in self.by_kind["single"]:
             full |= self._apply(rule, state, checker, nodes, stats)

@@ -20,7 +20,8 @@ from tensat_dl.core.graph import Attrs
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.naming import EngineState, NodeRow, Store
 from tensat_dl.engine.program import node_term
-from tensat_dl.engine.syntax import Lit, app, by_id
+from tensat_dl.engine.syntax import App, Lit, app, by_id
+from tensat_dl.ops.table import OpTable
 from tensat_dl.paper.cycles import ClassGraph
 
 #: Constructor, attributes and child handles: they say which e-node it is.
@@ -186,18 +187,34 @@ def class_graph(enodes: Iterable[ENode]) -> ClassGraph:
 def subsume(store: Store, enodes: Sequence[ENode]) -> None:
     """Puts e-nodes on the filter list."""
     for n in enodes:
-        store.engine.run(app("subsume", node_term(n.row.constructor, n.row.attrs, n.children)))
+        for term in _terms(store, n):
+            store.engine.run(app("subsume", term))
 
 
 def restore(store: Store, enodes: Sequence[ENode]) -> None:
     """Takes e-nodes off the filter list: the engine has no such command, so each is deleted and added again."""
     for n in enodes:
-        term = node_term(n.row.constructor, n.row.attrs, n.children)
-        store.engine.run(app("delete", term), app("union", term, by_id(Lit(n.own))))
+        for term in _terms(store, n):
+            store.engine.run(app("delete", term), app("union", term, by_id(Lit(n.own))))
 
 
-def live(enodes: Iterable[ENode]) -> Live:
-    return frozenset((n.row.constructor.op, n.children, n.own) for n in enodes)
+def _terms(store: Store, n: ENode) -> list[App]:
+    """The terms by which rules see an e-node: that of a commutative operator in both orders as well."""
+    c, attrs, children = n.row.constructor, n.row.attrs, n.children
+    own = node_term(c, attrs, children)
+    if not is_commutative(store.program.schema.ops, c.op):
+        return [own]
+    return [own, *(App(c.either, node_term(c, attrs, k).args) for k in (children, children[::-1]))]
+
+
+def is_commutative(ops: OpTable, op: str) -> bool:
+    return op in ops and ops[op].commutative  # `proj` is in no table
+
+
+def live(enodes: Iterable[ENode], ops: OpTable) -> Live:
+    """The e-nodes that rules see, those of commutative operators in both orders."""
+    seen = [(n.row.constructor.op, n.children, n.own) for n in enodes]
+    return frozenset([*seen, *((op, c[::-1], own) for op, c, own in seen if is_commutative(ops, op))])
 
 
 def is_live(rule: RewriteRule, tensors: Mapping[str, int], nodes: Live) -> bool:

@@ -79,7 +79,10 @@ def canonical(rule: RewriteRule, output: str, ops: OpTable) -> tuple[Canonical, 
 
     visit(nodes[output])
     pattern = Pattern(replace(rule, source=Side(tuple(out), (numbers[output],))), ops)
-    key = tuple((n.result, n.op, n.args, frozenset(pattern.shapes[n.result].tests)) for n in out)
+    key = tuple(
+        (n.result, n.op, n.args, frozenset(pattern.shapes[n.result].tests), n.result in pattern.either)
+        for n in out
+    )
     return Canonical(key, len(numbers), pattern), tuple(numbers)
 
 

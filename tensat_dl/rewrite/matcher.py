@@ -18,6 +18,7 @@ from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.typing import attributes, defaults
 from tensat_dl.rewrite.classes import Terms
+from tensat_dl.rewrite.orders import either_order
 from tensat_dl.rewrite.source import MAX_RANK
 
 
@@ -53,13 +54,14 @@ class NodeDifference:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Classes by name, values of attribute variables, and the nodes that the pattern's nodes matched, in order. Only
-    a near miss has differences."""
+    """Classes by name, values of attribute variables, and the nodes that the pattern's nodes matched, in order;
+    ``exchanged`` names those whose operands stand in the other order. Only a near miss has differences."""
 
     tensors: Mapping[str, int]
     attrs: Mapping[str, Any]
     nodes: Mapping[str, int]
     differences: tuple[NodeDifference, ...] = ()
+    exchanged: frozenset[str] = frozenset()
 
     @property
     def closeness(self) -> tuple[int, int]:
@@ -74,6 +76,7 @@ class Pattern:
         self.rule = rule
         self.ops = ops
         self.shapes = {node.result: _shape(node, ops[node.op]) for node in rule.source.nodes}
+        self.either = either_order(rule, ops)
         used = {a for n in rule.source.nodes for a in n.args}
         #: The nodes that matching starts at: outputs, without those that are found inside of others.
         self.roots = [o for o in rule.source.outputs if o in self.shapes and o not in used] or [
@@ -181,29 +184,34 @@ class _Search:
     def _node(self, name: str, n: int, match: Match) -> Iterator[Match]:
         """The pattern node ``name`` matched with the node n, and its operands with n's."""
         shape, terms = self.pattern.shapes[name], self.terms
-        args = shape.node.args
-        if terms.op[n] != shape.node.op:
+        if terms.op[n] != shape.node.op or match.tensors.get(name, terms.class_of(n)) != terms.class_of(n):
             return
-        own = terms.class_of(n)
-        if match.tensors.get(name, own) != own:
+        children = terms.children_of(n)
+        yield from self._ordered(shape, n, children, match)
+        if name in self.pattern.either and children[0] != children[1]:
+            other = replace(match, exchanged=match.exchanged | {name})
+            yield from self._ordered(shape, n, children[::-1], other)
+
+    def _ordered(self, shape: Shape, n: int, children: Sequence[int], match: Match) -> Iterator[Match]:
+        """A pattern node matched with the node n, whose operands are taken in this order."""
+        name, args = shape.node.result, shape.node.args
+        tensors, attrs = {**match.tensors, name: self.terms.class_of(n)}, dict(match.attrs)
+        found = self._differences(shape, n, children, tensors, attrs)
+        if not self.near and next(found, None) is not None:
             return
-        tensors, attrs = {**match.tensors, name: own}, dict(match.attrs)
-        differences = self._differences(shape, n, tensors, attrs)
-        if not self.near and next(differences, None) is not None:
-            return
-        longer = Match(tensors, attrs, {**match.nodes, name: n}, (*match.differences, *differences))
+        nodes, differences = {**match.nodes, name: n}, (*match.differences, *found)
         if self.fits is not None and not all(self.fits(a, tensors[a]) for a in (name, *args)):
             return
         inner = [a for a in dict.fromkeys(args) if a in tensors and a in self.pattern.shapes]
-        yield from self.follow(inner, longer)
+        yield from self.follow(inner, Match(tensors, attrs, nodes, differences, match.exchanged))
 
     def _differences(
-        self, shape: Shape, n: int, tensors: dict[str, int], attrs: dict[str, Any]
+        self, shape: Shape, n: int, children: Sequence[int], tensors: dict[str, int], attrs: dict[str, Any]
     ) -> Iterator[NodeDifference]:
-        """The differences between a node and a pattern node. Names and variables that are new are bound on the
-        way."""
+        """The differences between a node, whose operands are ``children``, and a pattern node. Names and variables
+        that are new are bound on the way."""
         node, terms = shape.node, self.terms
-        own, children = terms.class_of(n), terms.children_of(n)
+        own = terms.class_of(n)
         if len(children) != len(node.args):
             has, wants = (f"{len(x)} {plural(len(x), 'operand')}" for x in (children, node.args))
             yield NodeDifference(node, own, f"it has {has}, and the pattern {wants}")
@@ -272,10 +280,13 @@ def merged(rule: RewriteRule, matches: Sequence[Match]) -> Match:
     """The match of a group rule for so many members, made of the matches of single members."""
     tensors: dict[str, int] = {}
     nodes: dict[str, int] = {}
+    exchanged: set[str] = set()
     for k, m in enumerate(matches):
-        tensors |= {member(n, k) if n in rule.members else n: c for n, c in m.tensors.items()}
-        nodes |= {member(n, k) if n in rule.members else n: c for n, c in m.nodes.items()}
-    return Match(tensors, matches[0].attrs, nodes)
+        own = {n: member(n, k) if n in rule.members else n for n in (*m.tensors, *m.nodes)}
+        tensors |= {own[n]: c for n, c in m.tensors.items()}
+        nodes |= {own[n]: c for n, c in m.nodes.items()}
+        exchanged |= {own[n] for n in m.exchanged}
+    return Match(tensors, matches[0].attrs, nodes, exchanged=frozenset(exchanged))
 
 
 def _with(match: Match, difference: NodeDifference) -> Match:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import product
+from dataclasses import dataclass, field, replace
+from itertools import chain, product
 from typing import Any
 
 from tensat_dl.core import expression as ex
@@ -84,6 +84,12 @@ class Forms:
 
     def __contains__(self, form: Form) -> bool:
         return self.known is None or form in self.known.get(form.op, ())
+
+
+def in_both_orders(forms: Iterable[Form], ops: OpTable) -> frozenset[Form]:
+    """These forms, and those of commutative operators in the other order, in which patterns match them as well."""
+    both = ((f, replace(f, operands=f.operands[::-1])) if ops[f.op].commutative else (f,) for f in forms)
+    return frozenset(chain.from_iterable(both))
 
 
 def forms_in(graph: Graph, ops: OpTable) -> frozenset[Form]:

@@ -232,7 +232,9 @@ class Replay:
         names = dict(match.nodes)
         equal: list[tuple[int, int]] = []
         for node in rule.source.nodes:
-            for a, k in zip(node.args, self.ledger.operands[match.nodes[node.result]], strict=True):
+            operands = self.ledger.operands[match.nodes[node.result]]
+            given = operands[::-1] if node.result in match.exchanged else operands
+            for a, k in zip(node.args, given, strict=True):
                 if names.setdefault(a, k) != k:
                     equal.append((names[a], k))
         return names, tuple(equal)

@@ -11,6 +11,7 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel, PricedGraph
 from tensat_dl.engine.exploration import Applied, Exploration, History
 from tensat_dl.ops.semantics import semantics_of
+from tensat_dl.rewrite.orders import commuted
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.compare import compare_exactly
 from tensat_dl.verify.exact.run import seconds
@@ -56,6 +57,8 @@ def way_between(
     if None in find(before, egraph):
         raise NoWay("cycle filtering left a part of the original out of the e-graph, where steps would begin")
     progress.phase("replay")
+    decls = (model.table[op] for op in sorted({*egraph.op} & {*model.table}))
+    rules = (*rules, *(commuted(d) for d in decls if d.commutative))
     replay = Replay(egraph, before, after, rules, model.table, _by_class(history.applied, handles))
     unfinished, interrupted = "", False
     try:

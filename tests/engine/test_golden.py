@@ -26,7 +26,7 @@ LIBRARY = {
     "pair-conv-enlarge": ("multi-pattern with conditions, not symmetric", (4,)),
     "group-matmul-left": ("members of a group", (2, 3)),
     "group-conv-enlarge": ("members of a group, computed attributes", (4,)),
-    "add-zero-right": ("the value of a constant", (0, 2)),
+    "add-zero": ("the value of a constant", (0, 2)),
     "concat-exchange": ("axis variables", (2,)),
     "smul-add": ("a variable of two siblings, compared", (0, 2)),
 }

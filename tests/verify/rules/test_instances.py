@@ -118,8 +118,8 @@ RARE: list[tuple[str, str, Callable[[Instance], bool]]] = [
     ("conv-identity", "a dilated kernel", lambda i: max(attr(i, "d")) > 1 and max(attr(i, "k")) > 1),
     ("conv-merge-groups", "four groups", lambda i: grouped(i, "x", "w") == 4),
     ("matmul-fold", "weights", lambda i: any(n.op == "weight" for n in i.before.nodes)),
-    ("mul-one-right", "a constant", lambda i: any(n.op == "fill" for n in i.before.nodes)),
-    ("mul-one-right", "a constant that is a tensor", lambda i: len(shapes(i, "c")) > 1),
+    ("mul-one", "a constant", lambda i: any(n.op == "fill" for n in i.before.nodes)),
+    ("mul-one", "a constant that is a tensor", lambda i: len(shapes(i, "c")) > 1),
     ("poolavg-no-pads", "an activation", lambda i: attr(i, "f") == "tanh"),
 ]
 
