@@ -47,8 +47,20 @@ def applied_once(rule: RewriteRule, graph: Graph) -> tuple[int, int, int]:
             built[o.result] = ledger.add(o.op, o.attrs, tuple(built[a] for a in o.args), 0, 1)
         for s, t in target.outputs:
             ledger.union(nodes[match.tensors[s]], built[t], 1)
+    unite_commuted(ledger)
     classes = {ledger.find(n) for n in range(len(ledger.op))}
     return sum(len(ledger.members[c]) for c in classes), len(classes), len(found.fires)
+
+
+def unite_commuted(ledger: Ledger) -> None:
+    """Unites nodes that differ in the order of commutative operands alone, and all that follows from that."""
+    changed = True
+    while changed:
+        changed = False
+        for n, op in enumerate(ledger.op):
+            if library().ops[op].commutative:
+                other = ledger.lookup((op, ledger.attrs[n], ledger.operands[n][::-1]))
+                changed |= other is not None and ledger.union(n, other, 1)
 
 
 @pytest.mark.parametrize("name", sorted(ONE_STEP))
