@@ -5,8 +5,8 @@
 #     bash benchmarks/gpu.sh profile [DTYPE [BATCH]]
 #     bash benchmarks/gpu.sh bench [DTYPE [BATCH]]
 #
-# Takes graphs from graphs/DTYPE-BATCH/. Results are put into the folder $OUT (out/ if it is not set). What lies there,
-# or in measured/, from an earlier run is not measured again. A step ends by itself after $LIMIT seconds (540).
+# The script reads graphs from graphs/DTYPE-BATCH/ and writes results to the folder $OUT (default: out/). Measurements
+# of an earlier run that lie there or in measured/ are not repeated. A step stops after $LIMIT seconds (default: 540).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 step=${1:-check} dtype=${2:-f32} batch=${3:-1}
@@ -15,16 +15,16 @@ limit=${LIMIT:-540}
 mkdir -p "${OUT:=out}"
 OUT=$(cd "$OUT" && pwd)
 export PYTHONUNBUFFERED=1 TENSAT_DL_PROFILES=$OUT
-# What is not installed there may lie in wheels/, as pure Python.
+# Packages that are not installed on the machine may lie in wheels/, as wheels of pure Python.
 for wheel in "$PWD"/wheels/*.whl; do
   [ -f "$wheel" ] && export PYTHONPATH="$wheel${PYTHONPATH:+:$PYTHONPATH}"
 done
 [ -d measured ] && cp -n measured/*.json "$OUT"/
 run() { python3 -m tensat_dl "$@"; }
-# Ends it by Ctrl-C: what was found until then is kept.
+# Interrupts the command after $1 seconds, like Ctrl-C: the command keeps its results so far.
 within() { timeout -s INT -k 20 "$1" python3 -m tensat_dl "${@:2}"; }
 
-# Says what is missing, if this is no place to measure, and ends with 2. Else a graph of three operators is timed.
+# Times a graph of three operators. If this machine cannot measure, prints what it lacks and exits with 2.
 run time examples/tiny_share_input.tsr || exit
 [ -d "$graphs" ] || { echo "error: no folder $graphs: write it with \`tensat-dl bench gpu --prepare\`" >&2; exit 2; }
 device=$(python3 -c 'from tensat_dl.gpu.this_gpu import this_gpu; print(this_gpu().device)')
@@ -32,7 +32,7 @@ profile=$OUT/$device.profile.json
 nvidia-smi
 
 case $step in
-  check) # kernels on the hardware; then a little of each of the other steps
+  check) # tests of the kernels on the hardware, then a short run of each other step
     several=$(python3 -c 'import xdist; print("-n 12")' 2> /dev/null)
     TENSAT_DL_GPU_TESTS=1 timeout 240 python3 -m pytest -q --all $several -p no:cacheprovider --tb=short \
       tests/kernels/test_against_reference.py > "$OUT/tests.log" 2>&1

@@ -1,9 +1,8 @@
 """Writes the generated parts of the documents: ``python docs/generate.py`` (``--check`` only compares).
 
-docs/language.md lists the functions that expressions may call, and the operators that ``rules/ops.tsr`` declares.
-
-README.md and docs/results.md have tables of the results that ``tensat-dl bench NAME --json benchmarks/NAME.json``
-writes.
+docs/language.md has a table of the functions that expressions may call, and a list of the operators that
+``rules/ops.tsr`` declares. README.md and docs/results.md have tables of benchmark results
+(``tensat-dl bench NAME --json benchmarks/NAME.json``).
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ MEANING = {
     "min": "the smallest element",
     "all": "whether every condition holds",
     "any": "whether some condition holds",
-    "set": "the list with another value at one position",
+    "set": "the list, with another value at one position",
     "broadcast": "the shape to which two shapes broadcast, aligned at their last dimension, as in NumPy",
     "is_float": "whether an element type is a floating-point type",
     "is_number": "whether an element type is not `bool`",
-    "holds": "whether an element type has a value: integer types the whole numbers of their range, `bool` 0 and 1",
+    "holds": "whether an element type can hold a number: integer types, whole numbers in range; `bool`, 0 and 1",
     "distinct": "whether no two elements are equal",
 }
 
@@ -85,7 +84,7 @@ def operator(decl: OpDecl) -> Iterator[str]:
         default = "" if a.default is None else f", by default `{value(a)}`"
         yield f"- `{a.name}`: {type_of(a)}{default}{named}"
     if decl.composition is not None:
-        yield f"- is `{text(decl.composition.span)}`, in one kernel"
+        yield f"- computes `{text(decl.composition.span)}`, in one kernel"
     for require in decl.requires:
         assert require.value is not None
         yield f"- requires `{text(require.value.span)}`: {require.message}"
@@ -93,9 +92,9 @@ def operator(decl: OpDecl) -> Iterator[str]:
         yield f"- where `{name}` is `{text(expr.span)}`"
     for i, shape in enumerate(decl.shapes):
         of = f" of `{decl.outputs[i]}`" if decl.outputs else ""
-        yield f"- shape{of} `{text(shape.span)}`"
+        yield f"- shape{of}: `{text(shape.span)}`"
     if decl.flops is not None:
-        yield f"- floating-point operations `{text(decl.flops.span)}`"
+        yield f"- floating-point operations: `{text(decl.flops.span)}`"
     if decl.view:
         yield "- a view: free where its consumers read through strides"
     if decl.commutative:
@@ -117,14 +116,14 @@ def value(a: AttrDecl) -> str:
 
 
 def generated(document: str, parts: dict[str, Callable[[], Iterator[str]]]) -> str:
-    """The document with the text between each pair of markers made anew."""
+    """The document with new text between each pair of markers."""
     for name, part in parts.items():
         lines = "\n".join(part()).rstrip()
         pattern = rf"(<!-- generated: {name} -->\n).*?(<!-- end of {name} -->)"
         document, count = re.subn(
             pattern, lambda m, lines=lines: f"{m[1]}\n{lines}\n\n{m[2]}", document, flags=re.DOTALL
         )
-        assert count == 1, f"there are no markers for {name}"
+        assert count == 1, f"{count} pairs of markers for {name}, expected one"
     return document
 
 

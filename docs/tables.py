@@ -1,4 +1,4 @@
-"""The tables of results in the documents, from the files that ``tensat-dl bench`` wrote into benchmarks/."""
+"""Tables of benchmark results for the documents, from the files in benchmarks/ that ``tensat-dl bench`` wrote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
 
 def results(name: str) -> dict[str, Any]:
-    """What a benchmark found, as it was recorded."""
+    """The recorded results of a benchmark."""
     found: dict[str, Any] = json.loads((BENCHMARKS / f"{name}.json").read_text(encoding="utf-8"))
     return found
 
@@ -40,8 +40,9 @@ def join() -> Iterator[str]:
     report = results("join")
     yield where(report)
     yield ""
-    headings = ("model", "search", "e-nodes", "combinations", "matches", "product", "hash join")
-    yield f"| {' | '.join(headings)} | find | and read | explore | faster | and read | exploring |"
+    ways = ("find", "find and read", "explore")
+    headings = ("model", "search", "e-nodes", "combinations", "matches", "product", "hash join", *ways)
+    yield f"| {' | '.join(headings)} | {' | '.join(f'product / {way}' for way in ways)} |"
     yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
     for r in report["rows"]:
         if "seconds" not in r:
@@ -65,7 +66,7 @@ def k_multi() -> Iterator[str]:
     columns = list(dict.fromkeys((r["rules"], r["k_multi"]) for r in rows))
     yield where(report)
     yield ""
-    words = {"groups": "groups", "both": "both, unlimited"}
+    words = {"groups": "groups", "both": "groups and pairs, unlimited"}
     names = [words.get(rules, f"k_multi {k}") for rules, k in columns]
     yield f"| model | | {' | '.join(names)} |"
     yield f"|---|---|{'--:|' * len(columns)}"

@@ -1,6 +1,6 @@
 """The kernels that run on a GPU: Triton kernels, and the cuBLAS and cuDNN calls that they compete with.
 
-One family of operators per file. Each file has its Triton kernels, what torch does for the same operators (which is
-also, in float64, the reference that results are checked against), and a table ``FAMILY`` of which implementations an
-application has. `registry` puts these tables together. Needs torch and Triton; nothing here is imported without them.
+Each file has one family of operators: its Triton kernels, torch's functions for the same operators, and a table
+``FAMILY`` of the implementations of an application. In float64, torch's functions are the reference that results are
+checked against. `registry` joins the tables. The folder needs torch and Triton, and is imported only with them.
 """

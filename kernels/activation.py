@@ -1,4 +1,4 @@
-"""Activations: what a product or a pool ends in, and elementwise functions in Triton's language."""
+"""Activations in Triton's language: elementwise functions, and the last steps of products and pools."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import triton.language as tl
 
 @triton.jit
 def tanh(x):
-    # exp overflows to infinity on the right, which is the right answer: 1 - 2 / inf
+    # for large x, exp overflows to infinity, and 1 - 2 / inf is the right answer
     return 1 - 2 / (tl.exp(2 * x) + 1)
 
 
@@ -42,7 +42,7 @@ def activate(x, ACT: tl.constexpr):
 
 
 def in_place(x: torch.Tensor, act: str) -> torch.Tensor:
-    """The activation of a tensor that nobody else reads, by torch."""
+    """torch's activation of x, which may overwrite x: no other code may read x."""
     match act:
         case "relu":
             return x.relu_()

@@ -1,4 +1,4 @@
-"""Grouped two-dimensional convolutions with bias and activation: implicit matrix products; beside them cuDNN."""
+"""Grouped two-dimensional convolutions with bias and activation: implicit matrix products in Triton, and cuDNN."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .implementation import Family, Implementation, Kernel, computable
 from .launch import ceil_div
 from .matmul import Tiles, added, dot, tiles_for, vendor
 
-#: How many pixels of one channel a program of a depth-wise convolution computes.
+#: The numbers of pixels of one channel that a program of a depth-wise convolution may compute.
 PIXELS = (128, 512)
 
 
@@ -28,8 +28,8 @@ def _implicit(
     DH: tl.constexpr, DW: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     BIAS: tl.constexpr, MORE: tl.constexpr, ACT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """[pixels, channels of a group * kh * kw] times [channels * kh * kw, outputs of the group], without making the
-    left matrix. Pixels are those of all images of the result."""
+    """[pixels, channels of a group * kh * kw] times [channels of a group * kh * kw, outputs of the group], without
+    storing the left matrix. The pixels are the pixels of all images of the result."""
     M = IMAGES * OH * OW
     K = PER_GROUP * KH * KW
     tiles_n = tl.cdiv(OUT_PER_GROUP, BN)
@@ -68,13 +68,13 @@ def _implicit(
     tl.store(out + where, total.to(out.dtype.element_ty), valid)
 
 
-@triton.jit(do_not_specialize=["CHANNELS", "H", "W", "OH", "OW", "MULTIPLIER"])  # or each shape is compiled
+@triton.jit(do_not_specialize=["CHANNELS", "H", "W", "OH", "OW", "MULTIPLIER"])  # else each shape is compiled
 def _depthwise(
     x, w, bias, out, CHANNELS, H, W, OH, OW, MULTIPLIER, sxn, sxc, sxh, sxw, swo, swh, sww,
     KH: tl.constexpr, KW: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr, TOP: tl.constexpr, LEFT: tl.constexpr,
     DH: tl.constexpr, DW: tl.constexpr, BLOCK: tl.constexpr, BIAS: tl.constexpr, ACT: tl.constexpr,
 ):  # fmt: skip
-    """Each output channel from one input channel: pixels of one of them by each program."""
+    """Each output channel from one input channel. A program computes pixels of one output channel."""
     pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     plane = tl.program_id(1).to(tl.int64)  # an output channel of an image
     channel = plane % CHANNELS
@@ -97,7 +97,7 @@ def _depthwise(
 
 
 def _windows(attrs: Mapping[str, Any], w: torch.Tensor) -> dict[str, Any]:
-    """What the kernels know ahead of time of where windows lie."""
+    """The compile-time constants that give the kernels the positions of windows."""
     (sh, sw), (dh, dw), (top, left, _, _) = attrs["stride"], attrs["dilation"], attrs["pads"]
     kh, kw = w.shape[2:]
     return {"KH": kh, "KW": kw, "SH": sh, "SW": sw, "TOP": top, "LEFT": left, "DH": dh, "DW": dw}
@@ -159,7 +159,7 @@ def _triton(signature: Signature) -> Iterator[Implementation]:
 
 
 def implicit(signature: Signature, more: bool = False) -> Iterator[Implementation]:
-    """The kernels that are products; with ``more`` as in `matmul.tiled`."""
+    """The kernels that are implicit matrix products. ``more`` is as in `matmul.tiled`."""
     if not computable(signature.inputs):
         return
     x, w = signature.inputs[:2]
@@ -179,7 +179,7 @@ def _vendor(signature: Signature) -> Iterator[Implementation]:
     x, w = signature.inputs[:2]
 
     def plain(operands: Sequence[torch.Tensor]) -> torch.Tensor:
-        return meaning(operands, attrs).contiguous()  # cuDNN answers in the layout that it is asked in
+        return meaning(operands, attrs).contiguous()  # cuDNN's result has the layout of its operands
 
     yield from vendor("cudnn", plain, x.dtype)
 

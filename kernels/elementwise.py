@@ -1,7 +1,7 @@
 """Elementwise operators and chains of them: one generated kernel for each expression.
 
 An expression is a small graph of elementwise operators on inputs and constants. Operands broadcast and may have any
-strides. Floats are computed in f32, whatever they are stored in, and rounded to the result's type once.
+strides. Floats of all types are computed in f32, and rounded to the result's type once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .implementation import TRITON_FLOATS, Family, Implementation, Kernel, Meani
 from .launch import TORCH_TYPES, ceil_div, from_source
 from .layout import broadcast_strides, collapse, coordinates, offset
 
-#: What the generated code calls.
+#: The functions that generated code calls.
 HELPERS = {"tanh": tanh, "sigmoid": sigmoid, "gelu": gelu, "relu": relu}
 
-#: How many elements a program computes.
+#: The numbers of elements that a program may compute.
 BLOCKS = (256, 1024)
 
-#: By operator, its Triton expression on those of its operands.
+#: By operator, its Triton expression; ``{}`` stands for the expression of an operand.
 _TERMS = {
     "ewadd": "{} + {}",
     "ewsub": "{} - {}",
@@ -59,7 +59,7 @@ FUSIBLE = frozenset({*_TERMS, "power", "cast"})
 
 
 def fusible(expression: Graph) -> bool:
-    """Whether there is a Triton kernel for it: elementwise on floats and truth values throughout."""
+    """Whether the expression has a Triton kernel: all operators are elementwise, on floats and truth values."""
     types = {t.dtype for n in expression.nodes for t in n.types}
     ops = {n.op for n in expression.nodes} - {"input"}
     fills = (n for n in expression.nodes if n.op == "fill")
@@ -102,14 +102,14 @@ def _compiled(expression: Graph, rank: int) -> Any:
 
 
 def with_helpers(text: str) -> Any:
-    """The Triton kernel that a text defines, which may call `HELPERS`."""
+    """The Triton kernel that a text defines. The text may call `HELPERS`."""
     kernel = from_source(text)
     kernel.fn.__globals__.update(HELPERS)
     return kernel
 
 
 def source(expression: Graph, rank: int) -> str:
-    """The Triton source of an expression on tensors that take so many dimensions to walk."""
+    """The Triton source of an expression on tensors that are collapsed to ``rank`` dimensions."""
     inputs = [i for i, n in enumerate(expression.nodes) if n.op == "input"]
     sizes = ["", *(f"n{k}" for k in range(1, rank))]
     strides = [[f"s{i}_{k}" for k in range(rank)] for i in range(len(inputs))]
@@ -140,7 +140,7 @@ def source(expression: Graph, rank: int) -> str:
 
 
 def term(node: Node, operands: Sequence[str]) -> str:
-    """The Triton expression of an elementwise operator on others."""
+    """The Triton expression of an elementwise operator on the expressions of its operands."""
     attrs: dict[str, Any] = dict(node.attrs)
     match node.op:
         case "fill":
@@ -159,7 +159,7 @@ def term(node: Node, operands: Sequence[str]) -> str:
 
 
 def _power(x: str, exponent: float) -> str:
-    """Whole powers by multiplying, so that negative numbers have them too."""
+    """x to a power. Whole powers do not use log(x), which is NaN for negative x."""
     if exponent == 0.5:
         return f"tl.sqrt_rn({x})"
     if exponent.is_integer() and abs(exponent) <= 16:
@@ -206,7 +206,7 @@ MEANING: dict[str, Meaning] = {
     "log": _unary(torch.log),
     "floor": _unary(torch.floor),
     "power": lambda operands, attrs: torch.pow(operands[0], attrs["exponent"]),
-    # floats that an integer type lacks become what the GPU makes of them: they are undefined in PyTorch
+    # in PyTorch, casts of floats outside of the range of an integer type are undefined: the GPU decides
     "cast": lambda operands, attrs: operands[0].to(TORCH_TYPES[attrs["to"]]),
 }
 
@@ -222,7 +222,7 @@ def _batchnorm(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> to
 
 
 def _batchnorm_offers(signature: Signature) -> Iterator[Implementation]:
-    """As a chain of elementwise operators on the parameters stretched over images."""
+    """Batch normalisation as a chain of elementwise operators, on parameters that broadcast over images."""
     x, *parameters = signature.inputs
     if not computable(signature.inputs):
         return

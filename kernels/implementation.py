@@ -1,4 +1,4 @@
-"""What an implementation of an operator is."""
+"""The types of implementations of operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from tensat_dl.core.graph import TensorType
 from tensat_dl.cost.signature import Signature
 
-#: Computes an operator's result from its operands, which may be strided in any way.
+#: Computes an operator's result from its operands, which may have any strides.
 Kernel = Callable[[Sequence[torch.Tensor]], torch.Tensor]
 Kind = Literal["triton", "vendor", "view"]
 
@@ -20,15 +20,16 @@ TRITON_FLOATS = ("f32", "f16", "bf16")
 
 
 class Unsupported(Exception):
-    """No implementation computes this. The message says what, as in "poolavg of i32"."""
+    """An application has no implementation. The message names it, as in "poolavg of i32"."""
 
 
 @dataclass(frozen=True)
 class Implementation:
     """One way to compute an application.
 
-    ``name`` tells it from the others of the same signature, as in ``triton 64x64x32``. ``tf32`` is set where products
-    of f32 are rounded to ten bits on the way. ``build`` makes the kernel; results are contiguous, except for views.
+    ``name`` is unique among the implementations of a signature, as in ``triton 64x64x32``. ``tf32`` is set if the
+    kernel rounds operands of products from f32 to ten bits of mantissa. ``build`` makes the kernel; results are
+    contiguous, except for views.
     """
 
     name: str
@@ -37,8 +38,8 @@ class Implementation:
     tf32: bool = False
 
 
-#: What a family file offers: by operator, the implementations of an application and, as torch computes it in the
-#: element type of whatever it is given, its meaning.
+#: ``Offers`` lists implementations of an application. ``Meaning`` computes an operator by torch, in the element type
+#: of its operands.
 Offers = Callable[[Signature], Iterable[Implementation]]
 Meaning = Callable[[Sequence[torch.Tensor], Mapping[str, Any]], torch.Tensor]
 
@@ -49,11 +50,11 @@ class Family:
 
     meaning: Mapping[str, Meaning]
     triton: Mapping[str, Offers]
-    vendor: Mapping[str, Offers]  #: where there is more than the meaning to call
+    vendor: Mapping[str, Offers]  #: calls of libraries; without any, the meaning is called
 
 
 def no_offers(_: Signature) -> Iterable[Implementation]:
-    """For operators that have nothing but their meaning."""
+    """No implementations: the meaning of the operator suffices."""
     return ()
 
 

@@ -1,4 +1,4 @@
-"""Starting Triton kernels: element types, and kernels whose source is made on the fly."""
+"""Starting Triton kernels: element types, and kernels from generated source."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def interpreted() -> bool:
 
 @cache
 def from_source(source: str) -> Any:
-    """The Triton kernel ``kernel`` that a text defines. Triton reads a kernel's source, so it is put where Python
-    looks for that of a function."""
+    """The Triton kernel ``kernel`` that ``source`` defines. Triton reads the source of a kernel from `linecache`, as
+    Python's `inspect` does, so ``source`` is added there."""
     name = f"<kernel {len(linecache.cache)} {hash(source):x}>"
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     scope: dict[str, Any] = {"tl": tl, "__name__": "tensat_dl_generated"}

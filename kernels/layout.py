@@ -10,14 +10,15 @@ Shape = tuple[int, ...]
 
 
 def broadcast_strides(x: torch.Tensor, shape: Sequence[int]) -> Shape:
-    """The strides of x stretched to a shape: 0 along what is repeated."""
+    """The strides of x broadcast to a shape: 0 along repeated dimensions."""
     return tuple(x.expand(tuple(shape)).stride())
 
 
 def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[Shape, tuple[Shape, ...]]:
-    """The same elements in the same order with as few dimensions as possible, for all of the strides at once.
+    """A shape and strides with as few dimensions as possible, for the same elements in the same order.
 
-    Dimensions of size 1 go, and neighbours that every tensor walks as one become one. At least one dimension is left.
+    Dimensions of size 1 are dropped. Neighbouring dimensions are joined if one stride covers both in every tensor. At
+    least one dimension is left.
     """
     dims = [(n, [s[i] for s in strides]) for i, n in enumerate(shape) if n != 1]
     out: list[tuple[int, list[int]]] = []
@@ -31,7 +32,7 @@ def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[Sh
 
 
 def coordinates(index: str, sizes: Sequence[str], prefix: str, indent: str = "    ") -> str:
-    """Source lines that take a row-major index apart into ``<prefix>0``, ``<prefix>1``, .. one for each dimension."""
+    """Source lines that split a row-major index into ``<prefix>0``, ``<prefix>1``, .., one for each dimension."""
     lines = []
     rest = index
     for i in range(len(sizes) - 1, 0, -1):
@@ -43,5 +44,5 @@ def coordinates(index: str, sizes: Sequence[str], prefix: str, indent: str = "  
 
 
 def offset(prefix: str, strides: Sequence[str]) -> str:
-    """The source of the element offset that coordinates come to."""
+    """The source of the element offset at given coordinates."""
     return " + ".join(f"{prefix}{i} * {s}" for i, s in enumerate(strides))

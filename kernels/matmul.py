@@ -1,4 +1,4 @@
-"""Matrix products of any batch, with bias and activation in the same kernel; beside them cuBLAS."""
+"""Batched matrix products, with bias and activation in the same kernel: Triton kernels, and cuBLAS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .layout import collapse
 
 @dataclass(frozen=True)
 class Tiles:
-    """What one program computes, [m, n] in steps of k, and with how many warps and pipeline stages."""
+    """The tile [m, n] that one program computes, in steps of k; its numbers of warps and pipeline stages."""
 
     m: int
     n: int
@@ -34,7 +34,7 @@ class Tiles:
         return f"{self.m}x{self.n}x{self.k}"
 
 
-#: What is tried for products of f32 (on ordinary arithmetic units) and for those that tensor cores compute.
+#: The tiles for products of f32 (on ordinary arithmetic units) and for products on tensor cores.
 PLAIN = (Tiles(16, 32, 64), Tiles(32, 32, 32), Tiles(64, 32, 32), Tiles(64, 64, 16), Tiles(128, 64, 16, 8))
 TENSOR = (
     Tiles(16, 32, 128, 4, 4),
@@ -45,21 +45,21 @@ TENSOR = (
     Tiles(128, 64, 32, 4, 4),
     Tiles(128, 128, 32, 8, 3),
 )
-#: Rows of a product that `_few_rows` computes, each by programs of its own; and [n, k] of such a program.
+#: The most rows of a product that `_few_rows` computes, and the choices of [n, k] for its programs.
 FEW_ROWS = 4
 STRIPS = ((8, 256), (32, 128))
 
 
 def tiles_for(dtype: str, tf32: bool, m: int, n: int) -> list[Tiles]:
-    """The tiles worth trying for an [m, n] result: none that is more than twice as large in a dimension."""
+    """The tiles to try for an [m, n] result. Large tiles are left out: twice as large in a dimension, or more."""
     options: Sequence[Tiles] = TENSOR if tf32 or dtype != "f32" else PLAIN
-    if tf32:  # twice the bytes of the half-precision types
+    if tf32:  # an element has twice the bytes of the half-precision types
         options = [Tiles(t.m, t.n, max(16, t.k // 2), t.warps, t.stages) for t in options]
     fitting = [t for t in options if t.m <= max(16, power_of_two(m)) and t.n <= max(32, power_of_two(n))]
     return fitting or [options[0]]
 
 
-#: The interpreter takes the bits of bf16 for whole numbers in products.
+#: In products, Triton's interpreter reads the bits of bf16 as integers.
 WIDEN = tl.constexpr(interpreted())
 
 
@@ -78,9 +78,9 @@ def _tiled(
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     BIAS: tl.constexpr, MORE: tl.constexpr, ACT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """out[a, b, m, n] = act(sum over k of x[a, b, m, k] * y[a, b, k, n] + bias[n] + more[a, b, m, n]), one tile by
-    each program."""
-    GROUP: tl.constexpr = 8  # rows of tiles that are walked together, so that they share what caches hold
+    """out[a, b, m, n] = act(sum over k of x[a, b, m, k] * y[a, b, k, n] + bias[n] + more[a, b, m, n]). A program
+    computes one tile."""
+    GROUP: tl.constexpr = 8  # rows of tiles that are computed together, so that they share cached operands
     pid = tl.program_id(0)
     batch = tl.program_id(1).to(tl.int64)
     tiles_m = tl.cdiv(M, BM)
@@ -118,7 +118,7 @@ def _few_rows(
     x, y, bias, more, out, M, N, K, B2, sxa, sxb, sxm, sxk, sya, syb, syk, syn,
     BN: tl.constexpr, BK: tl.constexpr, BIAS: tl.constexpr, MORE: tl.constexpr, ACT: tl.constexpr,
 ):  # fmt: skip
-    """As `_tiled`, one row by each program, without tensor cores: for products that only read their weights."""
+    """`_tiled` for few rows, without tensor cores: reading y takes most time. A program computes part of a row."""
     n = (tl.program_id(0) * BN + tl.arange(0, BN)).to(tl.int64)
     m = tl.program_id(1).to(tl.int64)
     batch = tl.program_id(2).to(tl.int64)
@@ -143,7 +143,7 @@ def _few_rows(
 
 @dataclass(frozen=True)
 class _Product:
-    """Operands as the kernels take them, their sizes, and strides with the batch in at most two dimensions."""
+    """The operands of a kernel, their sizes, and their strides with the batch in at most two dimensions."""
 
     x: torch.Tensor
     y: torch.Tensor
@@ -167,8 +167,8 @@ def _product(x: torch.Tensor, y: torch.Tensor) -> _Product:
 
 
 def added(operands: Sequence[torch.Tensor], more: bool) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Operands, and the last one apart if it is added to the product; else any tensor in its place. Biases and what
-    is added are contiguous: the kernels take no strides of theirs."""
+    """The operands of a product, and the tensor to add to it: the last operand if ``more``, else any tensor. Biases
+    and the added tensor are made contiguous, because the kernels take no strides for them."""
     x, y, *others = operands
     dense = [t.contiguous() for t in others]
     return ([x, y, *dense[:-1]], dense[-1]) if more else ([x, y, *dense], x)
@@ -206,8 +206,8 @@ def _strip_kernel(strip: tuple[int, int], act: str, more: bool) -> Kernel:
 
 
 def tiled(signature: Signature, more: bool = False) -> Iterator[Implementation]:
-    """The Triton kernels; with ``more``, they take a tensor of the result's type behind the other operands, which is
-    added before the activation."""
+    """The Triton kernels. With ``more``, their last operand is a tensor of the result's type that they add before the
+    activation."""
     if not computable(signature.inputs):
         return
     act = str(dict(signature.attrs)["act"])
@@ -231,8 +231,8 @@ def tiled(signature: Signature, more: bool = False) -> Iterator[Implementation]:
 
 @contextmanager
 def rounding(tf32: bool) -> Iterator[None]:
-    """Whether cuBLAS and cuDNN may round f32 to TF32 in here."""
-    # Not ``fp32_precision``: after it is set, torch itself fails where it still asks for these.
+    """A context in which cuBLAS and cuDNN may round f32 to TF32, or may not."""
+    # ``fp32_precision`` replaces these settings, but after it is set, torch itself fails where it reads them.
     settings = [torch.backends.cuda.matmul, torch.backends.cudnn]
     before = [s.allow_tf32 for s in settings]
     try:
@@ -255,7 +255,7 @@ def in_precision(kernel: Kernel, tf32: bool) -> Kernel:
 
 
 def vendor(name: str, kernel: Kernel, dtype: str) -> Iterator[Implementation]:
-    """A vendor's kernel, for f32 in both precisions."""
+    """A vendor's kernel; for f32, without TF32 and with it."""
     for tf32 in (False, True) if dtype == "f32" else (False,):
 
         def build(tf32: bool = tf32) -> Kernel:

@@ -1,4 +1,4 @@
-"""Views, and the kernels that copy: transposes, slices, concatenations. What else moves elements is left to torch."""
+"""Views, and kernels that copy: transposes, slices, concatenations. torch moves elements for all other operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .implementation import Family, Implementation, Kernel, Meaning, no_offers
 from .launch import TORCH_TYPES, ceil_div, from_source
 from .layout import collapse, coordinates, offset
 
-#: How many elements a program copies, and the tiles of a transpose.
+#: The numbers of elements that a program may copy, and the side of a transpose's tiles.
 BLOCKS = (256, 1024)
 TILE = 32
 #: The most operands of a concatenation that one kernel takes.
@@ -48,7 +48,7 @@ VIEWS: dict[str, Meaning] = {
 
 @cache
 def _plain(rank: int) -> Any:
-    """The Triton kernel that copies what takes so many dimensions to walk."""
+    """The Triton kernel that copies a tensor that is collapsed to ``rank`` dimensions."""
     sizes = ["", *(f"n{k}" for k in range(1, rank))]
     steps = [f"s{k}" for k in range(rank)]
     return from_source(
@@ -70,7 +70,7 @@ def copy(x: torch.Tensor, block: int) -> torch.Tensor:
 
 @triton.jit
 def _swap(out, x, P, J, B2, xa, xb, xp, xj, oa, ob, op, TILE: tl.constexpr):
-    """out[a, b, p, j] = x[a, b, p, j], where neighbours along p lie together in x and along j in out."""
+    """out[a, b, p, j] = x[a, b, p, j], where neighbours along p are adjacent in x, and along j in out."""
     tiles = tl.cdiv(J, TILE)
     p = ((tl.program_id(0) // tiles) * TILE + tl.arange(0, TILE)).to(tl.int64)[:, None]
     j = ((tl.program_id(0) % tiles) * TILE + tl.arange(0, TILE)).to(tl.int64)[None, :]
@@ -83,7 +83,7 @@ def _swap(out, x, P, J, B2, xa, xb, xp, xj, oa, ob, op, TILE: tl.constexpr):
 
 
 def swap(x: torch.Tensor) -> torch.Tensor:
-    """`copy` by tiles: where neighbours in x are not neighbours in the result, both are walked along tiles' sides."""
+    """`copy` by tiles, if adjacent elements of x are not adjacent in the result: reads and writes cross in a tile."""
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     sizes, (xs, outs) = collapse(x.shape, [x.stride(), out.stride()])
     last = len(sizes) - 1
@@ -116,7 +116,7 @@ def _copies(signature: Signature) -> Iterator[Implementation]:
 
 
 def _copied(signature: Signature) -> Iterator[Implementation]:
-    """What torch copies views with."""
+    """torch's copy of a view."""
     attrs = dict(signature.attrs)
     view = VIEWS[signature.op]
 
@@ -143,9 +143,9 @@ def expand(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.
 
 
 def concat_source(parts: int, rank: int) -> str:
-    """The Triton source that concatenates so many tensors: each program copies elements of one of them.
+    """The Triton source that concatenates ``parts`` tensors: each program copies elements of one tensor.
 
-    b0, b1, .. are the first programs of each part, o0, o1, .. where it begins in the result.
+    Tensor i is copied by the programs from b{i} on, and starts at the offset o{i} of the result.
     """
     steps = [f"t{k}" for k in range(rank)]
     names = ["out", *(f"x{i}" for i in range(parts)), *(f"b{i}" for i in range(1, parts)), *steps]
@@ -184,7 +184,7 @@ def _concat_kernel(signature: Signature, block: int) -> Kernel:
 
     def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
         out = torch.empty(shape, dtype=operands[0].dtype, device=operands[0].device)
-        # Dimensions before the axis are one, and those behind it, where every operand has them so.
+        # Contiguous operands are copied in two dimensions: those before the axis, and the axis with those behind it.
         flat = all(x.is_contiguous() for x in operands)
         inner = prod(shape[axis + 1 :])
         views = [x.view(-1, x.shape[axis] * inner) for x in operands] if flat else list(operands)
@@ -221,7 +221,7 @@ def concat(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.
 
 
 def pad(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.Tensor:
-    """Reflected and repeated elements by their places along each axis."""
+    """The modes `reflect` and `edge` take elements by their indices along each axis."""
     (x,) = operands
     if attrs["mode"] == "constant":
         around = [
@@ -279,8 +279,8 @@ def resize(operands: Sequence[torch.Tensor], attrs: Mapping[str, Any]) -> torch.
 def _made_of(
     size: int, new: int, axis: int, how: tuple[tuple[str, str], ...], dtype: torch.dtype, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """What places along an axis are made of: two places, and the second one's share, None if that is nothing. Made
-    once, since nothing can be copied to the GPU while calls are recorded."""
+    """For each new position along an axis: two old positions, and the share of the second; None if all shares are 0.
+    The tensors are cached, because nothing can be copied to the GPU while calls are recorded."""
     found = sources(size, new, **dict(how))
     low, high = (torch.tensor(places, device=device) for places in (found.low, found.high))
     if not any(found.share):

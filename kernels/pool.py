@@ -1,4 +1,4 @@
-"""Largest elements and means of windows, with an activation."""
+"""Maxima and means over windows, with an activation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .activation import activate, in_place
 from .implementation import Family, Implementation, Kernel, computable, no_offers
 from .launch import ceil_div
 
-#: How many pixels of one channel a program computes.
+#: The numbers of pixels of one channel that a program may compute.
 PIXELS = (128, 512)
 
 
-@triton.jit(do_not_specialize=["CHANNELS", "H", "W", "OH", "OW"])  # or each shape is compiled
+@triton.jit(do_not_specialize=["CHANNELS", "H", "W", "OH", "OW"])  # else each shape is compiled
 def _pool(
     x, out, CHANNELS, H, W, OH, OW, sxn, sxc, sxh, sxw,
     KH: tl.constexpr, KW: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr, TOP: tl.constexpr, LEFT: tl.constexpr,
@@ -83,7 +83,7 @@ def _triton(signature: Signature) -> Iterator[Implementation]:
 
 
 def _even(attrs: Mapping[str, Any]) -> bool:
-    """Whether torch takes the padding by itself: as much on both sides, and at most half of the kernel."""
+    """Whether torch can pad: equally on both sides, and by at most half of the kernel."""
     top, left, bottom, right = attrs["pads"]
     kh, kw = attrs["kernel"]
     return (top, left) == (bottom, right) and 2 * top <= kh and 2 * left <= kw

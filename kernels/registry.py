@@ -1,4 +1,4 @@
-"""Which implementations an operator application has."""
+"""The implementations of an operator application."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .implementation import Family, Implementation, Kernel, Meaning, Unsupported
 from .launch import interpreted
 
 FAMILIES: tuple[Family, ...] = tuple(f.FAMILY for f in (elementwise, matmul, conv, pool, rows, movement))
-#: What torch computes of floats alone.
+#: Operators that torch computes for floats only.
 OF_FLOATS = frozenset({"reduce_mean", "poolmax", "poolavg"})
 MEANING: dict[str, Meaning] = {op: meaning for family in FAMILIES for op, meaning in family.meaning.items()}
 
 
 def implementations(signature: Signature, definition: Graph | None = None) -> list[Implementation]:
-    """Every way to compute an application, vendors' first; ``definition`` is what a composition stands for.
+    """All implementations of an application, vendors' first. ``definition`` is the graph of a composition.
 
     Raises `Unsupported` if there is none.
     """
@@ -39,7 +39,7 @@ def implementations(signature: Signature, definition: Graph | None = None) -> li
 
 
 def _refuse(signature: Signature, definition: Graph | None) -> None:
-    """Raises `Unsupported` for what nothing computes."""
+    """Raises `Unsupported` if nothing computes an operator of the application."""
     if definition is None:
         applied = [(signature.op, signature.inputs[0].dtype if signature.inputs else "")]
     else:
@@ -53,8 +53,8 @@ def _refuse(signature: Signature, definition: Graph | None) -> None:
 
 
 def usable(found: Sequence[Implementation], tf32: bool) -> list[Implementation]:
-    """Those that run here and are no views, and round to TF32 only if ``tf32``. Triton's need a GPU, or its
-    interpreter."""
+    """The implementations that run on this machine, without views; with rounding to TF32 only if ``tf32``. Triton
+    kernels need a GPU, or Triton's interpreter."""
     runs_triton = torch.cuda.is_available() or interpreted()
     return [
         f for f in found if f.kind != "view" and (f.kind != "triton" or runs_triton) and (tf32 or not f.tf32)
@@ -71,7 +71,7 @@ def _found(signature: Signature) -> Iterator[Implementation]:
 
 
 def _by_torch(definition: Graph) -> Iterator[Implementation]:
-    """A composition operator by operator; one with products in the precisions that they have."""
+    """A composition by torch, operator by operator; with products, in each precision of products."""
     if any(n.op in residual.PRODUCTS for n in definition.nodes):
         dtype = definition.nodes[definition.outputs[0][1]].type.dtype
         yield from matmul.vendor("torch", _contiguous(_composed(definition)), dtype)
@@ -80,13 +80,13 @@ def _by_torch(definition: Graph) -> Iterator[Implementation]:
 
 
 def _contiguous(kernel: Kernel) -> Kernel:
-    """What torch does by itself. Its elementwise results are laid out as the operands are; ours are contiguous."""
+    """torch's kernel, with a contiguous result: torch gives elementwise results the layout of the operands."""
     return lambda operands: kernel(operands).contiguous()
 
 
 def _composed(definition: Graph) -> Kernel:
-    """Operator by operator. Constants that are floats are in the type that operands of floats have, which for a
-    reference is wider than declared. They are made once: while calls are recorded, nothing can be copied there."""
+    """A composition, operator by operator. Float constants get the type of the float operands, which in a reference
+    is wider than declared. They are made once: while calls are recorded, nothing can be copied to the GPU."""
     made: dict[tuple[torch.dtype | None, torch.device], dict[int, torch.Tensor]] = {}
 
     def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -119,7 +119,7 @@ def _constant(node: Node, floats: torch.dtype | None) -> torch.Tensor:
 
 
 def reference(signature: Signature, definition: Graph | None = None) -> Kernel:
-    """What the application means, computed in the element type of the operands: in f64 if they are. Raises
+    """The application computed by torch, in the element type of the operands: in f64 for f64 operands. Raises
     `Unsupported`."""
     _refuse(signature, definition)
     if definition is not None:

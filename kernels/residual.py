@@ -1,4 +1,4 @@
-"""Products to whose result a tensor is added, and an activation after that: in one kernel."""
+"""A product, a sum with another tensor, and an activation, in one kernel."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from . import conv, matmul
 from .activation import in_place
 from .implementation import Implementation, Kernel
 
-#: Products, with what makes kernels for them.
+#: By product, the function that offers its kernels.
 PRODUCTS = {"matmul": matmul.tiled, "conv2d": conv.implicit}
 
 
 @dataclass(frozen=True)
 class Residual:
-    """act(product + more): which operands are the product's, and which one is added to it."""
+    """act(product + more). ``operands`` are the inputs of the product, and ``more`` is the added input."""
 
     product: Node
     operands: tuple[int, ...]
@@ -31,7 +31,7 @@ class Residual:
 
 
 def residual(definition: Graph) -> Residual | None:
-    """What a composition is, if it is one of these."""
+    """The parts of a composition act(product + more); None for another composition."""
     nodes = definition.nodes
     last = nodes[definition.outputs[0][1]]
     act = "none"

@@ -1,4 +1,4 @@
-"""Normalisations and reductions along one axis: each row, whatever its stride, is read once and kept in registers."""
+"""Normalisations and reductions along one axis: a row, of any stride, is read once and kept in registers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .implementation import Family, Implementation, Kernel, Meaning, computable,
 from .launch import ceil_div, from_source, power_of_two
 from .layout import collapse, coordinates, offset
 
-#: The longest row that a program holds, and how many elements it takes rows for.
+#: The longest row that a program holds, and the numbers of elements that its rows may have in all.
 LONGEST = 16_384
 ELEMENTS = (1024, 4096)
 
-#: By operator: what becomes of x, which is [ROWS, BLOCK], where `there` tells the row's elements; parameters p0, p1
-#: are vectors along the row. Reductions leave [ROWS, 1].
+#: By operator, the code that turns x [ROWS, BLOCK] into the result. `there` is the mask of the rows' elements; the
+#: parameters p0, p1 are vectors along the row. Reductions make x [ROWS, 1].
 BODIES = {
     "softmax": """
     x = tl.where((j < d)[None, :], x, float("-inf"))
@@ -48,9 +48,9 @@ BODIES = {
 
 
 def source(op: str, rank: int, parameters: int) -> str:
-    """The Triton source of an operator on rows that lie in so many dimensions.
+    """The Triton source of an operator on rows that are numbered by ``rank`` dimensions.
 
-    Rows are numbered; x and the result have a stride for each of those dimensions, and one along the row.
+    x and the result have a stride for each of these dimensions, and a stride along the row.
     """
     sizes = ["", *(f"n{k}" for k in range(1, rank))]
     xs, outs = ([f"{t}{k}" for k in range(rank)] for t in ("sx", "so"))

@@ -1,7 +1,7 @@
-"""Chains of elementwise operators, reductions and normalisations along the last axis: one generated kernel for each.
+"""Chains of elementwise operators, reductions and normalisations along the last axis: one generated kernel per chain.
 
-Each program reads its rows once and keeps them in registers, whatever is computed of them. Values are as wide as the
-rows, or have one element for each row.
+Each program reads its rows once and keeps them in registers. A value has all elements of the rows, or one element for
+each row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .launch import TORCH_TYPES, ceil_div, power_of_two
 from .layout import broadcast_strides, coordinates, offset
 from .rows import ELEMENTS, LONGEST
 
-#: By operator, what its value ``y`` is for an operand ``x``, and for parameters along the row, ``p`` and ``q``.
+#: By operator, the code of its value ``y`` for an operand ``x`` and the parameters along the row, ``p`` and ``q``.
 ROWWISE = {
     "reduce_sum": "y = tl.sum(tl.where(there, x, 0.0), 1)[:, None]",
     "reduce_mean": "y = tl.sum(tl.where(there, x, 0.0), 1)[:, None] / d",

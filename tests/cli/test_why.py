@@ -40,7 +40,7 @@ def test_why(tmp_path: Path) -> None:
             """\
             g
                   1  matmul-relu   0.004391 ms -> 0.002352 ms
-                     relu(x y) computed in one step.
+                     relu(x y) = matmul(x, y; act = relu): one operator instead of two.
                      out0: 32×512
             0.004391 ms -> 0.002352 ms, estimated for h100
             1 step, replayed and evaluated: equal (exactly)

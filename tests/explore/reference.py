@@ -28,7 +28,8 @@ Match = tuple[dict[str, int], dict[str, Any]]
 
 
 class Reference:
-    """E-classes are numbers; `nodes` says for every e-node in which e-class it is."""
+    """E-classes are numbers; `nodes` says for every e-node in which e-class it is. Commutative operators have their
+    operands in order of number, and are matched in both orders."""
 
     def __init__(self, graph: Graph, ops: OpTable) -> None:
         self.ops = ops
@@ -50,12 +51,16 @@ class Reference:
         return c
 
     def add(self, op: str, attrs: Attrs, children: Sequence[int], type_: TensorType) -> int:
-        key = (op, attrs, tuple(map(self.find, children)))
+        key = self.key(op, attrs, children)
         if key not in self.nodes:
             self.nodes[key] = len(self.parent)
             self.parent.append(len(self.parent))
             self.types.append(type_)
         return self.find(self.nodes[key])
+
+    def key(self, op: str, attrs: Attrs, children: Sequence[int]) -> Key:
+        found = tuple(map(self.find, children))
+        return op, attrs, tuple(sorted(found)) if self.ops[op].commutative else found
 
     def union(self, a: int, b: int) -> None:
         a, b = self.find(a), self.find(b)
@@ -67,7 +72,7 @@ class Reference:
         while True:
             known: dict[Key, int] = {}
             for (op, attrs, children), c in self.nodes.items():
-                key = (op, attrs, tuple(map(self.find, children)))
+                key = self.key(op, attrs, children)
                 self.union(c, known.setdefault(key, c))
             if known.keys() == self.nodes.keys():
                 break
@@ -172,7 +177,7 @@ class Reference:
             yield tensors, variables
             return
         node, rest = pattern[0], pattern[1:]
-        for (op, attrs, children), c in list(self.nodes.items()):
+        for (op, attrs, children), c in self._in_all_orders():
             if op != node.op or len(children) != len(node.args):
                 continue
             found = dict(tensors)
@@ -184,6 +189,11 @@ class Reference:
                 bound.setdefault(name, value) == value for name, value in self._bindings(node, dict(attrs))
             ):
                 yield from self._search(rest, found, {**bound, f"attributes of {node.result}": dict(attrs)})
+
+    def _in_all_orders(self) -> list[tuple[Key, int]]:
+        """The e-nodes, those of commutative operators in both orders."""
+        nodes = list(self.nodes.items())
+        return nodes + [((op, a, k[::-1]), c) for (op, a, k), c in nodes if self.ops[op].commutative]
 
     def _bindings(self, node: PatternNode, actual: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Attribute variables of a pattern node, and the values that they get."""
@@ -276,10 +286,11 @@ def named(expr: ex.Expr) -> ex.Expr:
     return expr
 
 
-def counterparts(egraph: EGraph, reference: Reference) -> tuple[list[str], dict[int, int]]:
-    """E-nodes of an e-graph that the reference does not have, as text; and the reference's e-class of each
-    e-class."""
+def counterparts(egraph: EGraph, reference: Reference) -> tuple[list[str], dict[int, int], int]:
+    """E-nodes of an e-graph that the reference does not have, as text; the reference's e-class of each e-class; and
+    how many of the reference's e-nodes the e-graph has."""
     found: dict[int, int] = {}
+    present: set[Key] = set()
     missing: list[str] = []
     waiting = list(range(egraph.num_nodes))
     while waiting:
@@ -290,7 +301,8 @@ def counterparts(egraph: EGraph, reference: Reference) -> tuple[list[str], dict[
                 later.append(n)
                 continue
             c = int(egraph.node_class[n])
-            key = (egraph.op[n], egraph.attrs[n], tuple(found[k] for k in children))
+            key = reference.key(egraph.op[n], egraph.attrs[n], [found[k] for k in children])
+            present.add(key)
             its = reference.nodes.get(key)
             if its is None or found.setdefault(c, its) != its:
                 what = "does not exist" if its is None else "is in another e-class"
@@ -298,4 +310,4 @@ def counterparts(egraph: EGraph, reference: Reference) -> tuple[list[str], dict[
         if len(later) == len(waiting):
             break
         waiting = later
-    return missing, found
+    return missing, found, len(present)
