@@ -12,10 +12,13 @@ import click
 from tensat_dl.cli.options import json_option, quiet_option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tensat_dl.core.diagnostics import Diagnostic
     from tensat_dl.core.progress import Progress
     from tensat_dl.core.rule import RewriteRule
     from tensat_dl.lang.program import Program
+    from tensat_dl.ops.table import OpTable
     from tensat_dl.verify.rules.verdict import Verdict
 
 
@@ -84,7 +87,24 @@ def _read(path: str) -> _File:
             with collected(file.problems):
                 elaborate(item, program.ops, program.blocks, warn)
         file.rules = [r for r in program.rules if r.declared in program.own_rules]
+        for warning in _mirrored(file.rules, program.ops):
+            warn(warning)
     return file
+
+
+def _mirrored(rules: list[RewriteRule], ops: OpTable) -> Iterator[Diagnostic]:
+    """Warnings about rules that say what an earlier rule says, in another order of operands or with other names."""
+    from tensat_dl.core.diagnostics import Diagnostic
+    from tensat_dl.rewrite.orders import mirror_form
+
+    earlier: dict[object, str] = {}
+    for rule in rules:
+        form = mirror_form(rule, ops)
+        other = rule.name if form is None else earlier.setdefault(form, rule.name)
+        if other != rule.name:
+            message = f"rule `{rule.name}` says the same as rule `{other}`"
+            hint = "patterns match the operands of `+`, `*` and other commutative operators in either order"
+            yield Diagnostic(message, rule.span, hint, severity="warning")
 
 
 def _verify(files: list[_File], progress: Progress) -> None:

@@ -109,11 +109,11 @@ def _misdeclared(op: ast.Op) -> Iterator[Diagnostic]:
             yield Diagnostic(f"`{stmt.kind}{of}` stands here twice", stmt.span)
         seen.add(key)
     for stmt in _body(op, "commutative"):
-        if [t.kind for t in op.params.tensors] != ["one", "one"] or op.outputs:
-            yield Diagnostic(f"`{op.name}` does not have two operands and one output", stmt.span)
         if op.opaque:
-            hint = "remove `commutative`, or give the operator a composition"
+            hint = "only operators of the library can be"
             yield Diagnostic("nothing can check that an opaque operator is commutative", stmt.span, hint)
+        elif [t.kind for t in op.params.tensors] != ["one", "one"] or op.outputs:
+            yield Diagnostic(f"`{op.name}` does not have two operands and one output", stmt.span)
     for stmt in (*_body(op, "shape"), *_body(op, "dtype")):
         if stmt.name not in outputs:
             known = f"its outputs are {', '.join(op.outputs)}" if op.outputs else "it has one, without a name"

@@ -66,6 +66,12 @@ def ewmin(a: Arithmetic[V], *xs: V) -> V:
     return _negative(a, ewmax(a, *(_negative(a, x) for x in xs)))
 
 
+def equal(a: Arithmetic[V], x: V, y: V) -> V:
+    """Whether (x - y)^2 is zero: the square is the same for both orders of the operands."""
+    difference = a.subtract(x, y)
+    return a.function("is zero", a.multiply(difference, difference))
+
+
 def power(a: Arithmetic[V], x: V, exponent: float) -> V:
     """Whole exponents are products, halves are square roots."""
     exact = meant(exponent)
@@ -254,7 +260,7 @@ EXACT_SEMANTICS: Mapping[str, ExactSemantics[Any]] = {
     "ewmax": ewmax,
     "ewmin": ewmin,
     "power": power,
-    "equal": lambda a, x, y: a.function("is zero", a.subtract(x, y)),
+    "equal": equal,
     "greater": lambda a, x, y: a.function("is positive", a.subtract(x, y)),
     "select": select,
     "cast": lambda a, x, to: a.typed(x, to),
