@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import isinf
+from math import isfinite, isinf
 from typing import Any
 
+import numpy as np
+
 from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, error
-from tensat_dl.core.graph import INTEGERS, Attrs, GraphBuilder, TensorType, fill_attrs
+from tensat_dl.core.graph import FLOATS, INTEGERS, Attrs, AttrValue, GraphBuilder, TensorType, fill_attrs
 from tensat_dl.lang import ast
 from tensat_dl.lang.node_names import Names
 from tensat_dl.lang.scope import Scope, ScopedTensor
 from tensat_dl.ops.calls import check_arity, check_attrs, checked_attrs, explain_ill_typed
 from tensat_dl.ops.evaluate import Unresolved, evaluate
+from tensat_dl.ops.numbers import written
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.ops.traits import traits
 from tensat_dl.ops.typing import IllTyped, attributes, infer, is_number, neighbour, number
 from tensat_dl.ops.values import Absent, AlreadyReported, Unknown, describe
 
@@ -131,6 +135,7 @@ class Assembly:
             value, dtype = filled["value"], str(filled.get("dtype", types[0].dtype if types else ""))
             assert isinstance(value, float)
             check_range(value, dtype, dtype, span)
+            final = decl.ordered({**filled, "value": written(value, dtype)})
         try:
             typing = infer(self.ops, decl.name, types, dict(final))
         except IllTyped as e:
@@ -148,9 +153,28 @@ class Assembly:
         if decl.name in ("input", "weight"):
             self._refuse_other(decl.name, final, span)
         if len(results) == 1:
+            known = self._folded(decl, nodes, dict(final), results[0])
+            if known is not None:
+                return [self.fill(known, results[0], span)]
             return [self.add(decl.name, nodes, final, results[0])]
         node = self.builder.add(decl.name, nodes, final, results)
         return [self.add("proj", (node,), (("index", i),), t) for i, t in enumerate(results)]
+
+    def _folded(
+        self, decl: OpDecl, nodes: Sequence[int], attrs: Mapping[str, AttrValue], type: TensorType
+    ) -> float | None:
+        """The value of an elementwise operator of scalar float constants; None for anything else, and where the value
+        is not finite."""
+        constants = [self.builder.nodes[n] for n in nodes]
+        scalars = all(c.op == "fill" and not c.type.shape and c.type.dtype in FLOATS for c in constants)
+        if not constants or not scalars or type.dtype not in FLOATS or not traits(decl.name).chained:
+            return None
+        from tensat_dl.ops.semantics import semantics_of  # few files need it
+
+        with np.errstate(all="ignore"):
+            operands = [np.float64(str(c.attr("value"))) for c in constants]
+            value = float(np.asarray(semantics_of(self.ops)[decl.name](*operands, **attrs)))
+        return value if isfinite(value) else None
 
     def _refuse_other(self, op: str, attrs: Attrs, span: Span) -> None:
         """Raises `TsrError` if an input or weight has the name of another one."""
@@ -184,8 +208,8 @@ class Assembly:
 
     def fill(self, value: float, type: TensorType, span: Span, name: str = "") -> ScopedTensor:
         """A tensor whose elements are all one number, which is written at ``span``."""
-        attrs = fill_attrs(as_float(value, span), type)
         check_range(value, type.dtype, str(type), span)
+        attrs = fill_attrs(written(as_float(value, span), type.dtype), type)
         try:
             infer(self.ops, "fill", (), dict(attrs))
         except IllTyped:

@@ -12,8 +12,9 @@ from tensat_dl.lang import ast
 from tensat_dl.lang.pattern_names import PatternNames, Silent
 from tensat_dl.ops.calls import check_arity, check_attrs
 from tensat_dl.ops.kinds import article, kind_of, want
+from tensat_dl.ops.numbers import written
 from tensat_dl.ops.table import INFIX
-from tensat_dl.ops.typing import is_number, neighbour
+from tensat_dl.ops.typing import is_number, neighbour, number
 from tensat_dl.ops.values import FUNCTIONS
 
 LIST = "list of tensors"
@@ -242,9 +243,9 @@ class PatternBuilder(PatternNames):
         if decl.max_inputs is not None or not any(is_every(n) for n in names):
             check_arity(decl, len(names), expr.span)
         like = neighbour(decl, (i for i, n in enumerate(names) if n and not is_every(n)))
-        for position, number in enumerate(args):
+        for position, literal in enumerate(args):
             if names[position] == "":
-                names[position] = self._number(number, None if like is None else names[like], each)
+                names[position] = self._number(literal, None if like is None else names[like], each)
         self.check_attributes(decl, attrs)
         if result is None:
             result = self._fresh(fn)
@@ -332,6 +333,8 @@ class PatternBuilder(PatternNames):
         if like is None:
             raise error(expr.span, "a number needs a tensor beside it, whose element type it takes")
         span = expr.span
+        if is_number(expr) and (value := written(number(expr))) != number(expr):
+            expr = ast.Const(value, "float", repr(value), span=span)
         base: ast.Expr = ast.Name(like, span=span)
         if like in self.members and each is not None:
             base = ast.Index(base, ast.Name(each, span=span), span=span)

@@ -28,7 +28,8 @@ from tensat_dl.onnx.opaque import Originals, operands
 from tensat_dl.onnx.open_shapes import Shape, fixed_sizes
 from tensat_dl.onnx.operator import Reading, Unmapped
 from tensat_dl.onnx.operators import READ
-from tensat_dl.onnx.tensors import DTYPES, HANDLE, meant, shape_of, tensor_type
+from tensat_dl.onnx.tensors import DTYPES, HANDLE, shape_of, tensor_type
+from tensat_dl.ops.numbers import meant
 from tensat_dl.ops.semantics.arrays import Array
 
 #: How many opaque operators a summary lists.
