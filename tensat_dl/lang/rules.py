@@ -195,7 +195,7 @@ def _conditions(rule: RewriteRule, source: PatternBuilder) -> Iterator[Diagnosti
 
 def _unresolved(expr: ast.Name | ast.Call, source: PatternBuilder) -> Diagnostic:
     if isinstance(expr, ast.Name):
-        return source.unbound(expr.id, expr.span).diagnostics[0]
+        return source.unbound(expr.id, expr.span, sorted(_words(source.ops))).diagnostics[0]
     if expr.fn in source.ops:
         hint = "conditions are about shapes, attributes, `weight(x)` and `value(x)`"
         return Diagnostic(f"`{expr.fn}` computes a tensor", expr.fn_span, hint)
