@@ -118,8 +118,10 @@ class PatternNames:
         if isinstance(value, ast.Name) and a.type == "dtype" and value.id in DTYPES:
             # a constant, whatever else is called so
             value = ast.Const(value.id, "string", value.id, span=value.span)
+        if a.type in ("axis", "axes") and _from_the_end(value):
+            return Attribute(a.name, value, Computed())
         listed = value.items if isinstance(value, ast.ListExpr) and isinstance(value.items, tuple) else ()
-        if listed and (a.length == len(listed) or (a.type == "ints" and not self.is_source)):
+        if listed and (a.length == len(listed) or (a.listed and not self.is_source)):
             items = tuple(self._element(item) for item in listed)
             known = tuple(item.value for item in items if isinstance(item, Fixed))
             return Attribute(a.name, value, Fixed(known) if len(known) == len(items) else Elements(items))
@@ -141,6 +143,12 @@ class PatternNames:
             case ast.Const(known):
                 return Fixed(known)
         return Computed()
+
+
+def _from_the_end(axes: ast.Expr) -> bool:
+    """Whether a literal axis, or one in a list, is negative: its value depends on the rank of a tensor."""
+    items = axes.items if isinstance(axes, ast.ListExpr) and isinstance(axes.items, tuple) else (axes,)
+    return any(isinstance(i, ast.Unary) and i.op == "-" for i in items)
 
 
 def _pattern_names(expr: ast.Expr, a: AttrDecl) -> Iterator[ast.Name]:
