@@ -476,3 +476,12 @@ def test_a_false_rule_without_instances_is_refused_by_its_graph(tmp_path: Path) 
     assert done.code == 1
     assert "the optimized graph computes something else" in done.err
     assert not out.exists()
+
+
+def test_tensors_that_no_rule_takes_are_named(tmp_path: Path) -> None:
+    deep = "graph g {\n  input x : f32[2, 2, 2, 2, 2, 2, 2]\n  input z : f32[4]\n  y = tanh(x)\n"
+    path = write(tmp_path, f"{RULE}{deep}  output relu(relu(y)), relu(relu(z))\n}}\n")
+    done = invoke("run", path)
+    note = "rules take tensors of up to 6 dimensions, so none applies to x, y, relu_1, out0"
+    assert " ".join(done.out.split()).count(note) == 1
+    assert "dimensions" not in invoke("run", SHARED).out
