@@ -125,7 +125,7 @@ def optimize(
         device: Minimise latency on this device; cuda: this machine's GPU. Default: None, h100; cpu for .onnx.
         measure: Measure operators and candidates on this machine (device cpu or cuda); keep a graph only if it
             is faster. Default: None, for .onnx.
-        threads: Threads of a device that this machine measures. At least 1. Default: 1.
+        threads: Threads of the device cpu. At least 1. Default: 1.
         k_multi: Iterations in which multi-pattern rules are applied. At least 0; None: unlimited. Default: 1.
         max_nodes: Stop growing the e-graph at this many e-nodes. At least 1. Default: 50000.
         max_iters: Stop exploring after this many iterations. At least 0. Default: 15.

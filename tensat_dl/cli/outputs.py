@@ -26,6 +26,15 @@ def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str], lost: st
             raise click.UsageError(f"{path} is an input, {lost} would be lost: choose another name")
 
 
+def check_ending(output: str) -> None:
+    """Raises `click.UsageError` unless the ending of an answer's path names its format. "-", devices and pipes get
+    .tsr."""
+    path = Path(output)
+    if output == "-" or path.suffix.lower() in (".tsr", ".onnx") or (path.exists() and not path.is_file()):
+        return
+    raise click.UsageError(f"{output} ends in neither .tsr nor .onnx, the formats that graphs are written in")
+
+
 def check_weights(model: str, others: Sequence[str | None]) -> None:
     """The file that the weights of an ONNX model may get must be no other output and no input.
 

@@ -20,7 +20,7 @@ from tensat_dl.cli.options import (
     quiet_option,
     rules_option,
 )
-from tensat_dl.run.options import device_of, unfit_of
+from tensat_dl.run.options import unfit_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     metavar="OUT",
-    help='Write the optimized graph: .onnx if OUT ends in that, else .tsr ("-": standard output).',
+    help='Write the optimized graph: a file .tsr or .onnx ("-": .tsr to standard output).',
 )
 @graph_option
 @rules_option
@@ -132,10 +132,13 @@ class _Asked:
         return (self.output, *astuple(self.reports))
 
     def check_outputs(self, inputs: Sequence[str]) -> None:
-        """Raises `click.UsageError` if a file is to be written that is needed, OSError if one can't be written."""
+        """Raises `click.UsageError` if a file is to be written that is needed, or in a format that is not known;
+        OSError if one can't be written."""
         from tensat_dl.cli.inputs import is_onnx
-        from tensat_dl.cli.outputs import check_outputs
+        from tensat_dl.cli.outputs import check_ending, check_outputs
 
+        if self.output is not None:
+            check_ending(self.output)
         check_outputs(self.outputs, inputs, "which" if is_onnx(self.file) else "whose rules and comments")
 
 
@@ -144,16 +147,18 @@ def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
     `UnknownDeviceError`, `GpuError`."""
     from tensat_dl.cli.inputs import checked_dims, is_onnx
     from tensat_dl.cli.written import Reports
+    from tensat_dl.cost import UnknownDeviceError
     from tensat_dl.onnx import PACK
 
     reports = Reports(*(given[f"{f.name}_path"] for f in fields(Reports)))
     sizes, model = checked_dims(given["dims"]), is_onnx(file)
-    if given["fuse"] and device_of(given["device"], model) == "cpu":
-        raise click.UsageError(
-            "--fuse is for GPUs: on the CPU ONNX Runtime runs graphs, with kernels of its own"
-        )
     rules = given["rules"] or ((PACK,) if model else ())
-    aim = chosen(given).aimed(model)
+    try:
+        aim = chosen(given).aimed(model)
+    except UnknownDeviceError:
+        raise
+    except ValueError as e:
+        raise click.UsageError(str(e)) from None
     asked = _Asked(file, output, given["graph_name"], rules, sizes, given["input_path"], aim, reports)
     asked.check_outputs(asked.inputs)
     return asked

@@ -39,6 +39,8 @@ def command(
     from tensat_dl.run.options import gpu_of
 
     check_outputs([json_path], files)
+    if threads != 1 and device != "cpu":
+        raise click.UsageError("--threads is for --device cpu")
     sizes = checked_dims(dims)
     of_models = any(map(is_onnx, files))
     opened = [

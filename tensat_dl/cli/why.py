@@ -169,7 +169,7 @@ def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...]
         if rule not in by_name:
             holders = packs_with(rule)
             there = f"it is in the pack `{holders[0]}`: add --rules {holders[0]}" if holders else ""
-            listed = "`tensat-dl show --rules FILE` lists the rules of a file"
+            listed = "`tensat-dl show --list rules FILE` lists the rules of a file"
             hint = there or did_you_mean(rule, by_name) or listed
             raise TsrError([Diagnostic(f"no rule `{rule}`", None, hint, path=file)])
         graph = choose_graph(program, graph_name)

@@ -182,12 +182,18 @@ def plural(n: int, word: str, ending: str = "s") -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``did you mean `relu`?`` if a known name is near, else an empty string."""
+    near = nearest(name, known)
+    return f"did you mean `{near}`?" if near else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that is nearest, or an empty string if none is near."""
     if len(name) > 60:  # nobody's typing error, and slow to compare
         return ""
     candidates = list(known)
     swapped = [k for k in candidates if k != name and sorted(k) == sorted(name)]
     near = swapped or get_close_matches(name, candidates, n=1, cutoff=0.6)
-    return f"did you mean `{near[0]}`?" if near else ""
+    return near[0] if near else ""
 
 
 def first_line(e: BaseException) -> str:

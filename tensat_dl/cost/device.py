@@ -56,9 +56,13 @@ def load_device(name: str) -> Device:
     """The device of this name. Raises `UnknownDeviceError`, also where its file lacks something."""
     known = device_names()
     if name not in known:
-        near = did_you_mean(name.lower(), known)
-        hint = f"{near} " if near else ""
-        raise UnknownDeviceError(f"unknown device `{name}`: {hint}devices are {', '.join(known)}")
+        near = did_you_mean(name.lower(), [d for d in known if d != "cpu"]) or (
+            "`cuda` is the GPU of this machine, whose operators --measure measures; docs/gpu.md says how to measure "
+            "those of another one"
+        )
+        raise UnknownDeviceError(
+            f"unknown device `{name}`: devices are {', '.join(known)}, and cuda\n  = hint: {near}"
+        )
     data = json.loads(DEVICES.joinpath(f"{name}.json").read_text(encoding="utf-8"))
     wanted = [field.name for field in fields(Device)]
     missing = [f"`{field}`" for field in wanted if field not in data]

@@ -282,7 +282,7 @@ def _tuple_rules(
 def ranks_of(graph: Graph, ops: OpTable) -> set[int]:
     """The ranks of a graph's tensors, and the lengths of lists in attributes, which mostly are ranks too."""
     ranks = {len(t.shape) for n in graph.nodes for t in n.types}
-    lists = {(d.name, a.name) for d in ops.values() for a in d.attrs if a.type == "ints"}
+    lists = {(d.name, a.name) for d in ops.values() for a in d.attrs if a.listed}
     return ranks | {
         len(v) for n in graph.nodes for a, v in n.attrs if isinstance(v, tuple) and (n.op, a) in lists
     }

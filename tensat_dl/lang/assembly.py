@@ -15,6 +15,7 @@ from tensat_dl.lang.node_names import Names
 from tensat_dl.lang.scope import Scope, ScopedTensor
 from tensat_dl.ops.calls import check_arity, check_attrs, checked_attrs, explain_ill_typed
 from tensat_dl.ops.evaluate import Unresolved, evaluate
+from tensat_dl.ops.products import Alignment, aligned
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, attributes, infer, is_number, neighbour, number
@@ -118,6 +119,10 @@ class Assembly:
         check_attrs(decl, attrs, span)
         tensors = self.tensors(operands, decl)
         check_arity(decl, len(tensors), span)
+        given = [self.builder.nodes[t.node].type for t in tensors]
+        alignment = None
+        if decl.name == "matmul":
+            tensors, alignment = self._aligned(tensors, span)
         nodes = [t.node for t in tensors]
         types = [self.builder.nodes[n].type for n in nodes]
         for a in attrs:
@@ -134,7 +139,7 @@ class Assembly:
         try:
             typing = infer(self.ops, decl.name, types, dict(final))
         except IllTyped as e:
-            shown = [(expr.span.text, t) for (expr, _), t in zip(operands, types, strict=False)]
+            shown = [(expr.span.text, t) for (expr, _), t in zip(operands, given, strict=False)]
             problem = explain_ill_typed(decl, e, shown, attrs, span)
             shape = dict(final).get("shape")
             if decl.name == "reshape" and isinstance(shape, tuple) and -1 in shape:
@@ -148,9 +153,33 @@ class Assembly:
         if decl.name in ("input", "weight"):
             self._refuse_other(decl.name, final, span)
         if len(results) == 1:
-            return [self.add(decl.name, nodes, final, results[0])]
+            result = self.add(decl.name, nodes, final, results[0])
+            return [result if alignment is None else self._shaped(result, alignment.result)]
         node = self.builder.add(decl.name, nodes, final, results)
         return [self.add("proj", (node,), (("index", i),), t) for i, t in enumerate(results)]
+
+    def _aligned(
+        self, tensors: list[ScopedTensor], span: Span
+    ) -> tuple[list[ScopedTensor], Alignment | None]:
+        """The operands of `matmul` with equal leading dimensions; they are given as NumPy's ``@`` takes them. Raises
+        `TsrError`."""
+        x, y, *bias = tensors
+        found = aligned(x.shape, y.shape)
+        if found is None:
+            what = (
+                "the operands are no scalars" if not (x.rank and y.rank) else "leading dimensions broadcast"
+            )
+            hint = "a scalar times a tensor is `*`" if not (x.rank and y.rank) else "they are equal or 1"
+            notes = (f"the operands are {x} and {y}",)
+            raise error(span, f"`matmul` requires that {what}", hint, notes)
+        op = "expand" if found.expanded else "reshape"
+        return [self._shaped(x, found.left, op), self._shaped(y, found.right, op), *bias], found
+
+    def _shaped(self, x: ScopedTensor, shape: tuple[int, ...], op: str = "reshape") -> ScopedTensor:
+        """The tensor with another shape; itself if it has that one."""
+        if x.shape == shape:
+            return x
+        return self.add(op, (x.node,), (("shape", shape),), TensorType(x.dtype, shape))
 
     def _refuse_other(self, op: str, attrs: Attrs, span: Span) -> None:
         """Raises `TsrError` if an input or weight has the name of another one."""

@@ -322,4 +322,4 @@ def _never_typed(decl: OpDecl, ops: OpTable) -> Iterator[Diagnostic]:
 
 
 def _unknown(a: AttrDecl) -> Any:
-    return sym.elements(a.name, 2) if a.type == "ints" else unknown_attribute(a, a.name)
+    return sym.elements(a.name, 2) if a.listed else unknown_attribute(a, a.name)

@@ -176,8 +176,6 @@ def _axis_hint(decl: OpDecl, name: str, env: Env) -> str:
         return ""
     if 0 <= axis < tensor.rank or not tensor.rank:
         return ""
-    if -tensor.rank <= axis < 0:
-        return f"dimensions are counted from the first: write {axis + tensor.rank}"
     return f"its dimensions are 0 to {tensor.rank - 1}" if tensor.rank > 1 else "its only dimension is 0"
 
 

@@ -196,7 +196,7 @@ def choices(node: PatternNode, infer: Inference, forms: Forms, variant: Variant)
         if a.type == "axis":
             names.append((attribute.pattern.name, "axis"))
             options.append(range(max(forms.ranks, default=0)))
-        elif a.type == "ints":
+        elif a.listed:
             names.append((attribute.pattern.name, "ints"))
             options.append(forms.ranks)
     for ranks in forms.operands(node.op, given):
@@ -264,7 +264,7 @@ def _pattern_attrs(
             continue
         name = f"{node.result}:{a.name}"
         unknown: Any
-        if a.type == "ints":  # the length is matched like a list variable's, the elements are compared
+        if a.listed:  # the length is matched like a list variable's, the elements are compared
             variant.chosen[name] = len(value)
             variant.env[name] = unknown = sym.elements(name, len(value))
         else:

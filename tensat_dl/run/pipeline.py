@@ -13,9 +13,11 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import PricedGraph
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.fuse.fuse import unfused
+from tensat_dl.lang.node_names import node_names
 from tensat_dl.measure.machine import Machine, Outcome
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.table import OpTable
+from tensat_dl.rewrite.source import MAX_RANK
 from tensat_dl.run.growth import reason_to_stop
 from tensat_dl.run.options import Options
 from tensat_dl.run.result import Result, Times
@@ -28,6 +30,9 @@ from tensat_dl.verify.rules.verdict import Verdict
 from tensat_dl.verify.rules.verify import rounding_alike, verify_rules
 from tensat_dl.why.steps import Explanation
 from tensat_dl.why.way import INTERRUPTED, NoWay, missing, way_between
+
+#: A note names at most so many tensors.
+NAMED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,7 @@ def optimize(
         notes=(
             *(f"rule {v.rule}: {v.reason}" for v in checked.verdicts if v.reason == UNSAMPLED),
             *([bound] if bound else []),
+            *_beyond_rules(graph, ops),
             *exploration.notes,
             *answer.notes,
             *(["interrupted: the result is not verified"] if checked.interrupted else []),
@@ -119,6 +125,17 @@ def optimize(
         steps=steps,
     )
     return result, egraph
+
+
+def _beyond_rules(graph: Graph, ops: OpTable) -> list[str]:
+    """A note about the tensors that have more dimensions than rules take, by their names."""
+    large = [i for i, n in enumerate(graph.nodes) if any(t.rank > MAX_RANK for t in n.types)]
+    if not large:
+        return []
+    names = node_names(graph, ops)
+    shown = ", ".join(names[i] for i in large[:NAMED])
+    more = f" and {len(large) - NAMED:,} more" if len(large) > NAMED else ""
+    return [f"rules take tensors of up to {MAX_RANK} dimensions, so none applies to {shown}{more}"]
 
 
 def _answer(graph: Graph, found: Found, setup: Setup, progress: Progress) -> Answer:

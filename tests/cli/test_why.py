@@ -417,7 +417,7 @@ def test_unknown_names_get_a_hint(tmp_path: Path) -> None:
     )
     hint = "it is in the pack `activation`: add --rules activation"
     refused(invoke("why-not", "conv-relu-back", SHARED), hint)
-    refused(invoke("why-not", "zzz", SHARED), "`tensat-dl show --rules FILE` lists the rules of a file")
+    refused(invoke("why-not", "zzz", SHARED), "`tensat-dl show --list rules FILE` lists the rules of a file")
     refused(invoke("why-not", "merge-matmul", SHARED, "--graph", "none"), "no graph `none`")
     refused(invoke("why-not", "merge-matmul", tmp_path / "none.tsr"), "none.tsr")
     refused(invoke("why-not", "merge-matmul"), "Missing argument")

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import onnx_ir as ir
 
 from tensat_dl.core.graph import TensorType
 from tensat_dl.onnx.operator import OnnxRow, OnnxTensor, Reading, Unmapped, Writing
 from tensat_dl.onnx.operators.elementwise import activated
+from tensat_dl.ops.products import aligned
 
 
 def _read_matmul(r: Reading) -> int:
-    """Operands of one rank are multiplied as they are. [.., m, k] by [k, n] is one product of [prod(..) * m, k]."""
     x, y = r.x(0), r.x(1)
-    a, b = r.type(x).shape, r.type(y).shape
-    if len(a) == len(b) == 2 or (len(a) > 1 and len(b) > 2):
-        return r.op("matmul", x, y)
-    if len(b) > 2:
-        raise Unmapped("a vector is multiplied by a batch")
-    rows = r.reshaped(x, (prod(a[:-1]), a[-1]))
-    columns = r.reshaped(y, (*b, 1)) if len(b) == 1 else y
+    found = aligned(r.type(x).shape, r.type(y).shape)
+    if found is None or found.expanded:
+        raise Unmapped("a leading dimension is stretched")
+    rows, columns = r.reshaped(x, found.left), r.reshaped(y, found.right)
     return r.reshaped(r.op("matmul", rows, columns), r.result().shape)
 
 
