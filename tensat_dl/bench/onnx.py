@@ -126,7 +126,7 @@ def _cell(row: Row, tool: str) -> str:
 
 
 def speedup(row: Row, tool: str) -> float | None:
-    """How many times as fast a model is; None if a tool has no right answer."""
+    """The speed-up of a tool's model; None if the tool has no correct model."""
     if tool == OURS and row["answer"] == "original":
         return 1.0
     found = row["speedup"].get(tool)
@@ -134,7 +134,7 @@ def speedup(row: Row, tool: str) -> float | None:
 
 
 def mean(rows: Sequence[Row], tool: str) -> tuple[float, int]:
-    """The geometric mean over the models of which a tool made something right, and how many these are."""
+    """The geometric mean over the models that a tool converted correctly, and their number."""
     found = [s for r in rows if (s := speedup(r, tool)) is not None]
     return (exp(sum(map(log, found)) / len(found)) if found else 1.0), len(found)
 

@@ -1,4 +1,4 @@
-"""The files that a run writes: its answer, unless something speaks against that, and its reports, always."""
+"""The files that a run writes: its answer, unless it is refused, and its reports, always."""
 
 from __future__ import annotations
 

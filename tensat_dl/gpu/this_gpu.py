@@ -69,9 +69,9 @@ def this_gpu(tf32: bool = False) -> Gpu:
 
 
 def with_profile() -> tuple[Gpu, Profile | None]:
-    """The GPU of this machine, and the profile that tells its kernels, if there is one. Products of f32 may be
-    rounded to TF32 if they might be when that was measured. Raises `GpuError`; `ProfileError` for a profile that was
-    measured on another GPU, or with other versions."""
+    """The GPU of this machine, and its profile, if there is one. Products of f32 may be rounded to TF32 if they might
+    be when the profile was measured. Raises `GpuError`; `ProfileError` for a profile that was measured on another
+    GPU, or with other versions."""
     gpu = this_gpu()
     profile = find_profile(gpu.device)
     if profile is None:
@@ -111,7 +111,7 @@ def need_torch() -> None:
 
 
 def device_of(name: str) -> str | None:
-    """The device of which a GPU is one by its full name, such as ``h100`` for "NVIDIA H100 80GB HBM3"."""
+    """The device for a GPU's full name, such as ``h100`` for "NVIDIA H100 80GB HBM3"."""
     words = name.lower().replace("-", " ").split()
     return next((d for d in device_names() if d in words), None)
 
