@@ -132,7 +132,7 @@ def _check(json_path: str | None, models: Sequence[str]) -> None:
 def earlier(json_path: str | None) -> dict[str, Any] | None:
     """The results of an earlier run, to be resumed; None if there are none. Raises `click.UsageError`."""
     if json_path is None or json_path == "-":
-        raise click.UsageError("--resume goes on with the results in a file: --json FILE")
+        raise click.UsageError("--resume needs the file with the earlier results: --json FILE")
     if not Path(json_path).exists():
         return None
     try:
@@ -143,7 +143,7 @@ def earlier(json_path: str | None) -> dict[str, Any] | None:
 
 
 def no_results(json_path: str | None) -> click.UsageError:
-    return click.UsageError(f"{json_path} is no result of this benchmark, so it can't be resumed")
+    return click.UsageError(f"{json_path} has no results of this benchmark, so it can't be resumed")
 
 
 def new_table(title: str, *headings: str, left: Sequence[str] = ("model",), **options: Any) -> Table:

@@ -38,9 +38,9 @@ COLUMNS = columns(METHODS)
 HEADINGS = ("e-graph", "k", "e-nodes", "classes", *COLUMNS, "filtered\n/ kept")
 NOTES = (
     "A cell: cost (seconds). ±: not proven optimal, and how far off it may be; greedy methods prove nothing.",
-    "cyclic: refused, for ilp-none has no constraints against cycles. killed: ended, long after its time was up.",
+    "cyclic: refused, for ilp-none has no constraints against cycles. killed: ended long after its time limit.",
     'A line "filtered" is of the model above it, explored with the efficient cycle filter; filtered / kept: the',
-    "optimum of that e-graph, relative to the one with cycles kept, or between what it is where it is not proven.",
+    "optimum of that e-graph, relative to the one with cycles kept; its range where one is not proven.",
     "k: k_multi. n, t, m: the limit of e-nodes, time or memory ended exploration.",
 )
 

@@ -37,11 +37,11 @@ SEQUENCES = ("bert", *MORE)
 @models_argument
 @click.option("--dtype", default="f32", show_default=True, type=click.Choice(("f32", "f16", "bf16")))
 @number_option("--batch", 1, "Size of a batch, for models with a dimension for that.")
-@click.option("--prepare", metavar="FOLDER", help="Only write the graphs that are to be timed. Takes no GPU.")
+@click.option("--prepare", metavar="FOLDER", help="Only write the graphs to be timed. Needs no GPU.")
 @click.option(
     "--graphs",
     metavar="FOLDER",
-    help="Time the graphs that --prepare wrote. Takes neither engine nor solver.",
+    help="Time the graphs that --prepare wrote. Needs neither engine nor solver.",
 )
 @click.option(
     "--torch",
@@ -58,7 +58,7 @@ SEQUENCES = ("bert", *MORE)
 @click.option(
     "--resume",
     is_flag=True,
-    help="Keep what the --json file has of the same graphs, GPU and profile.",
+    help="Keep results in the --json file for the same graphs, GPU and profile.",
 )
 @device_option
 @json_option
@@ -82,7 +82,9 @@ def command(
     can be cut short. See docs/gpu.md.
     """
     if prepare is not None and graphs is not None:
-        raise click.UsageError("--prepare writes the graphs that --graphs takes: one at a time")
+        raise click.UsageError(
+            "--prepare and --graphs exclude each other: --graphs reads what --prepare wrote"
+        )
     before = earlier(json_path) if resume else None
     compared = [m for m in modes.split(",") if m]
     if unknown := set(compared) - set(MODES):
@@ -198,7 +200,7 @@ def _take(row: Row, stage: str, folder: str, eager: bool, patience: float) -> No
 def _found(folder: str, row: Row) -> None:
     """Notes in a row that the folder lacks its graphs, if it does."""
     if missing := _missing(folder, row):
-        row["error"] = f"{folder} has no {missing[0]} graph of it; see --prepare"
+        row["error"] = f"{folder} has no {missing[0]} graph of this model; see --prepare"
 
 
 def _missing(folder: str, row: Row) -> list[str]:

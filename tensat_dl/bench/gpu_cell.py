@@ -72,7 +72,7 @@ def variant(text: str, dtype: str, batch: int) -> str:
         return text
     text, count = _BATCH.subn(rf"\g<1>{batch}", text)
     if not count:
-        raise NoBatch("no input has a first dimension of 1, which is what a batch is put in the place of")
+        raise NoBatch("no input has a first dimension of 1, which the batch would replace")
     return text
 
 

@@ -24,7 +24,7 @@ HEADINGS = (
 NOTES = (
     "product: the paper's algorithm 1 in plain Python; hash join: the same with its last step done by look-ups.",
     "find: our joins in the engine, shape checks included; +read: and the matches read into Python, in order.",
-    "explore: what an exploration does: it counts first, and reads no more matches than it may have e-nodes.",
+    "explore: as in an exploration, which counts first and reads no more matches than it may have e-nodes.",
     "faster: product / find, / +read, / explore. The others find the same matches, or the benchmark fails.",
 )
 

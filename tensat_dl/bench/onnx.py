@@ -27,7 +27,7 @@ PEERS_INSTALL = "pip install onnxslim onnxsim"
 @click.command("onnx")
 @click.argument("models", nargs=-1, type=click.Choice(sorted(ONNX_MODELS)), metavar="[MODEL]...")
 @number_option("--threads", 1)
-@click.option("--resume", is_flag=True, help="Keep what the --json file has of models that are done.")
+@click.option("--resume", is_flag=True, help="Keep the results of finished models in the --json file.")
 @json_option
 def command(models: tuple[str, ...], threads: int, resume: bool, json_path: str | None) -> int:
     """Real models: latency in ONNX Runtime as they are, and after tensat-dl, onnxslim and onnxsim.

@@ -102,7 +102,7 @@ def _origin(out: str, source: str | None) -> tuple[Recorded, str]:
         raise refuse(f"the comment about the origin of this graph is damaged: {e.message}", "") from None
     given = given if source is None else replace(given, file=source)
     if given.file == "-":
-        raise refuse("this graph was made of standard input", "name the original's file: --from FILE")
+        raise refuse("the original was read from standard input", "name the original's file: --from FILE")
     if source is None and not Path(given.file).exists():
         raise refuse(f"the original, {given.file}, is not there", "say where it is: --from FILE")
     return given, origin.digest

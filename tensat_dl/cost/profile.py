@@ -154,7 +154,7 @@ def _parsed(path: Path, text: str, wanted: str | None) -> Profile:
         )
     device = _field(data, "device", str)
     if wanted not in (None, device):
-        raise ProfileError(f"{path}: a profile of device `{device}`, but costs on `{wanted}` are asked for")
+        raise ProfileError(f"{path}: a profile of device `{device}`, not of `{wanted}`")
     protocol = _field(data, "protocol", int)
     if protocol != PROTOCOL:
         raise ProfileError(

@@ -123,7 +123,7 @@ class GpuArena:
         except FAILURES as e:
             raise Unfit(f"the original can't be run: {said(e)}") from None
         if not all(map(isfinite, self._errors)):
-            raise Unfit("the original's own outputs are not finite numbers, where they are in f64")
+            raise Unfit("the original's own outputs are not finite, although they are in f64")
         return first
 
     def candidate(self, graph: Graph) -> Contender:
@@ -231,8 +231,7 @@ def _same_outputs(first: Graph, graph: Graph, number: int) -> None:
     if len(graph.outputs) != len(first.outputs):
         names = [", ".join(name for name, _ in g.outputs) for g in (first, graph)]
         raise GpuError(
-            f"the graphs have other outputs, so they can't be compared: the first graph has {names[0]}, and graph "
-            f"{number} has {names[1]}"
+            f"the graphs can't be compared: the outputs are {names[0]} in the first graph, {names[1]} in graph {number}"
         )
     for (_, j), (name, i) in zip(first.outputs, graph.outputs, strict=True):
         wanted, found = first.nodes[j].type, graph.nodes[i].type

@@ -209,7 +209,7 @@ def compare(entries: Sequence[TimedGraph], threads: int, seed: int, progress: Co
                 rows[i] = replace(rows[i], reason=_said(e))
                 continue
             if len(entry.graph.outputs) != len(entries[0].graph.outputs):
-                rows[i] = replace(rows[i], reason="it has another number of outputs")
+                rows[i] = replace(rows[i], reason="its number of outputs differs from the first graph's")
                 continue
             found = first.check(str(path), sizes=False)
             reason = found.message.replace("the optimized model", "it")

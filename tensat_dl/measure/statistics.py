@@ -45,7 +45,7 @@ def median_interval(values: Sequence[float]) -> Interval:
 
     k - 1 or fewer of n values lie below the median with probability sum(C(n, i), i < k) / 2^n, whatever the
     distribution (if it is continuous); so the interval from the k-th from below to the k-th from above misses the
-    median with twice that probability. This inverts the sign test.
+    median with twice that probability at most. This inverts the sign test.
     """
     ordered = sorted(values)
     n = len(ordered)
