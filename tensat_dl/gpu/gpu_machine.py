@@ -231,7 +231,7 @@ def _same_outputs(first: Graph, graph: Graph, number: int) -> None:
     if len(graph.outputs) != len(first.outputs):
         names = [", ".join(name for name, _ in g.outputs) for g in (first, graph)]
         raise GpuError(
-            f"the graphs can't be compared: the outputs are {names[0]} in the first graph, {names[1]} in graph {number}"
+            f"the outputs differ: the first graph has {names[0]}, and graph {number} has {names[1]}"
         )
     for (_, j), (name, i) in zip(first.outputs, graph.outputs, strict=True):
         wanted, found = first.nodes[j].type, graph.nodes[i].type
