@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 def command(file: str, output: str | None, verbose: bool, quiet: bool, **given: Any) -> int:
     """Optimize the graph of FILE (.tsr, .onnx, or "-" for standard input) and verify the result.
 
-    A .tsr file imports its rules; for an ONNX model they are the pack `inference`, unless --rules names others.
+    A .tsr file imports its rules. An ONNX model gets the rules of the pack `inference`, unless --rules names others.
     """
     started = time.perf_counter()
     if verbose and quiet:
@@ -132,8 +132,8 @@ class _Asked:
         return (self.output, *astuple(self.reports))
 
     def check_outputs(self, inputs: Sequence[str]) -> None:
-        """Raises `click.UsageError` if a file is to be written that is needed, or in a format that is not known;
-        OSError if one can't be written."""
+        """Raises `click.UsageError` if an output would overwrite a needed file or has an unknown ending, OSError if one
+        can't be written."""
         from tensat_dl.cli.inputs import is_onnx
         from tensat_dl.cli.outputs import check_ending, check_outputs
 
@@ -143,7 +143,7 @@ class _Asked:
 
 
 def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
-    """The contents of a command line, checked as far as that needs no file. Raises `click.UsageError`, OSError,
+    """The contents of a command line, after all checks that need no file. Raises `click.UsageError`, OSError,
     `UnknownDeviceError`, `GpuError`."""
     from tensat_dl.cli.inputs import checked_dims, is_onnx
     from tensat_dl.cli.written import Reports

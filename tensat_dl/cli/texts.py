@@ -59,7 +59,8 @@ def show(
     egglog: bool,
     dims: tuple[tuple[str, int], ...],
 ) -> int:
-    """Print the graph of FILE (.tsr or .onnx) with blocks and loops unrolled, or what an option names.
+    """Print the graph of FILE (.tsr or .onnx) with blocks and loops unrolled, or its rules, operators or egglog
+    program.
 
     An ONNX model is printed in the language: `tensat-dl show model.onnx > model.tsr`. Values of weights are left out.
     """

@@ -1,4 +1,4 @@
-"""The egglog program of a run: what does not depend on the graph's facts."""
+"""The egglog program of a run, without the facts of its graph."""
 
 from __future__ import annotations
 
@@ -139,7 +139,8 @@ def _typing(name: str, body: tuple[App, ...], action: App) -> EgglogRule:
 
 
 def constructor_commands(c: Constructor, ops: OpTable, forms: Forms, wide: bool = False) -> list[Command]:
-    """Declaration, loader, type rules and weights-only rule of a constructor; the first alone if it is wide."""
+    """Declarations, loader, type rules and weights-only rule of a constructor; only the declarations if it is
+    wide."""
     if wide:
         return c.declarations()
     commands = [*c.declarations(), *c.loader()]
@@ -289,8 +290,8 @@ def ranks_of(graph: Graph, ops: OpTable) -> set[int]:
 
 
 class EgglogProgram:
-    """Declares constructors as they are needed, and compiles rules, with a say about each match if they are to be
-    ``filtered``."""
+    """Declares constructors as they are needed, and compiles rules; if ``filtered``, so that each match can be
+    accepted or refused."""
 
     def __init__(
         self, ops: OpTable, rules: Sequence[RewriteRule], graph: Graph, filtered: bool = False

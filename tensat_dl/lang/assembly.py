@@ -31,7 +31,7 @@ Operand = tuple[ast.Expr, Any]
 
 
 class Endless(Exception):
-    """The graph is too large to be meant. The argument is the `Diagnostic` that says so."""
+    """The graph is larger than anyone intends. The argument is its `Diagnostic`."""
 
 
 class Assembly:
@@ -82,7 +82,7 @@ class Assembly:
 
     @contextmanager
     def located(self, scope: Scope, at: Span) -> Iterator[None]:
-        """Whatever goes wrong in an evaluation becomes a `TsrError` with a place."""
+        """Turns all errors of an evaluation into a `TsrError` with a place."""
         try:
             yield
         except Unresolved as e:
@@ -233,7 +233,7 @@ class Assembly:
 
 
 def check_size(type: TensorType, at: Span) -> None:
-    """Raises `TsrError` for a tensor that is too large to be meant."""
+    """Raises `TsrError` for a tensor larger than anyone intends."""
     if type.size > MAX_ELEMENTS:
         raise error(at, f"a tensor of type {type} is too large", "at most 2^48 elements are allowed")
 
@@ -247,8 +247,8 @@ TOO_LARGE = {
 
 
 def as_float(value: float, at: Span) -> float:
-    """A number as the float that constants are held as. Raises `TsrError` if no float is as large, or if it is an
-    integer that would become another one."""
+    """A number as the float of a constant. Raises `TsrError` if it is beyond all floats, or an integer that a float
+    would change."""
     try:
         found = float(value)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Expressions of a graph's body: what is computed now, and what becomes a node."""
+"""Expressions of a graph's body: numbers are computed now, tensors become nodes."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class Expressions:
 
 
 def _every(exprs: Sequence[ast.Expr], evaluate: Callable[[ast.Expr], list[Operand]]) -> list[Operand]:
-    """What expressions stand for, one after the other. Each is tried, so that the problems of all are told."""
+    """The values of expressions, in order. Each is tried, so that the problems of all are reported."""
     out: list[Operand] = []
     problems: list[Diagnostic] = []
     failed = False

@@ -1,4 +1,4 @@
-"""Files to source text. Whatever is wrong with a file before its first word is read is reported from here."""
+"""Reads files as source text, and reports files that can't be read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_source(path: str, shown: str = "") -> Source:
 
 @contextmanager
 def readable(path: str, shown: str = "") -> Iterator[None]:
-    """What the system says of a file that can't be read is raised as a `TsrError`."""
+    """Turns the system's error about a file into a `TsrError`."""
     name = shown or _shown(path)
     try:
         if stat.S_ISDIR(os.stat(path).st_mode):

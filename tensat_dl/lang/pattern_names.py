@@ -19,7 +19,7 @@ SHORTEST_WORD = 3
 
 
 class Silent(Exception):
-    """A statement needs what another one failed to bind. That one's problem is recorded."""
+    """A statement needs a name that another one failed to bind. The other one's problem is recorded."""
 
 
 @dataclass
@@ -113,7 +113,8 @@ class PatternNames:
                 yield from self.unbound(name.id, name.span).diagnostics
 
     def resolved(self, decl: OpDecl, keyword: ast.KeywordArg) -> Attribute:
-        """What an attribute is: a value, a variable, a list of those, or computed. This is decided here alone."""
+        """The meaning of an attribute: a value, a variable, a list of those, or computed. No other code decides
+        this."""
         a, value = decl[keyword.name], keyword.value
         if isinstance(value, ast.Name) and a.type == "dtype" and value.id in DTYPES:
             # a constant, whatever else is called so

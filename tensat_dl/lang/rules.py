@@ -131,7 +131,7 @@ def _terms(side: Side, ops: OpTable) -> list[object]:
 
 
 def _words(ops: OpTable) -> set[str]:
-    """What attributes can be set to by name; a condition may compare with it, as in ``act == relu``."""
+    """The words that attributes can be set to; a condition may compare with them, as in ``act == relu``."""
     return {choice for decl in ops.values() for a in decl.attrs for choice in a.choices}
 
 
@@ -177,7 +177,7 @@ def _no_output(rule: ast.Rule, source: PatternBuilder, target: PatternBuilder) -
 
 
 def _conditions(rule: RewriteRule, source: PatternBuilder) -> Iterator[Diagnostic]:
-    """What is wrong with ``where``: each condition is about names of the left side."""
+    """The problems of ``where``: conditions may use only names of the left side."""
     known = {**dict.fromkeys(_words(source.ops), "word"), **source.kinds}
     for condition in rule.conditions:
         try:

@@ -31,7 +31,7 @@ class TensorParam:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A constraint on operands and attributes; ``message`` says what it asks for, if the declaration does."""
+    """A constraint on operands and attributes; ``message`` is the declaration's text about it, if any."""
 
     value: ex.Expr | None
     message: str | None

@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 class IllTyped(Exception):
-    """An application violates a constraint. ``message`` is the constraint's own text, and continues a sentence
-    such as "matmul requires that ..". The constraint itself and what its names stand for explain more."""
+    """An application violates a constraint. ``message`` is the constraint's own text, and continues a sentence such
+    as "matmul requires that ..". The constraint and the values of its names explain more."""
 
     def __init__(self, message: str, condition: ex.Expr | None = None, env: Env | None = None) -> None:
         super().__init__(message)

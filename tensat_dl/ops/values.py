@@ -1,5 +1,5 @@
-"""Values of expressions: what names may stand for besides numbers and lists, and the functions that expressions may
-call, with their arguments, their results and what they compute."""
+"""Values of expressions: the values of names besides numbers and lists, and the functions that expressions may
+call."""
 
 from __future__ import annotations
 

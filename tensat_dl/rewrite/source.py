@@ -1,4 +1,4 @@
-"""The source of a rule, node by node, under an assignment of ranks and axes: what its types and attributes are.
+"""The types and attributes of a rule's source, node by node, under an assignment of ranks and axes.
 
 Dimensions and attributes that the assignment leaves open are unknowns (see `tensat_dl.ops.symbolic`).
 
@@ -104,8 +104,8 @@ def forms_in(graph: Graph, ops: OpTable) -> frozenset[Form]:
 
 @dataclass
 class Variant:
-    """One assignment of ranks and axes. ``guards`` are what the compiled rule has to check, ``facts`` those of
-    them that only an e-graph knows (weights-only, constant values)."""
+    """One assignment of ranks and axes. ``guards`` are the checks of the compiled rule, ``facts`` the guards that
+    only an e-graph can decide (weights-only, constant values)."""
 
     types: dict[str, SymType]
     env: dict[str, Any]

@@ -1,5 +1,5 @@
-"""The options of an optimization: one list for the command line, the Python API and the pipeline; and the device and
-the machine that they lead to.
+"""The options of an optimization: one list for the command line, the Python API and the pipeline; and their device
+and machine.
 
 Imports nothing heavy: ``--help`` comes through here.
 """
@@ -167,8 +167,8 @@ class Options:
 
     def machine(self, graph: Graph, ops: OpTable, imported: Imported | None) -> Machine | None:
         """The machine that measures, this machine's CPU or its GPU; None if nothing is measured. Graphs run with the
-        weights of the model and on its given inputs, or on random ones. Raises `TsrError` if ONNX Runtime is needed
-        and not installed, `GpuError`, `ProfileError`."""
+        weights and given inputs of the model, or with random ones. Raises `TsrError` if ONNX Runtime is needed and
+        not installed, `GpuError`, `ProfileError`."""
         if not self.measure:
             return None
         from tensat_dl.measure.machine import TimedGraph
@@ -206,5 +206,6 @@ def gpu_of(device: str) -> Gpu:
 
 
 def unfit_of(imported: Imported | None) -> Unfit | None:
-    """Tells e-nodes that hold for one size of a model's open dimensions; None if it has none."""
+    """A function that finds e-nodes valid only at the given sizes of a model's open dimensions; None without open
+    dimensions."""
     return imported.fixed_sizes if imported is not None and imported.dims else None

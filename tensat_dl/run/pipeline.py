@@ -68,14 +68,15 @@ def optimize(
     unfit: Unfit | None = None,
     explained: bool = False,
 ) -> tuple[Result, EGraph]:
-    """The cheapest graph found that computes the same as ``graph``, and the priced e-graph that it is from.
+    """The cheapest equivalent of ``graph`` that was found, and the priced e-graph that it was extracted from.
 
     The answer is never costlier than the input under the device's cost model. The result has the verdicts on rules,
     the comparison of the two graphs and, if it is to be ``explained``, the steps that led to it; a false rule or a
     mismatch does not raise. Ctrl-C ends the phase that is running, and the best graph found until then is the result.
 
-    With a machine at hand, operators are measured on it, and the answer is one of several candidates if that is
-    faster there as a whole, beyond noise; else the input. E-nodes that are ``unfit`` are no part of an answer.
+    With a machine, operators are measured on it, and several candidates are timed there as a whole: the answer is a
+    candidate that is faster than the input beyond noise, or else the input. E-nodes that are ``unfit`` are no part of
+    an answer.
     """
     options = options or Options()
     progress = progress or Progress()
@@ -170,8 +171,8 @@ def _answer(graph: Graph, found: Found, setup: Setup, progress: Progress) -> Ans
 def _fastest(
     graph: Graph, found: Found, setup: Setup, machine: Machine, progress: Progress
 ) -> tuple[Outcome | None, PricedGraph, dict[str, int]]:
-    """The fastest of a graph and what was extracted, by timing them as a whole, and the rules used for it. After
-    Ctrl-C it is the graph, and there is no outcome."""
+    """Times the original and the extracted graphs as a whole. Returns the fastest, and the rules used for it. After
+    Ctrl-C it is the original, without an outcome."""
     before = found.model.price_graph(graph)
     if found.interrupted:
         return None, before, {}

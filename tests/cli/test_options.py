@@ -261,7 +261,7 @@ def test_a_wrong_rule_that_shows_in_the_result_alone(tmp_path: Path) -> None:
         done = invoke("run", path, "-o", out)
     assert done.code == 1
     assert "computes something else" in done.err
-    assert "a rule must be false; of this file these were applied: bad" in done.err
+    assert "an applied rule must be false; rules of this file that were applied: bad" in done.err
     assert out.read_text() == "as it was\n"
 
 

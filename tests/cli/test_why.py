@@ -122,7 +122,7 @@ def test_a_graph_that_nothing_is_known_of(tmp_path: Path) -> None:
 def test_standard_input_has_to_be_named(tmp_path: Path) -> None:
     out = tmp_path / "out.tsr"
     assert invoke("run", "-", "-q", "-o", out, stdin=FUSE).code == 0
-    refused(invoke("why", out), "made of standard input", "--from FILE")
+    refused(invoke("why", out), "read from standard input", "--from FILE")
     (tmp_path / "g.tsr").write_text(FUSE)
     assert "matmul-relu" in invoke("why", out, "--from", tmp_path / "g.tsr").out
 
