@@ -132,7 +132,7 @@ class _Asked:
         return (self.output, *astuple(self.reports))
 
     def check_outputs(self, inputs: Sequence[str]) -> None:
-        """Raises `click.UsageError` if an output would overwrite a needed file or has an unknown ending, OSError if one
+        """Raises `click.UsageError` if an output would overwrite a needed file or has an unknown ending, OSError if it
         can't be written."""
         from tensat_dl.cli.inputs import is_onnx
         from tensat_dl.cli.outputs import check_ending, check_outputs
