@@ -6,7 +6,7 @@
 >>> result.after.total <= result.before.total
 True
 
-Everything heavy is imported when it is first needed.
+Large packages are imported at first use.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ __all__ = ["Mismatch", "Model", "extract", "load", "optimize", "save", "verify_r
 
 
 class Mismatch(Exception):
-    """An optimized model computes something else than its original."""
+    """The outputs of an optimized model differ from the original's."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A typed graph, the operators it may use and the rewrite rules that may be applied to it; with the ONNX model
-    that it is from, if it is from one."""
+    """A typed graph, its operators and its rewrite rules; and the ONNX model that it was read from, if any."""
 
     graph: Graph
     ops: OpTable
@@ -57,12 +56,12 @@ def load(
     dims: Mapping[str, int] | None = None,
     inputs: str | None = None,
 ) -> Model:
-    """The graph of a .tsr file (``graph`` names it if there are several) with the rules that it imports, and
-    those of further packs or files ``rules``. Raises `tensat_dl.core.diagnostics.TsrError`, and ValueError for an
-    argument that such a file has no use for.
+    """Reads a .tsr or .onnx file. Raises `tensat_dl.core.diagnostics.TsrError`, and ValueError for an argument that
+    does not apply to the kind of file.
 
-    An .onnx file comes with the rules of the pack `inference`, or of those that are named. ``dims`` are sizes of its
-    open dimensions, and ``inputs`` is an .npz file of arrays that it is compared and timed on.
+    A .tsr file has the rules that it imports, and those of the packs or files ``rules``; ``graph`` names one of
+    several graphs. An .onnx file has the rules of ``rules``, by default of the pack `inference`. ``dims`` has the
+    sizes of its open dimensions. ``inputs`` is an .npz file of arrays on which models are compared and timed.
     """
     if isinstance(rules, str):
         raise TypeError(f"rules is a list of packs: rules=[{rules!r}]")
@@ -116,8 +115,8 @@ def optimize(
 ) -> Result:
     """The cheapest equivalent graph found (``result.after.graph``) and how it was found.
 
-    Compare ``result.equivalence.status`` with "equivalent" before you use the graph. What was measured, if anything
-    was, is ``result.measured``; `save` writes the graph.
+    Compare ``result.equivalence.status`` with "equivalent" before you use the graph. ``result.measured`` has the
+    timings of whole graphs, if any; `save` writes the graph.
 
     Args:
         graph: What `load` returned.
@@ -125,7 +124,7 @@ def optimize(
         device: Minimise latency on this device; cuda: this machine's GPU. Default: None, h100; cpu for .onnx.
         measure: Measure operators and candidates on this machine (device cpu or cuda); keep a graph only if it
             is faster. Default: None, for .onnx.
-        threads: Threads of a device that this machine measures. At least 1. Default: 1.
+        threads: Threads of the device cpu. At least 1. Default: 1.
         k_multi: Iterations in which multi-pattern rules are applied. At least 0; None: unlimited. Default: 1.
         max_nodes: Stop growing the e-graph at this many e-nodes. At least 1. Default: 50000.
         max_iters: Stop exploring after this many iterations. At least 0. Default: 15.
@@ -143,10 +142,10 @@ def optimize(
 
     Raises:
         TypeError: ``graph`` is no `Model`, or ``rules`` are names.
-        ValueError: a value is none of the above, two rules have one name, the device is unknown, ``fuse`` is asked
-            for on the CPU, or ``extract`` is "ilp-none" and the e-graph has cycles (`CyclicEGraphError`).
+        ValueError: an argument is out of range, two rules have the same name, the device is unknown, ``fuse`` is set
+            for the CPU, or ``extract`` is "ilp-none" and the e-graph has cycles (`CyclicEGraphError`).
         TsrError: the package `onnx` is needed to measure on the CPU, and is not installed.
-        GpuError: ``device`` is cuda or a GPU is to be measured, and this machine has none of that kind.
+        GpuError: ``device`` is cuda, or ``measure`` is set for a GPU, and this machine has no such GPU.
         ProfileError: the file of the device's measured prices cannot be read.
         RuleAlarm: the rules make two tensors of different types equal.
         ExplorationError: the process that explores has ended early.
@@ -194,8 +193,8 @@ def _rules_for(graph: Model, rules: Sequence[RewriteRule] | None) -> tuple[Rewri
 def save(model: Model, result: Result, path: str, *, seed: int = 0) -> None:
     """Writes the graph of a result as an ONNX model.
 
-    One that came from a file is compared with it in ONNX Runtime first; `Mismatch` is raised if they differ. A graph
-    of a .tsr file gets random weights. Raises `tensat_dl.core.diagnostics.TsrError`, OSError.
+    If the graph was read from a model, both models are compared in ONNX Runtime first; `Mismatch` is raised if they
+    differ. A graph of a .tsr file gets random weights. Raises `tensat_dl.core.diagnostics.TsrError`, OSError.
     """
     from tensat_dl.onnx import need_onnx
 

@@ -1,6 +1,6 @@
 """Measurements of the engine and of extraction, each in a process of its own.
 
-Graphs and rules are apart: the examples import a pack themselves, and benchmarks choose others.
+Benchmarks choose the rules, in place of the pack that an example imports.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def graph_of(model: str) -> tuple[Graph, OpTable]:
 
 @cache
 def rules_of(pack: str) -> tuple[RewriteRule, ...]:
-    """The rules that a benchmark calls by this name, one of `PACKS`."""
+    """The rules of ``pack``, one of `PACKS`."""
     assert pack in PACKS, pack
     if pack == "taso":
         return _pack("taso")
@@ -120,7 +120,7 @@ def explored(
     seconds: float,
     path: str,
 ) -> Row:
-    """Explores a model, prices the e-graph and keeps it in a file. Its size, and the milliseconds of the input."""
+    """Explores a model, prices the e-graph and saves it. Returns its size, and the input's cost in milliseconds."""
     graph, ops = graph_of(model)
     costs = CostModel.of(ops, device)
     limits = Limits(nodes=max_nodes, k_multi=k_multi, seconds=seconds, cycles=cycles)
@@ -141,8 +141,8 @@ def explored(
 
 
 def load(path: str) -> tuple[EGraph, int]:
-    """An e-graph in egraph-serialize JSON or from the file of `explored`, and how many of its e-classes are older
-    than the results of multi-pattern rules (0: not known). Raises `TsrError` and `EGraphFormatError`."""
+    """Reads an e-graph, from egraph-serialize JSON or a file of `explored`; and the number of e-classes that are
+    older than the results of multi-pattern rules (0: not known). Raises `TsrError` and `EGraphFormatError`."""
     if path.endswith(".json"):
         return loads(read_source(path).text), 0
     kept: tuple[EGraph, int] = pickle.loads(Path(path).read_bytes())
@@ -150,7 +150,7 @@ def load(path: str) -> tuple[EGraph, int]:
 
 
 def extracted(path: str, method: str, seconds: float) -> Row:
-    """The answer of a method within so many seconds, and its time without the reading of the e-graph."""
+    """The answer of a method within a time limit, and its seconds, without reading the e-graph."""
     egraph, early = load(path)
     try:
         found = extract(egraph, method, ExtractLimits(seconds=seconds), early=early)

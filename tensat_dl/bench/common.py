@@ -39,11 +39,12 @@ Row = dict[str, Any]
 
 class Results:
     """The results of a benchmark: a row for each measurement, with its numbers or ``error``; the ``options``, by
-    default of the command line; and the machine. They are kept in a JSON file as they come in, so that an interrupt
-    loses none.
+    default the command line's; and the machine. Each row is written to the JSON file at once, so an interrupt loses
+    none.
 
-    Raises OSError or `click.UsageError` before the work if the file can't be written after it, or if it is a model, a
-    file that a model imports, or an e-graph (.json)."""
+    Raises OSError or `click.UsageError` at the start if the file can't be written, or if it is a model, a file that a
+    model imports, or an e-graph (.json).
+    """
 
     def __init__(
         self,
@@ -62,8 +63,8 @@ class Results:
     def measure(
         self, function: str, variants: Sequence[Mapping[str, Any]], seconds: float, **arguments: Any
     ) -> list[Row]:
-        """Adds a row for each variant of the arguments, and returns them. They are measured one after the other, each
-        by itself (see `apart`) and for so many seconds at most."""
+        """Adds and returns a row for each variant of the arguments. Each is measured alone, in a process of its own
+        (see `apart`), under a limit in seconds."""
         found = measure_all(function, variants, seconds, **arguments)
         self.add(found)
         return found
@@ -131,7 +132,7 @@ def _check(json_path: str | None, models: Sequence[str]) -> None:
 def earlier(json_path: str | None) -> dict[str, Any] | None:
     """The results of an earlier run, to be resumed; None if there are none. Raises `click.UsageError`."""
     if json_path is None or json_path == "-":
-        raise click.UsageError("--resume goes on with the results in a file: --json FILE")
+        raise click.UsageError("--resume needs the file with the earlier results: --json FILE")
     if not Path(json_path).exists():
         return None
     try:
@@ -142,11 +143,11 @@ def earlier(json_path: str | None) -> dict[str, Any] | None:
 
 
 def no_results(json_path: str | None) -> click.UsageError:
-    return click.UsageError(f"{json_path} is no result of this benchmark, so it can't be resumed")
+    return click.UsageError(f"{json_path} has no results of this benchmark, so it can't be resumed")
 
 
 def new_table(title: str, *headings: str, left: Sequence[str] = ("model",), **options: Any) -> Table:
-    """A table whose columns are numbers, but for some on the left."""
+    """A table. The columns of the headings ``left`` are text, all others numbers."""
     from rich.table import Table
 
     table = Table(title=title, **options)
@@ -156,7 +157,7 @@ def new_table(title: str, *headings: str, left: Sequence[str] = ("model",), **op
 
 
 def machine() -> dict[str, Any]:
-    """Where a benchmark ran, as far as it matters to times."""
+    """The hardware and the versions on which times depend."""
     return {
         "system": platform.system(),
         "architecture": platform.machine(),
@@ -266,7 +267,7 @@ LIMITS = {"nodes": "n", "time": "t", "memory": "m"}
 def measure_all(
     function: str, variants: Sequence[Mapping[str, Any]], seconds: float, **arguments: Any
 ) -> list[Row]:
-    """A row for each variant of the arguments, measured one after the other, each for so many seconds at most."""
+    """A row for each variant of the arguments, measured one after the other under a limit in seconds."""
     from tensat_dl.processes import Failed, apart
 
     rows: list[Row] = []
@@ -281,13 +282,13 @@ def measure_all(
 
 
 def say(row: Row) -> None:
-    """Names the measurement that begins, on a terminal."""
+    """Prints the name of the next measurement, on a terminal."""
     if sys.stderr.isatty():
         click.echo(f"measuring {_name(row)}", err=True)
 
 
 def _name(row: Row) -> str:
-    """Which measurement a row is of."""
+    """The name of a row's measurement."""
     names = ("model", "rules", "k_multi", "cycles", "method")
     return ", ".join(f"{k} {row[k]}" for k in names if k in row)
 

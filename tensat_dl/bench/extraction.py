@@ -38,9 +38,9 @@ COLUMNS = columns(METHODS)
 HEADINGS = ("e-graph", "k", "e-nodes", "classes", *COLUMNS, "filtered\n/ kept")
 NOTES = (
     "A cell: cost (seconds). ±: not proven optimal, and how far off it may be; greedy methods prove nothing.",
-    "cyclic: refused, for ilp-none has no constraints against cycles. killed: ended, long after its time was up.",
+    "cyclic: refused, for ilp-none has no constraints against cycles. killed: ended long after its time limit.",
     'A line "filtered" is of the model above it, explored with the efficient cycle filter; filtered / kept: the',
-    "optimum of that e-graph, relative to the one with cycles kept, or between what it is where it is not proven.",
+    "optimum of that e-graph, relative to the one with cycles kept; its range where one is not proven.",
     "k: k_multi. n, t, m: the limit of e-nodes, time or memory ended exploration.",
 )
 
@@ -58,7 +58,7 @@ TOLERANCE = 1e-6
 
 
 class EGraphName(ModelName):
-    """A model, or the path of an e-graph in egraph-serialize JSON, which must be one."""
+    """A model, or the path of a valid e-graph in egraph-serialize JSON."""
 
     name = "e-graph"
 
@@ -100,9 +100,9 @@ def command(
 ) -> int:
     """Greedy extraction, the paper's integer programs and the exact method, on the same e-graphs.
 
-    E-graphs are those of models, explored once with cycles and once with the paper's efficient cycle filter, and
-    files in egraph-serialize JSON; without any, the models of the paper. Fails if one method finds something cheaper
-    than what another has proven.
+    Each model is explored once with cycles and once with the paper's efficient cycle filter; e-graphs are files in
+    egraph-serialize JSON. Default: the models of the paper. Fails if a method finds an answer below another method's
+    proven bound.
     """
     from rich.box import SIMPLE_HEAD
 
@@ -173,10 +173,9 @@ def of_egraph(egraph: Row, path: str, methods: Sequence[str], seconds: float) ->
 
 
 def measured(function: str, seconds: float, job: Row) -> Row:
-    """The answer of a function of `cells`, which should take so many seconds, in a process of its own.
+    """Calls a function of `cells` with a limit of ``seconds``, in a process of its own.
 
-    The process is ended when it takes as long again, and time to start and to read besides. That is an outcome, no
-    error.
+    The process is killed after twice the limit and a minute for its start. Being killed is an outcome, not an error.
     """
     from tensat_dl.processes import Failed, Overran, apart
 
@@ -191,7 +190,7 @@ def measured(function: str, seconds: float, job: Row) -> Row:
 
 
 def check(rows: Sequence[Row]) -> None:
-    """Puts an error into each row that says it has proven more than is true of the same e-graph."""
+    """Puts an error into each row whose bound exceeds the cost of another row on the same e-graph."""
     for row in rows:
         same = (r for r in rows if r["cycles"] == row["cycles"] and "cost" in r)
         best = min(same, key=lambda r: float(r["cost"]), default=None)

@@ -37,11 +37,11 @@ SEQUENCES = ("bert", *MORE)
 @models_argument
 @click.option("--dtype", default="f32", show_default=True, type=click.Choice(("f32", "f16", "bf16")))
 @number_option("--batch", 1, "Size of a batch, for models with a dimension for that.")
-@click.option("--prepare", metavar="FOLDER", help="Only write the graphs that are to be timed. Takes no GPU.")
+@click.option("--prepare", metavar="FOLDER", help="Only write the graphs to be timed. Needs no GPU.")
 @click.option(
     "--graphs",
     metavar="FOLDER",
-    help="Time the graphs that --prepare wrote. Takes neither engine nor solver.",
+    help="Time the graphs that --prepare wrote. Needs neither engine nor solver.",
 )
 @click.option(
     "--torch",
@@ -58,7 +58,7 @@ SEQUENCES = ("bert", *MORE)
 @click.option(
     "--resume",
     is_flag=True,
-    help="Keep what the --json file has of the same graphs, GPU and profile.",
+    help="Keep results in the --json file for the same graphs, GPU and profile.",
 )
 @device_option
 @json_option
@@ -77,12 +77,14 @@ def command(
 ) -> int:
     """Latency of the models on the GPU of this machine.
 
-    Original, optimized by the paper's method and by ours, without fusion and with it, beside torch, eager and
-    compiled, on the original and on ours. All as CUDA graphs, in turn. First all models without a compiler, then with
-    it, so this can be cut short. See docs/gpu.md.
+    Times the original, the graph of the paper's method, ours, ours with fusion, and torch, eager and compiled, on the
+    original and on ours. All run as CUDA graphs, in turn. All models are first timed without a compiler, so the run
+    can be cut short. See docs/gpu.md.
     """
     if prepare is not None and graphs is not None:
-        raise click.UsageError("--prepare writes the graphs that --graphs takes: one at a time")
+        raise click.UsageError(
+            "--prepare and --graphs exclude each other: --graphs reads what --prepare wrote"
+        )
     before = earlier(json_path) if resume else None
     compared = [m for m in modes.split(",") if m]
     if unknown := set(compared) - set(MODES):
@@ -148,8 +150,8 @@ RESULTS = ("cells", "done", "failed", "hardware", "versions", "profile")
 
 
 def _of(row: Row, now: Mapping[str, str]) -> dict[str, set[str]]:
-    """Records in a row the circumstances of its results, and drops results of other ones. By model, the circumstances
-    that have changed, if results are dropped."""
+    """Records the circumstances of a row's results, and drops results from other circumstances. Returns, by model,
+    the changed circumstances of dropped results."""
     before = row.get("of", {})
     row["of"] = dict(now)
     if before == now:
@@ -163,8 +165,8 @@ FIRST = "graphs"
 
 
 def _left(rows: Mapping[str, Row], compared: Sequence[str]) -> list[tuple[str, str]]:
-    """The stages that are left, each with its model: first all graphs, then one mode of the compiler after the other,
-    last the stages that have failed before."""
+    """The remaining stages, each with its model: first all graphs, then one mode of the compiler after the other,
+    last the stages that failed before."""
     stages = [FIRST, *(m for m in compared if MODES[m] is not None)]
     left = [
         (model, stage)
@@ -196,18 +198,18 @@ def _take(row: Row, stage: str, folder: str, eager: bool, patience: float) -> No
 
 
 def _found(folder: str, row: Row) -> None:
-    """Says in a row that the folder does not have its graphs, if that is so."""
+    """Notes in a row that the folder lacks its graphs, if it does."""
     if missing := _missing(folder, row):
-        row["error"] = f"{folder} has no {missing[0]} graph of it; see --prepare"
+        row["error"] = f"{folder} has no {missing[0]} graph of this model; see --prepare"
 
 
 def _missing(folder: str, row: Row) -> list[str]:
-    """The graphs of a row's model that the folder does not have."""
+    """The graphs of a row's model that the folder lacks."""
     return [g for g in GRAPHS if not file_of(folder, row["model"], g).is_file()]
 
 
 def _done(path: str | None, before: Row, options: Mapping[str, Any], prepares: bool) -> dict[str, Row]:
-    """The rows of an earlier run, by model. If this one makes graphs, it is for the same device. Raises
+    """The rows of an earlier run, by model. If this run makes graphs, both are for the same device. Raises
     `click.UsageError`."""
     try:
         names = ("dtype", "batch", "device") if prepares else ("dtype", "batch")

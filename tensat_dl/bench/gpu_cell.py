@@ -24,8 +24,8 @@ class NoBatch(ValueError):
 
 
 def prepare(model: str, folder: str, dtype: str, batch: int, device: str, limit: float) -> Row:
-    """Writes a model's graphs to ``MODEL.GRAPH.tsr`` in a folder, in another element type if it is not f32, and the
-    operators to be measured for them to ``MODEL.sigs.json``."""
+    """Writes a model's graphs, with element type ``dtype``, to ``MODEL.GRAPH.tsr`` in a folder, and the operators to
+    measure for them to ``MODEL.sigs.json``."""
     from tensat_dl.bench.cells import rules_of
     from tensat_dl.cli.inputs import Opened, choose_graph
     from tensat_dl.core.diagnostics import Source
@@ -72,7 +72,7 @@ def variant(text: str, dtype: str, batch: int) -> str:
         return text
     text, count = _BATCH.subn(rf"\g<1>{batch}", text)
     if not count:
-        raise NoBatch("no input has a first dimension of 1, which is what a batch is put in the place of")
+        raise NoBatch("no input has a first dimension of 1, which the batch would replace")
     return text
 
 
@@ -156,7 +156,7 @@ class Turns:
         return Compiled(*self.loaded[name], self.values, self.machine.target, MODES[mode])
 
     def attempt(self, name: str, make: Callable[[], Any]) -> bool:
-        """Whether a way of running a graph works. If not, its cell has the error."""
+        """Whether a way of running a graph works. If not, its cell gets the error."""
         from tensat_dl.gpu.gpu_machine import relative_errors, said
         from tensat_dl.gpu.torch_device import running
 

@@ -24,7 +24,7 @@ HEADINGS = (
 NOTES = (
     "product: the paper's algorithm 1 in plain Python; hash join: the same with its last step done by look-ups.",
     "find: our joins in the engine, shape checks included; +read: and the matches read into Python, in order.",
-    "explore: what an exploration does: it counts first, and reads no more matches than it may have e-nodes.",
+    "explore: as in an exploration, which counts first and reads no more matches than it may have e-nodes.",
     "faster: product / find, / +read, / explore. The others find the same matches, or the benchmark fails.",
 )
 
@@ -42,8 +42,8 @@ def command(
     """Algorithm 1 of the paper against our joins, on the same e-graphs, to the same matches.
 
     The e-graphs are those that the multi-pattern rules search in their first, second, .. iteration. A product that
-    cannot be enumerated in the time limit is marked ">": that is how long the part took; "~" is what the whole
-    would take, estimated from that part.
+    cannot be enumerated in the time limit is marked ">", with the time that its part took; "~" marks the time of the
+    whole, estimated from that part.
     """
     models = models or ABLATION
     results = Results("join", json_path, models)

@@ -108,8 +108,8 @@ class ByProduct:
 
 
 def by_product(egraph: EGraph, rules: Sequence[CompiledRule], ops: OpTable, time_limit: float) -> ByProduct:
-    """Algorithm 1 up to the matches that pass shape checking, each rule for its share of the time that is left;
-    and the same with hash joins."""
+    """Algorithm 1 up to the matches that pass shape checking, and the same with hash joins. Each rule has its share
+    of the remaining time."""
     out = ByProduct()
     started = time.perf_counter()
     sources = SourcePatterns([r.rule for r in rules], ops)
@@ -150,7 +150,7 @@ class ShapeCheck:
         self.known: dict[tuple[Any, ...], bool] = {}
 
     def applicable(self, matches: Iterable[Substitution]) -> set[Match]:
-        """Those of the matches that may be applied."""
+        """The matches that may be applied."""
         out = set()
         attrs: list[str] | None = None
         for m in matches:
@@ -179,8 +179,8 @@ def _no_facts(function: str, tensor: str) -> Any:
 
 @dataclass
 class ByJoin:
-    """Median seconds of the engine alone, with the matches read and put in order, and of what exploration does, which
-    reads no more matches than it may apply; and matches by rule."""
+    """Median seconds of the engine alone, of the engine with its matches read and sorted, and of exploration, which
+    reads no more matches than it may apply; and the matches by rule."""
 
     find: float
     read: float
@@ -230,7 +230,7 @@ def _read(store: Store, rules: Sequence[CompiledRule]) -> dict[str, set[Match]]:
 
 
 def selected(rule: CompiledRule, matches: set[Match]) -> set[Match]:
-    """Of a match and its mirror image the first."""
+    """The first match of each pair of mirror images."""
     if rule.mirror is None:
         return matches
     images = {k: tuple([k[i] for i in rule.mirror]) for k in matches}
@@ -255,7 +255,7 @@ def load(egraph: EGraph, store: Store) -> None:
 
 
 def _well_founded(egraph: EGraph) -> list[int]:
-    """For every e-class an e-node, such that together they have no cycle: these name the e-classes."""
+    """For every e-class an e-node that names it; together these e-nodes have no cycle."""
     chosen = [-1] * egraph.num_classes
     waiting = list(range(egraph.num_nodes))
     while waiting:

@@ -27,7 +27,7 @@ PEERS_INSTALL = "pip install onnxslim onnxsim"
 @click.command("onnx")
 @click.argument("models", nargs=-1, type=click.Choice(sorted(ONNX_MODELS)), metavar="[MODEL]...")
 @number_option("--threads", 1)
-@click.option("--resume", is_flag=True, help="Keep what the --json file has of models that are done.")
+@click.option("--resume", is_flag=True, help="Keep the results of finished models in the --json file.")
 @json_option
 def command(models: tuple[str, ...], threads: int, resume: bool, json_path: str | None) -> int:
     """Real models: latency in ONNX Runtime as they are, and after tensat-dl, onnxslim and onnxsim.
@@ -126,7 +126,7 @@ def _cell(row: Row, tool: str) -> str:
 
 
 def speedup(row: Row, tool: str) -> float | None:
-    """How many times as fast a model is; None if a tool has no right answer."""
+    """The speed-up of a tool's model; None if the tool has no correct model."""
     if tool == OURS and row["answer"] == "original":
         return 1.0
     found = row["speedup"].get(tool)
@@ -134,7 +134,7 @@ def speedup(row: Row, tool: str) -> float | None:
 
 
 def mean(rows: Sequence[Row], tool: str) -> tuple[float, int]:
-    """The geometric mean over the models of which a tool made something right, and how many these are."""
+    """The geometric mean over the models that a tool converted correctly, and their number."""
     found = [s for r in rows if (s := speedup(r, tool)) is not None]
     return (exp(sum(map(log, found)) / len(found)) if found else 1.0), len(found)
 

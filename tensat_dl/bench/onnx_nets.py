@@ -1,4 +1,4 @@
-"""Well-known networks as ONNX models, of nodes that exporters write, with random weights or those of a package."""
+"""Well-known networks as ONNX models, built of nodes that exporters write, with random weights or a package's."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ OPSET, IR_VERSION = 17, 8
 
 
 class Net:
-    """A model that is being put together. Values are called by their names. Weights are drawn, unless ``weights`` has
-    them, so that values keep their magnitude from layer to layer."""
+    """A model in the making. Values are given by their names. A weight that ``weights`` lacks is drawn so that values
+    keep their magnitude from layer to layer."""
 
     def __init__(self, name: str, weights: dict[str, Array] | None = None) -> None:
         self.name = name

@@ -82,8 +82,8 @@ def k_multi(
     device: str,
     json_path: str | None,
 ) -> int:
-    """What pairs find, and what they cost, as k_multi grows; beside it group rules, which need no k_multi, and both
-    without any."""
+    """Pair rules as k_multi grows: cost, size and time. Beside them group rules alone, and both kinds without
+    limit."""
     models = models or MODELS
     results = Results("k-multi", json_path, models)
     columns = [*(f"k_multi {k}" for k in range(k_multi + 1)), "groups", "both, unlimited"]

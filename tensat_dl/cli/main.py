@@ -48,8 +48,8 @@ READER_GONE = 141
 
 
 class LazyGroup(click.Group):
-    """Commands whose modules, in one ``package``, are imported only when they are used, so that start-up is fast. A
-    reader that has gone is noticed in any of them, and in their help."""
+    """Commands whose modules, in ``package``, are imported at first use, so that start-up is fast. All commands, and
+    their help, notice that the reader has gone."""
 
     def __init__(self, *args: Any, package: str, lazy: Mapping[str, tuple[str, str]], **options: Any) -> None:
         super().__init__(*args, **options)

@@ -156,8 +156,8 @@ class Recorded:
 
 
 def arguments(context: click.Context, output: str, dims: Mapping[str, int]) -> tuple[str, ...]:
-    """The file and the options that differ from their defaults, paths as seen from the output. ``dims`` are the sizes
-    of a model's open dimensions, wherever they were given."""
+    """The file and the options that differ from their defaults; paths are relative to the output. ``dims`` has the
+    sizes of all open dimensions of a model."""
     from tensat_dl.why.origin import relative
 
     given = {**context.params, "dims": [f"{name}={size}" for name, size in dims.items()]}
@@ -180,7 +180,7 @@ def arguments(context: click.Context, output: str, dims: Mapping[str, int]) -> t
 
 
 def recorded(command: click.Command, arguments: Sequence[str], output: str) -> Recorded:
-    """The arguments that `run` was given. Raises `click.UsageError` if it was no such command line."""
+    """The arguments of a recorded `run`. Raises `click.UsageError` for any other command line."""
     from tensat_dl.cli.inputs import is_onnx
     from tensat_dl.onnx import PACK
     from tensat_dl.why.origin import resolved

@@ -12,8 +12,8 @@ import click
 
 
 def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str], lost: str = "which") -> None:
-    """Raises OSError if an output could not be written, and `click.UsageError` if it would overwrite another one, or
-    an input, which (or whose ``lost`` part) would be lost. An output that is None is not asked for."""
+    """Raises OSError for an output that can't be written, and `click.UsageError` for an output that would overwrite
+    another output or an input, of which ``lost`` would be lost. Outputs that are None are ignored."""
     from tensat_dl.files import check_writable, same_file
 
     paths = [path for path in outputs if path is not None]
@@ -26,8 +26,17 @@ def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str], lost: st
             raise click.UsageError(f"{path} is an input, {lost} would be lost: choose another name")
 
 
+def check_ending(output: str) -> None:
+    """Raises `click.UsageError` unless the ending of an answer's path names its format. "-", devices and pipes get
+    .tsr."""
+    path = Path(output)
+    if output == "-" or path.suffix.lower() in (".tsr", ".onnx") or (path.exists() and not path.is_file()):
+        return
+    raise click.UsageError(f"{output} ends in neither .tsr nor .onnx, the formats that graphs are written in")
+
+
 def check_weights(model: str, others: Sequence[str | None]) -> None:
-    """The file that the weights of an ONNX model may get must be no other output and no input.
+    """Refuses the file for the weights of an ONNX model if it is another output or an input.
 
     Raises `click.UsageError`.
     """
@@ -49,13 +58,13 @@ def write_json(path: str | None, data: Any, indent: int = 2) -> None:
 
 
 class ReaderGone(Exception):
-    """Nobody reads our output any more. Click and rich would exit with 1 for the OSError that it is, which for
-    `check` means that a rule is false."""
+    """The reader of our output has gone. Click and rich would turn the OSError into exit code 1, which in `check`
+    means a false rule."""
 
 
 @contextmanager
 def noticing() -> Iterator[None]:
-    """Raises `ReaderGone` for what libraries make of it."""
+    """Turns the errors that libraries raise for a closed output into `ReaderGone`."""
     try:
         yield
     except BrokenPipeError:

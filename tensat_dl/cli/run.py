@@ -20,7 +20,7 @@ from tensat_dl.cli.options import (
     quiet_option,
     rules_option,
 )
-from tensat_dl.run.options import device_of, unfit_of
+from tensat_dl.run.options import unfit_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     metavar="OUT",
-    help='Write the optimized graph: .onnx if OUT ends in that, else .tsr ("-": standard output).',
+    help='Write the optimized graph: a file .tsr or .onnx ("-": .tsr to standard output).',
 )
 @graph_option
 @rules_option
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 def command(file: str, output: str | None, verbose: bool, quiet: bool, **given: Any) -> int:
     """Optimize the graph of FILE (.tsr, .onnx, or "-" for standard input) and verify the result.
 
-    A .tsr file imports its rules; for an ONNX model they are the pack `inference`, unless --rules names others.
+    A .tsr file imports its rules. An ONNX model gets the rules of the pack `inference`, unless --rules names others.
     """
     started = time.perf_counter()
     if verbose and quiet:
@@ -132,28 +132,33 @@ class _Asked:
         return (self.output, *astuple(self.reports))
 
     def check_outputs(self, inputs: Sequence[str]) -> None:
-        """Raises `click.UsageError` if a file is to be written that is needed, OSError if one can't be written."""
+        """Raises `click.UsageError` if an output would overwrite a needed file or has an unknown ending, OSError if
+        it can't be written."""
         from tensat_dl.cli.inputs import is_onnx
-        from tensat_dl.cli.outputs import check_outputs
+        from tensat_dl.cli.outputs import check_ending, check_outputs
 
+        if self.output is not None:
+            check_ending(self.output)
         check_outputs(self.outputs, inputs, "which" if is_onnx(self.file) else "whose rules and comments")
 
 
 def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
-    """The contents of a command line, checked as far as that needs no file. Raises `click.UsageError`, OSError,
+    """The contents of a command line, after all checks that need no file. Raises `click.UsageError`, OSError,
     `UnknownDeviceError`, `GpuError`."""
     from tensat_dl.cli.inputs import checked_dims, is_onnx
     from tensat_dl.cli.written import Reports
+    from tensat_dl.cost import UnknownDeviceError
     from tensat_dl.onnx import PACK
 
     reports = Reports(*(given[f"{f.name}_path"] for f in fields(Reports)))
     sizes, model = checked_dims(given["dims"]), is_onnx(file)
-    if given["fuse"] and device_of(given["device"], model) == "cpu":
-        raise click.UsageError(
-            "--fuse is for GPUs: on the CPU ONNX Runtime runs graphs, with kernels of its own"
-        )
     rules = given["rules"] or ((PACK,) if model else ())
-    aim = chosen(given).aimed(model)
+    try:
+        aim = chosen(given).aimed(model)
+    except UnknownDeviceError:
+        raise
+    except ValueError as e:
+        raise click.UsageError(str(e)) from None
     asked = _Asked(file, output, given["graph_name"], rules, sizes, given["input_path"], aim, reports)
     asked.check_outputs(asked.inputs)
     return asked

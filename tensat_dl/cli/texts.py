@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from tensat_dl.cli.options import dims_option, graph_option, quiet_option
+from tensat_dl.cli.options import dims_option, graph_option, quiet_option, rules_option
 
 
 @click.command("fmt")
@@ -41,21 +41,26 @@ def fmt(files: tuple[str, ...], check: bool) -> int:
 @click.command("show")
 @click.argument("file")
 @graph_option
-@click.option("--rules", is_flag=True, help="The rules, imported ones included, with their equations.")
-@click.option("--ops", is_flag=True, help="The operators, with their forms.")
+@rules_option
+@click.option(
+    *("--list", "listed"),
+    type=click.Choice(("rules", "ops")),
+    help="The rules, imported ones included; or the operators with their forms.",
+)
 @click.option("--dot", is_flag=True, help="The graph for Graphviz.")
 @click.option("--egglog", is_flag=True, help="The egglog program that `run` explores with.")
 @dims_option
 def show(
     file: str,
     graph_name: str | None,
-    rules: bool,
-    ops: bool,
+    rules: tuple[str, ...],
+    listed: str | None,
     dot: bool,
     egglog: bool,
     dims: tuple[tuple[str, int], ...],
 ) -> int:
-    """Print the graph of FILE (.tsr or .onnx) with blocks and loops unrolled, or what an option names.
+    """Print the graph of FILE (.tsr or .onnx) with blocks and loops unrolled, or its rules, operators or egglog
+    program.
 
     An ONNX model is printed in the language: `tensat-dl show model.onnx > model.tsr`. Values of weights are left out.
     """
@@ -64,16 +69,19 @@ def show(
     from tensat_dl.lang.program import load_program
     from tensat_dl.onnx import PACK
 
-    if sum((rules, ops, dot, egglog)) > 1:
-        raise click.UsageError("--rules, --ops, --dot and --egglog exclude one another")
-    if graph_name is not None and (rules or ops):
-        raise click.UsageError("--graph chooses a graph, and --rules and --ops show none")
+    if sum((listed is not None, dot, egglog)) > 1:
+        raise click.UsageError("--list, --dot and --egglog exclude one another")
+    if graph_name is not None and listed:
+        raise click.UsageError("--graph chooses a graph, and --list shows none")
+    if rules and not (listed or egglog):
+        raise click.UsageError("--rules adds rules, and a graph shows none: see --list rules")
     sizes = checked_dims(dims)
-    if rules or ops:
-        program = open_file(file, None, (PACK,), sizes).program if is_onnx(file) else load_program(file)
+    packs = rules or ((PACK,) if is_onnx(file) else ())
+    if listed:
+        program = open_file(file, None, packs, sizes).program if is_onnx(file) else load_program(file, packs)
         documented = (
             [(f"{rule.name}  ({rule.kind})", rule.doc) for rule in program.rules]
-            if rules
+            if listed == "rules"
             else [(decl.signature, decl.doc) for decl in program.ops.values()]
         )
         for title, doc in documented:
@@ -81,7 +89,7 @@ def show(
             for line in doc.splitlines():
                 click.echo(f"    {line}".rstrip())
         return 0
-    opened = open_file(file, graph_name, (PACK,) if egglog and is_onnx(file) else (), sizes)
+    opened = open_file(file, graph_name, packs if egglog else (), sizes)
     if dot:
         from tensat_dl.report.graphs import graph_to_dot
 

@@ -26,11 +26,11 @@ def command(
     json_path: str | None,
     quiet: bool,
 ) -> int:
-    """Time graphs as a whole, in turn: those of .tsr files, or models (.onnx).
+    """Time whole graphs, of .tsr files or ONNX models, in turn.
 
-    The others are compared with the first. All get the same random inputs. Models have their own weights; graphs of
-    .tsr files have random weights, the same for the same name. On a GPU each graph is one CUDA graph, with the
-    kernels that are fastest by the device's profile; on the CPU ONNX Runtime runs them. See docs/gpu.md.
+    Each is compared with the first. All get the same random inputs. Models have their own weights; graphs of .tsr
+    files have random weights, the same for the same name. On a GPU each graph is one CUDA graph, with the kernels
+    that are fastest by the device's profile; on the CPU ONNX Runtime runs them. See docs/gpu.md.
     """
     from tensat_dl.cli.inputs import checked_dims, is_onnx, open_file
     from tensat_dl.cli.outputs import check_outputs, write_json
@@ -39,6 +39,8 @@ def command(
     from tensat_dl.run.options import gpu_of
 
     check_outputs([json_path], files)
+    if threads != 1 and device != "cpu":
+        raise click.UsageError("--threads is for --device cpu")
     sizes = checked_dims(dims)
     of_models = any(map(is_onnx, files))
     opened = [

@@ -1,5 +1,5 @@
-"""``tensat-dl why``: the rules that made an optimized graph, step by step; and ``why-not``: what keeps a rule from
-firing on a graph."""
+"""``tensat-dl why``: the rules that made an optimized graph, step by step; and ``why-not``: the reason why a rule
+does not fire on a graph."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _origin(out: str, source: str | None) -> tuple[Recorded, str]:
         raise refuse(f"the comment about the origin of this graph is damaged: {e.message}", "") from None
     given = given if source is None else replace(given, file=source)
     if given.file == "-":
-        raise refuse("this graph was made of standard input", "name the original's file: --from FILE")
+        raise refuse("the original was read from standard input", "name the original's file: --from FILE")
     if source is None and not Path(given.file).exists():
         raise refuse(f"the original, {given.file}, is not there", "say where it is: --from FILE")
     return given, origin.digest
@@ -151,7 +151,8 @@ def _end(out: str, found: Explanation, hint: str) -> int:
 @option("max_nodes", help="As for `run`.")
 @option("max_iters", help="As for `run`.")
 def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...], **given: Any) -> int:
-    """Show where RULE comes nearest to firing on the graph of FILE, and what fails there; or where it fires."""
+    """Show where RULE fires on the graph of FILE; else the place where it comes nearest, and the condition or
+    difference that prevents it there."""
     from tensat_dl.cli.inputs import choose_graph
     from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
     from tensat_dl.files import native_output_elsewhere
@@ -169,7 +170,7 @@ def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...]
         if rule not in by_name:
             holders = packs_with(rule)
             there = f"it is in the pack `{holders[0]}`: add --rules {holders[0]}" if holders else ""
-            listed = "`tensat-dl show --rules FILE` lists the rules of a file"
+            listed = "`tensat-dl show --list rules FILE` lists the rules of a file"
             hint = there or did_you_mean(rule, by_name) or listed
             raise TsrError([Diagnostic(f"no rule `{rule}`", None, hint, path=file)])
         graph = choose_graph(program, graph_name)

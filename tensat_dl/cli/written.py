@@ -1,4 +1,4 @@
-"""The files that a run writes: its answer, unless something speaks against that, and its reports, always."""
+"""The files that a run writes: its answer, unless it is refused, and its reports, always."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _suspects(result: Result, program: Program) -> str:
     own = [name for name in applied if declared.get(name) in program.own_rules]
     names = own or list(applied)
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    return f"a rule must be false; {'of this file ' if own else ''}these were applied: {shown}"
+    return f"an applied rule must be false; rules{' of this file' if own else ''} that were applied: {shown}"
 
 
 def write_answer(output: str, opened: Opened, result: Result, seed: int) -> tuple[Refusal | None, Rows]:

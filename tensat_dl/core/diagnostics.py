@@ -61,7 +61,7 @@ class Span:
 
     @property
     def line(self) -> str:
-        """The text in one line, however many it takes in the source."""
+        """The text on one line, each run of blanks and line ends being one blank."""
         return " ".join(self.text.split())
 
     @property
@@ -72,7 +72,7 @@ class Span:
 
 
 def written_for(text: str, variable: str, word: str) -> str:
-    """A text with a word in the place of a variable, wherever that stands by itself."""
+    """The text with ``word`` in place of each whole word ``variable``."""
     return re.sub(rf"\b{re.escape(variable)}\b", word, text)
 
 
@@ -105,7 +105,7 @@ class Diagnostic:
 
 
 def _clipped(text: str) -> str:
-    """A message with words of the source that are too long to be read cut off."""
+    """A message with overlong words of the source cut off."""
     return re.sub(r"[A-Za-z0-9_]{80,}", lambda word: word[0][:60] + "…", text)
 
 
@@ -182,12 +182,18 @@ def plural(n: int, word: str, ending: str = "s") -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``did you mean `relu`?`` if a known name is near, else an empty string."""
+    near = nearest(name, known)
+    return f"did you mean `{near}`?" if near else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that is nearest, or an empty string if none is near."""
     if len(name) > 60:  # nobody's typing error, and slow to compare
         return ""
     candidates = list(known)
     swapped = [k for k in candidates if k != name and sorted(k) == sorted(name)]
     near = swapped or get_close_matches(name, candidates, n=1, cutoff=0.6)
-    return f"did you mean `{near[0]}`?" if near else ""
+    return near[0] if near else ""
 
 
 def first_line(e: BaseException) -> str:

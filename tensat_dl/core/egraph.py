@@ -1,4 +1,4 @@
-"""An e-graph as plain arrays: what exploration produces, pricing fills in and extraction consumes."""
+"""An e-graph as plain arrays: exploration makes it, pricing fills in its costs, extraction reads it."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class EGraph:
         return dict(zip(self.keys(), self.node_class.tolist(), strict=True))
 
     def without(self, dropped: BoolArray) -> EGraph:
-        """The same e-classes, some of them perhaps empty, without these e-nodes [N] and those that then have an empty
-        e-class as a child. None that is given may be the input program's."""
+        """The e-graph without the e-nodes ``dropped`` [N], and without e-nodes with a child that is then empty.
+        E-classes keep their numbers. E-nodes of the input program can't be dropped."""
         assert not dropped[self.source[self.source >= 0]].any()
         arities = np.diff(self.offsets)
         user = np.repeat(np.arange(self.num_nodes), arities)

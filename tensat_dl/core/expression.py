@@ -116,9 +116,9 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A question about a tensor that only an e-graph answers, in a condition of a rule: ``weight(x)``, ``value(x)``,
-    ``factors(x)``, ``start(x)``, and as ``varying`` what ``not weight(x)`` asks for. (An e-class may be both computed
-    from weights alone in one way and from an input in another.)"""
+    """A fact about a tensor, in a condition of a rule, that only an e-graph knows: ``weight(x)``, ``value(x)``,
+    ``factors(x)``, ``start(x)``; and ``varying`` for ``not weight(x)``. (An e-class may be computed from weights
+    alone in one way and from an input in another.)"""
 
     function: str
     tensor: Name | Index
@@ -196,7 +196,8 @@ def facts_of(tree: Any) -> Iterator[Fact]:
 
 
 def replaced(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """A tree with what ``change`` gives for a part in that part's place; None leaves it and goes on inside of it."""
+    """A tree with ``change(part)`` in place of each part; where that is None, the part stays and its own parts are
+    changed."""
     new = change(tree)
     if new is not None:
         return new

@@ -114,7 +114,7 @@ class Node:
 class Graph:
     """A tensor graph. ``nodes[i].inputs`` are indices below ``i``; ``outputs`` are (name, node index) pairs.
 
-    ``opaque`` are those of its operators that have types only: nothing is known of their values.
+    ``opaque`` names its operators that have types only: their values are unknown.
     """
 
     name: str
@@ -172,8 +172,8 @@ def value_numbers(graph: Graph, numbers: dict[Hashable, int]) -> list[int]:
 
 
 def splits(graph: Graph) -> dict[int, tuple[int, ...]]:
-    """Slices that follow each other and cover a tensor, in that order: they are one ``split``. By node, for each of
-    them."""
+    """Slices that together are one ``split``: they cover a tensor, each beginning where the one before ends. For each
+    such slice the slices of its split, in order."""
     parts: dict[tuple[int, Any], list[tuple[Any, Any, int]]] = {}
     for i, node in enumerate(graph.nodes):
         if node.op == "slice":
@@ -217,8 +217,8 @@ class GraphBuilder:
     def assemble(
         self, keys: Iterable[K], expand: Callable[[K], tuple[Node, Sequence[K]]]
     ) -> dict[K, int] | None:
-        """Adds what keys stand for, and what that is applied to, in topological order: ``expand`` gives the node of a
-        key, without operands, and the keys of its operands. The index of each key's node, or None on a cycle."""
+        """Adds the nodes of keys and of their operands, in topological order. ``expand`` gives a key's node without
+        operands, and the keys of its operands. Returns the index of each key's node, or None on a cycle."""
         done: dict[K, int] = {}
         begun: set[K] = set()
         stack = [*keys][::-1]
@@ -239,7 +239,7 @@ class GraphBuilder:
         return done
 
     def finish(self, outputs: Iterable[tuple[str, int]]) -> Graph:
-        """The graph of what the outputs need, plus every input: unreachable nodes are dropped."""
+        """The graph of these outputs, with every input. Nodes that no output needs are dropped."""
         outs = tuple(outputs)
         live = needed(self.nodes, (i for _, i in outs))
         live.update(i for i, n in enumerate(self.nodes) if n.op == "input")

@@ -1,4 +1,4 @@
-"""The fewest of many items that are to blame, or are needed, found by asking about some of them at a time."""
+"""Narrows many items down to a minimal set that suffices, by asking about subsets."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Item = TypeVar("Item")
 
 
 def minimal(items: Sequence[Item], suffices: Callable[[Sequence[Item]], bool]) -> list[Item]:
-    """Some of the items that suffice together, while without any one of them they would not, given that all do.
+    """A subset of the items that suffices, while it would not without any one of its items. All items must suffice.
 
-    QuickXplain (Junker 2004): with k items left of n it asks O(k log(n / k)) times. The result suffices. Nothing in
-    it can be left out if more items than suffice suffice, too.
+    QuickXplain (Junker 2004): with k items left of n it asks O(k log(n / k)) times. The result always suffices. It is
+    minimal if every set that contains a sufficient set suffices, too.
     """
     return _minimal([], False, list(items), suffices)
 

@@ -1,4 +1,4 @@
-"""Applications of operators that are measured: as graphs, and in files that may go to another machine.
+"""Operator applications to measure: as graphs, and in files that may go to another machine.
 
 A file is a JSON list. An operator is its signature's text; a composition also has its definition, since the machine
 that measures may not have its declaration:
@@ -53,8 +53,8 @@ def expand(
     attrs: Mapping[str, AttrValue],
     composed: Container[str],
 ) -> int:
-    """Adds an application to a graph; one of a ``composed`` operator as those that it is made of. Numbers in its text
-    are `fill` nodes."""
+    """Adds an application to a graph, and a ``composed`` operator as the operators of its definition. Numbers in the
+    definition are `fill` nodes."""
     from tensat_dl.ops.typing import compose, infer
 
     def type_of(i: int) -> TensorType:
@@ -79,7 +79,7 @@ def _input(builder: GraphBuilder, i: int, type: TensorType) -> int:
 
 @dataclass(frozen=True)
 class ProfileJob:
-    """One application to be measured; ``definition`` is a composition's."""
+    """An application to measure; ``definition`` is None unless its operator is a composition."""
 
     signature: Signature
     definition: Graph | None = None

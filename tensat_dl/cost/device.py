@@ -30,8 +30,8 @@ class UnknownDeviceError(ValueError):
 class Device:
     """One device, by public figures (``sources`` names them).
 
-    ``flops`` has a peak in operations per second for every element type, a multiply-add being two. f32 is
-    what cuBLAS does by default: plain single precision, not TF32.
+    ``flops`` has a peak in operations per second for every element type, a multiply-add being two. The peak of f32 is
+    that of cuBLAS's default: plain single precision, not TF32.
     """
 
     name: str
@@ -53,12 +53,16 @@ def device_names() -> tuple[str, ...]:
 
 
 def load_device(name: str) -> Device:
-    """The device of this name. Raises `UnknownDeviceError`, also where its file lacks something."""
+    """The device of this name. Raises `UnknownDeviceError`, also if its file lacks a field."""
     known = device_names()
     if name not in known:
-        near = did_you_mean(name.lower(), known)
-        hint = f"{near} " if near else ""
-        raise UnknownDeviceError(f"unknown device `{name}`: {hint}devices are {', '.join(known)}")
+        near = did_you_mean(name.lower(), [d for d in known if d != "cpu"]) or (
+            "`cuda` is the GPU of this machine, whose operators --measure measures; docs/gpu.md says how to measure "
+            "those of another one"
+        )
+        raise UnknownDeviceError(
+            f"unknown device `{name}`: devices are {', '.join(known)}, and cuda\n  = hint: {near}"
+        )
     data = json.loads(DEVICES.joinpath(f"{name}.json").read_text(encoding="utf-8"))
     wanted = [field.name for field in fields(Device)]
     missing = [f"`{field}`" for field in wanted if field not in data]
@@ -70,7 +74,8 @@ def load_device(name: str) -> Device:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Hardware with how much of it is used (such as threads), and the versions of the libraries whose kernels run."""
+    """The hardware and the part of it that is used (such as threads), and the versions of the libraries whose kernels
+    run."""
 
     hardware: Mapping[str, str]
     versions: Mapping[str, str]
@@ -83,8 +88,8 @@ class Environment:
 
 
 def this_machine(device: str, threads: int) -> Environment | None:
-    """The environment in which this program measures a device: ``cpu``, with so many threads, by ONNX Runtime. None
-    for other devices, and if ONNX Runtime is not installed."""
+    """The environment in which ONNX Runtime measures the device ``cpu`` with ``threads`` threads. None for other
+    devices, and if ONNX Runtime is not installed."""
     if device != "cpu":
         return None
     try:

@@ -74,8 +74,8 @@ class CostModel:
 
     @classmethod
     def of(cls, table: OpTable, device: str, threads: int = 1) -> CostModel:
-        """Costs on the device of this name, with its profile, on which estimates are calibrated; on a device that
-        this machine measures, with so many threads. Raises `UnknownDeviceError`, `ProfileError`."""
+        """Costs on the device of this name, with its profile; estimates are calibrated on the profile. ``threads``
+        matters only on a device that this machine measures. Raises `UnknownDeviceError`, `ProfileError`."""
         sheet, profile = load_device(device), find_profile(device, this_machine(device, threads))
         model = cls(table, sheet)
         return model if profile is None else model.measured_by(profile)
@@ -103,11 +103,11 @@ class CostModel:
         return replace(self, profile=None, calibrated=None)
 
     def estimate(self, op: str, attrs: Attrs, inputs: tuple[TensorType, ...], output: TensorType) -> float:
-        """Milliseconds of one application, views that the device has for free at nothing.
+        """Estimated milliseconds of one application; a view that the device has for free costs nothing.
 
-        For choosing what to try: `price` knows the consumers, and may make a view pay for its copy. Where it matters
-        which operands are weights, this is always the roofline's estimate: here they are not known. So the operators
-        that are tried, and then measured, do not depend on earlier measurements.
+        Exploration chooses matches by it. `price` knows the consumers, too, and may charge a view for its copy. On a
+        device where costs depend on which operands are weights, this is always the roofline's estimate, since weights
+        are not known here. So the operators that are tried, and then measured, do not depend on earlier measurements.
         """
         if op in FREE or (self.device.strided_views and self.table[op].view):
             return 0.0
@@ -120,9 +120,9 @@ class CostModel:
     def price(self, egraph: EGraph) -> tuple[EGraph, BoolArray]:
         """The e-graph with ``cost`` filled in, and for each e-node whether its cost was measured.
 
-        Nothing is paid for inputs, for `proj`, for views that every consumer takes as strides (see `views`),
-        nor in weights-only classes, whose values are computed ahead of time. Where tensors have no strides, a reshape
-        copies nothing, but is one more thing to launch. Raises `UnpricedError`.
+        Nothing is paid for inputs, for `proj`, for views that every consumer takes as strides (see `views`), nor in
+        weights-only classes, whose values are computed ahead of time. Where tensors have no strides, a reshape copies
+        nothing, but costs a launch. Raises `UnpricedError`.
         """
         costs = np.zeros(egraph.num_nodes, dtype=np.float64)
         measured = np.zeros(egraph.num_nodes, dtype=np.bool_)

@@ -105,8 +105,8 @@ def _precise(m: Measurement) -> Measurement | None:
 
 
 def read_profile(path: Path, device: str | None = None) -> Profile:
-    """The profile in a file, of the given device or, without one, of any. Raises `ProfileError` if the file is
-    damaged, of another device, or recorded with another measuring protocol; `FileNotFoundError` if there is none."""
+    """The profile in a file; of ``device``, if that is given. Raises `ProfileError` if the file is damaged, of
+    another device, or recorded with another measuring protocol; `FileNotFoundError` if there is none."""
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
         return _parsed(path, text, device)
@@ -154,7 +154,7 @@ def _parsed(path: Path, text: str, wanted: str | None) -> Profile:
         )
     device = _field(data, "device", str)
     if wanted not in (None, device):
-        raise ProfileError(f"{path}: a profile of device `{device}`, but costs on `{wanted}` are asked for")
+        raise ProfileError(f"{path}: a profile of device `{device}`, not of `{wanted}`")
     protocol = _field(data, "protocol", int)
     if protocol != PROTOCOL:
         raise ProfileError(
@@ -196,7 +196,7 @@ def record(path: Path, profile: Profile) -> Profile:
 
 
 def need_same(path: Path, found: Profile, here: Profile | Environment, remedy: str) -> None:
-    """Raises `ProfileError` if a profile, which is the one in a file, was recorded elsewhere than here."""
+    """Raises `ProfileError` if the profile in the file ``path`` has other hardware or versions than ``here``."""
     for what in ("hardware", "versions"):
         before, now = getattr(found, what), getattr(here, what)
         if before != now:
@@ -213,8 +213,8 @@ def profile_path(device: str, environment: Environment | None = None) -> Path:
 
 
 def find_profile(device: str, environment: Environment | None = None) -> Profile | None:
-    """The device's profile: the user's own, which was measured in this environment, and after it the one that
-    is shipped; None if there is neither. Raises `ProfileError` if one of them can't be used."""
+    """The device's profile: the user's own, measured in this environment, with the shipped profile as fallback; None
+    if there is neither. Raises `ProfileError` if one of them can't be used."""
     shipped = None
     resource = DEVICES.joinpath(device + PROFILE_SUFFIX)
     if resource.is_file():
@@ -275,11 +275,11 @@ def measure_missing(
     progress: Callable[[int, int], None] = lambda done, total: None,
     seconds: float = inf,
 ) -> Profile:
-    """The profile with everything of ``signatures``, in their order, that can be measured within so many seconds.
-    Signatures in the profile are not measured again.
+    """The profile with measurements of ``signatures``, in their order, until a time limit in seconds. Signatures in
+    the profile are not measured again.
 
     Measurements get into the file at ``path`` within seconds, and at the latest when Ctrl-C or an error ends this.
-    ``progress`` is told how many of how many are done. Raises `ProfileError`, OSError.
+    ``progress`` receives the number of measurements done and their total. Raises `ProfileError`, OSError.
     """
     wanted = [s for s in signatures if profile.lookup(s) is None]
     found: dict[str, Measurement] = {}

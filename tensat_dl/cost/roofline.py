@@ -66,7 +66,8 @@ def work(table: OpTable, device: Device, signature: Signature) -> tuple[float, f
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """Over so many signatures the factor by which half of the estimates, and nine of ten, are off at most."""
+    """The errors of the estimates of ``count`` signatures: the factor within which half of them are, and nine of
+    ten."""
 
     median: float
     ninth_decile: float
@@ -75,7 +76,7 @@ class Error:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A device with fitted figures, and the errors on held-out signatures with the data sheet's and with these."""
+    """A device with fitted figures, and the errors on held-out signatures before and after the fit."""
 
     device: Device
     compute_share: float

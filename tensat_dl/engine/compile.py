@@ -118,7 +118,8 @@ def _group(rule: RewriteRule, schema: Schema, forms: Forms, closed: bool) -> Com
 
 
 class _Stages:
-    """A rule whose matches have rows: they are found, selected elsewhere, and those that were selected applied."""
+    """A rule whose matches have rows: one ruleset finds them, another applies the rows that were selected in
+    between."""
 
     def __init__(self, writer: Writer, filtered: bool) -> None:
         self.writer = writer
@@ -148,8 +149,8 @@ class _Stages:
                 self.actions.append(app("delete", self.match))
 
     def _pruned(self) -> list[App]:
-        """What keeps one match of two that are each other's mirror image: nothing unless the image of every match is
-        a match."""
+        """The items that keep one match of each pair of mirror images; none unless the image of every match is a
+        match."""
         renaming = automorphism(self.rule)
         if not self.several or self.mirror is None or renaming is None:
             return []
@@ -199,7 +200,7 @@ class _Stages:
         return EgglogRule(name, ruleset(phase, self.name), body, actions)
 
     def _members(self, i: int, query: Query) -> tuple[list[Command], list[App], list[App]]:
-        """What `member_rules` makes of a variant."""
+        """The member rules and the join of a variant; see `member_rules`."""
         failing = [c for c in query.computed if not is_safe(c)]
         return member_rules(
             self.writer,

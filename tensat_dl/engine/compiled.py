@@ -50,13 +50,13 @@ class CompiledRule:
 
     @property
     def bounded(self) -> bool:
-        """Whether the rule asks for numbers of factors: its products have so many, and a chain has few of those."""
+        """Whether the rule has a condition on ``factors``, which bounds the number of its products."""
         return any(fact.function in ("factors", "start") for fact in facts_of(self.rule.conditions))
 
     @property
     def pointless_alone(self) -> bool:
-        """Whether a match that is its own mirror image merges one thing with itself and does nothing else: the
-        mirror image exchanges every output."""
+        """Whether a match that is its own mirror image only merges tensors with themselves: the mirror image
+        exchanges every output."""
         if self.mirror is None:
             return False
         outputs = map(self.tensors.index, self.rule.source.outputs)

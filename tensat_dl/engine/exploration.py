@@ -28,8 +28,8 @@ _SCHEDULES = ("tensat_dl.engine.loop:Explorer", "tensat_dl.paper.filtered:Filter
 @dataclass(frozen=True, slots=True)
 class Limits:
     """When to stop, and what may grow. ``k_multi`` is the number of iterations in which multi-pattern rules are
-    applied (paper, section 4), None for all of them. Seconds count wall-clock time of the exploration; bytes the
-    worker's resident memory. Raises ValueError for what limits nothing that there is."""
+    applied (paper, section 4), None for all of them. ``seconds`` is wall-clock time, ``memory`` the worker's resident
+    memory in bytes. Raises ValueError for a limit below its least value."""
 
     nodes: int = 50_000
     iterations: int = 15
@@ -54,7 +54,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class RuleStats:
-    """One rule in one iteration. ``note`` says what held it back, if anything did."""
+    """One rule in one iteration. ``note`` says why it was held back, if it was."""
 
     rule: str
     matches: int
@@ -98,8 +98,8 @@ class Exploration(ExploredIteration):
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What an extraction says about the e-graph, in handles of e-classes: those that its answer computes, and
-    those for which a view would have to be copied."""
+    """The feedback of an extraction, by handles: the e-classes that its answer computes, and those of them for which
+    a view would be copied."""
 
     used: frozenset[int]
     copied: frozenset[int]
@@ -107,8 +107,8 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """One application of a group or multi-pattern rule: the handles of the tensors that its source names, those that
-    members share (or, without members, all that are recorded) and those of each member."""
+    """One application of a group or multi-pattern rule, by handles of the source's tensors: those that members share
+    (without members, all that are recorded), then those of each member."""
 
     rule: str
     shared: tuple[tuple[str, int], ...]
@@ -122,8 +122,8 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What led to an e-graph: the applications of group and multi-pattern rules; and where cycle filtering has taken
-    e-nodes out of it, the e-graph with these, and the handles of its e-classes."""
+    """The applications of group and multi-pattern rules that led to an e-graph; and, if cycle filtering dropped
+    e-nodes, the e-graph that still has them, and the handles of its e-classes."""
 
     applied: tuple[Applied, ...] = ()
     whole: tuple[EGraph, tuple[int, ...]] | None = None
@@ -136,8 +136,7 @@ class AskHistory:
 class RuleAlarm(Exception):
     """Rules are unsound: they made two tensors of different types equal.
 
-    ``rules`` are the names of those that were applied. If ``spans`` says where they stand, they are known to be
-    enough to cause it.
+    ``rules`` names the applied rules. If ``spans`` has their places, these rules alone are known to cause the alarm.
     """
 
     def __init__(self, rules: tuple[str, ...], spans: tuple[Span, ...] = ()) -> None:

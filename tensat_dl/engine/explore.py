@@ -112,11 +112,11 @@ class Exploring:
         return self._exploration(last, notes)
 
     def refine(self, feedback: Feedback) -> Exploration | None:
-        """The e-graph with those groups merged that an extraction makes worth it; see `Explorer.refine`.
+        """The e-graph after merging members of groups by an extraction's feedback; see `Explorer.refine`.
 
-        None if there is nothing to merge, if exploration was stopped by the time or memory limit, now or before, or
-        by Ctrl-C before, and if it filters cycles: an answer says nothing of those. None, too, if the worker is
-        gone. ``lost`` names a limit that binds now, or the worker's end. Raises KeyboardInterrupt.
+        None if there is nothing to merge, if the time or memory limit binds, if Ctrl-C has stopped exploration, if it
+        filters cycles, or if the worker is gone. ``lost`` names a limit that binds now, or the worker's end. Raises
+        KeyboardInterrupt.
         """
         if self._stop not in ("saturated", "iterations", "nodes") or self._cycles != "none":
             return None

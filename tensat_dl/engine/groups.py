@@ -22,7 +22,7 @@ from tensat_dl.rewrite.variants import Checks
 
 
 class View:
-    """What group matching needs to know of the e-graph, by handle."""
+    """The facts about the e-graph that group matching needs, by handle."""
 
     def __init__(self, state: EngineState, checks: Checks) -> None:
         self.checks = checks
@@ -34,7 +34,7 @@ class View:
         self.types: dict[int, TensorType] = {}
 
         def known(function: str) -> Iterator[tuple[int, Any]]:
-            """What a function says of each e-class."""
+            """The value of a function for each e-class."""
             return ((handles[r.inputs[0]], r.output) for r in frozen.rows(function) if r.inputs[0] in handles)
 
         decode = frozen.decoder("Ints")
@@ -96,11 +96,11 @@ class View:
         return self._by_class
 
     def stale(self, rule: RewriteRule, tensors: Mapping[str, int]) -> bool:
-        """Whether a possible member is no longer to be seen by rules."""
+        """Whether rules may no longer see a possible member."""
         return False
 
     def layers(self, needs: Sequence[Sequence[int]], makes: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Members in layers within which none needs what another makes, see `dependence.layers`."""
+        """Layers of members; see the function `layers`."""
         return layers(self.derivation, needs, makes, self.weights)
 
 
@@ -185,11 +185,11 @@ def layers(
     makes: Sequence[Sequence[int]],
     constant: Set[int],
 ) -> list[list[int]]:
-    """Members, by index, in layers within which none needs, directly or not, what another makes.
+    """Layers of members, by index: no member needs a result of another member of its layer, directly or through
+    others.
 
-    ``derivation`` has for a handle the older handles that it is
-    computed from, ``needs`` and ``makes`` are each member's. Nothing that is ``constant`` is computed from a result
-    unless some result is constant itself.
+    ``derivation`` has for a handle the older handles that it is computed from; ``needs`` and ``makes`` are each
+    member's operands and results. A ``constant`` handle is computed from a result only if some result is constant.
     """
     goals = goals_of(makes)
     ignored: Container[int] = constant if constant.isdisjoint(goals) else ()
@@ -232,8 +232,8 @@ def _reached(
 ) -> dict[int, int]:
     """For each handle below the starts the members, as bits, whose results it is or is computed from.
 
-    What is older than every goal cannot be computed from one, so that only the part of the graph that lies between
-    the members is looked at, however deep it is below them.
+    A handle older than every goal cannot be computed from one. So only the part of the graph between the members is
+    visited, however deep the graph is below them.
     """
     oldest = min(goals)
     stack = [h for h in starts if h >= oldest and h not in ignored]

@@ -27,8 +27,8 @@ from tensat_dl.rewrite.classes import starts
 def listing(program: EgglogProgram, graph: Graph) -> list[Command]:
     """Header, operators, rules, the graph as facts, and a schedule with one round of multi-pattern rules.
 
-    What the explorer does between find and apply (limits, budgets) is here a rule that selects every match whose
-    tensors have handles. Group rules only list their members: the explorer puts groups together.
+    Here a rule selects every match whose tensors have handles, in place of the explorer's limits and budgets. Group
+    rules only list their members: the explorer puts groups together.
     """
     lists: set[tuple[int, ...]] = set()
     facts: list[Command] = []

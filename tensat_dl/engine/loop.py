@@ -124,9 +124,9 @@ class Explorer:
                 return
 
     def refine(self, feedback: Feedback) -> ExploredIteration | None:
-        """Merges those members of each group that an answer computes, and of these the ones that need no copy.
+        """Merges, in each group, the members that an answer computes, and the part of them that need no copy.
 
-        What is new goes through the single-pattern rules. None if nothing is, or no rule may be applied at all.
+        Single-pattern rules then run on the new e-nodes. None if there are none, or if no rule may be applied at all.
         """
         if self.limits.iterations == 0:
             return None
@@ -145,7 +145,7 @@ class Explorer:
         return self._step(started, stats, None)
 
     def history(self) -> History:
-        """What led to the e-graph, by the handles that e-classes have now."""
+        """The applications that led to the e-graph, by the present handles of e-classes."""
         frozen = self.store.engine.freeze()
         handles = self.store.handles(frozen)
         canonical = {h: handles[c] for h, c in frozen.by_handle() if c in handles}
@@ -319,8 +319,8 @@ class Explorer:
     def _targets(
         self, rule: CompiledRule, view: View, feedback: Feedback | None = None
     ) -> Iterator[tuple[tuple[str, tuple[object, ...]], Target]]:
-        """What a group rule builds for groups that it has not been applied to (see `tried`), each with what names the
-        group in `applied`."""
+        """The targets of a group rule for groups that it has not been applied to (see `tried`), each with the group's
+        key in `applied`."""
         original = len(self.graph.nodes)
         for whole in find_groups(rule, view):
             for group in tried(rule, whole, view, original, feedback, self.partitions):

@@ -1,9 +1,10 @@
 """Multi-pattern rules as joins of small tables.
 
-A match relates several patterns. What concerns one of them alone (its e-nodes, ranks, values computed from its types)
-is done once for each of its own matches, the *members*, of which there are few; the join over members then
-compares plain columns. Operands of an equation between two patterns become columns of one name, so that the join
-looks them up. Of a match and its mirror image the join finds one where the rule's conditions allow for that.
+A match relates several patterns. The matches of one pattern alone are its *members*, of which there are few. The
+items that concern one pattern alone (e-nodes, ranks, values computed from its types) are evaluated once for each
+member; the join over members then compares plain columns. Operands of an equation between two patterns become columns
+of one name, so that the join looks them up. The join finds only one of a match and its mirror image where the rule's
+conditions allow that.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def member_rules(
     tag: str,
 ) -> tuple[list[Command], list[App], list[App]]:
     """Declarations and rules of the member relations ``tag.0``, ``tag.1``, .., and the join's body: a row of each,
-    and what is left to check.
+    and the remaining checks.
 
     ``items`` are look-ups, checks and computations in order, ``sorts`` those of computed variables, ``wanted`` the
     variables that the join's head has.
@@ -108,7 +109,7 @@ def _tree(rule: RewriteRule, output: str) -> set[str]:
 
 
 def _place(parts: Sequence[_Part], items: Sequence[App], sorts: dict[Var, str]) -> list[App]:
-    """Gives each part the items that concern it alone; those that are left for the join."""
+    """Gives each part the items that concern it alone. Returns the others, for the join."""
     joined: list[App] = []
     for k, item in enumerate(items):
         match item:

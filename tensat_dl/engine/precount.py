@@ -1,4 +1,4 @@
-"""How many matches a rule has, counted before it is run.
+"""Counts the matches of a rule before it is run.
 
 A join of two tables is counted from how often each value of the shared columns comes up: linear in the tables, where
 the join itself may be quadratic in them. The matches of one pattern are counted e-class by e-class, from the

@@ -1,4 +1,4 @@
-"""The egglog program of a run: what does not depend on the graph's facts."""
+"""The egglog program of a run, without the facts of its graph."""
 
 from __future__ import annotations
 
@@ -139,7 +139,8 @@ def _typing(name: str, body: tuple[App, ...], action: App) -> EgglogRule:
 
 
 def constructor_commands(c: Constructor, ops: OpTable, forms: Forms, wide: bool = False) -> list[Command]:
-    """Declaration, loader, type rules and weights-only rule of a constructor; the first alone if it is wide."""
+    """Declarations, loader, type rules and weights-only rule of a constructor; only the declarations if it is
+    wide."""
     if wide:
         return c.declarations()
     commands = [*c.declarations(), *c.loader()]
@@ -282,15 +283,15 @@ def _tuple_rules(
 def ranks_of(graph: Graph, ops: OpTable) -> set[int]:
     """The ranks of a graph's tensors, and the lengths of lists in attributes, which mostly are ranks too."""
     ranks = {len(t.shape) for n in graph.nodes for t in n.types}
-    lists = {(d.name, a.name) for d in ops.values() for a in d.attrs if a.type == "ints"}
+    lists = {(d.name, a.name) for d in ops.values() for a in d.attrs if a.listed}
     return ranks | {
         len(v) for n in graph.nodes for a, v in n.attrs if isinstance(v, tuple) and (n.op, a) in lists
     }
 
 
 class EgglogProgram:
-    """Declares constructors as they are needed, and compiles rules, with a say about each match if they are to be
-    ``filtered``."""
+    """Declares constructors as they are needed, and compiles rules; if ``filtered``, so that each match can be
+    accepted or refused."""
 
     def __init__(
         self, ops: OpTable, rules: Sequence[RewriteRule], graph: Graph, filtered: bool = False

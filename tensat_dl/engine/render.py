@@ -195,7 +195,7 @@ def _number(x: Any) -> Term:
 
 
 def _known(*sides: object) -> bool:
-    """Whether a comparison is about a known value of a tensor, which is a fact of its own."""
+    """Whether a comparison is about the known value of a tensor; such a comparison is a fact of its own."""
     return any(isinstance(x, Opaque) and x.atom[0] == "value" for x in sides)
 
 

@@ -157,7 +157,7 @@ class Schema:
 
 def sort_of(attr: AttrDecl) -> str:
     """The sort of an attribute's columns."""
-    sorts = {"float": "f64", "string": "String", "choice": "String", "ints": "Ints"}
+    sorts = {"float": "f64", "string": "String", "choice": "String", "ints": "Ints", "axes": "Ints"}
     return sorts.get(attr.type, "i64")
 
 

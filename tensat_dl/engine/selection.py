@@ -1,4 +1,4 @@
-"""Which matches are applied: as many as there is room for, those first that are estimated to save most.
+"""Selects the matches to apply: as many as there is room for, in order of their estimated saving.
 
 Multi-pattern rules have matches in numbers that grow with the square of an e-graph, and what they add can be merged
 again. Their joins are counted before they are run, and each rule has a share of the room in an iteration. What is
@@ -59,7 +59,8 @@ class Selection:
         return sum(n for name, n in sizes.sizes if name in names)
 
     def find(self, rules: Sequence[CompiledRule], handles: dict[Any, int]) -> None:
-        """Finds the matches of multi-pattern rules. A join that has too many, by count, is run on older e-classes."""
+        """Finds the matches of multi-pattern rules. A join with too many, as counted before, runs on older e-classes
+        only."""
         if not rules:
             return
         for rule in rules:
@@ -87,7 +88,7 @@ class Selection:
     def ordered(
         self, rule: CompiledRule, matches: list[tuple[int, ...]], view: View
     ) -> list[tuple[int, ...]]:
-        """Matches in the order in which they are tried: where not all can be, those first that save most."""
+        """Matches in the order in which they are tried: if there is no room for all, by their estimated saving."""
         room = self.share // max(1, rule.new_nodes)
         if self.estimate is None or len(matches) <= room:
             return matches
@@ -111,7 +112,8 @@ class Selection:
         return oldest_first(keys)
 
     def apply(self, rule: CompiledRule, matches: Sequence[tuple[int, ...]], most: int) -> int:
-        """Applies a rule to matches in order, until it has added ``most`` e-nodes or there is no room; to how many.
+        """Applies a rule to matches in order, until it has added ``most`` e-nodes or there is no room. Returns the
+        number of matches applied.
 
         Many matches add fewer e-nodes than they may, so there can be room for more after some have been applied.
         """
@@ -154,7 +156,8 @@ class Selection:
         return tuple(sorted(found, key=lambda a: (max(a.tensors), a.rule, a.shared, a.members)))
 
     def room(self, rule: CompiledRule, size: int) -> int:
-        """To how many matches a rule can be applied below the node limit. A last few are not worth the time."""
+        """The number of matches to which a rule can be applied below the node limit; 0 if the room is under a
+        thousandth of the limit."""
         room = (self.limit - size) // max(1, rule.new_nodes)
         return room if room > self.limit // 1000 else 0
 
@@ -183,9 +186,9 @@ def _application(compiled: CompiledRule, handles: Sequence[int]) -> Applied:
 class Savings:
     """What the matches of a multi-pattern rule are estimated to save on one e-graph, remembered by their types.
 
-    A match saves what its outputs cost now less what the target's operators cost. That is an estimate, since operands
-    may be computed for other uses and views may have to be copied, and it may well be negative for the step that a
-    better one needs. So it decides what is tried first, and nothing is dropped for it.
+    The saving of a match is the present cost of its outputs less the cost of the target's operators. It is an
+    estimate: operands may be computed for other uses, and views may have to be copied. It may be negative for a step
+    on the way to a better one. So it decides the order of matches, and drops none.
     """
 
     def __init__(self, compiled: CompiledRule, view: View, estimate: Estimate) -> None:

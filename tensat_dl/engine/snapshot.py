@@ -72,7 +72,7 @@ def snapshot(store: Store, state: EngineState, graph: Graph, limit: int) -> tupl
 
 
 def _sound(usable: set[Any], rows: list[NodeRow]) -> tuple[set[Any], list[NodeRow]]:
-    """Those e-classes which have an e-node of such e-classes, and their e-nodes."""
+    """The largest set of usable e-classes that each have an e-node with children in the set, and these e-nodes."""
     alive = [r.output in usable and all(c in usable for c in r.children) for r in rows]
     left = dict.fromkeys(usable, 0)  # e-nodes of each class
     users: dict[Any, list[int]] = {}
@@ -98,7 +98,8 @@ def _sound(usable: set[Any], rows: list[NodeRow]) -> tuple[set[Any], list[NodeRo
 def _newest(handles: dict[Any, int], limit: int, rows: list[NodeRow]) -> int:
     """The handle such that at most ``limit`` e-nodes are of e-classes with smaller handles alone.
 
-    An e-class is named after an e-node of older ones, so what is older than a handle can all be computed.
+    An e-class is named after an e-node whose children are older, so all e-classes older than a handle can be
+    computed.
     """
     ages = sorted(max(handles[r.output], *(handles[c] for c in r.children), 0) for r in rows)
     return ages[limit]

@@ -1,9 +1,8 @@
-"""Which members of a group are merged: all of them, and the subsets that can beat all of them.
+"""Chooses the members of a group to merge: all of them, and the subsets that can beat all of them.
 
-Merging all members of a group can lose to merging some. Kernels get slower by steps as they grow; members that exist
-only because a rule made them may never be used, and are computed all the same; a slice of the result that must be
-copied can cost more than was saved. Each application of a group rule adds a node per member, so a handful of subsets
-is cheap.
+Merging all members of a group can be worse than merging some. Kernels get slower by steps as they grow. Members that
+a rule made may never be used, but are computed all the same. A slice of the result that must be copied can cost more
+than merging saves. Each application of a group rule adds a node per member, so a handful of subsets is cheap.
 """
 
 from __future__ import annotations
@@ -104,9 +103,9 @@ def tried(
     feedback: Feedback | None,
     partitions: Partitions | None,
 ) -> Iterator[Group]:
-    """What is merged of a maximal group: all members, and those of the input program, whose handles are less than
-    ``original``; or, with feedback, the members that an answer computes, and of these the ones that need no copy. And
-    the parts of their best partitions."""
+    """The subsets of a maximal group to merge: all members, and those of the input program, whose handles are less
+    than ``original``; or, with feedback, the members that an answer computes, and the part of them that need no copy.
+    The parts of their best partitions are merged, too."""
     outputs = compiled.rule.member_outputs
     if feedback is None:
         first = [m for m in group.members if all(h < original for _, h in m.tensors)]

@@ -9,7 +9,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """A symbol: a variable of a rule, a ruleset, a sort. A ``part`` tells those apart that belong to one name: its
+    """A symbol: a variable of a rule, a ruleset, a sort. A ``part`` distinguishes the variables of one name: its
     type, its elements."""
 
     name: str
@@ -79,7 +79,7 @@ def names(*terms: Term) -> Iterator[Var]:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Lines as they stand: comments, and what every program begins with."""
+    """Lines of text: comments, and the common beginning of all programs."""
 
     text: str
 

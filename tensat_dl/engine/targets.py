@@ -1,4 +1,4 @@
-"""The targets of group rules: what a group adds to the e-graph, and what that is estimated to cost.
+"""The targets of group rules: the e-nodes that a group adds, and their estimated cost.
 
 A target is planned first, as operators by name, and then either priced or put into the tables that are loaded.
 """
@@ -41,7 +41,8 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a group rule builds for a group, in order. ``names`` are the handles of the source's tensors."""
+    """The target of a group rule for a group: operators, in order. ``names`` are the handles of the source's
+    tensors."""
 
     rule: str
     names: dict[str, int]
@@ -49,7 +50,7 @@ class Target:
     outputs: tuple[tuple[str, str], ...]  #: an output of the source, and what the target computes it as
 
     def cost(self, estimate: Estimate) -> float:
-        """Estimated milliseconds at run time: nothing for what is computed ahead of time."""
+        """Estimated milliseconds at run time; tensors computed ahead of time cost nothing."""
         return fsum(estimate(o.op, o.attrs, o.inputs, o.type) for o in self.operators if not o.constant)
 
 
@@ -108,7 +109,7 @@ def _attributes(decl: OpDecl, values: Mapping[str, object]) -> Attrs:
 
 @dataclass
 class Additions:
-    """What applying groups adds: nodes, their types, equal handles, merged classes."""
+    """The additions of applied groups: nodes, their types, equal handles, merged classes."""
 
     nodes: list[NewNode] = field(default_factory=list)
     types: list[tuple[int, TensorType]] = field(default_factory=list)
@@ -116,7 +117,7 @@ class Additions:
     merged: list[int] = field(default_factory=list)
 
     def add(self, target: Target, store: Store) -> None:
-        """Puts a target into the tables. What lies between the source and its outputs is marked as merged."""
+        """Puts a target into the tables. Tensors between the source and the outputs are marked as merged."""
         handles = dict(target.names)
         outputs = {t for _, t in target.outputs}
         for o in target.operators:

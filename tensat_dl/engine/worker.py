@@ -45,7 +45,7 @@ def explore(
 
 
 def blamed(alarm: RuleAlarm, first: Explorer) -> RuleAlarm:
-    """The alarm of an exploration with as few rules as are known to cause it: with these it happens again."""
+    """The alarm of an exploration with as few rules as are known to cause it; these alone cause it again."""
     started = time.monotonic()
 
     def again(names: Sequence[str]) -> bool:

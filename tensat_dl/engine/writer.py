@@ -19,7 +19,7 @@ from tensat_dl.rewrite.source import Variant
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """How a variant is matched: e-nodes, what is checked of them, and the target's attributes."""
+    """The body of a variant's rule: e-nodes, checks, and the target's attributes."""
 
     variant: Variant
     atoms: list[App]
@@ -32,8 +32,8 @@ class Query:
 
 
 class Writer:
-    """Writes the variants of one rule. ``closed`` says that the e-graph has tensors of no other ranks than those
-    which the variants were made for."""
+    """Writes the variants of one rule. ``closed``: the e-graph has tensors of only those ranks for which the variants
+    were made."""
 
     def __init__(self, rule: RewriteRule, schema: Schema, found: list[Variant], closed: bool) -> None:
         self.rule = rule
@@ -137,11 +137,11 @@ class Writer:
         return out
 
     def suffix(self, variant: int) -> str:
-        """What the name of a variant's egglog rule ends with."""
+        """The suffix of the name of a variant's egglog rule."""
         return f" #{variant}" if len(self.usable) > 1 else ""
 
     def query(self, variant: Variant, computed: list[App]) -> Query:
-        """How a variant is matched; ``computed`` is what else the body computes."""
+        """The query of a variant; ``computed`` are further items that its body computes."""
         atoms, checks = self.source_atoms(variant), self.checks(variant)
         premises = self.premises(variant, [*atoms, *checks, *computed])
         return Query(variant, atoms, [*premises, *checks], computed)

@@ -182,7 +182,7 @@ class _Heights:
                         heappush(heap, (value + prices[n], home[n]))
 
     def lower(self, nodes: list[int]) -> int:
-        """Takes in that these e-nodes have become cheaper; returns how many e-nodes were looked at."""
+        """Updates heights after these e-nodes have become cheaper. Returns the number of e-nodes visited."""
         height, support, top = self.height, self.support, self._top
         prices, home, kids, users = self.prices, self._graph.home, self._graph.kids, self._graph.users
         heap = [(top[n] + prices[n], home[n]) for n in nodes if top[n] + prices[n] < height[home[n]]]

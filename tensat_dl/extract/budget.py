@@ -1,4 +1,4 @@
-"""The work and time that an extraction may take, and the rest of them."""
+"""The limits of work and time of an extraction, and the rest of both."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class Budget:
 
     @contextmanager
     def share(self, part: float, most: float = _UNLIMITED) -> Iterator[Budget]:
-        """A budget for one step, with this share of work and time and ``most`` so much work. The rest comes back."""
+        """A budget for one step: this share of the work and time left, and at most ``most`` work. The unused rest is
+        given back."""
         deadline = None
         if self.deadline is not None:
             deadline = self.deadline - (1 - part) * max(self.seconds_left, 0.0)

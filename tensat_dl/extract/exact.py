@@ -60,9 +60,9 @@ def improve(
 ) -> None:
     """Makes the incumbent as cheap, and its bound as high, as the budget allows.
 
-    With ``searching`` a large problem that the relaxation leaves open is searched for better choices in turn with the
-    integer program, in small problems for this same function. ``loops`` are those whose cuts counted in a larger
-    problem.
+    With ``searching``, a large problem that the relaxation leaves open is also searched for better choices, in turn
+    with the integer program: this function solves small parts of it. ``loops`` are the loops of cuts that mattered in
+    a larger problem.
     """
     best.stage = "reduction"
     reduced = reduce(problem, best.cost, preferred)

@@ -1,6 +1,6 @@
 """Smaller problems with the same best answer: fewer e-nodes, contracted e-classes, pieces.
 
-An e-node goes that no derivation, or no better derivation than a known one, needs: because it needs its own e-class,
+An e-node is dropped if no derivation, or none cheaper than a known one, needs it: because it needs its own e-class,
 because another e-node replaces it, because its landmarks cost too much, or because of reduced costs.
 
 An e-node adds its own reduced cost to a bound at least, and the reduced costs of a way through it. The e-node is
@@ -270,7 +270,8 @@ def pieces(reduced: Reduced) -> tuple[list[Problem], Choice]:
 
 
 def shape(piece: Problem, preferred: frozenset[int]) -> Hashable:
-    """Equal for pieces that differ in the numbers of their classes and e-nodes alone: repeated blocks."""
+    """A key that is equal for pieces that differ only in the numbers of their classes and e-nodes: repeated
+    blocks."""
     position = {c: i for i, c in enumerate(piece.nodes)}
     return tuple(position[r] for r in piece.roots), tuple(
         tuple((piece.cost[n], n in preferred, *(position[d] for d in piece.kids[n])) for n in ns)

@@ -1,7 +1,7 @@
 """Adds fused e-nodes to an e-graph, and takes fused operators of a graph apart again.
 
-Each is an operator of its own, declared as the composition that it is, so that it is typed, priced, verified, printed
-and read back like any other. E-classes stay what they are: whoever holds on to them needs not know.
+Each fused operator is declared as a composition, so that it is typed, priced, verified, printed and read back like
+any other. E-classes keep their numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tensat_dl.ops.table import OpTable
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """An e-graph with fused e-nodes, the operators that there are then, and the declarations of the new ones."""
+    """An e-graph with fused e-nodes, its operators, and the declarations of the new ones."""
 
     egraph: EGraph
     ops: OpTable
@@ -92,8 +92,8 @@ def extended(ops: OpTable, declared: Mapping[str, Declared]) -> OpTable:
 
 
 def unfused(graph: Graph, ops: OpTable, fused: Container[str]) -> Graph:
-    """The graph with the operators that each of the ``fused`` ones, which are compositions, is made of; itself if it
-    has none. Rules know nothing of fused operators, so this is the graph that they explain."""
+    """The graph with each of the ``fused`` operators replaced by its definition. Rules know no fused operators, so
+    explanations are about this graph."""
     if not any(node.op in fused for node in graph.nodes):
         return graph
     builder = GraphBuilder(graph.name, graph.opaque)

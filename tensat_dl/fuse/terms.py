@@ -1,8 +1,8 @@
 """Terms of several operators in an e-graph that one kernel can compute.
 
-A term is an operator on terms and e-classes. For every e-class the terms with few operators are put together from
-those of the classes below, and only the most promising are kept: those that save the most launches and the most
-traffic of what lies between the operators.
+A term is an operator on terms and e-classes. For every e-class, terms with few operators are built from the terms of
+the classes below. Only the most promising are kept: those that save the most launches and memory traffic between
+operators.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ACTIVATIONS = having(lambda t: t.activation)
 
 @dataclass(frozen=True)
 class Term:
-    """An operator on terms and, as numbers, e-classes. ``saved`` is an estimate, in milliseconds, of what it saves
-    against one kernel for each operator."""
+    """An operator on terms and, as numbers, e-classes. ``saved`` is its estimated saving, in milliseconds, against
+    one kernel for each operator."""
 
     op: str
     attrs: Attrs
@@ -45,7 +45,7 @@ class Term:
 
     @property
     def key(self) -> tuple[float, int, str]:
-        """What terms are ordered by: the best first, and no two alike."""
+        """The sort key of terms: the best first, no two alike."""
         return (-self.saved, self.operators, repr(self))
 
 
@@ -159,8 +159,8 @@ def _residuals(egraph: EGraph, device: Device) -> dict[int, list[Term]]:
 
 
 def _sums(egraph: EGraph, device: Device, c: int) -> list[Term]:
-    """The sums of a product and an e-class that compute an e-class, with their operands as an e-node has them: taken
-    apart, they are found in the e-graph again. Of a sum and the same turned round there is one."""
+    """The sums of a product and an e-class that compute an e-class. The operands have the order of an e-node, so that
+    an unfused sum is in the e-graph. A sum and its mirror image count once."""
     found: dict[tuple[Term, int], Term] = {}
     for n in _nodes(egraph, c, {"ewadd"}):
         left, right = egraph.children_of(n)

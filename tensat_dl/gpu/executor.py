@@ -1,8 +1,8 @@
-"""Runs a graph with the kernels that its prices are of, or as a torch module.
+"""Runs a graph with the kernels that its prices stand for, or as a torch module.
 
-Nodes of weights alone are computed once, in f64, and stored in their own types. Of the rest, each node is one kernel,
-except for views: a view that is free by the cost model moves no data here either, and the others are copied where it
-charges them. A value is dropped after its last use, and its memory used again.
+Nodes that depend on weights alone are computed once, in f64, and stored in their own types. Each other node is one
+kernel, except views: a view that the cost model charges is copied, a free view moves no data. A value is dropped
+after its last use, and its memory reused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tensat_dl.verify.execute import dying, last_uses
 
 
 class NotExecutable(Exception):
-    """A graph can't be run with the kernels that there are. The message says why."""
+    """No kernels can run a graph. The message says why."""
 
 
 @dataclass(frozen=True)

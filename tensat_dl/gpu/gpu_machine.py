@@ -1,4 +1,4 @@
-"""This machine's GPU: the times of operators on it, and which of several graphs is the fastest there."""
+"""`Machine` for this machine's GPU: times operators, and chooses the fastest of several graphs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class GpuMachine:
     rewrites = False
 
     def complete(self, model: CostModel, egraph: EGraph, progress: Count) -> CostModel:
-        """The cost model with a measurement of all that the e-graph has and that can be run by itself.
+        """The cost model with a measurement of each application of the e-graph that can run by itself.
 
         Ctrl-C ends it; measurements until then are in the profile. Raises `ProfileError`, `WorkerError`, OSError.
         """
@@ -69,7 +69,7 @@ class GpuMachine:
         return model
 
     def contest(self, original: PricedGraph, candidates: Sequence[PricedGraph], progress: Count) -> Outcome:
-        """Which of the graphs is the answer, by timing them as a whole."""
+        """Times whole graphs and chooses the answer."""
         return contest(self.environment, original, candidates, GpuArena(self), progress)
 
     def contender(self, graph: Graph) -> Contender:
@@ -85,7 +85,7 @@ class GpuMachine:
     def compare(
         self, contender: Contender, want: Sequence[torch.Tensor], original: Sequence[float]
     ) -> Agreement:
-        """How a graph's outputs compare with ``want``, where the original's are off by ``original``."""
+        """Compares a graph's outputs with ``want``; ``original`` has the errors of the original's outputs."""
         graph = contender.executor.graph
         errors = contender.errors(want)
         limits = [
@@ -99,7 +99,7 @@ class GpuMachine:
         return Agreement("agrees", max(errors), "", self.inputs, max(limits))
 
     def times(self, contenders: Sequence[Runs]) -> list[list[float]]:
-        """By round, the seconds of each, recorded afresh."""
+        """The seconds of each contender, by round; all are recorded afresh."""
         ready = [running(self.target, contender.run) for contender in contenders]
         clock = clock_of(self.target)
         calls = [calls_per_sample(r.replay, SAMPLE_SECONDS, clock) for r in ready]
@@ -123,7 +123,7 @@ class GpuArena:
         except FAILURES as e:
             raise Unfit(f"the original can't be run: {said(e)}") from None
         if not all(map(isfinite, self._errors)):
-            raise Unfit("the original's own outputs are not finite numbers, where they are in f64")
+            raise Unfit("the original's own outputs are not finite, although they are in f64")
         return first
 
     def candidate(self, graph: Graph) -> Contender:
@@ -231,8 +231,7 @@ def _same_outputs(first: Graph, graph: Graph, number: int) -> None:
     if len(graph.outputs) != len(first.outputs):
         names = [", ".join(name for name, _ in g.outputs) for g in (first, graph)]
         raise GpuError(
-            f"the graphs have other outputs, so they can't be compared: the first graph has {names[0]}, and graph "
-            f"{number} has {names[1]}"
+            f"the outputs differ: the first graph has {names[0]}, and graph {number} has {names[1]}"
         )
     for (_, j), (name, i) in zip(first.outputs, graph.outputs, strict=True):
         wanted, found = first.nodes[j].type, graph.nodes[i].type

@@ -1,9 +1,9 @@
-"""Measures applications, and records them as it goes.
+"""Measures applications in portions, and records each portion.
 
-A few at a time: first their implementations are compiled and checked, by several processes at once, then the right
-ones are timed, by a single process while the others wait. Where a process dies, another one is started. Measurements
-are written down after each portion, also where it is cut short, so that another run goes on from there. The first
-portion is small: the sooner something is written down, the less is lost.
+Several processes compile and check the implementations of a portion. Then one process times the correct ones, while
+the others wait. A process that dies is replaced. Measurements are written to the profile after each portion, also
+after one that is cut short, so that another run continues there. The first portion is small, so that little is lost
+early.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Worker:
         """Answers for a job's implementations, of the given names or all. The answer of the name "" says why the job
         as a whole fails. Raises `WorkerError`.
 
-        Where the process dies, the implementation that it was at is to blame; not where it ends by itself, having
-        answered for that one. The others are tried in another process.
+        If the process dies, the implementation in hand is blamed, unless the process had answered for it and ended by
+        itself. The other implementations are tried in another process.
         """
         answers: Answers = {}
         wanted = None if names is None else set(names)
@@ -233,5 +233,5 @@ def measurement(times: Mapping[str, Mapping[str, float]], best: str) -> Measurem
 
 
 def number_of_checkers() -> int:
-    """So many processes compile at a time: one for each processor but one, up to a limit."""
+    """The number of processes that compile: one for each processor but one, up to a limit."""
     return max(1, min(MOST_CHECKERS, (os.cpu_count() or 2) - 1))

@@ -42,8 +42,8 @@ def this_gpu(tf32: bool = False) -> Gpu:
     name = torch.cuda.get_device_name()
     if " MIG " in name:
         raise GpuError(
-            f"{name} is a part of a GPU, whose share of the peaks no data sheet has\n"
-            "  = hint: a whole one is needed, without MIG"
+            f"{name} is a part of a GPU, and data sheets have no peaks of parts\n"
+            "  = hint: use a whole GPU, without MIG"
         )
     device = device_of(name)
     if device is None:
@@ -69,9 +69,9 @@ def this_gpu(tf32: bool = False) -> Gpu:
 
 
 def with_profile() -> tuple[Gpu, Profile | None]:
-    """The GPU of this machine, and the profile that tells its kernels, if there is one. Products of f32 may be
-    rounded to TF32 if they might be when that was measured. Raises `GpuError`; `ProfileError` for a profile that was
-    measured on another GPU, or with other versions."""
+    """The GPU of this machine, and its profile, if there is one. Products of f32 may be rounded to TF32 if they might
+    be when the profile was measured. Raises `GpuError`; `ProfileError` for a profile that was measured on another
+    GPU, or with other versions."""
     gpu = this_gpu()
     profile = find_profile(gpu.device)
     if profile is None:
@@ -81,7 +81,10 @@ def with_profile() -> tuple[Gpu, Profile | None]:
     path = profile_path(gpu.device)
     if path.exists():
         need_same(
-            path, profile, gpu.environment, "measure again with `tensat-dl profile`, or put it elsewhere"
+            path,
+            profile,
+            gpu.environment,
+            "measure again with `tensat-dl profile`, or move the profile elsewhere",
         )
     return gpu, profile
 
@@ -92,8 +95,8 @@ def at_hand(device: str) -> Gpu:
     gpu = this_gpu()
     if device not in (HERE, gpu.device):
         raise GpuError(
-            f"measuring on {device} needs one, and this machine has a {gpu.environment.hardware['gpu']}\n"
-            f"  = hint: --device {HERE} takes the GPU that there is"
+            f"measuring on {device} needs that GPU, and this machine has a {gpu.environment.hardware['gpu']}\n"
+            f"  = hint: --device {HERE} uses the GPU of this machine"
         )
     with_profile()
     return gpu
@@ -111,7 +114,7 @@ def need_torch() -> None:
 
 
 def device_of(name: str) -> str | None:
-    """The device of which a GPU is one by its full name, such as ``h100`` for "NVIDIA H100 80GB HBM3"."""
+    """The device for a GPU's full name, such as ``h100`` for "NVIDIA H100 80GB HBM3"."""
     words = name.lower().replace("-", " ").split()
     return next((d for d in device_names() if d in words), None)
 

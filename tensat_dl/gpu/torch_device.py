@@ -20,7 +20,7 @@ MOST_RESERVED = 2**30
 
 
 def recorder(device: torch.device, issue: Issue, calls: int) -> Replay:
-    """Records so many calls; see `timing.Recorder`."""
+    """Records ``calls`` calls; see `timing.Recorder`."""
     if device.type != "cuda":
         return _timed(issue, calls)
     _warm_up(lambda: issue(0))
@@ -164,7 +164,7 @@ def prepare(device: torch.device) -> None:
 
 
 def load(device: torch.device) -> None:
-    """Loads the libraries that torch calls, which else the first operator would be waited for."""
+    """Loads the libraries that torch calls; otherwise the time of the first operator would include this."""
     if device.type == "cuda":
         x = torch.ones(1, 16, 16, 16, device=device)
         torch.nn.functional.conv2d(x, torch.ones(16, 16, 1, 1, device=device))
@@ -184,7 +184,7 @@ def once() -> Iterator[None]:
 
 
 def wake(device: torch.device) -> None:
-    """Keeps a GPU busy until its clock is as high as it is while it computes."""
+    """Keeps a GPU busy until its clock has reached its rate under load."""
     if device.type != "cuda":
         return
     x = torch.ones(2048, 2048, device=device)
@@ -196,8 +196,8 @@ def wake(device: torch.device) -> None:
 
 
 def usable(device: torch.device) -> bool:
-    """After an error: gives memory back; whether the process can go on. It can't where the GPU takes no more commands
-    from it, nor where memory can't be given back."""
+    """Frees memory after an error. Returns whether the process can go on: not if the GPU accepts no more commands
+    from it, and not if memory can't be freed."""
     if device.type != "cuda":
         return True
     if _SPOILED:
@@ -211,6 +211,6 @@ def usable(device: torch.device) -> bool:
 
 
 def release(device: torch.device) -> None:
-    """Gives memory back that other processes on the GPU may need."""
+    """Frees memory that other processes on the GPU may need."""
     if device.type == "cuda" and torch.cuda.memory_reserved() > MOST_RESERVED:
         torch.cuda.empty_cache()

@@ -118,7 +118,7 @@ class Trial:
 
     def want(self) -> torch.Tensor:
         """The right result, in f64. If it has no finite element, the operands become positive. Raises ``ValueError``
-        if it has not the type of the signature."""
+        if its type is not the signature's."""
         if self._want is None:
             want = self._in_double()
             type = self.signature.outputs[0]
@@ -139,7 +139,7 @@ class Trial:
         return found
 
     def time(self, name: str, hopeless: float = inf) -> Latency:
-        """The time of a call of an implementation, roughly if it is more seconds than ``hopeless``. Raises the
+        """The time of a call of an implementation; a rough one if it exceeds ``hopeless`` seconds. Raises the
         implementation's errors."""
         kernel = self.implementations[name].build()
         sets = rotated(self._cold, self.operands, cache_bytes(self.device))
@@ -184,7 +184,7 @@ def _taken(job: ProfileJob, positions: Callable[[str, Attrs], Iterable[int]]) ->
 
 
 def rotated(cold: Container[int], given: Sequence[torch.Tensor], cache: int) -> list[list[torch.Tensor]]:
-    """Sets of operands, as many as it takes for copies of the weights to fill the cache."""
+    """Sets of operands with copies of the weights, as many as fill the cache."""
     size = sum(x.nbytes for i, x in enumerate(given) if i in cold)
     copies = min(MOST_COPIES, 1 + FILLINGS * cache // size) if size else 1
     return [[x.clone() if i in cold and copy else x for i, x in enumerate(given)] for copy in range(copies)]

@@ -18,6 +18,7 @@ from tensat_dl.lang.scope import Scope, ScopedTensor
 from tensat_dl.ops.calls import check_arity, check_attrs, checked_attrs, explain_ill_typed
 from tensat_dl.ops.evaluate import Unresolved, evaluate
 from tensat_dl.ops.numbers import written
+from tensat_dl.ops.products import Alignment, aligned
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.traits import traits
@@ -34,7 +35,7 @@ Operand = tuple[ast.Expr, Any]
 
 
 class Endless(Exception):
-    """The graph is too large to be meant. The argument is the `Diagnostic` that says so."""
+    """The graph is larger than anyone intends. The argument is its `Diagnostic`."""
 
 
 class Assembly:
@@ -85,7 +86,7 @@ class Assembly:
 
     @contextmanager
     def located(self, scope: Scope, at: Span) -> Iterator[None]:
-        """Whatever goes wrong in an evaluation becomes a `TsrError` with a place."""
+        """Turns all errors of an evaluation into a `TsrError` with a place."""
         try:
             yield
         except Unresolved as e:
@@ -122,6 +123,10 @@ class Assembly:
         check_attrs(decl, attrs, span)
         tensors = self.tensors(operands, decl)
         check_arity(decl, len(tensors), span)
+        given = [self.builder.nodes[t.node].type for t in tensors]
+        alignment = None
+        if decl.name == "matmul":
+            tensors, alignment = self._aligned(tensors, span)
         nodes = [t.node for t in tensors]
         types = [self.builder.nodes[n].type for n in nodes]
         for a in attrs:
@@ -139,7 +144,7 @@ class Assembly:
         try:
             typing = infer(self.ops, decl.name, types, dict(final))
         except IllTyped as e:
-            shown = [(expr.span.text, t) for (expr, _), t in zip(operands, types, strict=False)]
+            shown = [(expr.span.text, t) for (expr, _), t in zip(operands, given, strict=False)]
             problem = explain_ill_typed(decl, e, shown, attrs, span)
             shape = dict(final).get("shape")
             if decl.name == "reshape" and isinstance(shape, tuple) and -1 in shape:
@@ -156,9 +161,33 @@ class Assembly:
             known = self._folded(decl, nodes, dict(final), results[0])
             if known is not None:
                 return [self.fill(known, results[0], span)]
-            return [self.add(decl.name, nodes, final, results[0])]
+            result = self.add(decl.name, nodes, final, results[0])
+            return [result if alignment is None else self._shaped(result, alignment.result)]
         node = self.builder.add(decl.name, nodes, final, results)
         return [self.add("proj", (node,), (("index", i),), t) for i, t in enumerate(results)]
+
+    def _aligned(
+        self, tensors: list[ScopedTensor], span: Span
+    ) -> tuple[list[ScopedTensor], Alignment | None]:
+        """The operands of `matmul` with equal leading dimensions; they are given as NumPy's ``@`` takes them. Raises
+        `TsrError`."""
+        x, y, *bias = tensors
+        found = aligned(x.shape, y.shape)
+        if found is None:
+            what = (
+                "the operands are no scalars" if not (x.rank and y.rank) else "leading dimensions broadcast"
+            )
+            hint = "a scalar times a tensor is `*`" if not (x.rank and y.rank) else "they are equal or 1"
+            notes = (f"the operands are {x} and {y}",)
+            raise error(span, f"`matmul` requires that {what}", hint, notes)
+        op = "expand" if found.expanded else "reshape"
+        return [self._shaped(x, found.left, op), self._shaped(y, found.right, op), *bias], found
+
+    def _shaped(self, x: ScopedTensor, shape: tuple[int, ...], op: str = "reshape") -> ScopedTensor:
+        """The tensor with another shape; itself if it has that one."""
+        if x.shape == shape:
+            return x
+        return self.add(op, (x.node,), (("shape", shape),), TensorType(x.dtype, shape))
 
     def _folded(
         self, decl: OpDecl, nodes: Sequence[int], attrs: Mapping[str, AttrValue], type: TensorType
@@ -228,7 +257,7 @@ class Assembly:
 
 
 def check_size(type: TensorType, at: Span) -> None:
-    """Raises `TsrError` for a tensor that is too large to be meant."""
+    """Raises `TsrError` for a tensor larger than anyone intends."""
     if type.size > MAX_ELEMENTS:
         raise error(at, f"a tensor of type {type} is too large", "at most 2^48 elements are allowed")
 
@@ -242,8 +271,8 @@ TOO_LARGE = {
 
 
 def as_float(value: float, at: Span) -> float:
-    """A number as the float that constants are held as. Raises `TsrError` if no float is as large, or if it is an
-    integer that would become another one."""
+    """A number as the float of a constant. Raises `TsrError` if it is beyond all floats, or an integer that a float
+    would change."""
     try:
         found = float(value)
     except OverflowError:

@@ -16,7 +16,7 @@ from tensat_dl.ops.typing import attributes
 
 
 def check_blocks(blocks: Mapping[str, ast.Block]) -> Iterator[Diagnostic]:
-    """What is wrong with blocks however they are called."""
+    """The problems of blocks that do not depend on a call."""
     for block in blocks.values():
         yield from _body(block)
     for calls in ast.cycles({block.name: block.body for block in blocks.values()}):

@@ -41,7 +41,7 @@ Parts = list[Any]
 
 @v_args(meta=True)
 class BuildTree(Transformer_NonRecursive[Any, Any]):
-    """One method per rule of the grammar that the tables above do not cover. It cannot fail: what is wrong is found
+    """One method per rule of the grammar that the tables above do not cover. It cannot fail: all errors are found
     before."""
 
     def __init__(self, source: Source) -> None:

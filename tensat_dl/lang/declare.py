@@ -1,5 +1,5 @@
-"""Operator declarations: from the syntax tree to the form that later stages use, and checked before anything is
-computed with them: names, kinds, and whether a composition can ever be well-typed."""
+"""Makes an `OpDecl` of an operator's declaration in the syntax tree, and checks it before it is used: names, kinds,
+and whether a composition can ever be well-typed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def declarations(source: Source) -> dict[str, Declared]:
 
 
 def declare(op: ast.Op) -> OpDecl:
-    """The declaration of a parsed ``op``. Raises `TsrError` for what is wrong with it by itself."""
+    """The declaration of a parsed ``op``. Raises `TsrError` for problems that do not depend on other operators."""
     problems: list[Diagnostic] = []
     attrs: tuple[AttrDecl, ...] = ()
     with collected(problems):
@@ -177,7 +177,7 @@ _MOST_TRIALS = 1300
 
 
 def check_declaration(decl: OpDecl, ops: OpTable) -> list[Diagnostic]:
-    """What is wrong with a declaration, given all others."""
+    """The problems of a declaration, given all others."""
     names = _names(decl)
     if decl.composition is None:
         return list(_check_body(decl, names))
@@ -186,7 +186,7 @@ def check_declaration(decl: OpDecl, ops: OpTable) -> list[Diagnostic]:
 
 
 def compositions_cycle(declared: Sequence[OpDecl]) -> list[Diagnostic]:
-    """A message for each of these compositions that is defined by itself."""
+    """A message for each composition whose definition uses itself, directly or through others."""
     bodies = {d.name: d.composition for d in declared if d.composition is not None}
     return [
         Diagnostic(
@@ -250,7 +250,7 @@ def _explained(e: TsrError, lets: Sequence[str]) -> tuple[Diagnostic, ...]:
 
 
 def _composition(decl: OpDecl, expr: ast.Expr, ops: OpTable, names: dict[str, str]) -> Iterator[Diagnostic]:
-    """What is wrong with an expression in tensor position."""
+    """The problems of an expression in tensor position."""
     match expr:
         case ast.Name(id):
             if names.get(id) == "tensor":
@@ -322,4 +322,4 @@ def _never_typed(decl: OpDecl, ops: OpTable) -> Iterator[Diagnostic]:
 
 
 def _unknown(a: AttrDecl) -> Any:
-    return sym.elements(a.name, 2) if a.type == "ints" else unknown_attribute(a, a.name)
+    return sym.elements(a.name, 2) if a.listed else unknown_attribute(a, a.name)

@@ -30,7 +30,8 @@ def elaborate(
 
 @dataclass(frozen=True, slots=True)
 class RuleTest:
-    """A test of a rule: what it is applied to, and what it makes of that; None if it must change nothing."""
+    """A test of a rule: the graph that it is applied to, and the graph that it must find, or None if it must change
+    nothing."""
 
     rule: str
     before: Graph
@@ -94,7 +95,7 @@ def _unused(assembly: Assembly, outputs: Sequence[int]) -> Iterator[Diagnostic]:
 
 
 class Statements:
-    """Runs the statements of one graph. A name that could not be computed is `Unknown`, and whatever uses it is
+    """Runs the statements of one graph. A name that could not be computed is `Unknown`. Values computed from it are
     unknown as well, without another message."""
 
     def __init__(self, assembly: Assembly, blocks: Mapping[str, ast.Block]) -> None:
@@ -113,7 +114,7 @@ class Statements:
 
     @contextmanager
     def _attempt(self, stmt: ast.Stmt, scope: Scope) -> Iterator[None]:
-        """Problems within are reported, and make what the statement would have bound unknown."""
+        """Reports problems within, and makes the names that the statement would have bound unknown."""
         try:
             yield
         except AlreadyReported:

@@ -1,4 +1,4 @@
-"""Expressions of a graph's body: what is computed now, and what becomes a node."""
+"""Expressions of a graph's body: numbers are computed now, tensors become nodes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tensat_dl.lang.scope import Scope, ScopedTensor
 from tensat_dl.ops.calls import show
 from tensat_dl.ops.evaluate import member, range_values
 from tensat_dl.ops.table import INFIX
+from tensat_dl.ops.typing import from_first
 from tensat_dl.ops.values import FUNCTIONS, Absent, AlreadyReported, Unknown, describe
 
 SPLIT = "split is written `split(x; axis = k, sizes = [m, n])`"
@@ -181,7 +182,7 @@ class Expressions:
         if len(operands) != 1:
             raise error(expr.span, f"`split` takes 1 tensor, not {len(operands)}", SPLIT)
         (whole,) = self.assembly.tensors(operands)
-        axis = self.assembly.integer(given["axis"], scope, "`axis` of `split`")
+        axis = from_first(self.assembly.integer(given["axis"], scope, "`axis` of `split`"), whole.rank)
         sizes = self.assembly.evaluate(given["sizes"], scope)
         at = given["sizes"].span
         if not 0 <= axis < whole.rank:
@@ -204,7 +205,7 @@ class Expressions:
 
 
 def _every(exprs: Sequence[ast.Expr], evaluate: Callable[[ast.Expr], list[Operand]]) -> list[Operand]:
-    """What expressions stand for, one after the other. Each is tried, so that the problems of all are told."""
+    """The values of expressions, in order. Each is tried, so that the problems of all are reported."""
     out: list[Operand] = []
     problems: list[Diagnostic] = []
     failed = False

@@ -76,8 +76,8 @@ _OPERATORS = words("+ - * / % @ ++ and or not if")
 
 
 def check_nesting(tokens: list[Tok]) -> None:
-    """Raises `TsrError` for the first thing that is wrong with the brackets or the depth of these tokens, which are
-    the output of `layout`."""
+    """Raises `TsrError` for the first bracket without a counterpart, or for too deep nesting, in the output of
+    `layout`."""
     opened: list[Tok] = []
     operators = [0]  # for each open bracket, those of the expression that is being read
     misindented: tuple[Tok, Tok] | None = None

@@ -1,4 +1,4 @@
-"""Files to source text. Whatever is wrong with a file before its first word is read is reported from here."""
+"""Reads files as source text, and reports files that can't be read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from tensat_dl.core.diagnostics import Diagnostic, Source, Span, TsrError, did_you_mean, error
+from tensat_dl.core.diagnostics import Diagnostic, Source, Span, TsrError, error, nearest
 
 #: A larger file is refused unread: it is data, not something that was written in this language.
 MAX_BYTES = 64 * 1024 * 1024
@@ -32,7 +32,7 @@ def read_source(path: str, shown: str = "") -> Source:
 
 @contextmanager
 def readable(path: str, shown: str = "") -> Iterator[None]:
-    """What the system says of a file that can't be read is raised as a `TsrError`."""
+    """Turns the system's error about a file into a `TsrError`."""
     name = shown or _shown(path)
     try:
         if stat.S_ISDIR(os.stat(path).st_mode):
@@ -80,11 +80,13 @@ def _similar_file(path: str) -> str:
         names = sorted(n for n in os.listdir(folder or ".") if os.path.isfile(os.path.join(folder, n)))
     except (OSError, ValueError):
         return f"there is no folder `{_shown(folder)}` either" if folder else ""
-    if base + ".tsr" in names:
-        return f"did you mean `{_shown(os.path.join(folder, base))}.tsr`?"
-    near = did_you_mean(base, names)
-    prefix = "did you mean `"
-    return prefix + os.path.join(_shown(folder), "") + near.removeprefix(prefix) if near and folder else near
+    stem, ending = os.path.splitext(base)
+    # Endings are compared by themselves: any two short names with one ending would be near.
+    same = [os.path.splitext(n)[0] for n in names if os.path.splitext(n)[1] == ending]
+    others = (n for n in (f"{base}.tsr", f"{stem}.tsr", f"{stem}.onnx") if n in names)
+    near = nearest(stem, same)
+    found = near + ending if near else next(others, "")
+    return f"did you mean `{_shown(os.path.join(folder, found))}`?" if found else ""
 
 
 def _a_file_in(path: str, name: str) -> str:

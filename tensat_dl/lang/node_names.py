@@ -28,7 +28,7 @@ _VERBS = {
 
 
 def forbidden(ops: OpTable) -> frozenset[str]:
-    """What a tensor may not be called: a tensor named ``relu`` would hide the choice in ``act = relu``."""
+    """Names that no tensor may have: a tensor named ``relu`` would hide the choice in ``act = relu``."""
     decls = ops.values()
     choices = {c for d in decls for a in d.attrs for c in a.choices}
     presets = {p for d in decls for _, p, _ in d.presets}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, did_you_mean, error
+from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, did_you_mean, error, nearest
 from tensat_dl.core.expression import names_of
 from tensat_dl.core.graph import DTYPES
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, Variable
@@ -14,9 +14,12 @@ from tensat_dl.ops.calls import check_attr_kinds
 from tensat_dl.ops.kinds import article, attribute_kind, fits, words
 from tensat_dl.ops.table import AttrDecl, OpDecl, OpTable, coerce, constant, have_common_values, wanted
 
+#: Shorter names are variables, however near a word: `i` resembles `i8`.
+SHORTEST_WORD = 3
+
 
 class Silent(Exception):
-    """A statement needs what another one failed to bind. That one's problem is recorded."""
+    """A statement needs a name that another one failed to bind. The other one's problem is recorded."""
 
 
 @dataclass
@@ -35,10 +38,10 @@ class PatternNames:
     chosen: dict[str, list[AttrDecl]] = field(default_factory=dict)  #: what variables for words are values of
     failed: set[str] = field(default_factory=set)
 
-    def unbound(self, name: str, at: Span) -> TsrError:
-        """The message for a name on the right that nothing binds."""
+    def unbound(self, name: str, at: Span, words: Iterable[str] = ()) -> TsrError:
+        """The message for a name that nothing binds on the left. ``words`` could stand in its place."""
         known = [n for n in self.kinds if "." not in n]
-        hint = did_you_mean(name, known)
+        hint = did_you_mean(name, [*known, *words])
         if name in self.ops:
             hint = f"`{name}` is an operator: `{self.ops[name].signature}`"
         elif not hint:
@@ -57,6 +60,7 @@ class PatternNames:
                     kind = attribute_kind(a) if name is keyword.value else "integer"
                     if name.id in words(decl, a):
                         continue
+                    self._refuse_near_word(name, decl, a)
                     known = self.kinds.setdefault(name.id, kind)
                     if known != "tensor" and not fits(known, kind):
                         message = f"`{name.id}` is {article(known)} before, and {article(kind)} here"
@@ -68,6 +72,14 @@ class PatternNames:
         problems = problems or [d for k in attrs for d in self._other_words(decl, k)]
         if problems:
             raise TsrError(problems)
+
+    def _refuse_near_word(self, name: ast.Name, decl: OpDecl, a: AttrDecl) -> None:
+        """Raises `TsrError` for a new variable that resembles a word of its attribute: it is taken for a mistake."""
+        near = nearest(name.id, words(decl, a)) if len(name.id) >= SHORTEST_WORD else ""
+        if near and name.id not in self.kinds:
+            hint = f"did you mean `{near}`? a variable for any value of `{a.name}` needs a name less like it"
+            what = "an element type" if a.type == "dtype" else f"a value of `{a.name}`"
+            raise error(name.span, f"`{name.id}` is not {what}", hint)
 
     def _other_words(self, decl: OpDecl, keyword: ast.KeywordArg) -> Iterator[Diagnostic]:
         """A variable in an attribute none of whose values it can have, since it is another attribute's."""
@@ -101,13 +113,16 @@ class PatternNames:
                 yield from self.unbound(name.id, name.span).diagnostics
 
     def resolved(self, decl: OpDecl, keyword: ast.KeywordArg) -> Attribute:
-        """What an attribute is: a value, a variable, a list of those, or computed. This is decided here alone."""
+        """The meaning of an attribute: a value, a variable, a list of those, or computed. No other code decides
+        this."""
         a, value = decl[keyword.name], keyword.value
         if isinstance(value, ast.Name) and a.type == "dtype" and value.id in DTYPES:
             # a constant, whatever else is called so
             value = ast.Const(value.id, "string", value.id, span=value.span)
+        if a.type in ("axis", "axes") and _from_the_end(value):
+            return Attribute(a.name, value, Computed())
         listed = value.items if isinstance(value, ast.ListExpr) and isinstance(value.items, tuple) else ()
-        if listed and (a.length == len(listed) or (a.type == "ints" and not self.is_source)):
+        if listed and (a.length == len(listed) or (a.listed and not self.is_source)):
             items = tuple(self._element(item) for item in listed)
             known = tuple(item.value for item in items if isinstance(item, Fixed))
             return Attribute(a.name, value, Fixed(known) if len(known) == len(items) else Elements(items))
@@ -129,6 +144,12 @@ class PatternNames:
             case ast.Const(known):
                 return Fixed(known)
         return Computed()
+
+
+def _from_the_end(axes: ast.Expr) -> bool:
+    """Whether a literal axis, or one in a list, is negative: its value depends on the rank of a tensor."""
+    items = axes.items if isinstance(axes, ast.ListExpr) and isinstance(axes.items, tuple) else (axes,)
+    return any(isinstance(i, ast.Unary) and i.op == "-" for i in items)
 
 
 def _pattern_names(expr: ast.Expr, a: AttrDecl) -> Iterator[ast.Name]:

@@ -128,7 +128,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """What always stands on lines of its own or whole on a line with others."""
+    """A part of a file that is laid out as a whole: on lines of its own, or on a line with others."""
 
     doc: Doc
     start: int
@@ -178,7 +178,7 @@ def laid_out(entry: Entry, depth: int) -> list[Line]:
 
 
 def _inside(body: Body) -> str:
-    """What follows a body's opening brace if it stands on one line."""
+    """The text after a body's opening brace if the body stands on one line."""
     out = ""
     for entry in body.entries:
         text = flat(entry.doc) if isinstance(entry, Leaf) else flat((entry.header, " {")) + _inside(entry)

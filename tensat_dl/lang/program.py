@@ -66,8 +66,8 @@ class Program:
 def load_program(
     path: str, rules: Sequence[str] = (), source: Source | None = None, option: str = "--rules"
 ) -> Program:
-    """Reads and checks a file ("-": standard input), with further rule packs as if it imported them. ``source`` is
-    read in the file's place if it is given. ``option`` is what the packs were given by.
+    """Reads and checks a file ("-": standard input), with further rule packs as if it imported them. ``source``, if
+    given, is read in place of the file. ``option`` is the command-line option that names the packs.
 
     Raises `TsrError` with every problem of operators, rules and names; graphs are checked when elaborated.
     """

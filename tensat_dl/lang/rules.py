@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error, plural
 from tensat_dl.core.expression import Fact, base_of, names_of, replaced
-from tensat_dl.core.rule import RewriteRule, Side
+from tensat_dl.core.rule import Fixed, RewriteRule, Side
 from tensat_dl.lang import ast
 from tensat_dl.lang.patterns import PatternBuilder
 from tensat_dl.ops.evaluate import Unresolved
@@ -110,14 +110,28 @@ def _direction(
         rule.name,
     )
     problems = [*_conditions(result, source), *_unused(result, source, target)]
+    if not problems and _terms(result.source, ops) == _terms(result.target, ops):
+        hint = "a rule replaces the left side by another way to compute it"
+        problems.append(Diagnostic(f"both sides of rule `{name}` are the same", rule.name_span, hint))
     if problems:
         raise TsrError(problems)
     resolved = tuple(_resolved(c, source.kinds, _words(ops)) for c in result.conditions)
     return replace(result, conditions=resolved)
 
 
+def _terms(side: Side, ops: OpTable) -> list[object]:
+    """The outputs of a side as terms, without the names of values that it computes."""
+    made: dict[str, object] = {}
+    for node in side.nodes:
+        default = {a.name: a.default for a in ops[node.op].attrs}
+        given = {a.name: a.pattern.value if isinstance(a.pattern, Fixed) else a.value for a in node.attrs}
+        attrs = tuple((default | given).items())
+        made[node.result] = node.op, tuple(made.get(a, a) for a in node.args), attrs, node.each is None
+    return [made.get(o, o) for o in side.outputs]
+
+
 def _words(ops: OpTable) -> set[str]:
-    """What attributes can be set to by name; a condition may compare with it, as in ``act == relu``."""
+    """The words that attributes can be set to; a condition may compare with them, as in ``act == relu``."""
     return {choice for decl in ops.values() for a in decl.attrs for choice in a.choices}
 
 
@@ -163,7 +177,7 @@ def _no_output(rule: ast.Rule, source: PatternBuilder, target: PatternBuilder) -
 
 
 def _conditions(rule: RewriteRule, source: PatternBuilder) -> Iterator[Diagnostic]:
-    """What is wrong with ``where``: each condition is about names of the left side."""
+    """The problems of ``where``: conditions may use only names of the left side."""
     known = {**dict.fromkeys(_words(source.ops), "word"), **source.kinds}
     for condition in rule.conditions:
         try:
@@ -181,7 +195,7 @@ def _conditions(rule: RewriteRule, source: PatternBuilder) -> Iterator[Diagnosti
 
 def _unresolved(expr: ast.Name | ast.Call, source: PatternBuilder) -> Diagnostic:
     if isinstance(expr, ast.Name):
-        return source.unbound(expr.id, expr.span).diagnostics[0]
+        return source.unbound(expr.id, expr.span, sorted(_words(source.ops))).diagnostics[0]
     if expr.fn in source.ops:
         hint = "conditions are about shapes, attributes, `weight(x)` and `value(x)`"
         return Diagnostic(f"`{expr.fn}` computes a tensor", expr.fn_span, hint)

@@ -1,4 +1,4 @@
-"""What names stand for while a graph is put together."""
+"""The meaning of names while a graph is put together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Scope:
     empty: dict[str, str] = field(default_factory=dict)  #: loops without rounds by the lists that they bind
 
     def unknown(self, expr: ast.Name | ast.Call, operators: Mapping[str, object]) -> TsrError:
-        """The message for a name or the function of a call that means nothing here."""
+        """The message for an unknown name, or for a call of an unknown function."""
         if isinstance(expr, ast.Call):
             return self._unknown_call(expr, operators)
         name = expr.id

@@ -1,4 +1,4 @@
-"""A syntax error in plain words: the token that stands there, the tokens that could, and what its author meant."""
+"""Syntax errors in plain words: the unexpected token, the tokens that were expected, and the likely intention."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _word(terminal: str, here: Place) -> str:
 
 
 def special_case(here: Place) -> Diagnostic | None:
-    """A message for the mistakes about which "unexpected ..." would say too little, or at the wrong place."""
+    """The message for a mistake that "unexpected ..." would explain badly, or at the wrong place."""
     if here.kind == "doc":
         return Diagnostic(DOC_ERROR, here.span(), DOC_HINT)
     if (after := here.line_left_open) is not None:
@@ -148,7 +148,7 @@ def _unknown_statement(here: Place) -> Diagnostic | None:
 
 
 def hint(here: Place) -> str:
-    """What to write instead, where that can be guessed."""
+    """A correction, where one can be guessed."""
     near = ""
     if here.kind == "word":
         near = did_you_mean(here.text, (t.lower() for t in here.accepts if t.isalpha() and t not in _CLASSES))
@@ -161,7 +161,7 @@ _CLASSES = words("NAME DASHED INT FLOAT STRING DOC")
 
 
 def _hints(p: Place) -> Iterator[str]:
-    """What applies, the likeliest first."""
+    """The hints that apply, the likeliest first."""
     if p.text == "=" and p.in_call and not p.after_semicolon:
         yield "attributes come after `;`: `f(x; name = value)`"
     if p.in_call and p.after_semicolon and "EQUAL" in p.accepts:
@@ -231,7 +231,7 @@ KNOWN_DIMENSIONS = "dimensions are known numbers: `f32[8, 16]`"
 
 
 def habits(here: Place) -> Iterator[str]:
-    """How to write here what stands there, the likeliest first; nothing if it is nothing that is known."""
+    """Translations of habits from other languages, the likeliest first; none if no habit is recognised."""
     text, tokens = here.text, here.tokens
     opened = here.opener or 0
     bracket, before = tokens[opened].text if opened else "", tokens[opened - 1] if opened else None

@@ -1,4 +1,4 @@
-"""The text cut into tokens, and what can be wrong with one token by itself.
+"""Cuts a text into tokens, and finds the problems of single tokens.
 
 Lark reads the text too, but only to the first mistake. This scan never fails, so every malformed number,
 string or character of a file can be reported at once, and brackets and line ends be judged before Lark runs.
@@ -88,7 +88,7 @@ _INSTEAD = {
 
 
 class Tok(NamedTuple):
-    """One token: what it is, its text, and its place in the source."""
+    """One token: its kind, its text, and its place in the source."""
 
     kind: str
     text: str
@@ -98,7 +98,7 @@ class Tok(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """Its place; that of a doc comment without the end of the line."""
+        """Its place; a doc comment's ends before the end of the line."""
         end = self.start + len(self.text.rstrip()) if self.kind == "doc" else self.end
         return Span(self.source, self.start, end)
 
@@ -114,7 +114,7 @@ def scan(source: Source) -> Iterator[Tok]:
 
 
 def token_errors(source: Source, tokens: list[Tok]) -> list[Diagnostic]:
-    """What is wrong with single tokens: at most one message a line, since one slip often spoils several."""
+    """The problems of single tokens: at most one message a line, since one slip often spoils several."""
     found: list[Diagnostic] = []
     last_line = -1
     for i, token in enumerate(tokens):

@@ -1,4 +1,4 @@
-"""The token that does not fit, and what surrounds it: what messages about syntax errors are decided on."""
+"""The unexpected token and its surroundings, by which messages about syntax errors are chosen."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Place:
 
     @property
     def statement_tokens(self) -> list[Tok]:
-        """What the statement has before the unexpected token; nothing outside of a body."""
+        """The statement's tokens before the unexpected one; none outside of a body."""
         return self.tokens[self.statement : self.at] if self.opener is not None else []
 
     @property

@@ -1,7 +1,7 @@
-"""Times whole graphs against one another, on any machine, and decides which is the answer.
+"""Times whole graphs against one another, on any machine, and chooses the answer.
 
-First all candidates take turns with the original, and the best one is picked. Being the best of several makes it look
-better than it is. So it meets the original again, afresh and without the others, and only that decides.
+First all candidates take turns with the original, and the fastest is picked. The best of several measurements looks
+better than it is. So this candidate is timed again, with the original alone, and only the second timing decides.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Entrant = TypeVar("Entrant")
 
 
 class Unfit(Exception):
-    """A graph can't be timed. The message says why; ``differs`` if that is because it computes something else at the
-    sizes that it was made for."""
+    """A graph can't be timed. The message says why. ``differs``: because its outputs differ from the original's at
+    the sizes of the original."""
 
     def __init__(self, reason: str, differs: bool = False) -> None:
         super().__init__(reason)
@@ -54,10 +54,10 @@ class Arena(Protocol[Entrant]):
         """A graph that computes the same as the original. Raises `Unfit`."""
 
     def check(self, entrant: Entrant, /) -> Agreement:
-        """How a candidate compares with the original, thoroughly."""
+        """Compares a candidate with the original thoroughly."""
 
     def times(self, entrants: Sequence[Entrant], backwards: bool, /) -> Sequence[Sequence[float]]:
-        """By round, the seconds of each in one fresh start, in which they take turns in their order or backwards.
+        """The seconds of each graph, by round, in one fresh start. The graphs take turns in their order or backwards.
         Raises `Unfit`."""
 
 
@@ -68,8 +68,8 @@ def contest(
     arena: Arena[Entrant],
     progress: Count,
 ) -> Outcome:
-    """Which of the graphs is the answer. ``progress`` is told how many of how many starts are done. If graphs
-    can't be timed, the outcome says why the original is the answer."""
+    """Times the graphs and chooses the answer. ``progress`` receives the number of starts done and their total. If
+    graphs can't be timed, the outcome says why the original is the answer."""
     entrants = [Candidate(c.total) for c in candidates]
     outcome = Outcome(environment, original.total, tuple(entrants))
     if not candidates:
@@ -114,7 +114,7 @@ def starts(
 
 
 def expected(entrants: int, done: int) -> int:
-    """How many starts there will be, as far as is known when so many are done: the second heat may take more."""
+    """The expected total of starts when ``done`` are done: the second heat may take more."""
     heat = HEAT * (entrants > 1)
     return heat + next((look for look in LOOKS if heat + look > done), LOOKS[-1])
 

@@ -1,7 +1,7 @@
-"""This machine's CPU, by ONNX Runtime: the times of operators, and which of several graphs is the fastest.
+"""`Machine` for this machine's CPU: times operators in ONNX Runtime, and chooses the fastest of several graphs.
 
-Whole graphs are models, which are compared and then timed in fresh processes. They have the weights of the file that
-they came from, or random ones.
+Whole graphs are written as models, compared, and then timed in fresh processes. They have the weights of their model,
+or random ones.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ Maker = Callable[[Graph], ir.Model]
 
 
 class Cpu:
-    """This machine, for a graph, with the weights of the model that it is from, if it is from one, else with random
-    ones."""
+    """This machine's CPU for one graph, with the weights of its model, or with random ones if it has no model."""
 
     def __init__(self, entry: TimedGraph, threads: int, seed: int) -> None:
         environment = this_machine("cpu", threads)
@@ -62,10 +61,10 @@ class Cpu:
         self._spent = 0.0
 
     def complete(self, model: CostModel, egraph: EGraph, progress: Count) -> CostModel:
-        """The cost model with a measurement of all that the e-graph has and that can be run by itself.
+        """The cost model with a measurement of each application of the e-graph that can run by itself.
 
-        Ctrl-C ends it, and so does its time limit; what was measured by then is in the profile, and the next run goes
-        on from there. Raises `ProfileError`, OSError.
+        Ctrl-C ends it, and so does its time limit; measurements until then are in the profile, and the next run
+        continues there. Raises `ProfileError`, OSError.
         """
         device, started = model.device.name, time.monotonic()
         profile = measure_missing(
@@ -80,7 +79,7 @@ class Cpu:
         return model.measured_by(profile)
 
     def contest(self, original: PricedGraph, candidates: Sequence[PricedGraph], progress: Count) -> Outcome:
-        """Which of the graphs is the answer, by timing them as a whole."""
+        """Times whole graphs and chooses the answer."""
         with TemporaryDirectory(prefix="tensat-dl-") as folder:
             arena = ModelArena(self._entry, original.weight_bytes, self._threads, self._seed, Path(folder))
             return contest(self.environment, original, candidates, arena, progress)
@@ -160,8 +159,8 @@ class ModelArena:
 
 
 def room(weight_bytes: int) -> int:
-    """How many models with so many bytes of weights can be loaded at a time. Packed weights are held beside the
-    weights of the file."""
+    """The number of models with so many bytes of weights that can be loaded at a time. Packed weights are held beside
+    the weights of the file."""
     left = available_memory()
     return MANY if left is None or not weight_bytes else min(MANY, left // (LOADED * weight_bytes))
 
@@ -192,8 +191,8 @@ def time_in_fresh_process(
 
 
 def compare(entries: Sequence[TimedGraph], threads: int, seed: int, progress: Count) -> list[TimedRow]:
-    """A row for each. Graphs share weights of the same name. A graph with other outputs than the first one is not
-    timed. Raises `TsrError` if the first one can't be run, `ProfileError`."""
+    """A row for each graph. Graphs share weights of the same name. A graph whose outputs differ from the first one's
+    is not timed. Raises `TsrError` if the first one can't be run, `ProfileError`."""
     rows = [TimedRow(CostModel.of(e.ops, "cpu", threads).price_graph(e.graph).total) for e in entries]
     with TemporaryDirectory(prefix="tensat-dl-") as name:
         folder = Path(name)
@@ -210,7 +209,7 @@ def compare(entries: Sequence[TimedGraph], threads: int, seed: int, progress: Co
                 rows[i] = replace(rows[i], reason=_said(e))
                 continue
             if len(entry.graph.outputs) != len(entries[0].graph.outputs):
-                rows[i] = replace(rows[i], reason="it has another number of outputs")
+                rows[i] = replace(rows[i], reason="its number of outputs differs from the first graph's")
                 continue
             found = first.check(str(path), sizes=False)
             reason = found.message.replace("the optimized model", "it")

@@ -25,7 +25,7 @@ Count = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class TimedGraph:
-    """A graph with its operators, the model that it is from, if it is from one, and the path of its file."""
+    """A graph with its operators, its model, if it was read from one, and the path of its file."""
 
     graph: Graph
     ops: OpTable
@@ -40,9 +40,9 @@ class TimedGraph:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One graph that was to be better. ``ratio`` is its latency in units of the original's in the first heat; None if
-    there was none. ``reason`` says why it can't be the answer; ``differs`` if that is because it computes something
-    else at the sizes that it was made for."""
+    """A graph that may be faster than the original. ``ratio`` is its latency over the original's in the first heat,
+    if it was timed there. ``reason`` says why it can't be the answer. ``differs``: because its outputs differ from
+    the original's at the sizes of the original."""
 
     predicted_ms: float
     ratio: float | None = None
@@ -54,10 +54,9 @@ class Candidate:
 class Outcome:
     """Which graph is the answer, and why. Latencies are of whole graphs.
 
-    ``best`` is the position of the candidate that was timed alone against the original; None if none came so far.
-    ``ratio`` is its latency over the original's, ``after`` that latency, and ``agreement`` how its outputs compare
-    with the original's. It is the answer if it is faster beyond noise; else the original
-    is, for the ``reason`` given.
+    ``best`` is the position of the candidate that was timed alone against the original, if any was. ``ratio`` is its
+    latency over the original's, ``after`` that latency, and ``agreement`` how its outputs compare with the
+    original's. It is the answer if it is faster beyond noise; else the original is, for the ``reason`` given.
     """
 
     environment: Environment
@@ -88,14 +87,15 @@ class Outcome:
 
 
 class Machine(Protocol):
-    """``rewrites`` tells that the model of an unchanged graph is another one than that which it was read from."""
+    """A machine that measures. ``rewrites``: even the model of an unchanged graph differs from the model that was
+    read."""
 
     rewrites: bool
 
     def complete(self, model: CostModel, egraph: EGraph, progress: Count, /) -> CostModel:
-        """The cost model with a measurement of all that the e-graph has and that can be run by itself."""
+        """The cost model with a measurement of each application of the e-graph that can run by itself."""
 
     def contest(
         self, original: PricedGraph, candidates: Sequence[PricedGraph], progress: Count, /
     ) -> Outcome:
-        """Which of the graphs is the answer, by timing them as a whole."""
+        """Times whole graphs and chooses the answer."""

@@ -1,10 +1,10 @@
 """Times single operators in ONNX Runtime.
 
-A model of one operator is run by itself; what it takes beyond a call that does nothing is the cost, and at least what
-a node of one number takes: where the call is measured too long, small operators would cost nothing. Operands that
-are weights are initialisers, which ONNX Runtime packs ahead of time. A composition or an activation is fused if it is
-fused in a real model. A convolution or pool runs in the channel-blocked layout where ONNX Runtime likes that; to get
-there and back is left out, since in a chain of them it happens at the two ends only.
+The cost of an operator is the time of a model of this operator alone, less the time of an empty call. It is at least
+the time of a node on one number: if the empty call were measured too long, small operators would cost nothing.
+Operands that are weights are initialisers, which ONNX Runtime packs ahead of time. A composition or an activation is
+fused if it is fused in a real model. A convolution or pool runs in the channel-blocked layout if ONNX Runtime prefers
+it; conversions are left out, since a chain of such operators converts at its two ends only.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def operator_graph(signature: Signature) -> Graph:
 
 
 def _operand(signature: Signature, i: int) -> Array:
-    """Something to compute with. Ones are good for every operator, and no number takes longer than another."""
+    """An operand. Ones suit every operator, and take as long as any other number."""
     type = signature.inputs[i]
     return np.ones(type.shape, numpy_dtype(type.dtype))
 

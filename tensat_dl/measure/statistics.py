@@ -1,9 +1,9 @@
 """Statistics of timings: medians, spreads, and whether one thing is faster than another beyond noise.
 
-Nothing is assumed of the noise: its tails may be heavy, and it may be lopsided. Two graphs are timed in turn, so what
-slows the machine down for a while slows both; the ratio of neighbours is what is looked at. The median over one
-process is a single value, because a process has its own luck with memory, which no number of repetitions evens out.
-Over several processes the sign test says where the median of these values is.
+The noise may have any distribution: heavy tails, or skew. Two graphs are timed in turn, so a disturbance of the
+machine slows both, and their ratio is taken between neighbours. The median over one process is a single value,
+because the memory layout of a process affects all its repetitions. Over several processes the sign test gives an
+interval for the median of these values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONFIDENCE = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A median, and where it is with the given confidence."""
+    """A median, and the interval that contains it with the given confidence."""
 
     low: float
     mid: float
@@ -44,8 +44,8 @@ def median_interval(values: Sequence[float]) -> Interval:
     `CONFIDENCE`; of too few values from the least to the largest, with less confidence.
 
     k - 1 or fewer of n values lie below the median with probability sum(C(n, i), i < k) / 2^n, whatever the
-    distribution (if it is continuous); so between the k-th from below and the k-th from above lies the median but for
-    twice that. This inverts the sign test.
+    distribution (if it is continuous); so the interval from the k-th from below to the k-th from above misses the
+    median with twice that probability at most. This inverts the sign test.
     """
     ordered = sorted(values)
     n = len(ordered)
@@ -67,24 +67,24 @@ def ratio_to_first(samples: Samples, contender: int) -> Interval:
 
 
 def ratios(samples: Samples, contender: int) -> list[float]:
-    """The same by process."""
+    """The median ratio of each process."""
     return [_ratio(rounds, contender) for rounds in samples]
 
 
 def rough_ratio(samples: Samples, contender: int) -> float:
-    """The middle of `ratio_to_first`, of however few processes."""
+    """The middle of `ratio_to_first`, for any number of processes."""
     return median(ratios(samples, contender))
 
 
 def settled(samples: Samples, contender: int, most: int) -> bool:
-    """Whether more processes, up to ``most``, need not be waited for: all of them agree that the contender is faster,
-    and are enough for that, or more of them say that it is not than ``most`` would allow."""
+    """Whether the decision is known before ``most`` processes have run: enough processes agree that the contender is
+    faster, or too many say that it is not."""
     slower = sum(r >= 1 for r in ratios(samples, contender))
     return slower > exceptions(most) or (slower == 0 and 1 - 2 / 2 ** len(samples) >= CONFIDENCE)
 
 
 def exceptions(count: int) -> int:
-    """How many of so many values may lie above 1 if the interval of the others is to lie below."""
+    """The number of ``count`` values that may lie above 1 if the interval is to lie below 1."""
     outside, allowed = 2 / 2**count, -1
     while outside <= 1 - CONFIDENCE:
         allowed += 1

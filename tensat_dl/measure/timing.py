@@ -16,8 +16,8 @@ Clock = Callable[[], float]
 
 
 def clock_of(threads: int) -> Clock:
-    """The clock for a computation with so many threads. With one, the thread that calls does all: its own time leaves
-    out the work of the machine for others meanwhile, and equals the time of the clock where there are none."""
+    """The clock for a computation with ``threads`` threads. With one, the calling thread does all the work, so its
+    own CPU time leaves out the work of other processes."""
     return time.thread_time if threads == 1 else time.perf_counter
 
 
@@ -44,10 +44,10 @@ def calls_per_sample(run: Run, seconds: float = SAMPLE_SECONDS, clock: Clock = t
 def interleaved(
     runs: Sequence[Run], calls: Sequence[int], rounds: int, clock: Clock = time.perf_counter
 ) -> list[list[float]]:
-    """By round, the seconds per call of each: A B C, then A B C again.
+    """The seconds per call of each, by round: A B C, then A B C again.
 
-    One call that is not timed comes before each sample of several, so that what ran before, and is still in the
-    caches, does not matter. If one call is long enough for a sample, it gets no such call.
+    Each sample of several calls comes after one call that is not timed, so that the caches of the one before do not
+    matter. A call that is long enough for a sample by itself needs no such call.
     """
     samples: list[list[float]] = []
     for _ in range(rounds):
@@ -108,13 +108,13 @@ Recorder = Callable[[Issue, int], Replay]
 
 
 def time_calls(issue: Issue, record: Recorder, hopeless: float = inf) -> Latency:
-    """The milliseconds of one call. A call that takes more seconds than is ``hopeless`` in a short trial gets no
-    other.
+    """The milliseconds of one call. A call that takes more than ``hopeless`` seconds in a short trial is not timed
+    again.
 
-    Calls are recorded into a CUDA graph, as they are in a whole model, many of them one after the other: to start a
-    graph takes several microseconds, for which a single call would be blamed. Call number i takes copy number i of
-    the operands that are weights, as many copies as fill the caches, since a model comes back to a weight only after
-    all others. The graph is replayed, first without being timed. Median and interquartile range are kept; where the
+    Calls are recorded into a CUDA graph, as they are in a whole model, many of them one after the other: starting a
+    graph takes several microseconds, which a single call would be charged. Call number i takes copy number i of the
+    operands that are weights, as many copies as fill the caches, since a model comes back to a weight only after all
+    others. The graph is replayed, first without being timed. Median and interquartile range are kept; where the
     samples scatter, they are taken again, and the steadiest are kept. ``record`` records and replays, so that this
     needs no GPU.
     """

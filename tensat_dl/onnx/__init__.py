@@ -1,4 +1,4 @@
-"""ONNX models: read, written and run. The packages that this takes may not be installed."""
+"""Reads, writes and runs ONNX models. The packages for this may not be installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PACK = "inference"
 
 
 def need_onnx(path: str = "") -> None:
-    """Raises `TsrError`, for the file at hand if there is one, if what ONNX models take is not installed."""
+    """Raises `TsrError` if a package for ONNX models is not installed; at the given file, if any."""
     try:
         import onnx
         import onnx_ir

@@ -29,12 +29,12 @@ SLACK = 4.0
 
 
 class Incomparable(Exception):
-    """There is nothing to compare with; the message says why."""
+    """The original can't be compared with; the message says why."""
 
 
 @dataclass(slots=True)
 class _Case:
-    """Inputs, what the original computes of them, and, once that was asked for, without optimizations."""
+    """Inputs, and the outputs of the original; also those without optimizations, once they are needed."""
 
     what: str
     values: dict[str, Array]
@@ -45,8 +45,8 @@ class _Case:
 class Reference:
     """The model that others have to agree with: loaded, and run on inputs that it accepts.
 
-    It is run at ``dims``, the sizes of its open dimensions, on random inputs, and on those that are ``given``.
-    Raises `Incomparable` if it does not run.
+    It runs at ``dims``, the sizes of its open dimensions, on random inputs and on the ``given`` ones. Raises
+    `Incomparable` if it does not run.
     """
 
     def __init__(
@@ -88,11 +88,12 @@ class Reference:
 
     @property
     def inputs(self) -> str:
-        """On what it is compared, as in ``the given inputs and random inputs, seed 0``."""
+        """The inputs of the comparison in words, as in ``the given inputs and random inputs, seed 0``."""
         return " and ".join(c.what for c in self._cases)
 
     def check(self, path: str, sizes: bool = True) -> Agreement:
-        """Compares the model in a file; with ``sizes`` at other sizes of each open dimension, too."""
+        """Compares the model in a file with the original; with ``sizes`` also at another size of each open
+        dimension."""
         if (wrong := _invalid(path)) and not _invalid(self.path):
             return Agreement("differs", 0.0, f"the optimized model is not valid: {wrong}")
         try:
@@ -128,8 +129,8 @@ class Reference:
         return self._elsewhere
 
     def _random(self, dims: Mapping[str, int], what: str) -> _Case:
-        """Inputs that the original accepts; if there are any, such that its outputs have the shapes that it declares,
-        as other inputs (sizes, perhaps) are none that it is made for. Raises `Incomparable` if there are none."""
+        """Inputs that the original accepts. Inputs for which its outputs have the declared shapes are preferred: the
+        model may not be made for others (sizes, perhaps). Raises `Incomparable` if there are none."""
         reason = ""
         accepted: _Case | None = None
         for values in drawn(self._inputs, dims, self._seed):
@@ -180,7 +181,7 @@ class Reference:
 
 
 def _invalid(path: str) -> str:
-    """What ONNX's own checker finds wrong with a model."""
+    """The message of ONNX's own checker about a model."""
     try:
         onnx.checker.check_model(path)
     except onnx.checker.ValidationError as e:
@@ -189,7 +190,8 @@ def _invalid(path: str) -> str:
 
 
 def _error(x: Any, y: Any) -> tuple[float, float]:
-    """The relative difference of one output and what is tolerated; of integers the share that differs, and 0."""
+    """The relative difference of one output, and the tolerance; for integers the share of different elements, and
+    0."""
     a, b = np.asarray(x), np.asarray(y)
     if isinstance(x, list | dict) or (a.dtype.kind not in "fiub" and a.dtype.name not in TOLERANCE):
         return (0.0 if str(x) == str(y) else 1.0), 0.0

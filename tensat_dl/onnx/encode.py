@@ -25,8 +25,8 @@ class Unwritable(Exception):
 
 
 class Encoder:
-    """Writes the nodes of one graph, after those that they take. ``tensors`` has what is written already, by node;
-    ``weight`` gives the value of a weight by name."""
+    """Writes the nodes of one graph, operands first. ``tensors`` has the tensors of written nodes; ``weight`` gives
+    the value of a weight by name."""
 
     def __init__(
         self, graph: Graph, ops: OpTable, writer: NodeWriter, weight: Callable[[str], Array]
@@ -62,7 +62,7 @@ class Encoder:
         self.tensors[i] = OnnxTensor(self.writer.weight(tensor, name), type)
 
     def encode(self, i: int) -> None:
-        """Writes node ``i``, and what is one node with it. Raises `Unwritable`."""
+        """Writes node ``i``; all slices of a split at once. Raises `Unwritable`."""
         node = self.graph.nodes[i]
         parts = self._splits.get(i)
         if parts is not None and not any(j in self.tensors for j in parts):
@@ -86,7 +86,7 @@ class Encoder:
         return self._composition(op, xs, attrs)
 
     def _composition(self, op: str, xs: Sequence[OnnxTensor], attrs: Mapping[str, Any]) -> OnnxTensor:
-        """A composition is written as what it is made of."""
+        """A composition is written as the operators of its definition."""
 
         def scalar(number: float, like: OnnxTensor) -> OnnxTensor:
             dtype = like.type.dtype

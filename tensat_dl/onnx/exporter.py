@@ -1,7 +1,7 @@
-"""From a graph to a model: an optimized graph back to the model that it is from, or any graph to a model of its own.
+"""Writes graphs as models: an optimized graph into the model that it came from, or any graph as a new model.
 
-A node of an optimized graph that is computed exactly as in the model stays the model's own: its nodes, names, open
-dimensions. Others are written anew. So what no rule has touched is not touched here either.
+A node that is computed exactly as in the model keeps the model's nodes, names and open dimensions. Other nodes are
+written anew. So parts of the model that no rule changed stay unchanged.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class _Exporter:
             self.model.graph.outputs[position] = value
 
     def _shapes_of(self, redone: Mapping[str, ir.Value]) -> None:
-        """Where only the shape of a value is asked for, that of the value that took its place does."""
+        """A Shape node may take the value that replaced its operand: both have the same shape."""
         for name, value in redone.items():
             former = self.values.get(name)
             if former is None or former is value:

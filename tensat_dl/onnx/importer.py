@@ -1,7 +1,7 @@
 """From an ONNX model to a graph.
 
-The graph has a node for each value of the model that it computes; the node's ``name`` is the value's. What the
-language has no operator for is opaque, and what it has no type for is a handle (`HANDLE`).
+The graph has a node for each computed value of the model, with the value's ``name``. A node without an operator in
+the language is opaque. A value without a type in the language is a handle (`HANDLE`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SHOWN = 6
 
 @dataclass(frozen=True)
 class Imported:
-    """A model, its graph, and what leads from one to the other.
+    """A model, its graph, and the relations between both.
 
     ``aliases`` are values that are another value of the model (name -> name), ``originals`` the nodes of opaque
     operators. ``unmapped`` says why nodes are opaque: (operator, reason) -> how many.
@@ -65,12 +65,12 @@ class Imported:
         return sum(self.unmapped.values())
 
     def fixed_sizes(self, egraph: EGraph) -> BoolArray:
-        """[N] which e-nodes of what was explored hold for the given sizes of the open dimensions only."""
+        """[N] the e-nodes of an explored e-graph that are valid only at the given sizes of the open dimensions."""
         return fixed_sizes(egraph, self.graph, self.program.ops, self.elsewhere)
 
     def summary(self) -> str:
-        """How much of the model was understood, as in ``12 nodes, 1 of them opaque (8%): Resize ×1``, with the reason
-        where the operator as such is known, and the operator set of the file where that was too old."""
+        """The number of nodes and of opaque nodes, as in ``12 nodes, 1 of them opaque (8%): Resize ×1``, with the
+        reason where the operator as such is known, and the operator set of the file where that was too old."""
         if not self.nodes:
             return "no nodes"
         text = f"{self.nodes} nodes"

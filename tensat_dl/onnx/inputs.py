@@ -1,4 +1,5 @@
-"""What a model takes: open dimensions and their sizes, random inputs that it accepts, inputs from a user's file."""
+"""The inputs of a model: open dimensions and their sizes, random inputs that it accepts, inputs from a user's
+file."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def dims_of(value: ir.Value) -> tuple[int | str, ...]:
 
 
 def bind(path: str, model: ir.Model, given: Mapping[str, int]) -> dict[str, int]:
-    """A size for every open dimension. Raises `TsrError` for one that has none, and for sizes of no dimension."""
+    """A size for every open dimension. Raises `TsrError` for a dimension without a size, and for a size without a
+    dimension."""
     dims: dict[str, list[str]] = {}  # with the inputs that have them
     for value in model.graph.inputs:
         for d in dims_of(value):
@@ -99,8 +101,8 @@ Style = Callable[[np.random.Generator, tuple[int, ...]], Array]
 
 
 def _below_100(g: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """As indices and counts are. A few in a row may be a shape, or how often something is repeated along each axis:
-    of these that would be more than fits in memory."""
+    """Numbers below 100, as indices and counts are. A short list may be a shape, or the number of repetitions along
+    each axis: there such numbers would take more than the memory."""
     few = len(shape) <= 1 and math.prod(shape) <= 8
     return np.asarray(g.integers(0, 8 if few else 100, shape))
 
@@ -174,7 +176,9 @@ def sizes(
                 continue
             if found.setdefault(d, n) != n:
                 raise failed(
-                    path, f"{d} is {n} in `{i.name}`, and {found[d]} by {origin[d]}", "a run is for one size"
+                    path,
+                    f"{d} is {n} in `{i.name}`, and {found[d]} by {origin[d]}",
+                    "give each dimension one size",
                 )
             origin.setdefault(d, f"`{i.name}`")
     return found

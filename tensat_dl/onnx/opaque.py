@@ -1,7 +1,7 @@
 """Nodes that pass through as they are.
 
-For the language they are opaque operators, whose attribute ``node`` says which node of the model is meant. Constants
-that such a node takes stay with it; its other operands, and what its subgraphs take from around them, are tensors.
+In the language they are opaque operators. The attribute ``node`` identifies the node of the model. Constants that
+such a node takes stay with it; its other operands, and what its subgraphs take from around them, are tensors.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ def operands(node: ir.Node, constants: Container[str]) -> list[ir.Value]:
 
 
 def _content(node: ir.Node, constants: Container[str]) -> bytes:
-    """The text that tells a node from others: all that it says but for its operands' names, and the constants that it
-    takes."""
+    """A text that identifies a node: its attributes and its constants, without the names of its operands."""
     proto = ir.to_proto(node)
     proto.name = ""
     proto.doc_string = ""
@@ -84,7 +83,7 @@ def _name(node: ir.Node, arity: int, outputs: int) -> str:
 
 
 def _suffixes(outputs: int) -> list[str]:
-    """What the attributes of each output end in."""
+    """The suffix of each output's attributes."""
     return [""] if outputs == 1 else [f"_{k}" for k in range(outputs)]
 
 

@@ -1,8 +1,8 @@
 """Shapes at other sizes of a model's open dimensions.
 
-A graph has known shapes, at one size of each open dimension. The model is looked at with other sizes, one at a time.
-A shape that is another there must not be written down: a reshape asks for its dimensions in other ways, and an e-node
-that is valid at one size alone is no answer.
+The shapes of a graph are known at one size of each open dimension. The model is examined with other sizes, one at a
+time. A shape that differs there can't be written as a constant: a reshape looks its dimensions up, and an e-node that
+is valid at one size only is no part of an answer.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class Elsewhere:
                 self._reshapes[old, node.type.shape, self.model[node.inputs[0]]] = new
 
     def shapes(self, graph: Graph) -> dict[int, Shape]:
-        """The shapes of the nodes, as far as they can be said. A node that has the name of a value equals it."""
+        """The shapes of the nodes, as far as they are known. A node with the name of a value has the value's
+        shape."""
         found: dict[int, Shape] = {}
         for i, node in enumerate(graph.nodes):
             there = [found[j] for j in node.inputs if j in found]
@@ -156,7 +157,8 @@ def asked_shape(
     """The dimensions to ask of a reshape from ``old`` to ``new`` that is to fit other sizes, too: pairs of the same
     shapes there. ``inputs`` has the shapes of each of the graph's inputs, here and there: open dimensions are theirs.
 
-    None if it can't be asked for, such as two dimensions half as large as two of the operand's."""
+    None if no reshape can ask for it, such as for two dimensions half as large as two of the operand's.
+    """
     target: list[Asked] = list(new)
     sizes = [tuple(there[i] for _, there in elsewhere) for i in range(len(new))]  # of each dimension there
     varying = [i for i, n in enumerate(new) if any(size != n for size in sizes[i])]
@@ -212,8 +214,8 @@ def asked(
 def fixed_sizes(
     egraph: EGraph, graph: Graph, ops: OpTable, elsewhere: Sequence[Mapping[str, Shape]]
 ) -> BoolArray:
-    """[N] which e-nodes of what was explored from ``graph`` do not hold at one of other sizes; ``elsewhere`` has the
-    shapes of the graph's values there."""
+    """[N] the e-nodes explored from ``graph`` that are invalid at some other size; ``elsewhere`` has the shapes of
+    the graph's values there."""
     source = set(egraph.source.tolist())
     # The shapes of these follow from those of their operands.
     derived = [
@@ -239,7 +241,7 @@ def fixed_sizes(
 
 
 class _EClassesElsewhere:
-    """The shapes of e-classes at another size, as far as they are known: first what the model says."""
+    """The shapes of e-classes at another size, as far as they are known; they begin with the shapes in the model."""
 
     def __init__(self, egraph: EGraph, graph: Graph, there: Elsewhere) -> None:
         self.egraph = egraph
@@ -274,8 +276,9 @@ class _EClassesElsewhere:
         return found
 
     def _holds(self, n: int, guess: bool) -> bool | None:
-        """Whether an e-node has the shape of its e-class, which it tells if that is not known; None if it can't be
-        said yet. What a reshape gives is a guess, unless the model has its result; the exporter makes the same."""
+        """Whether an e-node has the shape of its e-class, and sets that shape if it is not known; None if it can't be
+        decided yet. The shape of a reshape is a guess, unless the model has its result; the exporter guesses
+        alike."""
         e = self.egraph
         c, children = int(e.node_class[n]), e.children_of(n)
         there = [self.shape[d] for d in children if d in self.shape]

@@ -24,7 +24,7 @@ from tensat_dl.ops.values import Absent
 
 
 class Unmapped(Exception):
-    """The language has no operator for this use of an ONNX operator: it is opaque. The message says why."""
+    """The language has no operator for this use of an ONNX operator, so the node is opaque. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Reading:
         if attr is None:
             return default
         if attr.is_ref():
-            raise Unmapped("an attribute refers to a function's")
+            raise Unmapped("an attribute takes its value from a function")
         return attr.value
 
     def number_attr(self, name: str, default: float) -> float:
@@ -74,7 +74,7 @@ class Reading:
         return found
 
     def number_of(self, i: int) -> float:
-        """The one number that input ``i`` is. Raises `Unmapped` if it is not known, or not finite."""
+        """The value of input ``i``, one number. Raises `Unmapped` if it is not known, or not finite."""
         array = self.constant(i)
         if array.size != 1 or not isfinite(array.reshape(()).item()):
             raise Unmapped(f"input {i} is not one number")
@@ -84,13 +84,13 @@ class Reading:
         """The type of output ``k``, as ONNX infers it."""
         found = tensor_type(self.facts.types.get(str(self.node.outputs[k].name)))
         if found is None:
-            raise Unmapped("the type of its result is not known")
+            raise Unmapped("the type of its output is not known")
         return found
 
     def only_result(self) -> None:
         """Raises `Unmapped` if an output beyond the first is used."""
         if any(out.name and (out.uses() or out.is_graph_output()) for out in self.node.outputs[1:]):
-            raise Unmapped("it has a second result")
+            raise Unmapped("an output beyond the first is used")
 
     # ---- the graph ---------------------------------------------------------------------------------------
 
@@ -162,8 +162,8 @@ class OnnxTensor:
     """A value of the model that is being written, with its type in the graph.
 
     ``wide`` is the same value where its first dimensions are not yet flattened into one: ONNX multiplies [b, s, k] by
-    [k, n] as it is. ``reduced`` says of what it is a reduction, by which operator and along which axes: ONNX reduces
-    several at once.
+    [k, n] as it is. ``reduced`` has the operand, the operator and the axes of a reduction: ONNX reduces along several
+    axes at once.
     """
 
     value: ir.Value
@@ -278,7 +278,7 @@ Write: TypeAlias = Callable[[Writing], "ir.Value | OnnxTensor"]
 
 @dataclass(frozen=True)
 class OnnxRow:
-    """An ONNX operator with how it is read, or an operator of the language with how it is written, or both."""
+    """An ONNX operator and its reader, or an operator of the language and its writer, or both."""
 
     onnx: str = ""
     read: Read | None = None

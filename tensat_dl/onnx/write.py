@@ -1,4 +1,4 @@
-"""Writes graphs as models: back into the one that they came from, once they were compared with it, or anew."""
+"""Writes graphs as models: into the model that they came from, after a comparison with it, or as new models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Written:
 
 
 def write_back(imported: Imported, graph: Graph, output: str, seed: int) -> Written:
-    """Writes ``graph``, which is equivalent to the imported one. The imported one itself is written as it was read.
+    """Writes ``graph``, which is equivalent to the imported graph. The imported graph itself is written as it was
+    read.
 
     The model is compared with the original in ONNX Runtime first. Raises `TsrError`, OSError.
     """

@@ -1,5 +1,5 @@
-"""Whether an application fits its operator's declaration, as far as it can be told without types, and why it has no
-type, in terms of what was written: operands, constraint, values."""
+"""Checks an application against its operator's declaration without types, and explains an ill-typed application: its
+operands, the constraint, the values."""
 
 from __future__ import annotations
 
@@ -176,13 +176,11 @@ def _axis_hint(decl: OpDecl, name: str, env: Env) -> str:
         return ""
     if 0 <= axis < tensor.rank or not tensor.rank:
         return ""
-    if -tensor.rank <= axis < 0:
-        return f"dimensions are counted from the first: write {axis + tensor.rank}"
     return f"its dimensions are 0 to {tensor.rank - 1}" if tensor.rank > 1 else "its only dimension is 0"
 
 
 def _failing(condition: ex.Expr, env: Env) -> tuple[ex.Expr, Env]:
-    """The part of a constraint that does not hold, and what its names stand for there."""
+    """The part of a constraint that does not hold, and the values of its names there."""
     match condition:
         case ex.Binary("and", left, right):
             return _failing(left if _value(left, env) is False else right, env)
@@ -195,7 +193,7 @@ def _failing(condition: ex.Expr, env: Env) -> tuple[ex.Expr, Env]:
 
 
 def _facts(expr: ex.Expr, env: Env) -> Iterator[str]:
-    """The constraint as the operator table has it, and the values of what it speaks of."""
+    """The constraint as the operator table has it, and the values of its names."""
     if isinstance(expr, ex.Call) and expr.fn == "broadcast" and isinstance(expr.args, tuple):
         yield from _broadcast_fact(expr.args, env)
         return

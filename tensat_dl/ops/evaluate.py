@@ -33,7 +33,7 @@ _KNOWN = "?"
 
 
 class Unresolved(TsrError):
-    """A name, or the function of a call, means nothing where it stands. Whoever knows more may say more."""
+    """A name, or the function of a call, is unknown where it stands. Callers may add to the message."""
 
     def __init__(self, expr: ex.Name | ex.Call, known: Mapping[str, Any]) -> None:
         self.expr = expr
@@ -147,7 +147,7 @@ def _lookup(expr: ex.Name, env: Env) -> Any:
 
 
 def knowing(env: Mapping[str, Any], known: Callable[[str, str], Any]) -> Env:
-    """An environment in which facts about tensors are what ``known`` answers to the function and the tensor."""
+    """An environment in which ``known(function, tensor)`` answers facts about tensors."""
     return {**env, _KNOWN: known}
 
 

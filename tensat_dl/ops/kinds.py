@@ -36,7 +36,7 @@ Kinds = Mapping[str, str]
 
 def attribute_kind(a: AttrDecl) -> str:
     """The kind of an attribute's value."""
-    if a.length is not None or a.type == "ints":
+    if a.length is not None or a.listed:
         return "list of integers"
     return {"int": "integer", "axis": "integer", "float": "float", "bool": "condition"}.get(a.type, "word")
 

@@ -62,8 +62,8 @@ Int = int | Sym
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """An unknown value that is not an integer: an element type, a string, a float or a truth value. ``words`` are
-    those of the attribute whose value it is; empty where that may be any."""
+    """An unknown value that is not an integer: an element type, a string, a float or a truth value. ``words`` has the
+    words of its attribute; it is empty if any word is allowed."""
 
     atom: Atom
     words: tuple[str, ...] = field(default=(), repr=False)

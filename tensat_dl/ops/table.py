@@ -12,8 +12,8 @@ from tensat_dl.core.diagnostics import Span
 from tensat_dl.core.expression import at, calls_of
 from tensat_dl.core.graph import DTYPES, Attrs, AttrValue
 
-AttrType = Literal["int", "float", "bool", "string", "dtype", "axis", "ints", "choice"]
-ATTR_TYPES = ("int", "float", "bool", "string", "dtype", "axis", "ints")
+AttrType = Literal["int", "float", "bool", "string", "dtype", "axis", "ints", "axes", "choice"]
+ATTR_TYPES = ("int", "float", "bool", "string", "dtype", "axis", "ints", "axes")
 
 #: Infix operators on tensors stand for these.
 INFIX = {"+": "ewadd", "-": "ewsub", "*": "ewmul", "/": "ewdiv", "@": "matmul"}
@@ -31,7 +31,7 @@ class TensorParam:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A constraint on operands and attributes; ``message`` says what it asks for, if the declaration does."""
+    """A constraint on operands and attributes; ``message`` is the declaration's text about it, if any."""
 
     value: ex.Expr | None
     message: str | None
@@ -47,6 +47,11 @@ class AttrDecl:
     length: int | None
     choices: tuple[str, ...]
     default: AttrValue | None
+
+    @property
+    def listed(self) -> bool:
+        """Whether it is a list of integers of any length."""
+        return self.type in ("ints", "axes")
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -164,7 +169,8 @@ def wanted(a: AttrDecl) -> str:
     if a.length is not None:
         return f"a list of {a.length} integers, or one integer for all"
     names = {"int": "an integer", "float": "a number", "bool": "true or false", "string": "a string"}
-    names |= {"dtype": "an element type", "axis": "an integer", "ints": "a list of integers"}
+    names |= {"dtype": "an element type", "axis": "an integer"}
+    names |= {"ints": "a list of integers", "axes": "a list of integers"}
     return names[a.type]
 
 
@@ -209,6 +215,7 @@ def coerce(decl: AttrDecl, value: object) -> AttrValue | None:
         "dtype": value in DTYPES,
         "choice": value in decl.choices,
         "ints": are_ints,
+        "axes": are_ints,
     }
     fits = accepted[decl.type] if decl.length is None else are_ints and len(value) == decl.length  # type: ignore
     return value if fits else None  # type: ignore[return-value]

@@ -52,7 +52,7 @@ def positive_operands(op: str, attrs: Attrs) -> tuple[int, ...]:
 
 
 def _function(name: str, keeps_positive: bool = False) -> Traits:
-    """An elementwise function of one number shows by itself what it does to zero and to negative numbers."""
+    """The traits of an elementwise function of one number follow from its values at zero and at negative numbers."""
     with np.errstate(all="ignore"):
         at_zero, below = FUNCTIONS[name].apply(np.array([0.0, -1.0])).tolist()
     return Traits(

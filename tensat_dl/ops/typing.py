@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 class IllTyped(Exception):
-    """An application violates a constraint. ``message`` is the constraint's own text, and continues a sentence
-    such as "matmul requires that ..". The constraint itself and what its names stand for explain more."""
+    """An application violates a constraint. ``message`` is the constraint's own text, and continues a sentence such
+    as "matmul requires that ..". The constraint and the values of its names explain more."""
 
     def __init__(self, message: str, condition: ex.Expr | None = None, env: Env | None = None) -> None:
         super().__init__(message)
@@ -329,8 +329,8 @@ def attributes(decl: OpDecl, given: Sequence[Given], env: Env, inputs: Sequence[
 
     A name that ``env`` does not know, or knows as a tensor, may be a choice (``act = relu``) or a preset (``pads =
     same``); a value that is the word of a preset, such as a block's attribute, stands for it too. int[n] attributes
-    become tuples; a float attribute given an integer becomes a float. Presets come last because they use the other
-    attributes.
+    become tuples; a float attribute given an integer becomes a float; axes are counted from the first. Presets come
+    last because they use the other attributes.
     """
     values = defaults(decl)
     presets: list[tuple[str, ex.Expr]] = []
@@ -357,9 +357,21 @@ def attributes(decl: OpDecl, given: Sequence[Given], env: Env, inputs: Sequence[
         if a.type == "float" and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         values[a.name] = value
+    rank = len(inputs[0].shape) if inputs else len(values.get("shape", ()))
+    for a in decl.attrs:
+        if a.type == "axis" and a.name in values:
+            values[a.name] = from_first(values[a.name], rank)
+        elif a.type == "axes" and isinstance(values.get(a.name), tuple):
+            values[a.name] = tuple(from_first(axis, rank) for axis in values[a.name])
     for name, preset in presets:
         values[name] = evaluate(preset, environment(decl, inputs, values))
     return values
+
+
+def from_first(axis: Any, rank: int) -> Any:
+    """A dimension of a tensor of this rank, counted from the first: a negative one is counted from the end. Anything
+    that is no dimension stays as it is."""
+    return axis + rank if isinstance(axis, int) and -rank <= axis < 0 else axis
 
 
 def flops(table: OpTable, op: str, inputs: Sequence[TensorType], attrs: Mapping[str, Any]) -> float:

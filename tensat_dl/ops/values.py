@@ -1,5 +1,5 @@
-"""Values of expressions: what names may stand for besides numbers and lists, and the functions that expressions may
-call, with their arguments, their results and what they compute."""
+"""Values of expressions: the values of names besides numbers and lists, and the functions that expressions may
+call."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _set(items: tuple[Int, ...], index: Int, value: Int) -> tuple[Int, ...]:
     return tuple(out)
 
 
-def _broadcast(a: tuple[Int, ...], b: tuple[Int, ...]) -> tuple[Int, ...]:
+def broadcast(a: tuple[Int, ...], b: tuple[Int, ...]) -> tuple[Int, ...]:
     """NumPy broadcasting. Where two dimensions are unknown the result is their maximum, under the condition that
     they are equal or one of them is 1; `Broadcast` carries those conditions out."""
     rank = max(len(a), len(b))
@@ -275,7 +275,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "all": Function("all(condition for i in 0..n)", (_CONDITIONS,), "condition", sym.all_of),
     "any": Function("any(condition for i in 0..n)", (_CONDITIONS,), "condition", sym.any_of),
     "set": Function("set(list, position, value)", (_INTS, "integer", "integer"), _INTS, _set),
-    "broadcast": Function("broadcast(shape(x), shape(y))", (_INTS, _INTS), _INTS, _broadcast),
+    "broadcast": Function("broadcast(shape(x), shape(y))", (_INTS, _INTS), _INTS, broadcast),
     "is_float": Function("is_float(dtype(x))", ("word",), "condition", _is_float),
     "is_number": Function("is_number(dtype(x))", ("word",), "condition", _is_number),
     "holds": Function("holds(dtype(x), value)", ("word", "float"), "condition", _holds),

@@ -12,8 +12,8 @@ from tensat_dl.paper.cycles import Checker, ClassGraph, OutputEffect, Reached, c
 
 class Efficient(Checker):
     """The paper's pre-filter: a descendants map made once per iteration, for each e-class the set of those that it
-    reaches, itself included, as bits. It does not know of matches that were accepted since, so two of them may close
-    a cycle together; the post-filter finds those."""
+    reaches, itself included, as bits. The map lacks matches that were accepted since, so two of them may close a
+    cycle together; the post-filter finds such cycles."""
 
     def __init__(self, graph: ClassGraph) -> None:
         order = children_first(graph)
@@ -41,7 +41,7 @@ class Efficient(Checker):
 
 
 class Mirror(Checker):
-    """The e-graph by its e-classes, with what accepted matches add. ``alias`` says what became one with another."""
+    """The e-graph by its e-classes, with the edges of accepted matches. ``alias`` maps united e-classes."""
 
     def __init__(self, graph: ClassGraph) -> None:
         self.children = {c: set(ds) for c, ds in graph.items()}
@@ -78,8 +78,8 @@ class Mirror(Checker):
 
 
 class Vanilla(Mirror):
-    """The paper's first method: each check is a pass over the whole e-graph as it is, with what the matches
-    accepted before it have added. What congruence will add is not known before the engine has rebuilt."""
+    """The paper's first method: each check is a pass over the whole present e-graph, with the edges of matches
+    accepted before. The effects of congruence are not known before the engine has rebuilt."""
 
     def reach(self, goals: tuple[int, ...]) -> Reached:
         own = self.marked(goals)

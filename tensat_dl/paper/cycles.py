@@ -1,4 +1,4 @@
-"""What applying a match does to e-classes, and whether it would close a cycle of them.
+"""The effect of a match on e-classes, and whether it would close a cycle of them.
 
 E-classes are given by their handles. An e-class reaches another if one of its e-nodes has it as a child, directly
 or through others. A match unites each matched output s with what the target computes for it. If that is an
@@ -28,8 +28,8 @@ ClassGraph = Mapping[int, Iterable[int]]
 
 @dataclass(frozen=True, slots=True)
 class OutputEffect:
-    """What a match does to one matched output. With ``same`` it is united with that e-class of the source, else it
-    gets an e-node that depends on ``leaves``."""
+    """The effect of a match on one matched output. With ``same`` it is united with that e-class of the source, else
+    it gets an e-node that depends on ``leaves``."""
 
     source: int
     leaves: frozenset[int] = frozenset()
@@ -41,7 +41,7 @@ Reached = Callable[[int], int]
 
 
 class Checker(Protocol):
-    """What a mode knows about the e-graph while an iteration's matches are filtered."""
+    """The knowledge of a mode about the e-graph while an iteration's matches are filtered."""
 
     def find(self, c: int) -> int:
         """The e-class that ``c`` has become part of."""
@@ -93,7 +93,7 @@ def closes_cycle(outputs: tuple[OutputEffect, ...], checker: Checker) -> bool:
 
 
 def _united(outputs: Iterable[OutputEffect]) -> dict[int, frozenset[int]]:
-    """For each e-class that is an output or the same as one: those that a match makes one with it."""
+    """For each e-class that is an output or equal to one: the e-classes that a match unites with it."""
     sets: dict[int, frozenset[int]] = {}
     for o in outputs:
         pair = (o.source,) if o.same is None else (o.source, o.same)
@@ -142,8 +142,8 @@ def has_cycle(graph: Mapping[Vertex, Iterable[Vertex]]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a rule does, by positions in its matches: for each matched output itself, the leaves of what the target
-    computes for it, and the tensor of the source that it becomes the same as, if it does."""
+    """The effect of a rule, by positions in its matches: for each matched output, the output itself, the leaves of
+    its target, and the tensor of the source with which it is united, if any."""
 
     outputs: tuple[tuple[int, tuple[int, ...], int | None], ...]
 
@@ -179,7 +179,7 @@ def effect_of_facts(facts: Additions) -> tuple[OutputEffect, ...]:
 def _effects(
     steps: Iterable[tuple[Tensor, Sequence[Tensor]]], pairs: Sequence[tuple[Tensor, Tensor]]
 ) -> list[tuple[Tensor, frozenset[Tensor], Tensor | None]]:
-    """For each output its leaves, or what it becomes the same as. ``steps`` compute the target's tensors from
+    """For each output its leaves, or the tensor with which it is united. ``steps`` compute the target's tensors from
     others; ``pairs`` are the outputs of the source and of the target.
 
     A tensor that uses what is computed for another output depends on that output's e-class, whatever it is computed

@@ -1,10 +1,10 @@
 """Exploration with cycle filtering (paper, section 4.3 and algorithm 2): the e-graph has no cycle after any
 iteration.
 
-An iteration searches all rules on one e-graph, multi-pattern rules only in the first k_multi iterations. Matches
-that would close a cycle are left out (see `tensat_dl.paper.cycles`), the others are applied in batch, and what
-cycles there are then go by way of the filter list (see `tensat_dl.paper.postfilter`). A match that was left out
-stays and is checked again in the next iteration.
+An iteration searches all rules on one e-graph, multi-pattern rules only in the first k_multi iterations. Matches that
+would close a cycle are left out (see `tensat_dl.paper.cycles`). The others are applied in batch, and the filter list
+breaks the remaining cycles (see `tensat_dl.paper.postfilter`). A match that was left out stays and is checked again
+in the next iteration.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from tensat_dl.rewrite.variants import Checks
 
 
 class AcyclicView(View):
-    """What group matching sees of an e-graph with a filter list. Members depend on one another if any e-nodes make
+    """An e-graph with a filter list, as group matching sees it. Members depend on one another if any e-nodes make
     them, not just their derivations."""
 
     def __init__(

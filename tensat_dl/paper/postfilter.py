@@ -98,11 +98,11 @@ def restorable(enodes: Iterable[ENode]) -> list[ENode]:
 
 
 def cyclic(enodes: Iterable[ENode]) -> list[ENode]:
-    """Those of an e-graph's e-nodes without which it has no cycle: of each cycle found, the last one added.
+    """E-nodes without which an e-graph has no cycle: of each cycle found, the e-node that was added last.
 
     One depth-first pass is enough. When an e-node of a cycle goes, the search takes itself back to that e-node's
-    e-class and continues there. What it has finished with leads to no e-class of the current path, so no cycle is
-    closed later by what was finished before.
+    e-class and continues there. Finished e-classes lead to no e-class of the current path, so they close no cycle
+    later.
     """
     alive = list(enodes)
     protected: dict[int, int] = {}

@@ -180,7 +180,7 @@ def _extend(left: Substitution, steps: Sequence[Any]) -> Iterator[Substitution]:
 
 
 def hash_join(lists: Sequence[list[Substitution]]) -> Iterator[Substitution]:
-    """What `Product` finds, by looking the values of shared variables up in tables."""
+    """The result of `Product`, by look-ups of the values of shared variables."""
     shared = _shared(lists)
     tables: list[dict[tuple[Any, ...], list[Substitution]]] = []
     for names, matches in zip(shared[1:], lists[1:], strict=True):

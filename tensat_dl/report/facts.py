@@ -1,4 +1,4 @@
-"""The numbers that every report shows, and how they are written."""
+"""The numbers of all reports, and their formats."""
 
 from __future__ import annotations
 

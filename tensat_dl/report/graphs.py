@@ -74,7 +74,8 @@ def changed_nodes(before: Graph, after: Graph) -> tuple[frozenset[int], frozense
 
 
 def _keys(graph: Graph, numbers: dict[Hashable, int]) -> list[Callable[[int], Hashable]]:
-    """For each pass, from strict to loose, what makes two nodes alike. Both graphs share ``numbers``."""
+    """For each pass, from strict to loose, the keys of nodes: nodes with equal keys are alike. Both graphs share
+    ``numbers``."""
     nodes = graph.nodes
     constant = graph.weights_only()
     expression = value_numbers(graph, numbers)

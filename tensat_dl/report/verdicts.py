@@ -76,7 +76,7 @@ def diagnostic(verdict: Verdict, rule: RewriteRule) -> Diagnostic | None:
         notes = tuple(found.lines()) if found is not None else (verdict.reason,)
         return Diagnostic(f"rule `{name}`{back} is false", rule.span, notes=notes)
     if verdict.status == "vacuous":
-        hint = "weaken its conditions, or remove it: a rule that never applies says nothing"
+        hint = "weaken its conditions, or remove it"
         return Diagnostic(f"rule `{name}`{back} never applies", rule.span, hint, notes=(verdict.reason,))
     return None
 

@@ -1,4 +1,4 @@
-"""Where patterns are matched: graphs and e-graphs, as classes of equal nodes, and what is known of each class."""
+"""The data that patterns match: graphs and e-graphs, as classes of equal nodes, with facts about each class."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Known(Protocol):
     def values(self) -> Mapping[int, float]: ...
     @property
     def factors(self) -> Mapping[int, int]:
-        """Of how many factors each is a product."""
+        """The number of factors of each as a product."""
         ...
 
     @property
@@ -88,7 +88,7 @@ def fact(known: Known, function: str, tensor: int) -> Any:
 
 
 def kind(known: Known, tensor: int) -> tuple[object, ...]:
-    """All of a tensor that conditions of rules can ask for."""
+    """All facts about a tensor that conditions of rules can ask for."""
     facts = tensor in known.weights, tensor in known.varying, tensor in known.starts
     return known.types[tensor], *facts, known.values.get(tensor), known.factors.get(tensor, 1)
 
@@ -186,7 +186,7 @@ def graph_terms(graph: Graph, ops: OpTable) -> EGraphTerms:
 
 
 def _factors(op: str, attrs: Attrs, operands: Sequence[int], ops: OpTable) -> int:
-    """Of how many factors a node is a product."""
+    """The number of factors of a node as a product."""
     if op == "matmul" and len(operands) == 2:
         return sum(operands) if dict(attrs)["act"] == "none" else 1
     if op == "smul" or (op in ops and ops[op].view):
@@ -195,6 +195,6 @@ def _factors(op: str, attrs: Attrs, operands: Sequence[int], ops: OpTable) -> in
 
 
 def starts(graph: Graph) -> list[int]:
-    """Where chains of products start: at what is computed from inputs and is no product itself."""
+    """The starts of chains of products: tensors that are computed from inputs and are no products."""
     known = graph.weights_only()
     return [i for i, n in enumerate(graph.nodes) if not known[i] and n.op != "matmul"]

@@ -1,8 +1,8 @@
-"""The conditions of rules: their parts, what is known about a match, and what follows from it.
+"""The conditions of rules: their parts, the facts about a match, and the conclusions from these facts.
 
-Everything in an e-graph is well-typed, so the conditions under which the *source* pattern type-checks are facts.
-A condition of the *target* that follows from them needs no guard in the compiled rule. What cannot be shown to
-follow becomes a guard: being too weak here costs time, never soundness.
+Everything in an e-graph is well-typed, so the conditions under which the *source* pattern type-checks are facts. A
+condition of the *target* that follows from them needs no guard in the compiled rule. A condition that cannot be shown
+to follow becomes a guard: weak inference costs time, never soundness.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ class Facts:
         return c
 
     def unproven(self, c: Bool) -> Bool:
-        """True if the condition follows, False if it contradicts itself, else what remains to be checked."""
+        """True if the condition follows, False if it contradicts the facts, else the condition that remains to be
+        checked."""
         c = self.simplify(c)
         if isinstance(c, bool) or c in self.conditions:
             return c if isinstance(c, bool) else True

@@ -14,7 +14,7 @@ from tensat_dl.rewrite.conditions import is_about_ranks
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Handles of what varies by member, by name; outputs included."""
+    """Handles, by name, of the tensors that vary by member, outputs included."""
 
     tensors: tuple[tuple[str, int], ...]
 

@@ -1,6 +1,6 @@
 """Matches a rule's source pattern node by node. The engine does this much faster; here it can be followed.
 
-A near miss is found by the same search, told to go on past what is different.
+A near miss is found by the same search when it goes on past differences.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AttributeTest:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A pattern node with its attributes sorted out: ``late`` ones are computed from what the rest matched."""
+    """A pattern node with its attributes sorted out: ``late`` ones are computed from the rest of the match."""
 
     node: PatternNode
     tests: tuple[AttributeTest, ...]
@@ -96,8 +96,8 @@ class Pattern:
                 yield match
 
     def nearest(self, terms: Terms) -> Match | None:
-        """The place in a graph where most of the pattern's operators are there and least is different; None if there
-        is none of them."""
+        """The place in a graph with most of the pattern's operators and fewest differences; None if the graph has
+        none of the operators."""
         search = _Search(self, terms, near=True)
         for names in (self.roots, reversed(self.shapes)):  # an operator of the inside, if none of the outside
             found = [m for name in names for m in search.near_misses(name)]
@@ -154,7 +154,8 @@ class _Search:
             yield from self.follow(rest, _with(match, self._absent(name, match)))
 
     def near_misses(self, name: str) -> Iterator[Match]:
-        """Where a pattern node is, and what is different in what else the pattern has."""
+        """The near misses in which a node matches this pattern node, with the differences in the rest of the
+        pattern."""
         others = self.pattern.roots if name in self.pattern.roots else ()
         for n in self.terms.with_op(self.pattern.shapes[name].node.op):
             for begun in self._node(name, n, Match({}, {}, {})):

@@ -67,8 +67,8 @@ def _exchanged(rule: RewriteRule, results: Collection[str]) -> RewriteRule:
 
 
 def nameless(rule: RewriteRule, ops: OpTable) -> tuple[Any, ...]:
-    """A rule without its names: equal for rules that differ in names, and in the order of commutative operands of
-    the target."""
+    """A rule without its names: equal for rules that differ in names, and in the order of commutative operands and
+    of parts of a concat in the target."""
     return _Form(rule, ops).whole()
 
 
@@ -92,7 +92,8 @@ class _Form:
         built: dict[str, Any] = {}
         for node in rule.target.nodes:
             args = [built.get(a, self._name(a)) for a in node.args]
-            if self.ops[node.op].commutative:
+            # A true rule may exchange parts of a concat only if it exchanges them wherever they are used.
+            if self.ops[node.op].commutative or node.op == "concat":
                 args.sort(key=repr)
             built[node.result] = (node.op, *args, *self._attributes(node))
         outputs = tuple(built.get(o, self._name(o)) for o in rule.target.outputs)

@@ -1,4 +1,4 @@
-"""The source of a rule, node by node, under an assignment of ranks and axes: what its types and attributes are.
+"""The types and attributes of a rule's source, node by node, under an assignment of ranks and axes.
 
 Dimensions and attributes that the assignment leaves open are unknowns (see `tensat_dl.ops.symbolic`).
 
@@ -104,8 +104,8 @@ def forms_in(graph: Graph, ops: OpTable) -> frozenset[Form]:
 
 @dataclass
 class Variant:
-    """One assignment of ranks and axes. ``guards`` are what the compiled rule has to check, ``facts`` those of
-    them that only an e-graph knows (weights-only, constant values)."""
+    """One assignment of ranks and axes. ``guards`` are the checks of the compiled rule, ``facts`` the guards that
+    only an e-graph can decide (weights-only, constant values)."""
 
     types: dict[str, SymType]
     env: dict[str, Any]
@@ -196,7 +196,7 @@ def choices(node: PatternNode, infer: Inference, forms: Forms, variant: Variant)
         if a.type == "axis":
             names.append((attribute.pattern.name, "axis"))
             options.append(range(max(forms.ranks, default=0)))
-        elif a.type == "ints":
+        elif a.listed:
             names.append((attribute.pattern.name, "ints"))
             options.append(forms.ranks)
     for ranks in forms.operands(node.op, given):
@@ -264,7 +264,7 @@ def _pattern_attrs(
             continue
         name = f"{node.result}:{a.name}"
         unknown: Any
-        if a.type == "ints":  # the length is matched like a list variable's, the elements are compared
+        if a.listed:  # the length is matched like a list variable's, the elements are compared
             variant.chosen[name] = len(value)
             variant.env[name] = unknown = sym.elements(name, len(value))
         else:

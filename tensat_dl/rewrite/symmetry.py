@@ -13,8 +13,9 @@ MAX_OUTPUTS = 5
 
 
 def mirror(rule: RewriteRule, tensors: Sequence[str]) -> tuple[int, ...] | None:
-    """How a match, given by its ``tensors``, is reordered to its mirror image: the position that each one comes
-    from. None if the rule is not symmetric. Whether the image is a match too depends on the rule's conditions."""
+    """The permutation from a match, given by its ``tensors``, to its mirror image: the position that each tensor
+    comes from. None if the rule is not symmetric. Whether the image is a match too depends on the rule's
+    conditions."""
     renaming = automorphism(rule)
     if renaming is None:
         return None

@@ -1,4 +1,4 @@
-"""The rank-specialised variants of a rule: what is known, what must be checked, what the target's attributes are.
+"""The rank-specialised variants of a rule: facts, guards, and the target's attributes.
 
 egglog has no loops over lists, so a rule about tensors of any rank is compiled once for each assignment of ranks
 (and of axes) under which both sides type-check. The operators' own declarations decide: the source's constraints
@@ -72,7 +72,7 @@ class Assignments:
         return form_of(self._ops[node.op], ranks, len(variant.types[node.result].shape))
 
     def _type_target(self, source: Prefix) -> None:
-        """Types the target, and finds out what has to be checked."""
+        """Types the target, and adds the guards."""
         variant, facts = source.variant, Facts()
         try:
             # sooner known than what follows
@@ -107,7 +107,7 @@ def _meet(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> No
 
 
 def type_target(rule: RewriteRule, infer: Inference, variant: Variant, facts: Facts | None = None) -> None:
-    """Types the target; what it needs beyond the facts becomes guards. Raises `IllTyped`."""
+    """Types the target; conditions that do not follow from the facts become guards. Raises `IllTyped`."""
     facts = facts or Facts()
     scope = dict(variant.env)
     matched = [variant.types[o] for o in rule.source.outputs]
@@ -192,8 +192,8 @@ def concrete(
 
 
 class Checks:
-    """The typed targets of rules at matches. Repeated blocks have many matches of equal types, and what holds of one
-    of them holds of all, in every iteration of an exploration."""
+    """The typed targets of rules at matches. Repeated blocks have many matches of equal types. They share one result,
+    in every iteration of an exploration."""
 
     def __init__(self, ops: OpTable) -> None:
         self.ops = ops

@@ -1,5 +1,5 @@
-"""The options of an optimization: one list for the command line, the Python API and the pipeline; and the device and
-the machine that they lead to.
+"""The options of an optimization: one list for the command line, the Python API and the pipeline; and their device
+and machine.
 
 Imports nothing heavy: ``--help`` comes through here.
 """
@@ -77,7 +77,7 @@ class Options:
         none="for .onnx",
         recorded=False,
     )
-    threads: int = _option(1, "aim", "Threads of a device that this machine measures.", "N", 1)
+    threads: int = _option(1, "aim", "Threads of the device cpu.", "N", 1)
     k_multi: int | None = _option(
         1, "search", "Iterations in which multi-pattern rules are applied.", "N", 0, none="unlimited"
     )
@@ -124,12 +124,19 @@ class Options:
 
     def aimed(self, of_onnx: bool) -> Options:
         """The same with the name of the device, and whether graphs are measured on it, where either was left open;
-        ``cuda`` is this machine's GPU. Raises `UnknownDeviceError`, and `GpuError` where there is no such GPU."""
+        ``cuda`` is this machine's GPU. Raises `UnknownDeviceError`, `GpuError` where there is no such GPU, and
+        ValueError for threads of a device other than the CPU."""
+        from tensat_dl.cost import load_device
+
         device, measure = device_of(self.device, of_onnx), self.measure
+        if self.threads != 1 and device != "cpu":
+            raise ValueError(f"threads are for the device cpu: costs on {device} do not depend on them")
         if measure is None:
             measure = of_onnx and device == "cpu"
         if device == "cuda" or (measure and device != "cpu"):
             device = gpu_of(device).device
+        else:
+            load_device(device)  # raises the error about a name that no device has
         return replace(self, device=device, measure=measure)
 
     @property
@@ -160,8 +167,8 @@ class Options:
 
     def machine(self, graph: Graph, ops: OpTable, imported: Imported | None) -> Machine | None:
         """The machine that measures, this machine's CPU or its GPU; None if nothing is measured. Graphs run with the
-        weights of the model and on its given inputs, or on random ones. Raises `TsrError` if ONNX Runtime is needed
-        and not installed, `GpuError`, `ProfileError`."""
+        weights and given inputs of the model, or with random ones. Raises `TsrError` if ONNX Runtime is needed and
+        not installed, `GpuError`, `ProfileError`."""
         if not self.measure:
             return None
         from tensat_dl.measure.machine import TimedGraph
@@ -199,5 +206,6 @@ def gpu_of(device: str) -> Gpu:
 
 
 def unfit_of(imported: Imported | None) -> Unfit | None:
-    """Tells e-nodes that hold for one size of a model's open dimensions; None if it has none."""
+    """A function that finds e-nodes valid only at the given sizes of a model's open dimensions; None without open
+    dimensions."""
     return imported.fixed_sizes if imported is not None and imported.dims else None

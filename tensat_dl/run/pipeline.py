@@ -13,9 +13,11 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import PricedGraph
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.fuse.fuse import unfused
+from tensat_dl.lang.node_names import node_names
 from tensat_dl.measure.machine import Machine, Outcome
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.table import OpTable
+from tensat_dl.rewrite.source import MAX_RANK
 from tensat_dl.run.growth import reason_to_stop
 from tensat_dl.run.options import Options
 from tensat_dl.run.result import Result, Times
@@ -28,6 +30,9 @@ from tensat_dl.verify.rules.verdict import Verdict
 from tensat_dl.verify.rules.verify import rounding_alike, verify_rules
 from tensat_dl.why.steps import Explanation
 from tensat_dl.why.way import INTERRUPTED, NoWay, missing, way_between
+
+#: A note names at most so many tensors.
+NAMED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +68,15 @@ def optimize(
     unfit: Unfit | None = None,
     explained: bool = False,
 ) -> tuple[Result, EGraph]:
-    """The cheapest graph found that computes the same as ``graph``, and the priced e-graph that it is from.
+    """The cheapest equivalent of ``graph`` that was found, and the priced e-graph that it was extracted from.
 
     The answer is never costlier than the input under the device's cost model. The result has the verdicts on rules,
     the comparison of the two graphs and, if it is to be ``explained``, the steps that led to it; a false rule or a
     mismatch does not raise. Ctrl-C ends the phase that is running, and the best graph found until then is the result.
 
-    With a machine at hand, operators are measured on it, and the answer is one of several candidates if that is
-    faster there as a whole, beyond noise; else the input. E-nodes that are ``unfit`` are no part of an answer.
+    With a machine, operators are measured on it, and several candidates are timed there as a whole: the answer is a
+    candidate that is faster than the input beyond noise, or else the input. E-nodes that are ``unfit`` are no part of
+    an answer.
     """
     options = options or Options()
     progress = progress or Progress()
@@ -102,6 +108,7 @@ def optimize(
         notes=(
             *(f"rule {v.rule}: {v.reason}" for v in checked.verdicts if v.reason == UNSAMPLED),
             *([bound] if bound else []),
+            *_beyond_rules(graph, ops),
             *exploration.notes,
             *answer.notes,
             *(["interrupted: the result is not verified"] if checked.interrupted else []),
@@ -119,6 +126,17 @@ def optimize(
         steps=steps,
     )
     return result, egraph
+
+
+def _beyond_rules(graph: Graph, ops: OpTable) -> list[str]:
+    """A note about the tensors that have more dimensions than rules take, by their names."""
+    large = [i for i, n in enumerate(graph.nodes) if any(t.rank > MAX_RANK for t in n.types)]
+    if not large:
+        return []
+    names = node_names(graph, ops)
+    shown = ", ".join(names[i] for i in large[:NAMED])
+    more = f" and {len(large) - NAMED:,} more" if len(large) > NAMED else ""
+    return [f"rules take tensors of up to {MAX_RANK} dimensions, so none applies to {shown}{more}"]
 
 
 def _answer(graph: Graph, found: Found, setup: Setup, progress: Progress) -> Answer:
@@ -153,8 +171,8 @@ def _answer(graph: Graph, found: Found, setup: Setup, progress: Progress) -> Ans
 def _fastest(
     graph: Graph, found: Found, setup: Setup, machine: Machine, progress: Progress
 ) -> tuple[Outcome | None, PricedGraph, dict[str, int]]:
-    """The fastest of a graph and what was extracted, by timing them as a whole, and the rules used for it. After
-    Ctrl-C it is the graph, and there is no outcome."""
+    """Times the original and the extracted graphs as a whole. Returns the fastest, and the rules used for it. After
+    Ctrl-C it is the original, without an outcome."""
     before = found.model.price_graph(graph)
     if found.interrupted:
         return None, before, {}

@@ -1,4 +1,5 @@
-"""The search for a cheaper graph: explore, price, extract; then merge what the answer uses, and extract again.
+"""The search for a cheaper graph: explore, price, extract; then merge the members that the answer uses, and extract
+again.
 
 An answer tells which members of a group are worth merging: those that it computes. Merging exactly these can be
 better than merging all, and better than what was found without. So exploration goes on with them, until an extraction
@@ -40,11 +41,11 @@ OTHER_WORK = 1_000_000.0
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The setup of a search: limits of growth, the method of extraction, and the prices.
+    """The setup of a search: limits of growth, the method of extraction, and the cost model.
 
     With a ``machine`` at hand, operators are measured on it before they are priced, and the exact method looks for
-    runners-up as well. With ``fusing``, chains of elementwise operators are e-nodes, too. What is ``unfit`` is left
-    out.
+    runners-up as well. With ``fusing``, chains of elementwise operators are e-nodes, too. E-nodes that are ``unfit``
+    are left out.
     """
 
     model: CostModel
@@ -58,7 +59,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The cheapest extraction, the priced e-graph that it is from, and how that was explored."""
+    """The cheapest extraction, its priced e-graph, and the exploration."""
 
     exploration: Exploration
     egraph: EGraph
@@ -70,9 +71,9 @@ class Found:
 
 
 class Search:
-    """Prices and extracts what was explored, as often as exploration goes on.
+    """Prices and extracts each explored e-graph, as long as exploration goes on.
 
-    ``model`` is the setup's with what was measured on the way, ``extract_limits`` what is left of the setup's.
+    ``model`` is the setup's with further measurements, ``extract_limits`` is the rest of the setup's limits.
     """
 
     def __init__(self, setup: Setup, progress: Progress) -> None:
@@ -83,7 +84,7 @@ class Search:
         self._declared: Mapping[str, Declared] = {}
 
     def priced(self, exploration: Exploration, measuring: bool = True) -> EGraph:
-        """The e-graph that an answer is extracted from: without what is unfit, with fused e-nodes, with prices."""
+        """The e-graph to extract from: without unfit e-nodes, with fused e-nodes, with prices."""
         setup, progress = self.setup, self.progress
         progress.phase("cost")
         egraph = exploration.egraph
@@ -154,7 +155,7 @@ class Search:
 def search(
     graph: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress, past: bool = False
 ) -> Found:
-    """The cheapest extraction of what the rules make of a graph; with what led to it, if its ``past`` is asked for.
+    """The cheapest extraction from the e-graph of a graph and rules; with its history, if ``past`` is set.
 
     Refinement runs only with the exact method. Ctrl-C ends the phase that is running, and the best answer until then
     is returned.
@@ -175,7 +176,7 @@ def search(
 
 def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Extraction]:
     """The graphs that may be the fastest: the cheapest by measured prices, the next ones, and the cheapest by the
-    roofline, which knows nothing of what single operators are."""
+    roofline alone."""
     yield found.extraction
     yield from found.extraction.runners_up
     if found.model.profile is not None:

@@ -41,12 +41,12 @@ class OutputError:
 class Equivalence:
     """The result of comparing two graphs.
 
-    ``status`` is "equivalent" if every output's relative error is within the tolerance, "different" if the
-    graphs differ, and "inconclusive" if the first could not be run, or the two agree but in values of which
-    some are not finite, or rules were applied that no execution can check (`tensat_dl.verify.opaque_laws`).
-    ``message`` gives the reason for the last two, and says of equivalent graphs what weakens the evidence. The
-    errors are None where no output was compared. ``inputs`` says what was computed
-    on, and ``surrogates`` names the operators that a keyed random function stood in for.
+    ``status`` is "equivalent" if every output's relative error is within the tolerance, "different" if the graphs
+    differ, and "inconclusive" if the first could not be run, or the two agree but in values of which some are not
+    finite, or rules were applied that no execution can check (`tensat_dl.verify.opaque_laws`). ``message`` gives the
+    reason for the last two, and for equivalent graphs any weakness of the evidence. The errors are None where no
+    output was compared. ``inputs`` describes the inputs, and ``surrogates`` names the operators that a keyed random
+    function stood in for.
     """
 
     status: Status
@@ -79,8 +79,7 @@ def compare(
     tolerance: float = 1e-9,
 ) -> Equivalence:
     """Compares the outputs of two graphs, matched by position and name, on one set of values, which is drawn (see
-    ``draw_values``). ``semantics`` includes the compositions: what it lacks gets a surrogate.
-    """
+    ``draw_values``). ``semantics`` includes the compositions; an operator that it lacks gets a surrogate."""
     start = time.perf_counter()
     status, outputs, message = _compare(before, after, semantics, seed, tolerance)
     return Equivalence(
@@ -134,7 +133,7 @@ def _compare(
 
 
 def interface_difference(before: Graph, after: Graph) -> str:
-    """Why no values could make the graphs agree, or ""."""
+    """The difference of interface for which no values could make the graphs agree, or ""."""
     names, new_names = [[name for name, _ in graph.outputs] for graph in (before, after)]
     if names != new_names:
         return f"the outputs are {', '.join(names)} before and {', '.join(new_names)} after"

@@ -1,4 +1,4 @@
-"""Runs a graph, keeping no value longer than it is needed, and says how much memory that takes."""
+"""Runs a graph, keeps each value until its last use only, and computes the memory that this takes."""
 
 from __future__ import annotations
 

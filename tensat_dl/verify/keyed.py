@@ -1,4 +1,4 @@
-"""Keyed random functions and values: they depend on their key and argument, and on nothing else."""
+"""Keyed random functions and values. They depend on their key and argument alone."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Rules that no execution can check: those about operators of which only the types are known, and those of which
-sampling finds no instance.
+"""Rules that no execution can check: rules about operators known by their types alone, and rules of which sampling
+finds no instance.
 
 ``relu(f(x)) => f(x)`` may be true, if f is never negative, and ``f(f(x)) => f(x)`` too: both are laws of f, and
 assumed. ``relu(f(x) + y) => relu(f(x)) + relu(y)`` is false, whatever f computes: it applies f to the same tensors on
@@ -40,8 +40,8 @@ def opaque_operators(rule: RewriteRule, ops: OpTable) -> tuple[str, ...]:
 def assumed(rules: Iterable[RewriteRule], ops: OpTable) -> dict[str, tuple[str, ...]]:
     """The rules that say something about opaque operators, each with these operators.
 
-    A rule in which the same applications stand on both sides is one of them too: what is applied to what is
-    decided by its other nodes.
+    A rule with the same applications on both sides says something, too: its other nodes decide the operands of the
+    applications.
     """
     found = {rule.name: opaque_operators(rule, ops) for rule in rules}
     return {name: opaque for name, opaque in found.items() if opaque}
@@ -57,8 +57,8 @@ def rules_applied(rules: Iterable[RewriteRule], iterations: Sequence[Iteration])
 
 
 def unsampled(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
-    """The verdicts on rules that were applied. Where sampling found no instance a rule is not vacuous: the place that
-    it was applied to is one, and what rests on it is compared as a part of the whole graph."""
+    """The verdicts on rules that were applied. A rule without a sampled instance is not vacuous then: the place where
+    it was applied is an instance, and is compared as a part of the whole graph."""
     return tuple(
         Verdict(v.rule, "assumed", reason=UNSAMPLED) if v.status == "vacuous" else v for v in verdicts
     )
@@ -104,9 +104,9 @@ def _outputs_of(graph: Graph, operators: Collection[str]) -> list[str]:
 
 
 def false_whatever(before: Graph, after: Graph, ops: OpTable, seed: int) -> bool:
-    """Whether two graphs differ, and no law of an opaque operator can make up for that: in an output that none goes
-    into; or for all kinds of their results, where both graphs apply them to the same tensors and some input goes into
-    none of them."""
+    """Whether two graphs differ for every possible opaque operator: in an output that depends on none of them; or for
+    all kinds of their results, where both graphs apply them to the same tensors and some input goes into none of
+    them."""
     graphs = before, after
     try:
         found = [_different(graphs, ops, (seed, k), results) for k, results in enumerate(RESULTS)]

@@ -1,4 +1,4 @@
-"""Draws values for the inputs and weights of graphs, such that what graphs compute shows in their outputs.
+"""Draws values for the inputs and weights of graphs, such that errors show in the outputs.
 
 A value depends on the tensor's name, its type, the seed and how the first graph that has it uses it. So
 graphs that share a name share its value, whatever the order of their nodes. The distributions keep
@@ -37,7 +37,7 @@ DISTRIBUTIONS = {"near one": Distribution(1.0, 0.1), "near zero": Distribution(0
 def draw_values(graphs: Iterable[Graph], seed: int, known: Mapping[str, Array]) -> dict[str, Array]:
     """By name, values for every input and weight: float64, int64 for integer types, bool.
 
-    What is ``known`` is converted to that, the rest is drawn. Where graphs share a name, the first that has
+    Values in ``known`` are converted to these types, the rest is drawn. Where graphs share a name, the first that has
     it decides the distribution. Raises ``ValueError`` where two tensors of one name have different types.
     """
     types: dict[str, TensorType] = {}

@@ -1,1 +1,1 @@
-"""Why an answer is what it is: the chain of rules behind it, and what kept a rule from firing."""
+"""Explanations: the chain of rules behind an answer, and the reason why a rule did not fire."""

@@ -47,7 +47,7 @@ _Key = int | tuple[str, int] | str
 
 
 class _Making:
-    """The current graph, as a choice."""
+    """The current graph: a choice of one node for each class."""
 
     def __init__(self, replay: Replay, ops: OpTable) -> None:
         self.replay = replay
@@ -105,7 +105,8 @@ class _Making:
         ) in self.final
 
     def _update(self, choice: dict[int, int], here: Application, turned: Mapping[int, int]) -> None:
-        """The choice after an application: what it built, and where there is one the node of the last graph."""
+        """The choice after an application: the nodes that it built, replaced by nodes of the last graph where these
+        exist."""
         find = self.ledger.find
         new: dict[int, int] = {}
         built = [*here.built.values(), *(t for _, t in here.outputs)]
@@ -176,7 +177,7 @@ class _Making:
         leaves: dict[_Key, Node] = {}
 
         def leaf(c: int, name: str) -> Node:
-            """A tensor that the rule says nothing of. What is known of it stays known."""
+            """A tensor that no operator of the rule computes. Known facts about it are kept."""
             label = ledger.label[c]
             if label in known.values:
                 fill = next(n for n in ledger.nodes_of(c) if ledger.op[n] == "fill")

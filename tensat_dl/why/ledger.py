@@ -20,8 +20,8 @@ SOURCE = -1
 
 
 class Ledger:
-    """Nodes in classes. ``label`` has for each node the e-class of the explored e-graph that it is of, ``maker`` the
-    application that made it."""
+    """Nodes in classes. ``label`` has for each node its e-class in the explored e-graph, ``maker`` the application
+    that made it."""
 
     def __init__(self, types: Mapping[int, TensorType]) -> None:
         self._types = types  #: by label

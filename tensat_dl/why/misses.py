@@ -1,4 +1,5 @@
-"""Where a rule applies in a graph, where only its conditions fail, and where its source comes nearest to matching."""
+"""Finds the places where a rule applies in a graph, where only its conditions fail, and where its source comes
+nearest to matching."""
 
 from __future__ import annotations
 
@@ -57,8 +58,8 @@ class NearMisses:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Two members, and in what they differ that members share: (name, value of the first, of the second). Values of
-    tensors are classes in braces."""
+    """Two members, and their differences in values that members must share: (name, value of the first, of the
+    second). Values of tensors are classes in braces."""
 
     first: Match
     second: Match

@@ -1,8 +1,8 @@
-"""Goes the way from a graph to an optimized one again, inside of the explored e-graph, with a ledger of reasons.
+"""Replays the derivation of an optimized graph inside the explored e-graph, with a ledger of reasons.
 
-Rules are applied as exploration did, but only where what they build is in the e-graph; what group and multi-pattern
-rules were applied to is known. First only what is near the two graphs is built, see `rings`. This ends as soon as the
-outputs of the two graphs are equal. Then the ledger tells which applications that took.
+Rules are applied as in exploration, but only where their targets are in the e-graph; the applications of group and
+multi-pattern rules are recorded. First only e-nodes near the two graphs are built, see `rings`. The replay ends as
+soon as the outputs of the two graphs are equal. Then the ledger has the applications that were needed.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Application:
     """One application of a rule to nodes of a ledger.
 
     ``names`` has the node of each tensor that the source names, ``source`` are the nodes that the source's operators
-    matched, ``equal`` the pairs of nodes that the match needed to be equal already. ``outputs`` pairs what was
-    matched with what it was found equal to.
+    matched, ``equal`` the pairs of nodes that the match needed to be equal already. ``outputs`` pairs each matched
+    output with the node that it was found equal to.
     """
 
     rule: str
@@ -86,7 +86,7 @@ class Replay:
         return False
 
     def _saturate(self) -> bool:
-        """Applies rules where that builds something near, until the outputs are equal or nothing changes."""
+        """Applies rules where their targets are near, until the outputs are equal or nothing changes."""
         waiting = [a for a in self._history if self._near.issuperset(a.tensors)]
         for _ in range(ROUNDS):
             if self.equal():
@@ -176,8 +176,8 @@ class Replay:
                     yield match
 
     def _apply(self, pattern: Pattern, match: Match, members: int = 0) -> bool:
-        """Applies a rule to a match, unless it was before or it builds what is not near; whether that changed
-        anything."""
+        """Applies a rule to a match, unless it was applied before or its target is not near. Returns whether anything
+        changed."""
         ledger, rule = self.ledger, pattern.rule
         find = ledger.find
         key = (rule.name, *(find(c) for c in match.tensors.values()), *match.nodes.values())
@@ -228,7 +228,7 @@ class Replay:
         return all(labels[s] == labels[t] for s, t in target.outputs)
 
     def _terms(self, rule: RewriteRule, match: Match) -> tuple[dict[str, int], tuple[tuple[int, int], ...]]:
-        """A node for each name of a match, and what had to be equal for it."""
+        """A node for each name of a match, and the pairs that had to be equal for it."""
         names = dict(match.nodes)
         equal: list[tuple[int, int]] = []
         for node in rule.source.nodes:
@@ -295,9 +295,9 @@ def usable(rule: RewriteRule, egraph: EGraph) -> bool:
 def rings(egraph: EGraph, start: Iterable[int]) -> Iterator[frozenset[int]]:
     """Sets of e-classes, each larger than the one before: ``start``, with what its e-nodes are applied to, and so on.
 
-    All terms that are equal to a graph are made of what can be reached from its e-classes like this. So a way that
-    there is at all lies inside of the last set, and most lie inside of the first: rules put the nodes of one graph
-    into the e-classes of the other.
+    All terms that are equal to a graph are made of what can be reached from its e-classes like this. So every way
+    lies inside the last set, and most lie inside the first: rules put the nodes of one graph into the e-classes of
+    the other.
     """
     found = set(start)
     new = set(found)

@@ -1,8 +1,7 @@
 """Leaves out applications that a chain does not need.
 
-The first way that was found is seldom the shortest: equal nodes were joined in the order in which rules came by. So
-whole rules are left out in turn, and then single applications; where the outputs are equal nevertheless, they stay
-out.
+The first way that was found is seldom the shortest. So whole rules are left out in turn, and then single
+applications; if the outputs are still equal, they stay out.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def _fewer(replay: Replay, applications: Sequence[Application]) -> Iterator[list
 
 
 class Rerun:
-    """A ledger in which some of another's applications are repeated. ``of`` has the new numbers of nodes."""
+    """A ledger that repeats some applications of another ledger. ``of`` maps the other's nodes to its own."""
 
     def __init__(self, replay: Replay) -> None:
         self.old = replay.ledger
@@ -113,7 +112,7 @@ def _enough(replay: Replay, applications: Sequence[Application]) -> list[Applica
 def furthest(replay: Replay) -> Graph:
     """The second graph in all places where it was found equal to the first, which is kept everywhere else.
 
-    This may be asked of a replay that was interrupted: what it had begun and not finished does not count.
+    The replay may have been interrupted: unfinished work does not count.
     """
     again = Rerun(replay)
     for k, a in enumerate(replay.applications):

@@ -31,7 +31,7 @@ _Found = tuple[Verdict, str, bool]
 
 
 class NoWay(Exception):
-    """No way from one graph to the other can be looked for. ``message`` says why."""
+    """The search for a way from one graph to the other cannot begin. ``message`` says why."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -48,14 +48,16 @@ def way_between(
     progress: Progress,
     seed: int = 0,
 ) -> Explanation:
-    """The steps between two graphs in an e-graph that was explored from the first.
+    """The steps between two graphs, in an e-graph that was explored from the first graph.
 
     If it does not have all of the second graph, or Ctrl-C ends this early, there are steps to as much of it as was
     found. Raises `NoWay` if cycle filtering took a part of the first graph out of the e-graph.
     """
     egraph, handles = history.whole or (exploration.egraph, exploration.handles)
     if None in find(before, egraph):
-        raise NoWay("cycle filtering left a part of the original out of the e-graph, where steps would begin")
+        raise NoWay(
+            "cycle filtering dropped a part of the original from the e-graph, so no step can begin there"
+        )
     progress.phase("replay")
     decls = (model.table[op] for op in sorted({*egraph.op} & {*model.table}))
     rules = (*rules, *(commuted(d) for d in decls if d.commutative))

@@ -65,14 +65,14 @@ def test_a_rule_that_never_applies(tmp_path: Path) -> None:
     assert done.code == 1
     assert done.out.endswith(": 1 vacuous\n")
     assert "r.tsr:1:6: error: rule `never` never applies" in done.err
-    assert "there are some without `dim(x, 0) > 3` or without `dim(x, 0) < 3`" in done.err
+    assert "instances exist without `dim(x, 0) > 3` or without `dim(x, 0) < 3`" in done.err
 
 
 def test_a_rule_whose_condition_no_rank_meets(tmp_path: Path) -> None:
     done = checked(tmp_path, "rule high { relu(x) where rank(x) > 7 => x }\n")
     assert done.code == 1
     assert "rule `high` never applies" in done.err
-    assert "there are some without `rank(x) > 7`" in done.err
+    assert "instances exist without `rank(x) > 7`" in done.err
 
 
 def test_a_rule_that_never_type_checks_is_an_error(tmp_path: Path) -> None:

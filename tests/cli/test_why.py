@@ -122,7 +122,7 @@ def test_a_graph_that_nothing_is_known_of(tmp_path: Path) -> None:
 def test_standard_input_has_to_be_named(tmp_path: Path) -> None:
     out = tmp_path / "out.tsr"
     assert invoke("run", "-", "-q", "-o", out, stdin=FUSE).code == 0
-    refused(invoke("why", out), "made of standard input", "--from FILE")
+    refused(invoke("why", out), "read from standard input", "--from FILE")
     (tmp_path / "g.tsr").write_text(FUSE)
     assert "matmul-relu" in invoke("why", out, "--from", tmp_path / "g.tsr").out
 
@@ -417,7 +417,7 @@ def test_unknown_names_get_a_hint(tmp_path: Path) -> None:
     )
     hint = "it is in the pack `activation`: add --rules activation"
     refused(invoke("why-not", "conv-relu-back", SHARED), hint)
-    refused(invoke("why-not", "zzz", SHARED), "`tensat-dl show --rules FILE` lists the rules of a file")
+    refused(invoke("why-not", "zzz", SHARED), "`tensat-dl show --list rules FILE` lists the rules of a file")
     refused(invoke("why-not", "merge-matmul", SHARED, "--graph", "none"), "no graph `none`")
     refused(invoke("why-not", "merge-matmul", tmp_path / "none.tsr"), "none.tsr")
     refused(invoke("why-not", "merge-matmul"), "Missing argument")

@@ -36,7 +36,7 @@ def test_an_unknown_device_lists_the_known_ones() -> None:
     with pytest.raises(UnknownDeviceError) as caught:
         load_device("h10")
     assert str(caught.value) == (
-        "unknown device `h10`: did you mean `h100`? devices are a100, cpu, h100, h200, t4"
+        "unknown device `h10`: devices are a100, cpu, h100, h200, t4, and cuda\n  = hint: did you mean `h100`?"
     )
     with pytest.raises(UnknownDeviceError, match=r"unknown device `\.\./h100`: "):
         load_device("../h100")

@@ -20,6 +20,7 @@ from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, attributes, defaults, infer
+from tensat_dl.rewrite.orders import either_order
 
 Key = tuple[str, Attrs, tuple[int, ...]]
 
@@ -28,8 +29,7 @@ Match = tuple[dict[str, int], dict[str, Any]]
 
 
 class Reference:
-    """E-classes are numbers; `nodes` says for every e-node in which e-class it is. Commutative operators have their
-    operands in order of number, and are matched in both orders."""
+    """E-classes are numbers; `nodes` says for every e-node in which e-class it is."""
 
     def __init__(self, graph: Graph, ops: OpTable) -> None:
         self.ops = ops
@@ -51,16 +51,12 @@ class Reference:
         return c
 
     def add(self, op: str, attrs: Attrs, children: Sequence[int], type_: TensorType) -> int:
-        key = self.key(op, attrs, children)
+        key = (op, attrs, tuple(map(self.find, children)))
         if key not in self.nodes:
             self.nodes[key] = len(self.parent)
             self.parent.append(len(self.parent))
             self.types.append(type_)
         return self.find(self.nodes[key])
-
-    def key(self, op: str, attrs: Attrs, children: Sequence[int]) -> Key:
-        found = tuple(map(self.find, children))
-        return op, attrs, tuple(sorted(found)) if self.ops[op].commutative else found
 
     def union(self, a: int, b: int) -> None:
         a, b = self.find(a), self.find(b)
@@ -68,13 +64,18 @@ class Reference:
         self.parent[max(a, b)] = min(a, b)
 
     def rebuild(self) -> None:
-        """Congruence: equal operators of equal operands are equal."""
+        """Congruence: equal operators of equal operands are equal, for commutative operators in either order."""
         while True:
             known: dict[Key, int] = {}
+            united = False
             for (op, attrs, children), c in self.nodes.items():
-                key = self.key(op, attrs, children)
+                key = (op, attrs, tuple(map(self.find, children)))
                 self.union(c, known.setdefault(key, c))
-            if known.keys() == self.nodes.keys():
+                other = (op, attrs, key[2][::-1])
+                if self.ops[op].commutative and other in known:
+                    united |= self.find(c) != self.find(known[other])
+                    self.union(c, known[other])
+            if known.keys() == self.nodes.keys() and not united:
                 break
             self.nodes = known
         self.nodes = {k: self.find(c) for k, c in self.nodes.items()}
@@ -168,16 +169,24 @@ class Reference:
 
     def sources(self, rule: RewriteRule) -> Iterator[Match]:
         """Every match of a rule's source, whatever its conditions say."""
-        return self._search(tuple(reversed(rule.source.nodes)), {}, {})
+        either = either_order(rule, self.ops)
+        return self._search(tuple(reversed(rule.source.nodes)), either, {}, {})
 
     def _search(
-        self, pattern: Sequence[PatternNode], tensors: dict[str, int], variables: dict[str, Any]
+        self,
+        pattern: Sequence[PatternNode],
+        either: frozenset[str],
+        tensors: dict[str, int],
+        variables: dict[str, Any],
     ) -> Iterator[Match]:
         if not pattern:
             yield tensors, variables
             return
         node, rest = pattern[0], pattern[1:]
-        for (op, attrs, children), c in self._in_all_orders():
+        nodes = list(self.nodes.items())
+        if node.result in either:
+            nodes += [((op, attrs, children[::-1]), c) for (op, attrs, children), c in nodes if op == node.op]
+        for (op, attrs, children), c in nodes:
             if op != node.op or len(children) != len(node.args):
                 continue
             found = dict(tensors)
@@ -188,12 +197,9 @@ class Reference:
             if all(
                 bound.setdefault(name, value) == value for name, value in self._bindings(node, dict(attrs))
             ):
-                yield from self._search(rest, found, {**bound, f"attributes of {node.result}": dict(attrs)})
-
-    def _in_all_orders(self) -> list[tuple[Key, int]]:
-        """The e-nodes, those of commutative operators in both orders."""
-        nodes = list(self.nodes.items())
-        return nodes + [((op, a, k[::-1]), c) for (op, a, k), c in nodes if self.ops[op].commutative]
+                yield from self._search(
+                    rest, either, found, {**bound, f"attributes of {node.result}": dict(attrs)}
+                )
 
     def _bindings(self, node: PatternNode, actual: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Attribute variables of a pattern node, and the values that they get."""
@@ -286,11 +292,10 @@ def named(expr: ex.Expr) -> ex.Expr:
     return expr
 
 
-def counterparts(egraph: EGraph, reference: Reference) -> tuple[list[str], dict[int, int], int]:
-    """E-nodes of an e-graph that the reference does not have, as text; the reference's e-class of each e-class; and
-    how many of the reference's e-nodes the e-graph has."""
+def counterparts(egraph: EGraph, reference: Reference) -> tuple[list[str], dict[int, int]]:
+    """E-nodes of an e-graph that the reference does not have, as text; and the reference's e-class of each
+    e-class."""
     found: dict[int, int] = {}
-    present: set[Key] = set()
     missing: list[str] = []
     waiting = list(range(egraph.num_nodes))
     while waiting:
@@ -301,8 +306,7 @@ def counterparts(egraph: EGraph, reference: Reference) -> tuple[list[str], dict[
                 later.append(n)
                 continue
             c = int(egraph.node_class[n])
-            key = reference.key(egraph.op[n], egraph.attrs[n], [found[k] for k in children])
-            present.add(key)
+            key = (egraph.op[n], egraph.attrs[n], tuple(found[k] for k in children))
             its = reference.nodes.get(key)
             if its is None or found.setdefault(c, its) != its:
                 what = "does not exist" if its is None else "is in another e-class"
@@ -310,4 +314,4 @@ def counterparts(egraph: EGraph, reference: Reference) -> tuple[list[str], dict[
         if len(later) == len(waiting):
             break
         waiting = later
-    return missing, found, len(present)
+    return missing, found

@@ -205,7 +205,7 @@ def test_words_in_patterns_are_no_variables() -> None:
         a = conv2d(x, u; pads = same, act = relu, stride = s)
         b = conv2d(x, v; pads = [p, 0, 0, 0], act = t)
         =>
-        a = conv2d(x, u; pads = same, act = relu, stride = s)
+        a = relu(conv2d(x, u; pads = same, act = relu, stride = s))
         b = conv2d(x, v; pads = [p, 0, 0, 0], act = t)
       }""")
     (rule,) = (r for r in program.rules if r.name == "r")

@@ -32,7 +32,7 @@ graph siblings {
 """
 OTHERS = {
     APART.replace("tanh(x @ b)", "tanh(x @ a)"): "differs by",
-    APART.replace(", tanh(x @ b)", ""): "another number of outputs",
+    APART.replace(", tanh(x @ b)", ""): "its number of outputs differs from the first graph's",
     APART.replace("[4, 64]", "[5, 64]"): "x is f32[4, 64] in one place and f32[5, 64] in another",
     "opaque op f(x: tensor) { shape shape(x) }\n"
     + APART.replace("tanh(x @ b)", "f(x @ b)"): "can't be written",

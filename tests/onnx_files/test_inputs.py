@@ -41,7 +41,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"x": X.astype(np.float64), "i": ROWS}, "`x` is float64, and the model takes float32[n, 4]", "x.astype"),
     ({"x": X[:, :3], "i": ROWS}, "`x` has the shape [2, 3], and the model takes float32[n, 4]", ""),
     ({"x": X[0], "i": ROWS}, "`x` has the shape [4], and", ""),
-    ({"x": X, "i": ROWS[:1]}, "n is 2 in `x`, and 1 by `i`", "a run is for one size"),
+    ({"x": X, "i": ROWS[:1]}, "n is 2 in `x`, and 1 by `i`", "give each dimension one size"),
 ]
 
 

@@ -327,7 +327,7 @@ OPAQUE: dict[str, tuple[Any, list[Any], list[Any], str]] = {
         make_node("Pad", ["x", "p"], ["y"]),
         [value("x", *X)],
         [ints("p", 0, 0, 1, -1, 0, 0, 0, 0)],
-        "cuts",
+        "negative pads",
     ),
     "Resize cubic": (
         make_node("Resize", ["x", "no", "f"], ["y"], mode="cubic"),

@@ -133,7 +133,7 @@ def test_nested_patterns_and_constants() -> None:
           =>
           m = matmul(x, u)
           a = relu(m)
-          b = matmul(matmul(x, v; act = relu), w)
+          b = matmul(relu(matmul(x, v)), w)
         }
         graph g {
           input x : f32[3, 4]
@@ -163,7 +163,7 @@ def test_attributes_by_expressions_are_refused() -> None:
           a = slice(x; axis = 0, start = 0, stop = dim(x, 0) - 1)
           b = relu(x)
           => a = slice(x; axis = 0, start = 0, stop = dim(x, 0) - 1)
-          b = relu(x)
+          b = relu(relu(x))
         }
         """
     )

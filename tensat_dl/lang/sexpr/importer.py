@@ -23,7 +23,7 @@ from tensat_dl.ops.values import FUNCTIONS
 
 @dataclass(frozen=True, slots=True)
 class ImportedRules:
-    """A .tsr file's text, how many rules it has, and what was left out of it."""
+    """A .tsr file's text, its number of rules, and notes on rules that were left out."""
 
     text: str
     rules: int
@@ -32,7 +32,7 @@ class ImportedRules:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What one line says, or two of a multi-pattern rule."""
+    """The rule of one line, or of two lines of a multi-pattern rule."""
 
     lines: tuple[SLine, ...]
     sources: tuple[Term, ...]
@@ -85,7 +85,7 @@ def import_rules(source: Source, multi: bool, ops: OpTable) -> ImportedRules:
 
 
 def _rule(lines: tuple[SLine, ...], multi: bool) -> _Rule:
-    """What lines mean. Raises `TsrError` with every problem in them."""
+    """The rule that lines stand for. Raises `TsrError` with every problem in them."""
     terms = taso.STerms()
     sides: tuple[list[Term], list[Term]] = ([], [])
     problems: list[Diagnostic] = []
@@ -101,7 +101,7 @@ def _rule(lines: tuple[SLine, ...], multi: bool) -> _Rule:
 
 
 def _sides(sources: Sequence[Term], targets: Sequence[Term], multi: bool) -> Iterator[Diagnostic]:
-    """What is wrong with a rule as a whole."""
+    """The problems of a rule as a whole."""
     bound = {v.name for source in sources for v in taso.variables(source)}
     for i, source in enumerate(sources):
         if isinstance(source, SVariable):
@@ -179,7 +179,7 @@ def _taken(ops: OpTable) -> frozenset[str]:
 
 
 def _stem(path: str) -> str:
-    """What rules of a file are called, before their line."""
+    """The first part of the names of a file's rules, before the line number."""
     stem = re.sub(r"[^A-Za-z0-9]+", "-", PurePath(path).stem).strip("-")
     return stem if re.match(r"[A-Za-z]", stem) else f"rule-{stem}".strip("-")
 

@@ -48,7 +48,7 @@ class SLine:
 
 
 def read_lines(source: Source) -> tuple[list[SLine], list[Diagnostic]]:
-    """The rewrites of a file, and what is wrong with the lines that are none."""
+    """The rewrites of a file, and the problems of all other lines."""
     lines: list[SLine] = []
     problems: list[Diagnostic] = []
     start = 0

@@ -10,8 +10,8 @@ The operators are those of TENSAT's language. Parameters stand among the operand
     (enlarge w LIKE)                      (merge w COUNT)
     (Iconv KH KW)   (Cpool KH KW)   Imatmul   Iewmul
 
-The rules leave unsaid where ``split`` cuts, which shapes and which ranks agree: types tell. None of it is evaluated
-here: a fact about a term is said as a fact about another term, which has fewer operators.
+The rules do not state where ``split`` cuts, or which shapes and ranks agree: these follow from types. Types are not
+evaluated here: a fact about a term is stated as a fact about another term with fewer operators.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class STerms:
     kinds: dict[str, Kind] = field(default_factory=dict)
 
     def term(self, tree: SExpr) -> Term:
-        """What a tree in a tensor's place means. Raises `TsrError` with all problems in it."""
+        """The term of a tree in a tensor's place. Raises `TsrError` with all problems in it."""
         if isinstance(tree, Atom):
             if tree.text.startswith("?"):
                 return self._variable(tree, "tensor")

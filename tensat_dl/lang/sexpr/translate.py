@@ -21,8 +21,8 @@ class Translation:
     """The translation of a rule with one output for each source.
 
     ``names`` are those of its variables, ``taken`` words that are not to be used as further names. Terms that a
-    condition or a size is about are bound to names: those of the left side in ``left``, others in ``right``.
-    ``free`` are variables for what is not said of a constant that is matched.
+    condition or a size is about are bound to names: those of the left side in ``left``, others in ``right``. ``free``
+    are variables for the open attributes of a matched constant.
     """
 
     sources: Sequence[Term]
@@ -94,7 +94,7 @@ class Translation:
         return _bind([self.outputs[self.sources[i]] for i in (first, second)], call, split.span)
 
     def _cut(self, split: Apply) -> tuple[Term, ast.Expr, list[ast.Expr]]:
-        """What a split cuts, along which axis, into which sizes."""
+        """The term that a split cuts, the axis, and the sizes."""
         (whole,), (axis,) = split.operands, split.parameters
         where = taso.cut(whole, axis)
         if where is None:
@@ -302,7 +302,7 @@ class Translation:
         return ast.keyword("act", ast.Name(word, span=span) if word else self._number(mode, span))
 
     def _padding(self, mode: Parameter, span: Span) -> ast.KeywordArg | None:
-        """`valid` is what a pattern means that says nothing."""
+        """The attribute ``pads``; None for `valid`, its default."""
         assert isinstance(mode, int)  # a rule is translated once for each mode
         word = taso.PADDINGS[mode]
         return None if word == "valid" else ast.keyword("pads", ast.Name(word, span=span))

@@ -1,5 +1,5 @@
-"""The tables of operators: how each is read from ONNX and written to it. A new one is a row in the table of its
-family."""
+"""The tables of operators, with functions that read them from ONNX and write them. A new one is a row in the table of
+its family."""
 
 from __future__ import annotations
 

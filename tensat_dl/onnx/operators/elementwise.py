@@ -23,7 +23,7 @@ def _commutative(onnx: str, op: str) -> OnnxRow:
 
 
 def _read_commutative(op: str) -> Read:
-    """What is known ahead of time comes last, as rules expect it."""
+    """An operand that is known ahead of time comes last, as rules expect it."""
 
     def read(r: Reading) -> int:
         def applied(x: int, y: int) -> int:
@@ -35,7 +35,7 @@ def _read_commutative(op: str) -> Read:
 
 
 def _read_pow(r: Reading) -> int:
-    """To a power that is known."""
+    """Exponents must be known numbers."""
     exponent, x = r.number_of(1), r.x()
     if r.type(x) != r.result() or r.type(x).dtype not in FLOATS:
         raise Unmapped("its elements are integers, or the exponent is not one number")

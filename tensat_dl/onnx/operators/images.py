@@ -26,7 +26,7 @@ def _read_pad(r: Reading) -> int:
     for i, axis in enumerate(axes):
         before[axis], after[axis] = widths[i], widths[len(axes) + i]
     if min(widths, default=0) < 0:
-        raise Unmapped("it cuts off elements")
+        raise Unmapped("it has negative pads")
     value = r.number_of(2) if mode == "constant" and r.has(2) else 0.0
     return r.op("pad", x, before=tuple(before), after=tuple(after), mode=mode, value=value)
 
@@ -71,15 +71,15 @@ def _read_resize(r: Reading) -> int:
     if mode not in ("nearest", "linear") or place not in _COORDINATES:
         raise Unmapped(f"its mode is {mode}, {place}")
     if r.attr("antialias", 0) or r.attr("exclude_outside", 0):
-        raise Unmapped("it excludes pixels outside of the image, or smooths")
+        raise Unmapped("it has exclude_outside or antialias")
     if r.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise Unmapped("it keeps proportions")
     if place == "pytorch_half_pixel" and 1 in new[2:]:
-        raise Unmapped("a single pixel lies elsewhere")
+        raise Unmapped("pytorch_half_pixel places a single pixel elsewhere")
     if r.has(2) and (scales := r.list_of(2)):
         axes = r.attr("axes", range(len(old)))
         if any(scale * old[a] != new[a] for scale, a in zip(scales, axes, strict=True)):
-            raise Unmapped("its scales do not fit its size")
+            raise Unmapped("its scales contradict the size of its output")
     rounding = _ROUNDINGS[r.attr("nearest_mode", "round_prefer_floor")]
     attrs = {"mode": mode, "coordinates": _COORDINATES[place], "rounding": rounding}
     factors = tuple(n // o for n, o in zip(new[2:], old[2:], strict=True))
@@ -133,7 +133,7 @@ def _read_average(r: Reading) -> int:
     x, attrs = _window(r)
     counted = bool(r.attr("count_include_pad", 0))
     if counted and attrs["pads"] != paddings(r, x, attrs["kernel"], attrs["stride"]):
-        raise Unmapped("a part of its padding is counted")
+        raise Unmapped("its mean counts a part of the padding only")
     return r.op("poolavg", x, **attrs, include_pad=counted)
 
 

@@ -17,7 +17,7 @@ END = 2**31 - 1
 
 
 def _read_cast(r: Reading) -> int:
-    """To the type that the input has already, it does nothing."""
+    """A cast to the type of its input does nothing."""
     x, dtype = r.x(), r.result().dtype
     return x if dtype == r.type(x).dtype else r.op("cast", x, to=dtype)
 
@@ -37,7 +37,7 @@ def _read_dropout(r: Reading) -> int:
 
 
 def _read_view(r: Reading) -> int:
-    """Inference has worked out the new shape."""
+    """The new shape is known from inference."""
     return r.op("reshape", r.x(), shape=r.result().shape)
 
 
@@ -66,7 +66,7 @@ def _looked_up(w: NodeWriter, x: OnnxTensor, target: Sequence[Asked], inputs: Se
 
 
 def _read_expand(r: Reading) -> int:
-    """To the shape that inference has worked out."""
+    """The new shape is known from inference."""
     x, shape = r.x(), r.result().shape
     return x if r.type(x).shape == shape else r.op("expand", x, shape=shape)
 

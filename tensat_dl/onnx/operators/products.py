@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import onnx_ir as ir
 
 from tensat_dl.core.graph import TensorType
 from tensat_dl.onnx.operator import OnnxRow, OnnxTensor, Reading, Unmapped, Writing
 from tensat_dl.onnx.operators.elementwise import activated
+from tensat_dl.ops.products import aligned
 
 
 def _read_matmul(r: Reading) -> int:
-    """Operands of one rank are multiplied as they are. [.., m, k] by [k, n] is one product of [prod(..) * m, k]."""
     x, y = r.x(0), r.x(1)
-    a, b = r.type(x).shape, r.type(y).shape
-    if len(a) == len(b) == 2 or (len(a) > 1 and len(b) > 2):
-        return r.op("matmul", x, y)
-    if len(b) > 2:
-        raise Unmapped("a vector is multiplied by a batch")
-    rows = r.reshaped(x, (prod(a[:-1]), a[-1]))
-    columns = r.reshaped(y, (*b, 1)) if len(b) == 1 else y
+    found = aligned(r.type(x).shape, r.type(y).shape)
+    if found is None or found.expanded:
+        raise Unmapped("a leading dimension is stretched")
+    rows, columns = r.reshaped(x, found.left), r.reshaped(y, found.right)
     return r.reshaped(r.op("matmul", rows, columns), r.result().shape)
 
 
@@ -61,13 +57,13 @@ def _write_matmul(w: Writing) -> OnnxTensor:
 
 
 def _read_conv(r: Reading) -> int:
-    """Over one dimension, it is one over images of one row."""
+    """A convolution over one dimension is one over images of one row."""
     x, kernel = r.x(0), r.x(1)
     if r.type(x).rank not in (3, 4) or r.type(kernel).rank != r.type(x).rank:
         raise Unmapped("it is over three dimensions or more")
     lines = r.type(x).rank == 3
     if r.type(x).shape[1] != r.attr("group", 1) * r.type(kernel).shape[1]:
-        raise Unmapped("its groups do not fit")
+        raise Unmapped("its groups do not match its channels")
     if lines:
         x, kernel = (r.op("reshape", t, shape=_with_row(r.type(t).shape)) for t in (x, kernel))
     stride, dilation = (_of_images(r.attr(name, ())) for name in ("strides", "dilations"))
@@ -118,7 +114,7 @@ def _write_conv(w: Writing) -> ir.Value:
 
 
 def _read_conv_transpose(r: Reading) -> int:
-    """Only what makes a block of each pixel."""
+    """Only convolutions that make a block of each pixel."""
     x, kernel = r.x(0), r.x(1)
     block = r.type(kernel).shape[2:]
     if len(block) != 2 or block[0] != block[1] or tuple(r.attr("strides", (1, 1))) != block:

@@ -1,4 +1,4 @@
-"""Arrays, functions of arrays and attributes, and which array stands for a tensor of an element type."""
+"""Arrays, functions of arrays and attributes, and the arrays that stand for tensors of each element type."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Semantics: TypeAlias = Callable[..., Array]
 
 
 def widened(dtype: str, to: str) -> bool:
-    """Whether a cast leaves all numbers of an integer type as they are: the other one has them, too."""
+    """Whether a cast changes no number of an integer type, since the new type has them all."""
     if dtype not in INTEGERS or to not in INTEGERS:
         return False
     (least, most), (first, last) = INTEGERS[dtype], INTEGERS[to]
@@ -29,8 +29,8 @@ def widened(dtype: str, to: str) -> bool:
 
 
 def wrapped(x: Array, to: str) -> Array:
-    """Numbers as an integer type has them: what is behind the point is dropped, and the rest wraps around. Infinity
-    and what is not a number are 0."""
+    """Numbers as an integer type has them: fractions are dropped, and whole parts wrap around. Infinity and NaN
+    become 0."""
     least, most = INTEGERS[to]
     if x.dtype == object:
         return np.asarray(

@@ -61,8 +61,7 @@ def gelu(x: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class UnaryFunction:
-    """A function of one number, and the name of ONNX's operator without attributes that is the same, if there is
-    one."""
+    """A function of one number, and the name of the ONNX operator without attributes that is equal to it, if any."""
 
     apply: Callable[[Array], Array]
     onnx: str = ""
@@ -99,8 +98,8 @@ def select(condition: Array, x: Array, y: Array) -> Array:
 
 
 def cast(x: Array, to: str) -> Array:
-    """To what stands for the element type: narrower floats are the same numbers here, what an integer type lacks
-    wraps around."""
+    """Casts to the type that stands for the element type. Narrower floats keep their numbers; numbers that an integer
+    type lacks wrap around."""
     return wrapped(x, to) if to in INTEGERS else x.astype(computed_in(to))
 
 

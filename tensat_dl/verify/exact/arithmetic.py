@@ -14,7 +14,7 @@ from tensat_dl.verify.execute import V
 
 
 class OutOfReach(Exception):
-    """The graph does something that this arithmetic has no exact counterpart of. The text says what."""
+    """This arithmetic has no exact counterpart of an operation of the graph. The message names it."""
 
 
 class Arithmetic(ABC, Generic[V]):
@@ -24,8 +24,7 @@ class Arithmetic(ABC, Generic[V]):
     many numbers, or products of two numbers, an element of the result is the sum at most.
 
     ``stand_ins`` collects the names of functions that random ones stood in for, ``rounded`` the constants that are
-    not the numbers that are meant. Where there are some, graphs may differ here that are equal nevertheless.
-    ``constants`` collects all constants.
+    rounded. If there are any of these, equal graphs may differ here. ``constants`` collects all constants.
 
     ``keeps_sigmoid`` says whether sigmoid is a function in its own right, or defined by exp.
     """
@@ -81,8 +80,8 @@ class Arithmetic(ABC, Generic[V]):
     def largest(
         self, sums: Callable[[Array], Array], largest: Callable[[Array], Array], terms: int, x: V
     ) -> V:
-        """Each element of the result is the largest of at most ``terms`` of the operand's, which is what the function
-        ``largest`` computes. ``sums`` gives the sums of the same elements."""
+        """Each element of the result is the largest of at most ``terms`` elements of the operand, as the function
+        ``largest`` computes it. ``sums`` gives the sums of the same elements."""
 
     @abstractmethod
     def pick(self, function: Callable[[Array, Array], Array], x: V, places: V) -> V:

@@ -23,9 +23,9 @@ probability of (n + m)^2 / (p1 p2) at most, by the theorem again, and of N appli
 pairs. A function with f(0) = 0, such as tanh, has N more: of an argument with zero. An operator of unknown meaning
 is such a function too, of all the elements of its operands.
 
-**What the bound says nothing of.** Graphs that differ over the rationals are equal in a field F_p if p divides every
-coefficient of D. Where that is so of one of the primes, only the other counts; for both, the coefficients would be
-multiples of about 2^62. And the functions are not random but hashes with keys of 128 bits, whose bias is below 2^-32.
+**Beyond the bound.** Graphs that differ over the rationals are equal in a field F_p if p divides every coefficient of
+D. If one of the primes does, only the other counts; if both do, the coefficients are multiples of about 2^62. And the
+functions are not random but hashes with keys of 128 bits, whose bias is below 2^-32.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ LEVELLING = frozenset({"sqrt", "rsqrt", "log"})
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One element of an output that is not the same, on these inputs and weights.
+    """An element of an output in which two graphs differ, on these inputs and weights.
 
     At the modular level all numbers are residues modulo ``modulus``.
     """
@@ -134,7 +134,7 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
 def compare_modular(
     before: Graph, after: Graph, ops: OpTable, seed: int = 0, primes: tuple[int, int] = PRIMES
 ) -> Exact:
-    """On one set of random residues. Small primes show what the bound is worth. Raises `OutOfReach`."""
+    """Compares on one set of random residues. Small primes put the bound to the test. Raises `OutOfReach`."""
     found = _compare_residues(before, after, ops, seed, primes, True)
     if found.status == "different" and {"exp", "sigmoid"} <= set(found.stand_ins):
         # what holds for all pairs of functions has a better bound without divisions, but these two are related
@@ -176,8 +176,8 @@ def compare_integers(
     reason: str,
     operations: int = MOST_RATIONAL_OPERATIONS,
 ) -> Exact:
-    """On sets of small integers and fractions; ``reason`` says why there is no bound. Raises `OutOfReach`, also for
-    graphs of more operations than ``operations``."""
+    """Compares on sets of small integers and fractions; ``reason`` says why there is no bound. Raises `OutOfReach`,
+    also for graphs of more operations than ``operations``."""
     if _operations(before, ops) + _operations(after, ops) > operations:
         raise OutOfReach("the graphs are too large for exact numbers")
     types = leaves((before, after))
@@ -212,7 +212,8 @@ def compare_integers(
 
 
 def compare_far(before: Graph, after: Graph, ops: OpTable, seed: int) -> Exact:
-    """In float64, on numbers far beyond the graphs' constants alone: "unsupported" where they have none."""
+    """Compares in float64, only on numbers far beyond the graphs' constants; "unsupported" for graphs without
+    constants."""
     ranges = beyond(scales(constants((before, after), ops)))
     return _compare_floats(before, after, ops, seed, "far beyond constants", ranges, deep=True)
 
@@ -226,7 +227,7 @@ def _compare_floats(
     ranges: Sequence[DrawRange],
     deep: bool = False,
 ) -> Exact:
-    """On values in these ranges. Where graphs may be ``deep``, elements that are not finite count for nothing."""
+    """Compares on values in these ranges. If graphs may be ``deep``, elements that are not finite are ignored."""
     within = TOLERANCE_DEEP if deep else TOLERANCE_WITHIN
     semantics = semantics_of(ops)
     reason = f"{reason}; compared in float64, relative error up to {TOLERANCE:.0e}"

@@ -1,4 +1,4 @@
-"""The numbers in graphs: which one a literal stands for, and others that tell graphs with such constants apart."""
+"""The numbers in graphs: the exact number of a literal, and numbers that tell graphs with such constants apart."""
 
 from __future__ import annotations
 

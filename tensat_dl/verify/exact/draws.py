@@ -1,4 +1,4 @@
-"""Values to compare graphs on: those that bring out what a rule may have overlooked."""
+"""Values to compare graphs on, chosen to expose the cases that a rule may have overlooked."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def leaves(graphs: Iterable[Graph]) -> dict[str, TensorType]:
 
 
 def exact_values(types: Mapping[str, TensorType], numbers: Numbers, *key: object) -> dict[str, Array]:
-    """For each tensor random ones of these numbers; for integer types what is before the point, of those that the
-    type has, or their magnitudes for ``u8``; truth values for ``bool``."""
+    """For each tensor, random elements out of these numbers. Integer types get whole parts within their range, ``u8``
+    magnitudes, ``bool`` truth values."""
     values: dict[str, Array] = {}
     for name, type_ in types.items():
         drawn = _usable(numbers, type_.dtype)

@@ -127,7 +127,7 @@ class Modular(Arithmetic[Residues]):
         return self._random("max g", self.sums(sums, terms, self._random("max h", x)))
 
     def pick(self, function: Callable[[Array, Array], Array], x: Residues, places: Residues) -> Residues:
-        raise OutOfReach("places are integers, not residues")
+        raise OutOfReach("indices are integers, not residues")
 
     def typed(self, x: Residues, to: str) -> Residues:
         """Wrapping around is a function like any other, applied to the whole part."""

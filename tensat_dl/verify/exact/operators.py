@@ -1,8 +1,8 @@
 """The operators of ``rules/ops.tsr`` in exact arithmetic, by the definitions of `tensat_dl.ops.semantics`; and graphs
 of them.
 
-Softmax and the normalisations are what they are defined as, by exp, rsqrt and divisions. ``sqrt`` is 1 / rsqrt(x),
-so that normalisations need no division. ``sigmoid`` is 1 / (1 + exp(-x)) where an arithmetic asks for that. The other
+Softmax and the normalisations are defined by exp, rsqrt and divisions. ``sqrt`` is 1 / rsqrt(x), so that
+normalisations need no division. ``sigmoid`` is 1 / (1 + exp(-x)) where an arithmetic asks for that. The other
 elementwise functions stand for themselves.
 """
 

@@ -1,4 +1,4 @@
-"""Tensors of exact rational numbers (machine integers where the type is one), for what needs an order."""
+"""Tensors of exact rational numbers (machine integers for integer types), for operators that need an order."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
 class Rational(Arithmetic[Array]):
     """Object arrays of Python integers and fractions for float types; int64 for integer types.
 
-    `FUNCTIONS` and the largest of several numbers are what they are; other functions are random ones, whose values
-    are beyond each of the constants ``passed``, too. ``results`` is the range of those of opaque operators, and
-    ``calls`` tells what these were applied to.
+    `FUNCTIONS` and the largest of several numbers are computed; other functions are random ones, with values also
+    beyond each of the constants ``passed``. ``results`` is the range of those of opaque operators, and ``calls``
+    tells what these were applied to.
     """
 
     def __init__(

@@ -27,9 +27,9 @@ PER_ELEMENT = 1.5e-8
 def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int) -> Exact:
     """The two graphs compared modulo primes; "unsupported" with the reason where that shows nothing.
 
-    Graphs that are equal only for what relu, say, really is, show nothing: random functions take their places. In
-    exact numbers relu is what it is, so these graphs are compared there, if they are small enough. Where that shows
-    nothing either, they may still differ in float64, far beyond their constants.
+    Modulo primes a random function stands in for relu, say, so graphs that are equal only because of what relu
+    computes show nothing. In exact numbers relu is computed, so such graphs are compared there, if they are small
+    enough. If that shows nothing either, they may still differ in float64, far beyond their constants.
     """
     if interface_difference(before, after):  # the comparison in float64 says which
         return Exact("unsupported", "modular", reason="inputs or outputs are not the same")

@@ -40,8 +40,8 @@ def find_equal(
 ) -> Equality:
     """Explores until both graphs of all pairs are equal, or there is nothing more to find, or a limit binds.
 
-    ``both`` graphs are there from the beginning, or the axioms have to build the right ones from the left ones: group
-    rules merge whatever is there, and would merge parts of the right graph, too. Ctrl-C ends it with what is known by
+    ``both``: the e-graph begins with both graphs of all pairs. Otherwise the axioms have to build the right graphs
+    from the left ones: group rules would merge parts of the right graphs, too. Ctrl-C ends it with what is known by
     then. Raises `RuleAlarm` if the axioms make tensors of different types equal.
     """
     graph = join(pairs, (0, 1) if both else (0,))
@@ -103,6 +103,6 @@ def near(pair: Pair, axioms: Sequence[RewriteRule]) -> list[RewriteRule]:
 
 
 def tight(limits: Limits, found: Equality) -> Limits:
-    """Limits for finding again what was found: some more than it took, as fewer axioms may take detours."""
+    """Limits for finding a proof again: a little more than it took, as fewer axioms may take detours."""
     nodes = min(limits.nodes, 4 * found.nodes + 200)
     return replace(limits, nodes=nodes, iterations=min(limits.iterations, found.iterations + 3))

@@ -56,8 +56,9 @@ class Proof:
 def goal(rule: RewriteRule, infer: Inference, assignments: int) -> Goal:
     """A rule at up to so many assignments.
 
-    Of groups all sizes are chosen, and otherwise what brings most of what the chosen ones do not show yet: a case
-    that the rule is false for, or the axioms do not cover (grouped convolutions, batches), comes up if it was drawn.
+    All sizes of groups are chosen. The other assignments are chosen for features that the earlier ones lack, so that
+    a drawn case for which the rule is false, or which the axioms do not cover (grouped convolutions, batches), is
+    among them.
     """
     draws = DRAWS * (len(MEMBERS) if rule.index is not None else 1)
     drawn = instances(rule, infer, max(draws, assignments), PATIENCE, high=0)
@@ -99,7 +100,7 @@ def _features(pair: Pair) -> frozenset[object]:
 
 
 def _kind(value: object) -> object:
-    """A value of an attribute, as far as it matters."""
+    """The relevant part of an attribute's value."""
     if isinstance(value, tuple):
         return tuple(map(_kind, value))
     return min(value, 2) if isinstance(value, int) else value

@@ -2,7 +2,7 @@
 
 All goals share one e-graph first, with the axioms that are none of them. Each goal is then derived alone, one
 assignment after the other: from axioms that were enough before, from those about its own operators, from all but
-itself. Of what was enough at an assignment, axioms are left out until none can be.
+itself. From the axioms that were enough at an assignment, axioms are dropped until each is needed.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Prover:
     def _derive(
         self, rule: str, pair: Pair, axioms: Sequence[RewriteRule]
     ) -> tuple[frozenset[str] | None, Stop | None]:
-        """Names of axioms that make a pair equal, none of which can be left out; or None, and why not."""
+        """Names of axioms that make a pair equal, each of them needed; or None, and the reason."""
         sets = [_named(axioms, names) for names in self._sets]
         close = near(pair, axioms)
         ways = [(chosen, True) for chosen in (*sets, close, axioms)]
@@ -152,8 +152,8 @@ def _named(axioms: Sequence[RewriteRule], names: Collection[str]) -> list[Rewrit
 
 
 def axioms_of(program: Program, packs: Sequence[str]) -> tuple[RewriteRule, ...]:
-    """The rules of a program that come from packs which it was loaded with, imports included, and the definitions
-    of operators that are compositions."""
+    """The rules of the packs that a program was loaded with, imports included, and the definitions of
+    compositions."""
     paths = [find(pack, Path.cwd()) for pack in packs]
     names = {rule.name for path in paths if path is not None for rule in load_program(str(path)).rules}
     return tuple(rule for rule in program.rules if rule.name in names or _is_definition(rule, program))

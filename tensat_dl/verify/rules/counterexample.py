@@ -1,4 +1,4 @@
-"""Makes a counterexample small: few elements, plain attributes, values that can be checked by hand."""
+"""Makes counterexamples small: few elements, plain attributes, values that can be checked by hand."""
 
 from __future__ import annotations
 

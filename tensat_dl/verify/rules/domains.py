@@ -1,4 +1,4 @@
-"""Values that are tried for an unknown of a rule: dimensions, attributes, element types."""
+"""Values to try for an unknown of a rule: dimensions, attributes, element types."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ FACTORS = (1, 2, 3)
 
 
 class RandomDomain:
-    """Values for one instance in a random order. ``attrs`` tells which attribute a name stands for, ``constants``
-    are the numbers that a rule has: what conditions compare with, bounds, sizes. ``every_type`` tells that element
-    types are no longer the common ones alone, as conditions are about them; ``thorough``, that numbers between those
-    of the rule are tried, too."""
+    """Values for one instance in a random order. ``attrs`` maps names to their attributes. ``constants`` are the
+    numbers of a rule: in comparisons, bounds, sizes. ``every_type``: all element types are tried, not just common
+    ones. ``thorough``: numbers between the rule's numbers are tried, too."""
 
     def __init__(
         self,
@@ -103,7 +102,8 @@ class RandomDomain:
         return tuple(dict.fromkeys((*self._nearby(), *self._order(ATTRIBUTES), *self._near)))
 
     def _nearby(self) -> tuple[int, ...]:
-        """Whole numbers near those of the rule, now and then: none asks for a size that it is false beyond."""
+        """Whole numbers near the rule's numbers, now and then: a rule may be false beyond a size that no condition
+        names."""
         return self._order(self._near) if self._near and self._rng.random() < NEARBY else ()
 
     def _order(self, values: Iterable[Any]) -> tuple[Any, ...]:

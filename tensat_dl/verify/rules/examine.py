@@ -1,4 +1,4 @@
-"""Tests one rule: on instances of it, and on such as only the rule without one of its conditions would have."""
+"""Tests one rule: on its instances, and on instances that it would have without one of its conditions."""
 
 from __future__ import annotations
 
@@ -89,7 +89,11 @@ class Examiner:
             return Verdict(rule.name, "assumed", reason=f"it can't be tested: {unsupported}")
         if not found:
             if computed := _values_of_results(rule):
-                return Verdict(rule.name, "assumed", reason=f"it asks for the value of {computed}, a result")
+                return Verdict(
+                    rule.name,
+                    "assumed",
+                    reason=f"a condition needs the value of {computed}, a result",
+                )
             return Verdict(rule.name, "vacuous", reason=self._never(rule))
         tested, results = [instance for instance, _ in found], [exact for _, exact in found]
         nodes = (*tested[0].before.nodes, *tested[0].after.nodes)
@@ -139,8 +143,8 @@ class Examiner:
         return found
 
     def _unneeded(self, rule: RewriteRule, wide: bool, thorough: bool) -> Iterator[str]:
-        """The conditions without which nothing fails, those about costs excepted, and the literal attributes that can
-        be others."""
+        """The conditions without which nothing fails, except conditions about costs; and the literal attributes that
+        may have other values."""
         for i, condition in enumerate(rule.conditions):
             if any(fact.function in ABOUT_COST for fact in facts_of(condition)):
                 continue
@@ -148,7 +152,7 @@ class Examiner:
             if found:
                 yield f"`{condition.span.line}`: the rule is true without it, on {len(found)} instances"
             elif found is not None:
-                yield f"`{condition.span.line}`: without it the rule was found to apply to nothing more"
+                yield f"`{condition.span.line}`: without it no further instance was found"
         told = set()
         for text, general in loosened(rule, self.ops):
             try:
@@ -158,7 +162,7 @@ class Examiner:
             telling = sum(map(_telling, found or ()))
             if telling and text not in told:
                 told.add(text)
-                yield f"`{text}`: the rule is true of other values, on {telling} instances"
+                yield f"`{text}`: the rule is true for other values, too, on {telling} instances"
 
     def _compare(self, instance: Instance, number: int) -> Exact:
         nodes = (*instance.before.nodes, *instance.after.nodes)
@@ -213,7 +217,7 @@ class Examiner:
         return told(first[2], self.ops, exact.difference)
 
     def _never(self, rule: RewriteRule) -> str:
-        """Why no instance was found: types that do not fit, or conditions without any one of which there are some."""
+        """The reason why no instance was found: types that do not fit, or conditions that exclude all instances."""
         problems = check_rule_types(rule, self.ops)
         if problems:
             return problems[0].message
@@ -223,14 +227,14 @@ class Examiner:
             if next(self._weaker(rule, i, wide=False, thorough=True), None) is not None
         ]
         if needed:
-            return f"no instance meets its conditions: there are some without {' or without '.join(needed)}"
+            return f"no instance meets its conditions: instances exist without {' or without '.join(needed)}"
         if not rule.conditions:
             return "its two sides never have equal types"
         return "no instance meets its conditions"
 
 
 def _telling(instance: Instance) -> bool:
-    """Whether something changes, and no dimension is 1: there many an attribute makes no difference."""
+    """Whether both sides differ, and no dimension is 1: at 1 many attributes make no difference."""
     flat = any(1 in t.shape for t in instance.assignment.types.values())
     return not flat and instance.before != instance.after
 

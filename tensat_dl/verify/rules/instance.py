@@ -1,5 +1,5 @@
-"""A rule at concrete types and attributes, as two graphs. Whether it applies there is decided here, by the same
-typing and the same conditions that decide it for a graph of a user."""
+"""A rule at concrete types and attributes, as two graphs. The typing and the conditions that decide about a user's
+graph decide here, too, whether the rule applies."""
 
 from __future__ import annotations
 

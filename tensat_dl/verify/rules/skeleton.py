@@ -1,4 +1,4 @@
-"""A rule at chosen ranks and axes: what its types and attributes are there, and under which conditions it applies."""
+"""A rule at chosen ranks and axes: its types, its attributes, and the conditions under which it applies."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ First = Literal["low", "high", "lowest"]
 class Skeleton:
     """A rule whose ranks, axes and list lengths are chosen; dimensions and other attributes are unknown.
 
-    ``types`` are those of all tensors of the source, ``env`` is what expressions may name besides, and
-    ``conditions`` what the operators of both sides, the conditions of the rule and its outputs ask for. ``shapes``
-    has every tensor's.
+    ``types`` has the types of all tensors of the source, ``env`` the other names of expressions. ``conditions`` are
+    those of the operators of both sides, of the rule and of its outputs. ``shapes`` has the shapes of all tensors.
     """
 
     types: Mapping[str, SymType]
@@ -114,8 +113,8 @@ class Skeletons:
         return None
 
     def _visit(self, prefix: Prefix, conditions: tuple[Bool, ...], search: _RankSearch) -> Iterator[Skeleton]:
-        """The skeletons whose sources begin like this, under the ``conditions`` of what they begin with. Whatever
-        does not depend on the search is worked out once."""
+        """The skeletons whose sources begin like this, under the ``conditions`` of what they begin with. Results that
+        do not depend on the search are computed once."""
         if prefix.complete:
             if prefix not in self._complete:
                 self._complete[prefix] = self._skeleton(prefix, conditions)

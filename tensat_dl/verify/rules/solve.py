@@ -1,9 +1,9 @@
 """Draws values for unknown dimensions and attributes under which conditions hold.
 
-What is to be found is small (dimensions up to 7 or so), and a solution is one of many: equations are solved for one
-unknown each, the others are drawn in a random order, and every condition is checked as soon as its last unknown has
-a value. An equation that is linear in its last unknown gives that one's value; else other values are tried. A
-thorough search works out values from the other conditions, too: rules may ask for a dimension beyond 16 * 16.
+The numbers are small (dimensions up to 7 or so), and there are many solutions: equations are solved for one unknown
+each, the others are drawn in a random order, and every condition is checked as soon as its last unknown has a value.
+An equation that is linear in its last unknown gives that one's value; else other values are tried. A thorough search
+works out values from the other conditions, too: rules may ask for a dimension beyond 16 * 16.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class _Check:
 class Constraints:
     """Conditions on unknowns, prepared for drawing solutions.
 
-    ``unknowns`` are what needs a value whether or not a condition mentions it. ``shapes`` are those of tensors,
-    which have at most ``limit`` elements each. ``thorough`` searches work out what conditions ask for. ``possible``
-    is False where the conditions contradict each other at first sight.
+    ``unknowns`` need a value whether or not a condition mentions them. ``shapes`` are those of tensors, which have at
+    most ``limit`` elements each. ``thorough`` searches compute values from conditions. ``possible`` is False where
+    the conditions contradict each other at first sight.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Constraints:
         self.free = tuple(dict.fromkeys(a for atoms in mentioned for a in sorted(atoms, key=repr)))
 
     def draw(self, rng: random.Random, domain: Domain, tries: int = 4) -> Values | None:
-        """Values of what is free in a solution, or None if none was found."""
+        """The values of the free unknowns of a solution, or None if none was found."""
         for _ in range(tries if self.possible else 0):
             order = list(self.free)
             rng.shuffle(order)

@@ -40,7 +40,7 @@ def holds(function: Callable[[Values], Any], values: Values) -> bool:
 
 
 class FunctionWriter:
-    """Writes expressions over unknowns as Python text, with what is known of them put in place."""
+    """Writes expressions over unknowns as Python text, with the known values put in place."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts

@@ -71,10 +71,11 @@ class Counterexample:
 class Verdict:
     """The verdict on one rule, read in one direction.
 
-    ``instances`` is how many concrete graphs support it, and ``bounded`` how many of these with a bound: a rule that
-    is false at any of them would have passed with probability 2^log2_error at most. ``reason`` says why there is no
-    bound for the others; or what is assumed; or why a rule is vacuous. ``rules`` are those that it is derived
-    from. ``unneeded`` are conditions without which nothing failed: they are redundant, or nothing tested them.
+    ``instances`` is the number of concrete graphs that support it, ``bounded`` the number of these with a bound: a
+    rule that is false at one of them would have passed with probability 2^log2_error at most. ``reason`` says why the
+    others have no bound; or names the assumption; or says why a rule is vacuous. ``rules`` are the rules that it is
+    derived from. ``unneeded`` are conditions without which nothing failed: they are redundant, or nothing tested
+    them.
     """
 
     rule: str
@@ -111,7 +112,7 @@ class Verdict:
 
 
 def derived(rule: str, rules: Iterable[str], instances: int) -> Verdict:
-    """The verdict on a rule that follows from others, at so many assignments of shapes."""
+    """The verdict on a rule that follows from others, at ``instances`` assignments of shapes."""
     return Verdict(rule, "derived", instances, rules=tuple(rules))
 
 

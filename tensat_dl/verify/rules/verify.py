@@ -1,6 +1,6 @@
 """`verify_rules`: the verdicts on rules, from the cache as far as they are known.
 
-The cache keeps verdicts on disk, by what they depend on: the rule, the operators in it, and the code of the checker.
+The cache keeps verdicts on disk. Their key is the rule, its operators, and the code of the checker.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def verify_rules(
 ) -> tuple[Verdict, ...]:
     """The verdicts on rules, in order.
 
-    A rule is tested on concrete instances, whose two sides are compared exactly; see docs/verification.md for what
-    the verdicts say. Verdicts are kept in the user's folder for caches, unless not ``cached``. The same rule with the
-    same operators and seed gets the same verdict.
+    A rule is tested on concrete instances, whose two sides are compared exactly. docs/verification.md explains the
+    verdicts. Verdicts are kept in the user's folder for caches, unless not ``cached``. The same rule with the same
+    operators and seed gets the same verdict.
     """
     found: dict[int, Verdict] = {}
     keys = [key(rule, ops, seed) for rule in rules] if cached else []
@@ -74,7 +74,7 @@ def rounding_alike(
 
 
 def _folder() -> Path:
-    """Where verdicts are kept: ``tensat-dl/verdicts`` in the user's folder for caches."""
+    """The folder of verdicts: ``tensat-dl/verdicts`` in the user's folder for caches."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
     return root / "tensat-dl" / "verdicts"
@@ -89,7 +89,7 @@ def key(rule: RewriteRule, ops: OpTable, seed: int) -> str:
 
 
 def _load(name: str) -> Verdict | None:
-    """The verdict that is kept under a key, or None. A damaged file is as good as none."""
+    """The verdict that is kept under a key, or None. A damaged file is ignored."""
     try:
         data = json.loads((_folder() / f"{name}.json").read_text(encoding="utf-8"))
         return _verdict(data)

@@ -20,9 +20,10 @@ Numbered = Sequence[tuple[int, RewriteRule]]
 
 
 def examine_all(rules: Numbered, ops: OpTable, seed: int) -> Generator[tuple[int, Verdict], None, None]:
-    """The verdicts on numbered rules as they come in, in any order, from as many processes as are worth it.
+    """The verdicts on numbered rules as they come in, in any order, from a number of processes that suits the work.
 
-    What a process leaves when it dies is examined here. The processes are gone when the iterator ends or is closed.
+    Rules that a dead process leaves behind are examined in this process. The processes are gone when the iterator
+    ends or is closed.
     """
     count = min(len(os.sched_getaffinity(0)), len(rules) // SHARE)
     left = dict(rules)

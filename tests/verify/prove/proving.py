@@ -14,8 +14,7 @@ from tensat_dl.verify.prove.prove import Progress, Prover
 
 LIMITS = Limits(nodes=2_000, iterations=6, k_multi=None)
 ADD = """
-rule add-assoc { ewadd(ewadd(x, y), z) <=> ewadd(x, ewadd(y, z)) }
-rule add-commute { ewadd(x, y) => ewadd(y, x) }
+rule add-assoc { ewadd(ewadd(x, y), z) => ewadd(x, ewadd(y, z)) }
 """
 RELU = "rule relu-relu { relu(relu(x)) => relu(x) }\n"
 

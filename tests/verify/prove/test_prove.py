@@ -13,7 +13,7 @@ from .proving import ADD, LIMITS, RELU, goals, prove
 
 pytestmark = pytest.mark.sampled(3)
 
-#: From commutativity and associativity.
+#: From associativity; sums commute by themselves.
 REVERSED = "rule reversed { ewadd(x, ewadd(y, z)) => ewadd(z, ewadd(y, x)) }\n"
 ASSOCIATED = """
 rule associated { ewadd(ewadd(w, x), ewadd(y, z)) => ewadd(w, ewadd(ewadd(x, y), z)) }
@@ -27,7 +27,7 @@ def test_derived_and_from_what() -> None:
     twice = "rule twice { relu(relu(relu(x))) => relu(x) }\n"
     proofs = prove(REVERSED + ASSOCIATED + twice + FALSE, axioms)
     assert [(p.goal.rule, p.derived, p.axioms, p.stop) for p in proofs] == [
-        ("reversed", True, ("add-assoc", "add-commute"), None),
+        ("reversed", True, ("add-assoc",), None),
         ("associated", True, ("add-assoc",), None),
         ("twice", True, ("relu-relu",), None),
         ("false", False, (), "saturated"),
@@ -39,15 +39,17 @@ def test_derived_and_from_what() -> None:
 def test_axioms_are_used_in_the_direction_that_they_have() -> None:
     back = "rule back { relu(x) => relu(relu(x)) }\n"
     assert prove(back, RELU)[0].derived  # both sides are there to be rewritten
-    assert not prove(REVERSED, "rule one { ewadd(ewadd(x, y), z) => ewadd(x, ewadd(y, z)) }")[0].derived
+    nested = "rule {0} {{ matmul(matmul(x, y), z) => matmul({1}) }}"
+    assert not prove(nested.format("other", "x, matmul(z, y)"), nested.format("one", "x, matmul(y, z)"))[
+        0
+    ].derived
 
 
 def test_no_rule_proves_itself() -> None:
     """Nor does its other direction; other rules of the same file do."""
     proofs = {p.goal.rule: p for p in prove(ADD + REVERSED, ADD + REVERSED)}
-    assert proofs["reversed"].axioms == ("add-assoc", "add-commute")
-    assert not proofs["add-commute"].derived
-    assert proofs["add-assoc"].axioms == proofs["add-assoc-back"].axioms == ("add-commute", "reversed")
+    assert proofs["reversed"].axioms == ("add-assoc",)
+    assert proofs["add-assoc"].axioms == ("reversed",)
     alone = prove("rule both { relu(relu(x)) <=> relu(x) }", "rule both { relu(relu(x)) <=> relu(x) }")
     assert [(p.goal.rule, p.derived) for p in alone] == [("both", False), ("both-back", False)]
 
@@ -98,7 +100,7 @@ def test_a_rule_that_never_applies() -> None:
 )
 def test_limits(limits: Limits, stop: str) -> None:
     """A rule that is not found within the limits says which of them."""
-    (proof,) = prove("rule sum { ewadd(x, tanh(y)) => ewadd(y, x) }", ADD, limits)
+    (proof,) = prove("rule sum { ewadd(ewadd(x, tanh(y)), z) => ewadd(y, x) }", ADD, limits)
     assert (proof.derived, proof.stop) == (False, stop)
 
 
@@ -117,7 +119,7 @@ def test_interrupted() -> None:
         ("false", False, "interrupted"),
         ("associated", True, None),  # the e-graph of all showed it
     ]
-    assert proofs[0].axioms == ("add-assoc", "add-commute")
+    assert proofs[0].axioms == ("add-assoc",)
     assert proofs[2].axioms == ()
     assert seen[-1] == "false"
 

@@ -292,7 +292,7 @@ def test_conditions_that_are_not_needed(tmp_path: Path) -> None:
     }"""
     redundant, implied, same = verdict(text, tmp_path).unneeded
     assert redundant.startswith("`rank(x) == 2`: the rule is true without it, on ")
-    assert implied == "`dim(x, 1) == dim(y, 0)`: without it the rule was found to apply to nothing more"
+    assert implied == "`dim(x, 1) == dim(y, 0)`: without it no further instance was found"
     assert same.startswith("`rank(s) == 0`: ")
 
 

@@ -1,0 +1,70 @@
+"""What the command line says of a mistake, word for word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .running import EXAMPLES, invoke
+
+FUSE = EXAMPLES / "tiny_fuse_relu.tsr"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("bed.tsr", "model.onnx"):
+        (tmp_path / name).write_text("", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (
+            ("run", FUSE, "-o", "out.pt"),
+            "out.pt ends in neither .tsr nor .onnx, the formats that graphs are written in",
+        ),
+        (
+            ("run", FUSE, "-o", "out"),
+            "out ends in neither .tsr nor .onnx, the formats that graphs are written in",
+        ),
+        (
+            ("run", FUSE, "--threads", 3),
+            "threads are for the device cpu: costs on h100 do not depend on them",
+        ),
+        (
+            ("run", FUSE, "--device", "cpu", "--fuse"),
+            "fusion is for GPUs: on the CPU ONNX Runtime runs graphs, with kernels of its own",
+        ),
+        (
+            ("run", FUSE, "--device", "gpu"),
+            "error: unknown device `gpu`: devices are a100, cpu, h100, h200, t4, and cuda\n"
+            "  = hint: `cuda` is the GPU of this machine, whose operators --measure measures; docs/gpu.md says how "
+            "to measure those of another one",
+        ),
+        (("show", FUSE, "--rules"), "Option '--rules' requires an argument."),
+        (
+            ("show", FUSE, "--rules", "linear"),
+            "--rules adds rules, and a graph shows none: see --list rules",
+        ),
+        (("run", "bad.tsr"), "bad.tsr: error: no such file\n  = hint: did you mean `bed.tsr`?"),
+        (("run", "net.tsr"), "net.tsr: error: no such file"),
+        (("run", "bed"), "bed: error: no such file\n  = hint: did you mean `bed.tsr`?"),
+        (("run", "model.tsr"), "model.tsr: error: no such file\n  = hint: did you mean `model.onnx`?"),
+    ],
+    ids=lambda value: " ".join(map(str, value[1:])) if isinstance(value, tuple) else "",
+)
+def test_refusals(command: tuple[object, ...], message: str) -> None:
+    done = invoke(*command)
+    said = done.err.rpartition("\n\n")[2].removeprefix("Error: ")
+    assert (done.code, done.out, said) == (2, "", message + "\n")
+
+
+def test_show_lists_the_rules_of_a_pack() -> None:
+    assert "smul-smul" in invoke("show", FUSE, "--list", "rules", "--rules", "linear").out
+    assert "smul-smul" not in invoke("show", FUSE, "--list", "rules").out
+
+
+def test_devices_and_pipes_need_no_ending() -> None:
+    assert invoke("run", FUSE, "-q", "-o", "/dev/null").code == 0
