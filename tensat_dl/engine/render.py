@@ -134,6 +134,8 @@ def value(x: object) -> Term:
             return variable(tensor, "value")
         case Opaque(("attr", name)):
             return variable(name)
+        case Opaque(("float", op, a, b)):
+            return app(op, _number(a), _number(b))
     raise AssertionError(x)
 
 

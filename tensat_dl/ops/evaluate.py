@@ -206,6 +206,8 @@ def _binary(expr: ex.Binary, env: Env) -> Any:
         return joined
     if op in _ORDER and (isinstance(left, Opaque) or isinstance(right, Opaque)):
         return _ORDER[op](left, right)
+    if op in _ARITHMETIC and _are_floats(left, right):
+        return Opaque(("float", op, left, right))
     if isinstance(left, float) or isinstance(right, float):
         return _float_binary(expr, left, right)
     a, b = _int(left, expr.left), _int(right, expr.right)
@@ -215,6 +217,17 @@ def _binary(expr: ex.Binary, env: Env) -> Any:
     if isinstance(result, int) and abs(result) > MAX_INTEGER:
         raise EvaluationError("the integer has more than 100 digits")
     return result
+
+
+#: Operators on floats.
+_ARITHMETIC = frozenset("+-*/")
+
+
+def _are_floats(left: Any, right: Any) -> bool:
+    """Whether two operands are unknown floats, or an unknown float and a number."""
+    unknown = [x for x in (left, right) if isinstance(x, Opaque) and x.atom[0] in ("attr", "value", "float")]
+    known = [x for x in (left, right) if isinstance(x, float | int) and not isinstance(x, bool)]
+    return bool(unknown) and len(unknown) + len(known) == 2
 
 
 _INT: dict[str, Callable[[Int, Int], Any]] = {

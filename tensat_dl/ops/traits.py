@@ -79,7 +79,7 @@ TRAITS: Mapping[str, Traits] = {
     **{name: _function(name, name in ("sqrt", "rsqrt")) for name in FUNCTIONS},
     "power": Traits("elementwise", chained=True, keeps_positive=True, positive=(0,)),
     **_all("silu neg abs clip leakyrelu prelu elu hardsigmoid", Traits("elementwise", chained=True)),
-    **_all("hardswish softplus mish gelu_tanh", Traits("elementwise", chained=True)),
+    **_all("hardswish softplus softsign mish gelu_tanh", Traits("elementwise", chained=True)),
     **_all("equal greater select one_hot cast", Traits("elementwise")),
     "dropout": Traits("elementwise", renames=True, keeps_positive=True),
     **_all("matmul conv2d", Traits("product", weights={1: "by shape", 2: "near zero"})),

@@ -104,6 +104,7 @@ CASES = [
             ("Floor", "floor"),
             ("Reciprocal", "ewdiv"),
             ("Softplus", "softplus"),
+            ("Softsign", "softsign"),
             ("LeakyRelu", "leakyrelu"),
             ("Elu", "elu"),
             ("HardSigmoid", "hardsigmoid"),

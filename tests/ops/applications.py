@@ -284,7 +284,7 @@ _WELL_TYPED: dict[str, _Draw] = {
     ),
     "smul": lambda rng: ([_shape(rng), ()], {}),
     **dict.fromkeys((*FUNCTIONS, "silu", "dropout", "neg", "abs", "leakyrelu", "elu"), _unary),
-    **dict.fromkeys(("hardsigmoid", "hardswish", "softplus", "mish", "gelu_tanh"), _unary),
+    **dict.fromkeys(("hardsigmoid", "hardswish", "softplus", "softsign", "mish", "gelu_tanh"), _unary),
     "clip": lambda rng: ([_shape(rng)], {"low": -1.0, "high": rng.choice((1.0, 6.0, -2.0))}),
     "power": _power,
     "select": _select,

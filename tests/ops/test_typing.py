@@ -21,7 +21,7 @@ Shapes = tuple[tuple[int, ...], ...]
 I = (2, 3, 8, 9)  # noqa: E741 (an image)
 REAL_FUNCTIONS = ("silu", *(f for f in FUNCTIONS if f != "relu"))
 #: Compositions of one operand that computes with floats, and of one that computes with numbers of any type.
-REAL_COMPOSITIONS = ("elu", "hardsigmoid", "hardswish", "softplus", "mish", "gelu_tanh")
+REAL_COMPOSITIONS = ("elu", "hardsigmoid", "hardswish", "softplus", "softsign", "mish", "gelu_tanh")
 COMPOSITIONS = ("neg", "abs", "leakyrelu")
 BINARY = ("ewadd", "ewsub", "ewmul", "ewdiv", "ewmax", "ewmin", "equal", "greater")
 #: Element types of operands, of operators whose operands have several; of results, where not the first operand's.

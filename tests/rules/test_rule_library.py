@@ -48,6 +48,7 @@ EXPLAINED = {
     ("pair-conv-enlarge", "dim(u, 2) < dim(v, 2) or dim(u, 3) < dim(v, 3)"): SPARES_TWINS,  # pair-conv-input
     ("matmul-bias-row", "rank(b) > 1"): SPARES_TWINS,  # matmul-bias
     ("div-scalar", "rank(x) > 0"): "a quotient of scalars is computed as it stands",
+    ("fold-quotient", "b != 0.0"): "no number is a quotient by zero",
     ("add-quotients", "rank(a) == rank(b)"): SPARES_RANKS,
     ("factor", "rank(b) == rank(c)"): SPARES_RANKS,
     ("factor-difference", "rank(b) == rank(c)"): SPARES_RANKS,

@@ -51,6 +51,7 @@ def test_two_operands(op: str, onnx_op: str, shapes: Any) -> None:
         ("hardsigmoid", {}, "HardSigmoid", {}, 20),
         ("hardswish", {}, "HardSwish", {}, 20),
         ("softplus", {}, "Softplus", {}, 20),
+        ("softsign", {}, "Softsign", {}, 20),
         ("mish", {}, "Mish", {}, 20),
         ("gelu_tanh", {}, "Gelu", {"approximate": "tanh"}, 20),
     ],
@@ -263,7 +264,18 @@ def test_instancenorm(shape: tuple[int, ...]) -> None:
 
 def test_single_precision_stays_single_precision() -> None:
     x = np.random.default_rng(0).uniform(0.1, 2, (2, 4, 6, 6)).astype(np.float32)
-    for op in ("log", "floor", "neg", "abs", "leakyrelu", "elu", "hardsigmoid", "hardswish", "mish"):
+    for op in (
+        "log",
+        "floor",
+        "neg",
+        "abs",
+        "leakyrelu",
+        "elu",
+        "hardsigmoid",
+        "hardswish",
+        "softsign",
+        "mish",
+    ):
         assert value(op, x).dtype == np.float32, op
     assert value("power", x, exponent=0.5).dtype == np.float32
     assert value("resize", x, size=(3, 9), mode="linear").dtype == np.float32

@@ -159,6 +159,7 @@ ROWS = (
     same("Elu", "elu", alpha=1.0),
     same("PRelu", "prelu"),
     same("Softplus", "softplus"),
+    same("Softsign", "softsign"),
     OnnxRow("Swish", _read_swish),
     OnnxRow("Mish", lambda r: r.op("mish", r.x()), "mish", _write_mish),
 )

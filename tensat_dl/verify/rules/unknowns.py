@@ -58,7 +58,10 @@ class FunctionWriter:
             return self._condition(x)
         if isinstance(x, Opaque):
             value = self._facts.value(x)
-            return f"v[{value.atom!r}]" if isinstance(value, Opaque) else repr(value)
+            if isinstance(value, Opaque) and value.atom[0] == "float":
+                _, op, left, right = value.atom
+                return f"({self.text(left)} {op} {self.text(right)})"
+            return f"v[{value.atom!r}]" if isinstance(value, Opaque) else self.text(value)
         return repr(x)
 
     def unknowns(self, x: Any) -> frozenset[Atom]:
@@ -69,7 +72,9 @@ class FunctionWriter:
             return frozenset(b for a in base for b in (self.unknowns(known[a]) if a in known else (a,)))
         if isinstance(x, Opaque):
             value = self._facts.value(x)
-            return frozenset((value.atom,)) if isinstance(value, Opaque) else frozenset()
+            if isinstance(value, Opaque) and value.atom[0] == "float":
+                return frozenset(a for part in value.atom[2:] for a in self.unknowns(part))
+            return frozenset((value.atom,)) if isinstance(value, Opaque) else self.unknowns(value)
         if isinstance(x, Condition):
             if x.kind in ("weight", "start"):
                 return frozenset(((x.kind, *x.args),))
