@@ -54,6 +54,7 @@ def command(
     from rich.console import Console
     from rich.table import Table
 
+    from tensat_dl.report.facts import latency
     from tensat_dl.report.terminal import LiveProgress
 
     entries = [TimedGraph(o.graph, o.program.ops, o.model, f) for f, o in zip(files, opened, strict=True)]
@@ -71,13 +72,13 @@ def command(
     table = Table("graph", "predicted", "measured", "x as fast", "off by", "kernels")
     for file, row in zip(files, rows, strict=True):
         if row.latency is None:
-            table.add_row(file, f"{row.predicted_ms:.4g} ms", row.reason)
+            table.add_row(file, latency(row.predicted_ms), row.reason)
             continue
-        took = f"{row.latency.median_ms:.4g} ± {row.latency.spread_ms:.2g} ms"
+        took = f"{latency(row.latency.median_ms)} ± {latency(row.latency.spread_ms, row.latency.median_ms)}"
         r = row.ratio
         factor = "" if r is None else f"{1 / r.mid:.3f} ({1 / r.high:.3f} to {1 / r.low:.3f})"
         kernels = ", ".join(f"{n} {name}" for name, n in sorted(row.kernels.items(), key=lambda k: -k[1]))
-        table.add_row(file, f"{row.predicted_ms:.4g} ms", took, factor, f"{row.error:.1e}", kernels)
+        table.add_row(file, latency(row.predicted_ms), took, factor, f"{row.error:.1e}", kernels)
     Console().print(table)
     write_json(json_path, [{"file": f, **r.to_data()} for f, r in zip(files, rows, strict=True)], indent=1)
     return 1 if any(row.latency is None for row in rows) else 0

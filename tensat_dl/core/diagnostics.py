@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -178,6 +178,11 @@ def collected(problems: list[Diagnostic]) -> Iterator[None]:
 def plural(n: int, word: str, ending: str = "s") -> str:
     """The word as it follows the number n: ``rule`` or ``rules``."""
     return word if n == 1 else word + ending
+
+
+def series(items: Sequence[str]) -> str:
+    """As in ``a, b and c``."""
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

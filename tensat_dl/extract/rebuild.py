@@ -27,14 +27,25 @@ def rebuild(egraph: EGraph, extraction: Extraction, source: Graph) -> tuple[Grap
     for i, n in enumerate(egraph.source.tolist()):
         if n >= 0 and source.nodes[i].name:
             names.setdefault(int(egraph.node_class[n]), source.nodes[i].name)
-    # Inputs are part of a graph's interface: all stay, in order.
-    for node in (source.nodes[i] for i in source.inputs):
-        builder.copy(node)
+    # Inputs are part of a graph's interface: all stay, in order. So do the weights that are needed.
+    for node in source.nodes:
+        if node.op in ("input", "weight"):
+            builder.copy(node)
+
+    def chosen(c: int) -> int:
+        return derivation[c] if egraph.weights_only[c] else extraction.choices[c]
 
     def expand(c: int) -> tuple[Node, list[int]]:
-        n = derivation[c] if egraph.weights_only[c] else extraction.choices[c]
+        n = chosen(c)
         node = Node(egraph.op[n], (), egraph.attrs[n], egraph.types[c], names.get(c, ""))
-        return node, egraph.children_of(n)
+        operands = egraph.children_of(n)
+        # Views are free, so a reshape of a reshape may be chosen where there is one reshape as well.
+        alike = [egraph.children_of(m) for m in egraph.nodes_of(c) if egraph.op[m] == "reshape"]
+        while node.op == "reshape" and egraph.op[below := chosen(operands[0])] == "reshape":
+            if egraph.children_of(below) not in alike:
+                break
+            operands = egraph.children_of(below)
+        return node, operands
 
     built = builder.assemble(egraph.roots, expand)
     assert built is not None, "choices have no cycle"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tensat_dl.core.graph import DTYPES, Graph, Node
+from tensat_dl.core.graph import DTYPES, Graph, Node, splits
 from tensat_dl.lang.tokens import ITEMS, RESERVED, STATEMENTS
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.values import FUNCTIONS
@@ -16,7 +16,7 @@ IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 KEYWORDS = frozenset({"split", *ITEMS, *(word for words in STATEMENTS.values() for word in words)})
 
 #: A derived name that would get longer than this gives way to one that is numbered.
-LONGEST = 40
+LONGEST = 30
 
 _VERBS = {
     "transpose": "transposed",
@@ -81,17 +81,26 @@ def node_names(graph: Graph, ops: OpTable) -> list[str]:
     leaves = [(i, str(n.attr("name"))) for i, n in enumerate(graph.nodes) if n.op in ("input", "weight")]
     outputs = [(i, name) for name, i in graph.outputs]
     named = [(i, node.name) for i, node in enumerate(graph.nodes) if node.name]
-    for i, name in leaves:
-        if names.free(name):
+    wishes = (*leaves, *outputs, *named)
+    for i, name in wishes:  # a name that is given comes before one that is made of another
+        if not chosen[i] and names.free(name):
             chosen[i] = names.claim(name)
-    for i, name in (*leaves, *outputs, *named):
+    for i, name in wishes:
         if not chosen[i]:
             chosen[i] = names.unique(name)
+    telling = [bool(name) for name in chosen]
     constant = graph.weights_only()
-    for i, node in enumerate(graph.nodes):
-        if not chosen[i]:
-            derived = _derived(node, [chosen[j] for j in node.inputs], constant[i])
+    parts = splits(graph)
+    in_text = sorted(range(len(graph.nodes)), key=lambda i: not constant[i])
+    for first in in_text:
+        for i in parts.get(first, (first,)):  # the parts of a split are numbered in their order
+            if chosen[i]:
+                continue
+            node = graph.nodes[i]
+            known = node.op == "proj" or all(telling[j] for j in node.inputs)
+            derived = _derived(node, [chosen[j] for j in node.inputs], constant[i]) if known else ""
             chosen[i] = names.unique(derived or node.op, numbered=not derived)
+            telling[i] = bool(derived)
     return chosen
 
 
@@ -101,7 +110,8 @@ def _derived(node: Node, inputs: list[str], constant: bool) -> str:
     if node.op == "proj":
         name = f"{inputs[0]}_{node.attr('index')}"
     elif node.op == "fill":
-        name = {0.0: "zeros", 1.0: "ones"}.get(float(node.attr("value")), "constant")  # type: ignore[arg-type]
+        words = {0.0: "zeros", 1.0: "ones"} if node.type.rank else {0.0: "zero", 1.0: "one"}
+        name = words.get(float(node.attr("value")), "constant")  # type: ignore[arg-type]
     elif constant and node.op == "concat":
         name = _joined(inputs)
     elif constant and len(inputs) == 1:

@@ -92,8 +92,9 @@ def measured(found: Outcome) -> str:
     place = _place(found.environment)
     if found.before is None or found.after is None or found.ratio is None:
         return f"{found.reason} ({place})"
+    least = min(found.before.median_ms, found.after.median_ms)
     before, after = (
-        f"{milliseconds(x.median_ms)} ± {milliseconds(x.spread_ms)}" for x in (found.before, found.after)
+        f"{latency(x.median_ms, least)} ± {latency(x.spread_ms, least)}" for x in (found.before, found.after)
     )
     r = found.ratio
     factor = f"{1 / r.mid:.2f}x as fast ({1 / r.high:.2f} to {1 / r.low:.2f}, {r.confidence:.0%} confidence)"
@@ -127,22 +128,27 @@ def speedup(result: Result) -> float | None:
 def times_faster(result: Result) -> str:
     """The speed-up in words. Another graph is a change, however little it gains."""
     before, after, factor = result.before, result.after, speedup(result)
-    if before.total == after.total:
-        return "unchanged" if before.graph == after.graph else "1.00x as fast"
+    if before.graph == after.graph:
+        return "unchanged"
     if factor is None:
         return "free"
-    text = f"{factor:.3g}" if factor >= 10 else f"{factor:.2f}"
-    return f"{text}x {'faster' if factor > 1 else 'slower'}"
+    ratio, way = (factor, "faster") if factor >= 1 else (1 / factor, "slower")
+    if ratio < 1.005:
+        share = f"{1 - 1 / ratio:.1%}"
+        return f"no {way}" if share == "0.0%" else f"{share} {way}"
+    return f"{ratio:.3g}x {way}" if ratio >= 10 else f"{ratio:.2f}x {way}"
 
 
-def milliseconds(cost: float) -> str:
-    """A cost with four significant digits."""
-    if not isfinite(cost):
+def latency(ms: float, like: float | None = None) -> str:
+    """A cost in milliseconds with four significant digits; in microseconds if it, or a cost that is shown with it and
+    is ``like`` it, is less than a millisecond."""
+    if not isfinite(ms):
         return "unknown"
-    if cost == 0:
-        return "0 ms"
-    text = f"{cost:#.4g}"
-    return f"{cost:.0f} ms" if "e" in text and cost >= 1 else f"{text.rstrip('.')} ms"
+    value, unit = (1000 * ms, "µs") if 0 < (like or ms) < 1 else (ms, "ms")
+    if value == 0:
+        return f"0 {unit}"
+    text = f"{value:#.4g}"
+    return f"{value:.0f} {unit}" if "e" in text and value >= 1 else f"{text.rstrip('.')} {unit}"
 
 
 def seconds(value: float) -> str:
@@ -205,7 +211,9 @@ def verified(result: Result) -> str:
     if found is None:
         return "skipped"
     parts: list[str] = [found.status]
-    if found.max_rel_error is not None and found.max_abs_error is not None:
+    if found.max_rel_error == found.max_abs_error == 0:
+        parts.append("no difference")
+    elif found.max_rel_error is not None and found.max_abs_error is not None:
         parts.append(f"largest error {found.max_rel_error:.1e} relative, {found.max_abs_error:.1e} absolute")
     if found.inputs:
         parts.append(f"on {found.inputs}")

@@ -15,7 +15,7 @@ from tensat_dl.cost.model import PricedGraph
 from tensat_dl.engine.exploration import RuleStats
 from tensat_dl.report import facts
 from tensat_dl.report.charts import by_rule, growth_bars, growth_chart, seconds_bars
-from tensat_dl.report.facts import milliseconds
+from tensat_dl.report.facts import latency
 from tensat_dl.report.graphs import FAMILIES, changed_nodes, shape, shown_attrs
 from tensat_dl.report.picture import MAX_BOXES, picture
 from tensat_dl.report.steps import AlikeSteps, alike, conclusion, place, verdict, whole_cost
@@ -131,7 +131,7 @@ def _parts(explanation: Explanation) -> list[Part]:
 
 def _part(part: AlikeSteps) -> Part:
     places = [
-        (number, place(e, most=50), milliseconds(e.cost[1]) if e.cost is not None else "", verdict(e))
+        (number, place(e, most=50), latency(e.cost[1]) if e.cost is not None else "", verdict(e))
         for number, e in enumerate(part.steps, part.first)
     ]
     before, after = part.steps[0].sides

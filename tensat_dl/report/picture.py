@@ -10,7 +10,7 @@ from markupsafe import Markup
 from tensat_dl.core.graph import Graph, attr_text
 from tensat_dl.cost.model import PricedGraph
 from tensat_dl.ops.traits import traits
-from tensat_dl.report.facts import milliseconds
+from tensat_dl.report.facts import latency
 from tensat_dl.report.graphs import shape, shown_attrs
 from tensat_dl.report.picture_layout import Point, draw
 from tensat_dl.report.template import drawing
@@ -114,9 +114,7 @@ def _details(priced: PricedGraph, i: int, weights: list[str]) -> list[str]:
     lines += [f"{name} = {attr_text(value)}" for name, value in told]
     lines += [f"weight {text}" for text in weights]
     if node.op != "input":
-        lines.append(
-            f"costs {milliseconds(priced.cost[i])} ({'measured' if priced.measured[i] else 'estimated'})"
-        )
+        lines.append(f"costs {latency(priced.cost[i])} ({'measured' if priced.measured[i] else 'estimated'})")
     return lines
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tensat_dl.core.diagnostics import plural
-from tensat_dl.report.facts import costs_come_from, milliseconds
+from tensat_dl.report.facts import costs_come_from, latency
 from tensat_dl.report.graphs import shape
 from tensat_dl.report.terminal import print_wrapped
 from tensat_dl.why.steps import Explained, Explanation
@@ -54,8 +54,9 @@ class AlikeSteps:
         first, last = self.steps[0].cost, self.steps[-1].cost
         if first is None or last is None:
             return ""
-        same = milliseconds(first[0]) == milliseconds(last[1])
-        return milliseconds(first[0]) if same else f"{milliseconds(first[0])} -> {milliseconds(last[1])}"
+        least = min(first[0], last[1])
+        before, after = latency(first[0], least), latency(last[1], least)
+        return before if before == after else f"{before} -> {after}"
 
 
 def alike(steps: Sequence[Explained], verbose: bool = False) -> list[AlikeSteps]:
@@ -108,7 +109,8 @@ def whole_cost(explanation: Explanation, device: str) -> tuple[str, str, str] | 
     if not steps or steps[0].whole is None or steps[-1].whole is None:
         return None
     first, last = steps[0].whole[0], steps[-1].whole[1]
-    return milliseconds(first.total), milliseconds(last.total), costs_come_from(first, last, device)
+    least = min(first.total, last.total)
+    return latency(first.total, least), latency(last.total, least), costs_come_from(first, last, device)
 
 
 def print_steps(

@@ -13,6 +13,7 @@ from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from tensat_dl.core.progress import Progress
+from tensat_dl.report.facts import latency
 
 
 def print_wrapped(text: Text, indent: str | Text, width: int, console: Console) -> None:
@@ -65,12 +66,12 @@ class LiveProgress(Progress):
 
     def extracting(self, incumbent: float, bound: float) -> None:
         if not isfinite(incumbent):
-            self.detail(f"bound {bound:.4g} ms")
+            self.detail(f"bound {latency(bound)}")
         elif not isfinite(bound) or bound <= 0 or incumbent <= 0:
-            self.detail(f"best {incumbent:.4g} ms")
+            self.detail(f"best {latency(incumbent)}")
         else:
             gap = max(0.0, (incumbent - bound) / incumbent)
-            self.detail(f"best {incumbent:.4g} ms, bound {bound:.4g} ms, gap {gap:.1%}")
+            self.detail(f"best {latency(incumbent, bound)}, bound {latency(bound)}, gap {gap:.1%}")
 
     def counting(self, done: int, total: int) -> None:
         self.detail(f"{done} of {total}")

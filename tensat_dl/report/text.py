@@ -14,8 +14,8 @@ from tensat_dl.engine.exploration import Iteration
 from tensat_dl.report.facts import (
     costs_come_from,
     gap,
+    latency,
     measured,
-    milliseconds,
     operators,
     rules_checked,
     running,
@@ -68,14 +68,14 @@ def print_row(label: str, value: Text | str, console: Console) -> None:
 
 def _rows(result: Result) -> Iterator[tuple[str, Text]]:
     before, after = result.before, result.after
-    faster = times_faster(result)
+    faster, least = times_faster(result), min(before.total, after.total)
     yield (
         "cost",
         Text.assemble(
-            f"{milliseconds(before.total)} -> ",
-            (milliseconds(after.total), "bold"),
+            f"{latency(before.total, least)} -> ",
+            (latency(after.total, least), "bold"),
             "  ",
-            (faster, "bold green" if "faster" in faster else ""),
+            (faster, "bold green" if after.total < before.total else ""),
             f"  ({costs_come_from(result.before, result.after, result.device)})",
         ),
     )
@@ -99,7 +99,7 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
     if result.exact is not None:
         yield "exactly", Text(described(result.exact))
     used = sorted(result.rules_used, key=lambda r: (-r[1], r[0]))
-    yield "rules used", Text(_list([f"{name} ×{count}" for name, count in used]) or "none")
+    yield "new operators", Text(_list([f"{count} by {name}" for name, count in used]) or "none")
     if result.verdicts:
         failed = any(v.failed for v in result.verdicts)
         yield "rules applied", Text(rules_checked(result), style="bold red" if failed else "")

@@ -39,7 +39,8 @@ class Times:
 class Result:
     """A finished run. Costs are milliseconds on ``device``.
 
-    ``rules_used`` counts, for each rule, how many nodes of the optimized graph it brought into the e-graph.
+    ``rules_used`` counts, for each rule, the new operators of the optimized graph: those that it brought into the
+    e-graph. (The steps of ``steps`` are applications of rules: one may bring several operators, or none.)
     """
 
     device: str

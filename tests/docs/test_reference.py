@@ -100,7 +100,9 @@ def test_numbers_agree() -> None:
     assert row is not None
     nodes, before, after, faster = row.groups()
     tour = text[text.index("$ tensat-dl run examples/nasrnn.tsr") :]
-    shown = re.search(r"^cost +(\S+) ms -> (\S+) ms  (\S+)x faster", tour, re.MULTILINE)
+    shown = re.search(r"^cost +(\S+) µs -> (\S+) µs  (\S+)x faster", tour, re.MULTILINE)
     assert shown is not None
-    assert (before, after, faster) == shown.groups()
+    assert [1000 * float(before), 1000 * float(after), float(faster)] == pytest.approx(
+        [float(x) for x in shown.groups()]
+    )
     assert f"{nodes} e-nodes" in tour

@@ -93,7 +93,7 @@ def test_html_shows_the_numbers(tmp_path: Path) -> None:
     before, after = (read_text(t, tmp_path)[0] for t in (BEFORE, AFTER))
     html = result_to_html(result(before, after, measured="tanh"))
     for text in [
-        "0.3200 ms",
+        "320.0 µs",
         "40% measured on h100, rest estimated",
         "gap 10.0%",
         "merge-matmul-rhs",

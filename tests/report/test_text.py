@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tensat_dl.report.facts import rules_checked
+from tensat_dl.report.facts import latency, rules_checked
 from tensat_dl.report.terminal import LiveProgress
 from tensat_dl.report.text import print_summary
 from tensat_dl.run.result import Result
@@ -28,7 +28,7 @@ def test_summary(tmp_path: Path) -> None:
     before, after = (read_text(t, tmp_path)[0] for t in (BEFORE, AFTER))
     assert printed(result(before, after, measured="tanh")) == (
         """shared
-cost          0.3200 ms -> 0.3200 ms  1.00x as fast  (40% measured on h100, rest
+cost          320.0 µs -> 320.0 µs  no faster  (40% measured on h100, rest
               estimated)
 operators     3 -> 4: slice 0 -> 2, matmul 2 -> 1
 weights       1.5 KiB resident
@@ -37,7 +37,7 @@ e-graph       1,234 e-nodes in 700 e-classes after 2 iterations; saturated: no
 extraction    exact: feasible, gap 10.0%, 1.5 s
 verification  equivalent, largest error 1.0e-16 relative, 3.0e-16 absolute, on
               seed 0, float64
-rules used    merge-matmul-rhs ×4
+new operators 4 by merge-matmul-rhs
 time          3.9 s: parse 50 ms, explore 2.0 s, cost 0.1 s, extract 1.5 s,
               verify 0.2 s
 notes         a note
@@ -48,7 +48,8 @@ notes         a note
 @pytest.mark.parametrize(
     ("other", "scale", "said"),
     [
-        *((AFTER, 0.999, "1.00x faster"), (AFTER, 1.001, "1.00x slower"), (AFTER, 1.0, "1.00x as fast")),
+        *((AFTER, 0.999, "0.1% faster"), (AFTER, 1.001, "0.1% slower"), (AFTER, 1.0, "no faster")),
+        *((AFTER, 0.9999, "no faster"), (AFTER, 1.25, "1.25x slower"), (AFTER, 0.8, "1.25x faster")),
         *((AFTER, 0.01, "100x faster"), (BEFORE, 1.0, "unchanged")),
     ],
 )
@@ -56,7 +57,29 @@ def test_a_change_is_one_however_little_it_gains(other: str, scale: float, said:
     before, after = (read_text(t, tmp_path)[0] for t in (BEFORE, other))
     run = result(before, after)
     run = replace(run, after=replace(run.after, cost=tuple(scale * c for c in run.after.cost)))
-    assert f" ms  {said}  (" in printed(run, 200)
+    assert f" µs  {said}  (" in printed(run, 200)
+
+
+@pytest.mark.parametrize(
+    ("ms", "like", "shown"),
+    [
+        *(
+            (0.008597, None, "8.597 µs"),
+            (0.32, None, "320.0 µs"),
+            (1.0, None, "1.000 ms"),
+            (0.0, None, "0 ms"),
+        ),
+        *(
+            (1.5, 0.9, "1500 µs"),
+            (0.5, 0.2, "500.0 µs"),
+            (0.01, 5.0, "0.01000 ms"),
+            (12345.6, None, "12346 ms"),
+        ),
+        (float("inf"), None, "unknown"),
+    ],
+)
+def test_latencies_have_the_unit_that_avoids_leading_zeros(ms: float, like: float | None, shown: str) -> None:
+    assert latency(ms, like) == shown
 
 
 def test_evidence_on_rules(tmp_path: Path) -> None:

@@ -193,7 +193,8 @@ def test_names_of_rules(path: str, name: str) -> None:
 def test_a_repeated_rule_is_left_out() -> None:
     """Also if its variables have other names; not if one variable stands where two stood."""
     found = imported(
-        "(ewadd ?x ?y)=>(ewadd ?y ?x)\n(ewadd ?a ?b)=>(ewadd ?b ?a)\n(ewadd ?a ?a)=>(ewadd ?a ?a)"
+        "(ewadd (relu ?x) ?y)=>(ewadd ?y (relu ?x))\n(ewadd (relu ?a) ?b)=>(ewadd ?b (relu ?a))\n"
+        "(ewadd (relu ?a) ?a)=>(ewadd ?a (relu ?a))"
     )
     assert found.rules == 2
     (note,) = found.notes

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tensat_dl.core.diagnostics import series
 from tensat_dl.core.graph import Graph
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import flops
@@ -75,7 +76,7 @@ def described(exact: Exact) -> str:
         modulo = "modulo " + " and ".join(f"2^31 - {2**31 - p}" for p in PRIMES)
     if exact.status == "different":
         return f"different {modulo}"
-    whatever = f" for any {' and '.join(exact.stand_ins)}" if exact.stand_ins else ""
+    whatever = f" for any {series(exact.stand_ins)}" if exact.stand_ins else ""
     bound = f"no bound on the error: {exact.reason}"
     if exact.log2_error is not None:
         bound = f"error probability < 2^{math.ceil(exact.log2_error)}"
