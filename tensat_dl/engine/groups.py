@@ -66,6 +66,10 @@ class View:
             if not clean:
                 self.merged.add(own)
 
+    def canonical(self) -> dict[int, int]:
+        """For every handle the one that its e-class has now."""
+        return {h: self.handles[c] for h, c in self.frozen.by_handle() if c in self.handles}
+
     def cost(self, handle: int, ops: set[str], estimate: Estimate) -> float:
         """Estimated milliseconds of the cheapest e-node of a class with one of these operators, without operands."""
         key = (handle, *sorted(ops))
