@@ -122,8 +122,8 @@ class Feedback:
     merge of many at their share of its price."""
 
     used: frozenset[int]
-    wanted: frozenset[int]
-    spare: frozenset[int]
+    wanted: frozenset[int] = frozenset()
+    spare: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,8 +92,7 @@ class Explorer:
 
     def __post_init__(self) -> None:
         self.checks = Checks(self.ops)
-        # Without estimates every operator costs the same.
-        self.prices = Prices(self.estimate or (lambda *_: 1.0))
+        self.prices = Prices(self.estimate)
 
     def run(self) -> Iterator[ExploredIteration]:
         started = time.perf_counter()

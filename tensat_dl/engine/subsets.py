@@ -21,7 +21,6 @@ from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.exploration import Estimate, Feedback
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.targets import plan
-from tensat_dl.rewrite.classes import kind
 from tensat_dl.rewrite.groups import Group, Member
 
 #: Members of which all subsets are weighed: a group of n has 2^n.
@@ -37,29 +36,35 @@ Price = Callable[[Sequence[Member]], float]
 
 @dataclass
 class Prices:
-    """Prices the subsets of groups. A price depends on types alone, and is remembered."""
+    """Prices the subsets of groups. A price depends on types and on which tensors are weights, and is remembered."""
 
-    estimate: Estimate
+    estimate: Estimate | None
     known: dict[tuple[Any, ...], float] = field(default_factory=dict)
     kinds: dict[tuple[Any, ...], int] = field(default_factory=dict)  #: of members, numbered
 
     def of(self, compiled: CompiledRule, group: Group, view: View) -> Price:
-        """The price of any members of a group. Infinite if the rule does not apply to them."""
+        """The price of any members of a group, infinite if the rule does not apply to them. Without estimates every
+        merge costs as much as one member."""
+        estimate = self.estimate
+        if estimate is None:
+            return lambda members: 1.0
         outputs = compiled.rule.member_outputs
         ops = {n.op for n in compiled.rule.source.nodes}
         shared = tuple(view.types[h] for h in group.shared.values()), repr(group.attrs)
         kinds = {
-            m: self.kinds.setdefault(tuple(kind(view, h) for _, h in m.tensors), len(self.kinds))
+            m: self.kinds.setdefault(
+                tuple((view.types[h], h in view.weights) for _, h in m.tensors), len(self.kinds)
+            )
             for m in group.members
         }
 
         def price(members: Sequence[Member]) -> float:
             if len(members) == 1:
-                return sum(view.cost(members[0][o], ops, self.estimate) for o in outputs)
+                return sum(view.cost(members[0][o], ops, estimate) for o in outputs)
             key = (compiled.name, shared, *sorted(kinds[m] for m in members))
             if key not in self.known:
                 target = plan(compiled, group.of(members), view)
-                self.known[key] = inf if target is None else target.cost(self.estimate)
+                self.known[key] = inf if target is None else target.cost(estimate)
             return self.known[key]
 
         return price
