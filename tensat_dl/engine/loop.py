@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
@@ -31,7 +32,7 @@ from tensat_dl.engine.exploration import (
     RuleStats,
     Stop,
 )
-from tensat_dl.engine.groups import View, find_groups
+from tensat_dl.engine.groups import View
 from tensat_dl.engine.naming import EngineState, Store
 from tensat_dl.engine.precount import Nodes, by_operator, most_matches
 from tensat_dl.engine.program import EgglogProgram
@@ -88,11 +89,13 @@ class Explorer:
     skipped: int = 0  #: matches of this iteration that would close a cycle
     filtered: int = 0  #: e-nodes on the filter list
     merges: list[Merge] = field(default_factory=list)  #: what group rules have merged
+    seen: View | None = None  #: the e-graph of which an answer may be refined
     wanted: set[int] = field(default_factory=set)  #: results of members that an answer has asked for
 
     def __post_init__(self) -> None:
         self.checks = Checks(self.ops)
-        self.prices = Prices(self.estimate)
+        estimate = self.estimate
+        self.prices = Prices(None if estimate is None else cache(estimate))
 
     def run(self) -> Iterator[ExploredIteration]:
         started = time.perf_counter()
@@ -135,23 +138,21 @@ class Explorer:
 
         What is new goes through the single-pattern rules. None if nothing is, or no rule may be applied at all.
         """
-        if self.limits.iterations == 0:
+        if self.seen is None:
             return None
         started = time.perf_counter()
         self.selection.limit = self.limits.nodes
-        view = self._view_of_groups()
-        canonical = view.canonical()
-        self.wanted = {canonical[h] for h in self.wanted} | feedback.wanted
-        merges = [m.now(canonical) for m in self.merges if canonical[m.product] in feedback.used]
+        self.wanted |= feedback.wanted
+        merges = [m for m in self.merges if m.product in feedback.used]
         stats: list[RuleStats] = []
         answer = Answer(replace(feedback, wanted=frozenset(self.wanted)), merges)
-        if not self._group_all(view, stats, answer):
+        if not self._group_all(self.seen, stats, answer):
             return None
         for _ in range(PATIENCE):
             changed, stop = self._singles(self.limits.iterations + 1, stats)
             if stop is not None or not changed:
                 break
-        return self._step(started, stats, None, True)
+        return self._step(started, stats, None, refinable=True)
 
     def history(self) -> History:
         """What led to the e-graph, by the handles that e-classes have now."""
@@ -333,7 +334,7 @@ class Explorer:
         """What a group rule builds for groups that it has not been applied to, each with what names the group in
         `applied`: for all members, and for those of the input program; or for what an answer makes worth it."""
         original = len(self.graph.nodes)
-        for whole in find_groups(rule, view):
+        for whole in view.groups(rule):
             if answer is None:
                 first = [m for m in whole.members if all(h < original for _, h in m.tensors)]
                 chosen: Iterable[list[Member]] = (whole.members, first)
@@ -349,32 +350,32 @@ class Explorer:
                         yield key, target
 
     def _groups(self) -> Groups:
-        """The groups of the e-graph as it is now."""
-        view = self._view_of_groups()
-        canonical = view.canonical()
-        wanted = {canonical[h] for h in self.wanted}
-        merges = [m.now(canonical) for m in self.merges]
-        found = Groups(merged=len(merges), savings={}, shares={})
-        for rule in self.by_kind["group"]:
-            for group in find_groups(rule, view):
-                n = len(group.members)
-                found = replace(found, count=found.count + 1, possible=found.possible + 2**n - n - 1)
-                price = self.prices.of(rule, group, view)
-                for h, saved in savings(rule, group, price).items():
-                    if h not in wanted:
-                        found.savings[h] = max(found.savings.get(h, 0.0), saved)
-                for m in merges:
-                    if m.rule == rule.name:
-                        found.shares.setdefault(m.product, {}).update(
-                            shares(rule, m.members(rule, group), price)
-                        )
-        return found
-
-    def _view_of_groups(self) -> View:
-        """The engine now, with the members of groups."""
+        """The groups of the e-graph as it is now, for `refine`."""
         for rule in self.by_kind["group"]:
             self.store.engine.matches(ruleset("find", rule.name))
-        return View(self._again(), self.checks)
+        view = self.seen = View(self._again(), self.checks)
+        canonical = view.canonical()
+        self.wanted = {canonical[h] for h in self.wanted}
+        self.merges = [m.now(canonical) for m in self.merges]
+        found = Groups(savings={}, shares={})
+        for rule in self.by_kind["group"]:
+            merges = [m for m in self.merges if m.rule == rule.name]
+            for group in view.groups(rule):
+                n = len(group.members)
+                price = self.prices.of(rule, group, view)
+                for h, saved in savings(rule, group, price).items():
+                    if h not in self.wanted:
+                        found.savings[h] = max(found.savings.get(h, 0.0), saved)
+                subsets = {m.product: m.members(rule, group) for m in merges}
+                for product, members in subsets.items():
+                    found.shares.setdefault(product, {}).update(shares(rule, members, price))
+                found = replace(
+                    found,
+                    count=found.count + 1,
+                    merged=found.merged + len({tuple(s) for s in subsets.values() if len(s) > 1}),
+                    possible=found.possible + 2**n - n - 1,
+                )
+        return found
 
     def _load(self, facts: Additions) -> None:
         if not facts.nodes:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tensat_dl.core.graph import Graph
@@ -107,7 +107,7 @@ class Exploring:
 
 
 @st.composite
-def graphs(draw: st.DrawFn, least: int, most: int) -> Graph:
+def graphs(draw: st.DrawFn, least: int, most: int) -> str:
     """Products of one tensor, some of them scaled or activated, or of products of weights; some are outputs, which
     takes a copy where they are merged."""
     count = draw(st.integers(least, most))
@@ -124,16 +124,14 @@ def graphs(draw: st.DrawFn, least: int, most: int) -> Graph:
             "transpose({}; perm = [1, 0]) @ z * 2.0",
         )
         outputs.append(draw(st.sampled_from(forms)).replace("{}", f"(x @ w{i})"))
-    return graph_of("\n".join(["\n".join(lines), f"output {', '.join(outputs)}"]))
+    return "\n".join([*lines, f"output {', '.join(outputs)}"])
 
 
-few = graphs(2, 3)
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(few)
-def test_of_small_groups_no_subsets_would_be_better(graph: Graph) -> None:
+@settings(max_examples=40, deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(graphs(2, 3))
+def test_of_small_groups_no_subsets_would_be_better(body: str) -> None:
     """Without estimates every subset of the members that an answer uses is merged, here of all members."""
+    graph = graph_of(body)
     found, brute = Exploring.of(graph, RULES), Exploring.of(graph, RULES, estimating=False)
     while brute.refine(brute.everything()):
         pass
@@ -144,11 +142,12 @@ def test_of_small_groups_no_subsets_would_be_better(graph: Graph) -> None:
     assert found.refined().cost == pytest.approx(brute.answer().cost, rel=1e-9)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(graphs(7, 9))
-def test_of_large_groups_no_other_member_would_be_better(graph: Graph) -> None:
-    """Every merge is tried that differs by one member from one of the answer: more, less, or swapped."""
-    found = Exploring.of(graph, RULES)
+def test_of_large_groups_no_other_member_would_be_better(body: str) -> None:
+    """Every merge is tried that differs by one member from one of the answer: more, less, or swapped. Without the rule
+    by which activations follow a merge: what it makes of a merge that is not tried is not foreseen."""
+    found = Exploring.of(graph_of(body), [r for r in RULES if r.name != "slice-tanh"])
     answer = found.refined()
     said = found.feedback(answer)
     all_handles = frozenset(found.last.handles)
