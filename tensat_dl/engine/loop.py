@@ -368,7 +368,7 @@ class Explorer:
                         found.savings[h] = max(found.savings.get(h, 0.0), saved)
                 subsets = {m.product: m.members(rule, group) for m in merges}
                 for product, members in subsets.items():
-                    found.shares.setdefault(product, {}).update(shares(rule, members, price))
+                    found.shares.setdefault(product, {}).update(shares(rule, group, members, price))
                 found = replace(
                     found,
                     count=found.count + 1,

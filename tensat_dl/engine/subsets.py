@@ -122,9 +122,10 @@ class Merge:
         return Merge(self.rule, canonical[self.product], frozenset(canonical[h] for h in self.results))
 
 
-def shares(compiled: CompiledRule, members: list[Member], price: Price) -> dict[int, float]:
-    """For the results of each of many members that are merged, what the merge would cost less without it."""
-    if len(members) <= FEW:
+def shares(compiled: CompiledRule, group: Group, members: list[Member], price: Price) -> dict[int, float]:
+    """For the results of each of some members that are merged, what the merge would cost less without it; none for a
+    group of few."""
+    if len(group.members) <= FEW or not members:
         return {}
     whole = price(members)
     rest = [price([*members[:i], *members[i + 1 :]]) for i in range(len(members))]
@@ -165,7 +166,7 @@ class Answer:
         for merge in merged:
             fewer = [merge - {m} for m in spare if m in merge]
             more = [m for m in group.members if m in chosen - merge]
-            found += fewer
+            found += [merge & used, (merge & used).difference(spare), *fewer]
             found += [s | {m} for s in (merge, *fewer) for m in more]
         for subset in found:
             if len(subset) > 1:

@@ -30,20 +30,23 @@ def feedback(exploration: Exploration, egraph: EGraph, answer: Extraction, ops: 
     for h, saved in groups.savings.items():
         if h in number and number[h] not in used:
             prices |= {n: max(0.0, egraph.cost[n] - saved) for n in egraph.nodes_of(number[h])}
+    spare: set[int] = set()
     for product, shares in groups.shares.items():
-        if number.get(product) in used:
-            whole = used[number[product]]
-            prices[whole] = egraph.cost[whole]
-            for c, share in ((number[h], share) for h, share in shares.items() if h in number):
-                for n in egraph.nodes_of(c):
-                    prices.pop(n, None)  # it is merged already
-                    if c in used and egraph.op[n] in ops and ops[egraph.op[n]].view:
-                        prices[n] = egraph.cost[n] + share
-                if c in used:
-                    prices[whole] = max(0.0, prices[whole] - share)
+        if number.get(product) not in used:
+            continue
+        whole = used[number[product]]
+        prices[whole] = egraph.cost[whole]
+        for c, share in ((number[h], share) for h, share in shares.items() if h in number):
+            views = [n for n in egraph.nodes_of(c) if egraph.op[n] in ops and ops[egraph.op[n]].view]
+            for n in egraph.nodes_of(c):
+                prices.pop(n, None)  # it is merged already
+            if used.get(c) in views:
+                prices |= {n: egraph.cost[n] + share for n in views}
+                prices[whole] = max(0.0, prices[whole] - share)
+            elif c in used:  # it is merged, and computed alone as well
+                spare.add(c)
     priced = {int(egraph.node_class[n]) for n in prices}
     wanted: set[int] = set()
-    spare: set[int] = set()
     while prices:
         cost = egraph.cost.copy()
         cost[list(prices)] = list(prices.values())

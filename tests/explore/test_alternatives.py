@@ -145,8 +145,8 @@ def test_of_small_groups_no_subsets_would_be_better(body: str) -> None:
 @settings(max_examples=15, deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(graphs(7, 9))
 def test_of_large_groups_no_other_member_would_be_better(body: str) -> None:
-    """Every merge is tried that differs by one member from one of the answer: more, less, or swapped. Without the rule
-    by which activations follow a merge: what it makes of a merge that is not tried is not foreseen."""
+    """Every merge is tried that differs by one member from one of the answer: more, less, or swapped. The rule by which
+    activations follow a merge is left out: what it makes of a merge that is not tried is not foreseen."""
     found = Exploring.of(graph_of(body), [r for r in RULES if r.name != "slice-tanh"])
     answer = found.refined()
     said = found.feedback(answer)
