@@ -38,7 +38,7 @@ from tensat_dl.engine.precount import Nodes, by_operator, most_matches
 from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.selection import Selection
 from tensat_dl.engine.snapshot import TypeConflict, snapshot
-from tensat_dl.engine.subsets import Answer, Merge, Prices, savings, shares
+from tensat_dl.engine.subsets import Merge, Prices, Refinement, savings, shares
 from tensat_dl.engine.syntax import saturate
 from tensat_dl.engine.targets import Additions, Target, plan
 from tensat_dl.ops.table import OpTable
@@ -145,7 +145,7 @@ class Explorer:
         self.wanted |= feedback.wanted
         merges = [m for m in self.merges if m.product in feedback.used]
         stats: list[RuleStats] = []
-        answer = Answer(replace(feedback, wanted=frozenset(self.wanted)), merges)
+        answer = Refinement(replace(feedback, wanted=frozenset(self.wanted)), merges)
         if not self._group_all(self.seen, stats, answer):
             return None
         for _ in range(PATIENCE):
@@ -304,7 +304,7 @@ class Explorer:
             full = full or (applied < len(matches) and not self.selection.room(rule, self.selection.nodes()))
         return changed, "nodes" if full else None
 
-    def _group_all(self, view: View, stats: list[RuleStats], answer: Answer | None = None) -> bool:
+    def _group_all(self, view: View, stats: list[RuleStats], answer: Refinement | None = None) -> bool:
         """Applies every group rule; whether there was something to apply one to."""
         facts = Additions()
         size = self.selection.nodes()
@@ -329,7 +329,7 @@ class Explorer:
         return len(stats) > before
 
     def _targets(
-        self, rule: CompiledRule, view: View, answer: Answer | None = None
+        self, rule: CompiledRule, view: View, answer: Refinement | None = None
     ) -> Iterator[tuple[tuple[str, tuple[object, ...]], Target]]:
         """What a group rule builds for groups that it has not been applied to, each with what names the group in
         `applied`: for all members, and for those of the input program; or for what an answer makes worth it."""

@@ -125,7 +125,7 @@ class Merge:
 def shares(compiled: CompiledRule, group: Group, members: list[Member], price: Price) -> dict[int, float]:
     """For the results of each of some members that are merged, what the merge would cost less without it; none for a
     group of few."""
-    if len(group.members) <= FEW or not members:
+    if len(group.members) <= FEW or len(members) < 2:
         return {}
     whole = price(members)
     rest = [price([*members[:i], *members[i + 1 :]]) for i in range(len(members))]
@@ -134,7 +134,7 @@ def shares(compiled: CompiledRule, group: Group, members: list[Member], price: P
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Refinement:
     """What is known of an answer: its feedback, in which the members that earlier answers wanted are wanted, too; and
     the merges that it uses."""
 

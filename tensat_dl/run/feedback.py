@@ -22,8 +22,11 @@ from tensat_dl.ops.table import OpTable
 WORK = 1_000_000.0
 
 
-def feedback(exploration: Exploration, egraph: EGraph, answer: Extraction, ops: OpTable) -> Feedback:
-    """The feedback of an answer from a priced e-graph."""
+def feedback(
+    exploration: Exploration, egraph: EGraph, answer: Extraction, ops: OpTable, limits: ExtractLimits
+) -> Feedback:
+    """The feedback of an answer from a priced e-graph. Raises KeyboardInterrupt."""
+    limits = replace(limits, work=min(limits.most_work, WORK))
     number = {h: c for c, h in enumerate(exploration.handles)}
     groups, used = exploration.groups, answer.choices
     prices: dict[int, float] = {}  # other ones, by e-node
@@ -50,7 +53,9 @@ def feedback(exploration: Exploration, egraph: EGraph, answer: Extraction, ops: 
     while prices:
         cost = egraph.cost.copy()
         cost[list(prices)] = list(prices.values())
-        other = extract(replace(egraph, cost=cost), limits=ExtractLimits(work=WORK))
+        other = extract(replace(egraph, cost=cost), limits=limits)
+        if other.interrupted:
+            raise KeyboardInterrupt
         if other.cost >= fsum(cost[n] for n in used.values()) * (1 - TOLERANCE):
             break
         changed = {c for c in priced if used.get(c) != other.choices.get(c)}

@@ -131,7 +131,13 @@ class Search:
         """The exploration that goes on with the members which an answer uses; None if that adds nothing."""
         self.progress.phase("explore")
         return worker.refine(
-            feedback(found.exploration, found.egraph, found.extraction, self.setup.model.table)
+            feedback(
+                found.exploration,
+                found.egraph,
+                found.extraction,
+                self.setup.model.table,
+                self.extract_limits,
+            )
         )
 
     def refined(self, worker: Exploring, best: Found) -> Found:
@@ -148,7 +154,8 @@ class Search:
             except KeyboardInterrupt:
                 return replace(best, interrupted=True)
             if other.extraction.cost >= best.extraction.cost * (1 - TOLERANCE):
-                return replace(best, interrupted=other.extraction.interrupted)
+                tried = replace(best.exploration, groups=more.groups)
+                return replace(best, exploration=tried, interrupted=other.extraction.interrupted)
             best = other
         return best
 

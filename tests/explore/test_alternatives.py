@@ -18,6 +18,7 @@ from tensat_dl.engine.exploration import ExploredIteration, Feedback, Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.subsets import FEW
 from tensat_dl.extract.api import extract
+from tensat_dl.extract.budget import ExtractLimits
 from tensat_dl.extract.extraction import TOLERANCE, Extraction
 from tensat_dl.run.feedback import feedback
 from tensat_dl.run.search import Setup, search
@@ -89,7 +90,7 @@ class Exploring:
         return extract(MODEL.price(self.last.egraph)[0])
 
     def feedback(self, answer: Extraction) -> Feedback:
-        return feedback(self.last, MODEL.price(self.last.egraph)[0], answer, library().ops)
+        return feedback(self.last, MODEL.price(self.last.egraph)[0], answer, library().ops, ExtractLimits())
 
     def refined(self) -> Extraction:
         """As a search does."""
@@ -145,7 +146,7 @@ def test_of_small_groups_no_subsets_would_be_better(body: str) -> None:
 @settings(max_examples=15, deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(graphs(7, 9))
 def test_of_large_groups_no_other_member_would_be_better(body: str) -> None:
-    """Every merge is tried that differs by one member from one of the answer: more, less, or swapped. The rule by which
+    """No merge is cheaper that differs from one of the answer by a member: more, less, or swapped. The rule by which
     activations follow a merge is left out: what it makes of a merge that is not tried is not foreseen."""
     found = Exploring.of(graph_of(body), [r for r in RULES if r.name != "slice-tanh"])
     answer = found.refined()
