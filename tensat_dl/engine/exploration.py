@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from tensat_dl.core.diagnostics import Diagnostic, Span
@@ -12,6 +12,8 @@ from tensat_dl.core.graph import Attrs, TensorType
 
 #: Why an exploration ended.
 Stop = Literal["saturated", "nodes", "iterations", "time", "memory", "interrupted"]
+#: Those after which an answer can be refined.
+REFINABLE: tuple[Stop, ...] = ("saturated", "iterations", "nodes")
 #: Estimated milliseconds of an operator, given its name, attributes, input types and output type; views that are
 #: free for some consumer count as free. It is pickled on its way to the worker.
 Estimate = Callable[[str, Attrs, tuple[TensorType, ...], TensorType], float]
@@ -77,6 +79,22 @@ class Iteration:
 
 
 @dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups of an e-graph: how many there are, and how many subsets of their members are merged, of how many.
+
+    ``savings`` has the most that a merge is estimated to save with a member that no answer has asked for, infinite
+    where there are too many subsets to tell; ``shares`` has, for the product of each merge of many members, what it
+    would cost less without each of them. Milliseconds, by the handles of the members' results.
+    """
+
+    count: int = 0
+    merged: int = 0
+    possible: int = 0
+    savings: dict[int, float] = field(default_factory=dict)
+    shares: dict[int, dict[int, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ExploredIteration:
     """A complete iteration and the e-graph after it; ``stop`` says why it is the last one, if it is."""
 
@@ -86,6 +104,7 @@ class ExploredIteration:
     notes: tuple[str, ...]
     handles: tuple[int, ...]  #: of each e-class; they stay the same when exploration goes on
     early: int  #: how many e-classes are older than what multi-pattern rules made; 0 if those made nothing
+    groups: Groups  #: of the last iteration and of refinements, where the cycles of the e-graph are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +117,13 @@ class Exploration(ExploredIteration):
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The feedback of an extraction, by handles: the e-classes that its answer computes, and those of them for which
-    a view would be copied."""
+    """What an extraction says about the e-graph, in handles of e-classes: those that its answer computes; those that
+    it would compute at the least price that a merge can have for them; and those that it would not take out of a
+    merge of many at their share of its price."""
 
     used: frozenset[int]
-    copied: frozenset[int]
+    wanted: frozenset[int] = frozenset()
+    spare: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.exploration import (
     NARROWING,
+    REFINABLE,
     AskHistory,
     Estimate,
     Exploration,
@@ -118,7 +119,7 @@ class Exploring:
         filters cycles, or if the worker is gone. ``lost`` names a limit that binds now, or the worker's end. Raises
         KeyboardInterrupt.
         """
-        if self._stop not in ("saturated", "iterations", "nodes") or self._cycles != "none":
+        if self._stop not in REFINABLE or self._cycles != "none":
             return None
         step = self._ask(feedback)
         if isinstance(step, ExploredIteration):
@@ -156,6 +157,7 @@ class Exploring:
             (*last.notes, *notes),
             last.handles,
             last.early,
+            last.groups,
             tuple(self._iterations[1:]),
         )
         return self.latest

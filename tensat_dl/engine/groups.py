@@ -31,6 +31,7 @@ class View:
         self._rows = state.rows
         self._by_class: dict[int, list[tuple[str, tuple[int, ...], Attrs]]] = {}
         self._costs: dict[tuple[Any, ...], float] = {}
+        self._groups: dict[str, list[Group]] = {}
         self.types: dict[int, TensorType] = {}
 
         def known(function: str) -> Iterator[tuple[int, Any]]:
@@ -65,6 +66,16 @@ class View:
             self.derivation[own] = min(clean or older[own])
             if not clean:
                 self.merged.add(own)
+
+    def groups(self, compiled: CompiledRule) -> list[Group]:
+        """The maximal groups of a rule."""
+        if compiled.name not in self._groups:
+            self._groups[compiled.name] = find_groups(compiled, self)
+        return self._groups[compiled.name]
+
+    def canonical(self) -> dict[int, int]:
+        """For every handle the one that its e-class has now."""
+        return {h: self.handles[c] for h, c in self.frozen.by_handle() if c in self.handles}
 
     def cost(self, handle: int, ops: set[str], estimate: Estimate) -> float:
         """Estimated milliseconds of the cheapest e-node of a class with one of these operators, without operands."""

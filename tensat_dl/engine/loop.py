@@ -11,17 +11,20 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compiled import CompiledRule, ruleset
 from tensat_dl.engine.egglog import Engine
 from tensat_dl.engine.exploration import (
+    REFINABLE,
     Estimate,
     ExploredIteration,
     Feedback,
+    Groups,
     History,
     Iteration,
     Limits,
@@ -29,16 +32,17 @@ from tensat_dl.engine.exploration import (
     RuleStats,
     Stop,
 )
-from tensat_dl.engine.groups import View, find_groups
+from tensat_dl.engine.groups import View
 from tensat_dl.engine.naming import EngineState, Store
 from tensat_dl.engine.precount import Nodes, by_operator, most_matches
 from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.selection import Selection
 from tensat_dl.engine.snapshot import TypeConflict, snapshot
-from tensat_dl.engine.subsets import Partitions, tried
+from tensat_dl.engine.subsets import Merge, Prices, Refinement, savings, shares
 from tensat_dl.engine.syntax import saturate
 from tensat_dl.engine.targets import Additions, Target, plan
 from tensat_dl.ops.table import OpTable
+from tensat_dl.rewrite.groups import Member
 from tensat_dl.rewrite.variants import Checks
 
 #: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
@@ -51,7 +55,7 @@ RULE_SHARE = 0.08
 #: although the exploration ran into its limit.
 REFINING_SHARE = 0.1
 #: Said of groups that were merged because an answer uses them.
-REFINED = "only members that the extracted graph uses"
+REFINED = "subsets that the extracted graph could use"
 
 
 @dataclass
@@ -84,10 +88,14 @@ class Explorer:
     applied: set[str] = field(default_factory=set)  #: rules that were, in any iteration
     skipped: int = 0  #: matches of this iteration that would close a cycle
     filtered: int = 0  #: e-nodes on the filter list
+    merges: list[Merge] = field(default_factory=list)  #: what group rules have merged
+    seen: View | None = None  #: the e-graph of which an answer may be refined
+    wanted: set[int] = field(default_factory=set)  #: results of members that an answer has asked for
 
     def __post_init__(self) -> None:
         self.checks = Checks(self.ops)
-        self.partitions = None if self.estimate is None else Partitions(self.estimate)
+        estimate = self.estimate
+        self.prices = Prices(None if estimate is None else cache(estimate))
 
     def run(self) -> Iterator[ExploredIteration]:
         started = time.perf_counter()
@@ -105,7 +113,7 @@ class Explorer:
             stop = "iterations"
         if stop is None and self.selection.nodes() >= self.selection.limit:
             stop = "nodes"
-        yield self._step(started, [], stop)
+        yield self._step(started, [], stop, False)
         if stop is not None:
             return
         for number in range(1, self.limits.iterations + 1):
@@ -119,30 +127,32 @@ class Explorer:
             seconds = self.limits.seconds
             if stop is None and seconds is not None and time.perf_counter() - started > seconds:
                 stop = "time"
-            yield self._step(started_iteration, stats, stop)
+            yield self._step(
+                started_iteration, stats, stop, stop in REFINABLE and self.limits.cycles == "none"
+            )
             if stop is not None:
                 return
 
     def refine(self, feedback: Feedback) -> ExploredIteration | None:
-        """Merges, in each group, the members that an answer computes, and the part of them that need no copy.
+        """Merges the subsets of each group that are worth it for an answer (see `subsets`).
 
         Single-pattern rules then run on the new e-nodes. None if there are none, or if no rule may be applied at all.
         """
-        if self.limits.iterations == 0:
+        if self.seen is None:
             return None
         started = time.perf_counter()
         self.selection.limit = self.limits.nodes
-        for rule in self.by_kind["group"]:
-            self.store.engine.matches(ruleset("find", rule.name))
-        view = View(self._freeze(), self.checks)
+        self.wanted |= feedback.wanted
+        merges = [m for m in self.merges if m.product in feedback.used]
         stats: list[RuleStats] = []
-        if not self._group_all(view, stats, feedback):
+        answer = Refinement(replace(feedback, wanted=frozenset(self.wanted)), merges)
+        if not self._group_all(self.seen, stats, answer):
             return None
         for _ in range(PATIENCE):
             changed, stop = self._singles(self.limits.iterations + 1, stats)
             if stop is not None or not changed:
                 break
-        return self._step(started, stats, None)
+        return self._step(started, stats, None, refinable=True)
 
     def history(self) -> History:
         """The applications that led to the e-graph, by the present handles of e-classes."""
@@ -295,20 +305,23 @@ class Explorer:
             full = full or (applied < len(matches) and not self.selection.room(rule, self.selection.nodes()))
         return changed, "nodes" if full else None
 
-    def _group_all(self, view: View, stats: list[RuleStats], feedback: Feedback | None = None) -> bool:
+    def _group_all(self, view: View, stats: list[RuleStats], answer: Refinement | None = None) -> bool:
         """Applies every group rule; whether there was something to apply one to."""
         facts = Additions()
         size = self.selection.nodes()
-        note = "" if feedback is None else REFINED
+        note = "" if answer is None else REFINED
         before = len(stats)
         for rule in self.by_kind["group"]:
             if size + len(facts.nodes) > self.selection.limit:
                 break
             started, first = time.perf_counter(), len(facts.nodes)
             done = 0
-            for key, target in self._targets(rule, view, feedback):
+            for key, target in self._targets(rule, view, answer):
                 self.selection.applied.add(key)
-                facts.add(target, self.store)
+                handles = facts.add(target, self.store)
+                product = next(o for o in reversed(target.operators) if not self.ops[o.op].view)
+                results = frozenset(handles[s] for s, _ in target.outputs)
+                self.merges.append(Merge(rule.name, handles[product.result], results))
                 done += 1
             if done:
                 seconds = time.perf_counter() - started
@@ -317,13 +330,18 @@ class Explorer:
         return len(stats) > before
 
     def _targets(
-        self, rule: CompiledRule, view: View, feedback: Feedback | None = None
+        self, rule: CompiledRule, view: View, answer: Refinement | None = None
     ) -> Iterator[tuple[tuple[str, tuple[object, ...]], Target]]:
-        """The targets of a group rule for groups that it has not been applied to (see `tried`), each with the group's
-        key in `applied`."""
+        """The targets of a group rule for groups that it has not been applied to, each with the group's key in
+        `applied`: for all members, and for those of the input program; or for the subsets that pay for an answer."""
         original = len(self.graph.nodes)
-        for whole in find_groups(rule, view):
-            for group in tried(rule, whole, view, original, feedback, self.partitions):
+        for whole in view.groups(rule):
+            if answer is None:
+                first = [m for m in whole.members if all(h < original for _, h in m.tensors)]
+                chosen: Iterable[list[Member]] = (whole.members, first)
+            else:
+                chosen = answer.subsets(rule, whole, view, self.prices.of(rule, whole, view))
+            for group in (whole.of(members) for members in chosen if len(members) > 1):
                 operands = (h for m in group.members for _, h in m.tensors)
                 attrs = map(repr, group.attrs.values())
                 key = (rule.name, (*group.shared.values(), *operands, *attrs))
@@ -331,6 +349,34 @@ class Explorer:
                     target = plan(rule, group, view)
                     if target is not None:
                         yield key, target
+
+    def _groups(self) -> Groups:
+        """The groups of the e-graph as it is now, for `refine`."""
+        for rule in self.by_kind["group"]:
+            self.store.engine.matches(ruleset("find", rule.name))
+        view = self.seen = View(self._again(), self.checks)
+        canonical = view.canonical()
+        self.wanted = {canonical[h] for h in self.wanted}
+        self.merges = [m.now(canonical) for m in self.merges]
+        found = Groups(savings={}, shares={})
+        for rule in self.by_kind["group"]:
+            merges = [m for m in self.merges if m.rule == rule.name]
+            for group in view.groups(rule):
+                n = len(group.members)
+                price = self.prices.of(rule, group, view)
+                for h, saved in savings(rule, group, price).items():
+                    if h not in self.wanted:
+                        found.savings[h] = max(found.savings.get(h, 0.0), saved)
+                subsets = {m.product: m.members(rule, group) for m in merges}
+                for product, members in subsets.items():
+                    found.shares.setdefault(product, {}).update(shares(rule, group, members, price))
+                found = replace(
+                    found,
+                    count=found.count + 1,
+                    merged=found.merged + len({tuple(s) for s in subsets.values() if len(s) > 1}),
+                    possible=found.possible + 2**n - n - 1,
+                )
+        return found
 
     def _load(self, facts: Additions) -> None:
         if not facts.nodes:
@@ -367,7 +413,9 @@ class Explorer:
         """The engine after an iteration, as the snapshot has it."""
         return self._freeze()
 
-    def _step(self, started: float, stats: list[RuleStats], stop: Stop | None) -> ExploredIteration:
+    def _step(
+        self, started: float, stats: list[RuleStats], stop: Stop | None, refinable: bool
+    ) -> ExploredIteration:
         state = self._settled()
         self.applied.update(s.rule for s in stats if s.applied)
         try:
@@ -382,4 +430,6 @@ class Explorer:
         notes = [f"rule {name}: {n:,} matches were not tried" for name, n in left if n]
         notes = [*self.notes, *self.selection.restricted.values(), *notes]
         early = bisect_left(names, self.first_late)
-        return ExploredIteration(iteration, egraph, stop, tuple(notes), names, early)
+        # A refinement, or the last iteration before one.
+        groups = self._groups() if refinable and self.by_kind["group"] else Groups()
+        return ExploredIteration(iteration, egraph, stop, tuple(notes), names, early, groups)

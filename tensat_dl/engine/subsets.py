@@ -1,123 +1,188 @@
-"""Chooses the members of a group to merge: all of them, and the subsets that can beat all of them.
+"""Which members of a group are merged: all of them, and every subset that can beat what is merged already.
 
-Merging all members of a group can be worse than merging some. Kernels get slower by steps as they grow. Members that
-a rule made may never be used, but are computed all the same. A slice of the result that must be copied can cost more
-than merging saves. Each application of a group rule adds a node per member, so a handful of subsets is cheap.
+Merging all members of a group can lose to merging some. Kernels get slower by steps as they grow; members that exist
+only because a rule made them may never be used, and are computed all the same; a slice of the result that must be
+copied can cost more than was saved. A member may also have an alternative, another member that serves the same need.
+
+Exploration merges all members. After an extraction, the members that matter are known: those that the answer uses,
+and those that it would use at the least price that a merge can have for it. Of few such members every subset is
+merged that is estimated to cost less than its parts. Of many, every subset is that differs by one member from a merge
+of the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.exploration import Estimate, Feedback
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.targets import plan
-from tensat_dl.rewrite.classes import kind
 from tensat_dl.rewrite.groups import Group, Member
 
-#: Targets that are planned at most to find the best partition of one group.
-MAX_PLANS = 200
+#: Members of which all subsets are weighed: a group of n has 2^n.
+FEW = 6
 #: Members of a group that is cut at most: looking at all consecutive parts takes time cubic in their number.
-MAX_MEMBERS = 48
-#: Relative difference of estimated costs below which a partition is not worth a try.
-WORTH = 1e-3
+MAX_MEMBERS = 32
+#: Relative difference of estimated costs below which one is not less than the other.
+WORTH = 1e-9
+
+#: Estimated milliseconds of members merged, or of one member as it is.
+Price = Callable[[Sequence[Member]], float]
 
 
 @dataclass
-class Partitions:
-    """Cuts groups into consecutive parts at the least estimated cost. Costs depend on types, and are remembered."""
+class Prices:
+    """Prices the subsets of groups. A price depends on types and on which tensors are weights, and is remembered."""
 
-    estimate: Estimate
-    costs: dict[tuple[Any, ...], float] = field(default_factory=dict)
+    estimate: Estimate | None
+    known: dict[tuple[Any, ...], float] = field(default_factory=dict)
+    kinds: dict[tuple[Any, ...], int] = field(default_factory=dict)  #: of members, numbered
 
-    def best(self, compiled: CompiledRule, group: Group, view: View) -> list[list[Member]]:
-        """The parts, of two members or more, of the cheapest partition; none if merging all is as cheap.
+    def of(self, compiled: CompiledRule, group: Group, view: View) -> Price:
+        """The price of any members of a group, infinite if the rule does not apply to them. Without estimates every
+        merge costs as much as one member."""
+        estimate = self.estimate
+        if estimate is None:
+            return lambda members: 1.0
+        outputs = compiled.rule.member_outputs
+        ops = {n.op for n in compiled.rule.source.nodes}
+        shared = tuple(view.types[h] for h in group.shared.values()), repr(group.attrs)
+        kinds = {
+            m: self.kinds.setdefault(
+                tuple((view.types[h], h in view.weights) for _, h in m.tensors), len(self.kinds)
+            )
+            for m in group.members
+        }
 
-        Members are tried in their own order and from small to large: kernels have steps at certain sizes, and
-        parts of like members waste less than mixed ones.
-        """
+        def price(members: Sequence[Member]) -> float:
+            if len(members) == 1:
+                return sum(view.cost(members[0][o], ops, estimate) for o in outputs)
+            key = (compiled.name, shared, *sorted(kinds[m] for m in members))
+            if key not in self.known:
+                target = plan(compiled, group.of(members), view)
+                self.known[key] = inf if target is None else target.cost(estimate)
+            return self.known[key]
+
+        return price
+
+
+def indivisible(members: Sequence[Member], price: Price) -> Iterator[tuple[list[Member], float]]:
+    """The subsets of two members or more that cost less merged than in any parts, and how much less than all of their
+    members alone."""
+    best = [0.0]  # by the members as bits: the least cost, merged or in parts
+    alone = [0.0]
+    for bits in range(1, 1 << len(members)):
+        chosen = [m for i, m in enumerate(members) if bits >> i & 1]
+        whole = price(chosen)
+        first = bits & -bits
+        rest = part = bits ^ first
+        parts = inf
+        while part:  # the parts without the first member
+            parts = min(parts, best[part] + best[bits ^ part])
+            part = part - 1 & rest
+        best.append(min(whole, parts))
+        alone.append(alone[rest] + alone[first] if rest else whole)
+        if rest and whole < parts * (1 - WORTH):
+            yield chosen, alone[bits] - whole
+
+
+def savings(compiled: CompiledRule, group: Group, price: Price) -> dict[int, float]:
+    """For each member's results, by handle, the most that a merge with it is estimated to save; of members that no
+    merge saves anything with, nothing. Infinite for many members."""
+    outputs = compiled.rule.member_outputs
+    found: dict[int, float] = {}
+    if len(group.members) > FEW:
+        return {m[o]: inf for m in group.members for o in outputs}
+    for members, saved in indivisible(group.members, price):
+        for m in members:
+            for o in outputs:
+                found[m[o]] = max(found.get(m[o], 0.0), saved)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """What a group rule has built: the handles of the merged operator and of its members' results."""
+
+    rule: str
+    product: int
+    results: frozenset[int]
+
+    def members(self, compiled: CompiledRule, group: Group) -> list[Member]:
+        """Those that are of this group."""
+        outputs = compiled.rule.member_outputs
+        return [m for m in group.members if all(m[o] in self.results for o in outputs)]
+
+    def now(self, canonical: Mapping[int, int]) -> Merge:
+        """The same by the handles that e-classes have now."""
+        return Merge(self.rule, canonical[self.product], frozenset(canonical[h] for h in self.results))
+
+
+def shares(compiled: CompiledRule, group: Group, members: list[Member], price: Price) -> dict[int, float]:
+    """For the results of each of some members that are merged, what the merge would cost less without it; none for a
+    group of few."""
+    if len(group.members) <= FEW or len(members) < 2:
+        return {}
+    whole = price(members)
+    rest = [price([*members[:i], *members[i + 1 :]]) for i in range(len(members))]
+    outputs = compiled.rule.member_outputs
+    return {m[o]: max(0.0, whole - less) for m, less in zip(members, rest, strict=True) for o in outputs}
+
+
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """What is known of an answer: its feedback, in which the members that earlier answers wanted are wanted, too; and
+    the merges that it uses."""
+
+    feedback: Feedback
+    merges: Sequence[Merge]
+
+    def subsets(
+        self, compiled: CompiledRule, group: Group, view: View, price: Price
+    ) -> Iterator[list[Member]]:
+        """What is merged of a group for the sake of this answer."""
+        outputs = compiled.rule.member_outputs
+
+        def among(handles: Set[int]) -> list[Member]:
+            return [m for m in group.members if all(m[o] in handles for o in outputs)]
 
         def size(m: Member) -> int:
-            return sum(view.types[m[o]].size for o in compiled.rule.member_outputs)
+            return sum(view.types[m[o]].size for o in outputs)
 
-        found: tuple[float, list[list[Member]]] | None = None
-        for members in (group.members, sorted(group.members, key=size)):
-            result = self._cut(compiled, group, members, view)
-            if result is not None and (found is None or result[0] < found[0] * (1 - WORTH)):
-                found = result
-        return [part for part in found[1] if len(part) > 1] if found is not None else []
-
-    def _cut(
-        self, compiled: CompiledRule, group: Group, members: Sequence[Member], view: View
-    ) -> tuple[float, list[list[Member]]] | None:
-        """Cost and parts of the best partition of members in this order, if it beats merging all of them."""
-        n = len(members)
-        if n > MAX_MEMBERS:
-            return None
-        keys = [tuple(kind(view, h) for _, h in m.tensors) for m in members]
-        intervals = [(i, j) for i in range(n) for j in range(i + 1, n + 1)]
-        if len({tuple(keys[i:j]) for i, j in intervals}) > MAX_PLANS:
-            return None
-        shared = tuple(view.types[h] for h in group.shared.values()), tuple(map(repr, group.attrs.values()))
-        best: list[tuple[float, int]] = [(0.0, 0)]
-        whole = float("inf")
-        for j in range(1, n + 1):
-            options = []
-            for i in range(j):
-                key = (compiled.name, shared, tuple(keys[i:j]))
-                cost = self.costs.get(key)
-                if cost is None:
-                    cost = self.costs[key] = self._price(compiled, group, members[i:j], view)
-                options.append((best[i][0] + cost, i))
-                if j - i == n:
-                    whole = cost
-            best.append(min(options))
-        if not best[n][0] < whole * (1 - WORTH):
-            return None
-        parts: list[list[Member]] = []
-        j = n
-        while j > 0:
-            i = best[j][1]
-            parts.append(list(members[i:j]))
-            j = i
-        return best[n][0], parts[::-1]
-
-    def _price(self, compiled: CompiledRule, group: Group, members: Sequence[Member], view: View) -> float:
-        """Estimated milliseconds of members merged, or of a member as it is."""
-        if len(members) == 1:
-            ops = {n.op for n in compiled.rule.source.nodes}
-            outputs = compiled.rule.member_outputs
-            return sum(view.cost(members[0][o], ops, self.estimate) for o in outputs)
-        target = plan(compiled, group.of(members), view)
-        return float("inf") if target is None else target.cost(self.estimate)
+        merged = [{*x.members(compiled, group)} for x in self.merges if x.rule == compiled.name]
+        used = {*among(self.feedback.used)}
+        spare = among(self.feedback.spare)
+        chosen = used.union(among(self.feedback.wanted), *merged)
+        if len(chosen) <= FEW:
+            yield from (s for s, _ in indivisible([m for m in group.members if m in chosen], price))
+            return
+        # Parts of like members waste less than mixed ones.
+        parts = partition(sorted((m for m in group.members if m in used), key=size), price)
+        found = [chosen, used, used.difference(spare), *map(set, parts)]
+        for merge in merged:
+            fewer = [merge - {m} for m in spare if m in merge]
+            more = [m for m in group.members if m in chosen - merge]
+            found += [merge & used, (merge & used).difference(spare), *fewer]
+            found += [s | {m} for s in (merge, *fewer) for m in more]
+        for subset in found:
+            if len(subset) > 1:
+                yield [m for m in group.members if m in subset]
 
 
-def tried(
-    compiled: CompiledRule,
-    group: Group,
-    view: View,
-    original: int,
-    feedback: Feedback | None,
-    partitions: Partitions | None,
-) -> Iterator[Group]:
-    """The subsets of a maximal group to merge: all members, and those of the input program, whose handles are less
-    than ``original``; or, with feedback, the members that an answer computes, and the part of them that need no copy.
-    The parts of their best partitions are merged, too."""
-    outputs = compiled.rule.member_outputs
-    if feedback is None:
-        first = [m for m in group.members if all(h < original for _, h in m.tensors)]
-        subsets = [group.members, first]
-    else:
-        used = [m for m in group.members if all(m[o] in feedback.used for o in outputs)]
-        subsets = [used, [m for m in used if not any(m[o] in feedback.copied for o in outputs)]]
-    for subset in subsets:
-        if len(subset) < 2:
-            continue
-        parts = (
-            [subset] if partitions is None else [subset, *partitions.best(compiled, group.of(subset), view)]
-        )
-        for members in parts:
-            yield group.of(members)
+def partition(members: Sequence[Member], price: Price) -> list[Sequence[Member]]:
+    """The cheapest partition into consecutive parts; none of too many members."""
+    if len(members) > MAX_MEMBERS:
+        return []
+    best: list[tuple[float, int]] = [(0.0, 0)]
+    for j in range(1, len(members) + 1):
+        best.append(min((best[i][0] + price(members[i:j]), i) for i in range(j)))
+    parts: list[Sequence[Member]] = []
+    j = len(members)
+    while j > 0:
+        parts.append(members[best[j][1] : j])
+        j = best[j][1]
+    return parts

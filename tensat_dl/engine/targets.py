@@ -116,8 +116,9 @@ class Additions:
     equal: list[tuple[int, int]] = field(default_factory=list)
     merged: list[int] = field(default_factory=list)
 
-    def add(self, target: Target, store: Store) -> None:
-        """Puts a target into the tables. Tensors between the source and the outputs are marked as merged."""
+    def add(self, target: Target, store: Store) -> dict[str, int]:
+        """Puts a target into the tables; the handles of its tensors. Tensors between the source and the outputs are
+        marked as merged."""
         handles = dict(target.names)
         outputs = {t for _, t in target.outputs}
         for o in target.operators:
@@ -127,6 +128,7 @@ class Additions:
             if o.result not in outputs:
                 self.merged.append(handle)
         self.equal += [(handles[s], handles[t]) for s, t in target.outputs]
+        return handles
 
     def extend(self, other: Additions) -> None:
         self.nodes += other.nodes

@@ -38,6 +38,11 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
             "operators": {"before": operators(before.graph), "after": operators(after.graph)},
             "weight_bytes": {"before": before.weight_bytes, "after": after.weight_bytes},
             "egraph": {"nodes": result.nodes, "classes": result.classes},
+            "groups": {
+                "count": result.groups.count,
+                "merged": result.groups.merged,
+                "possible": result.groups.possible,
+            },
             "cycles": {
                 "mode": result.cycles,
                 "skipped": sum(it.skipped for it in result.iterations),

@@ -91,6 +91,9 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
             f"{plural(count, 'iteration')}; {STOPS[result.stop]}"
         ),
     )
+    if groups := result.groups.count:
+        subsets = f"{result.groups.merged:,} of {result.groups.possible:,} subsets of members merged"
+        yield "groups", Text(f"{groups:,} {plural(groups, 'group')}; {subsets}")
     if grown := growth_line(result.iterations, result.stop):
         yield "growth", Text(grown)
     extraction = result.extraction

@@ -120,6 +120,7 @@ def optimize(
         or (steps is not None and steps.interrupted),
         exact=checked.exact,
         verdicts=checked.verdicts,
+        groups=exploration.groups,
         cycles=options.cycles,
         measured=answer.outcome,
         declared=found.declared,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from tensat_dl.cost.model import PricedGraph
-from tensat_dl.engine.exploration import Iteration, Stop
+from tensat_dl.engine.exploration import Groups, Iteration, Stop
 from tensat_dl.extract.extraction import Extraction
 from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Outcome
@@ -58,6 +58,7 @@ class Result:
     interrupted: bool = False  #: by Ctrl-C, in any phase
     exact: Exact | None = None  #: the comparison modulo primes; None if it was skipped
     verdicts: tuple[Verdict, ...] = ()  #: on the rules that were applied; none if verification was skipped
+    groups: Groups = field(default_factory=Groups)  #: with the subsets of their members that were merged
     cycles: str = "none"  #: how cycles were kept out of the e-graph
     measured: Outcome | None = None  #: of timing whole graphs; None if that was not asked for
     declared: Mapping[str, Declared] = field(default_factory=dict)  #: fused operators of the e-graph

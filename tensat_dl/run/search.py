@@ -16,7 +16,7 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
-from tensat_dl.engine.exploration import Exploration, Feedback, History, Limits
+from tensat_dl.engine.exploration import Exploration, History, Limits
 from tensat_dl.engine.explore import Exploring, exploring
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.budget import ExtractLimits
@@ -24,7 +24,7 @@ from tensat_dl.extract.extraction import TOLERANCE, Extraction
 from tensat_dl.fuse.fuse import fuse
 from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Machine
-from tensat_dl.ops.table import OpTable
+from tensat_dl.run.feedback import feedback
 from tensat_dl.why.steps import Explanation
 from tensat_dl.why.way import NoWay, missing, way_between
 
@@ -32,7 +32,7 @@ from tensat_dl.why.way import NoWay, missing, way_between
 Unfit = Callable[[EGraph], BoolArray]
 
 #: How often exploration goes on from an answer at most.
-REFINEMENTS = 3
+REFINEMENTS = 10
 #: How many answers there are by measured prices, to choose from by timing them as a whole.
 CANDIDATES = 2
 #: Work units of extraction by other prices, which is for a candidate, not for a proof.
@@ -131,7 +131,15 @@ class Search:
     def more(self, worker: Exploring, found: Found) -> Exploration | None:
         """The exploration that goes on with the members which an answer uses; None if that adds nothing."""
         self.progress.phase("explore")
-        return worker.refine(feedback(found, self.setup.model.table))
+        return worker.refine(
+            feedback(
+                found.exploration,
+                found.egraph,
+                found.extraction,
+                self.setup.model.table,
+                self.extract_limits,
+            )
+        )
 
     def refined(self, worker: Exploring, best: Found) -> Found:
         """The best answer of going on from each answer, until that gains nothing."""
@@ -147,7 +155,8 @@ class Search:
             except KeyboardInterrupt:
                 return replace(best, interrupted=True)
             if other.extraction.cost >= best.extraction.cost * (1 - TOLERANCE):
-                return replace(best, interrupted=other.extraction.interrupted)
+                tried = replace(best.exploration, groups=more.groups)
+                return replace(best, exploration=tried, interrupted=other.extraction.interrupted)
             best = other
         return best
 
@@ -182,20 +191,6 @@ def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Ext
     if found.model.profile is not None:
         little = replace(limits, work=min(limits.most_work, OTHER_WORK))
         yield extract(found.model.estimated().price(found.egraph)[0], method, little)
-
-
-def feedback(found: Found, ops: OpTable) -> Feedback:
-    """The e-classes that an answer computes, and those of them in which a view would have to be copied."""
-    egraph, handles = found.egraph, found.exploration.handles
-    classes = found.extraction.choices
-    copied = (
-        c
-        for c in classes
-        if any(
-            ops[egraph.op[n]].view and egraph.cost[n] > 0 for n in egraph.nodes_of(c) if egraph.op[n] in ops
-        )
-    )
-    return Feedback(frozenset(handles[c] for c in classes), frozenset(handles[c] for c in copied))
 
 
 def explain(

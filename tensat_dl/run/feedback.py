@@ -1,0 +1,69 @@
+"""What an answer says about the members of groups: which of them a merge could make worth it.
+
+The answer is asked for again at other prices. A member that it does not use costs as little as the best merge with it
+could make it. A member of a large group that it uses merged costs as much as the member alone. If the answer stays as
+it is, no merge that differs from its own by a member is worth a try. If not, those members are that it now uses or
+does without. They go back to their own prices, and the answer is asked for again, until it stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import fsum
+
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.engine.exploration import Exploration, Feedback
+from tensat_dl.extract.api import extract
+from tensat_dl.extract.budget import ExtractLimits
+from tensat_dl.extract.extraction import TOLERANCE, Extraction
+from tensat_dl.ops.table import OpTable
+
+#: Work units of an extraction at other prices, which needs no proof.
+WORK = 1_000_000.0
+
+
+def feedback(
+    exploration: Exploration, egraph: EGraph, answer: Extraction, ops: OpTable, limits: ExtractLimits
+) -> Feedback:
+    """The feedback of an answer from a priced e-graph. Raises KeyboardInterrupt."""
+    limits = replace(limits, work=min(limits.most_work, WORK))
+    number = {h: c for c, h in enumerate(exploration.handles)}
+    groups, used = exploration.groups, answer.choices
+    prices: dict[int, float] = {}  # other ones, by e-node
+    for h, saved in groups.savings.items():
+        if h in number and number[h] not in used:
+            prices |= {n: max(0.0, egraph.cost[n] - saved) for n in egraph.nodes_of(number[h])}
+    spare: set[int] = set()
+    for product, shares in groups.shares.items():
+        if number.get(product) not in used:
+            continue
+        whole = used[number[product]]
+        prices[whole] = egraph.cost[whole]
+        for c, share in ((number[h], share) for h, share in shares.items() if h in number):
+            views = [n for n in egraph.nodes_of(c) if egraph.op[n] in ops and ops[egraph.op[n]].view]
+            for n in egraph.nodes_of(c):
+                prices.pop(n, None)  # it is merged already
+            if used.get(c) in views:
+                prices |= {n: egraph.cost[n] + share for n in views}
+                prices[whole] = max(0.0, prices[whole] - share)
+            elif c in used:  # it is merged, and computed alone as well
+                spare.add(c)
+    priced = {int(egraph.node_class[n]) for n in prices}
+    wanted: set[int] = set()
+    while prices:
+        cost = egraph.cost.copy()
+        cost[list(prices)] = list(prices.values())
+        other = extract(replace(egraph, cost=cost), limits=limits)
+        if other.interrupted:
+            raise KeyboardInterrupt
+        if other.cost >= fsum(cost[n] for n in used.values()) * (1 - TOLERANCE):
+            break
+        changed = {c for c in priced if used.get(c) != other.choices.get(c)}
+        if not changed:
+            break
+        wanted |= changed.difference(used)
+        spare |= changed.intersection(used)
+        priced -= changed
+        prices = {n: price for n, price in prices.items() if int(egraph.node_class[n]) in priced}
+    handles = exploration.handles
+    return Feedback(*(frozenset(handles[c] for c in found) for found in (used, wanted, spare)))

@@ -1,0 +1,156 @@
+"""Which members of a group an answer merges, compared with brute force: with all subsets of all groups in the
+e-graph, and with all merges that differ by one member from those of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.progress import Progress
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.cost import CostModel, load_device
+from tensat_dl.engine.exploration import ExploredIteration, Feedback, Limits
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.subsets import FEW
+from tensat_dl.extract.api import extract
+from tensat_dl.extract.budget import ExtractLimits
+from tensat_dl.extract.extraction import TOLERANCE, Extraction
+from tensat_dl.run.feedback import feedback
+from tensat_dl.run.search import Setup, search
+from tests.explore.graphs import graph_of, library, pack, rules_named
+
+pytestmark = pytest.mark.sampled(3)
+
+MODEL = CostModel(library().ops, load_device("h100"))
+
+#: A product can be scaled, negated or activated before or after it is merged, and in the product or after it.
+RULES = rules_named(
+    "group-matmul-left",
+    "mul-scalar-right",
+    "smul-of-matmul-left",
+    "smul-of-matmul-right",
+    "smul-matmul-left",
+    "smul-matmul-right",
+    "transpose-smul",
+    "slice-tanh",
+    "matmul-tanh",
+    "matmul-tanh-back",
+)
+
+#: Attention with separate queries, keys and values: batch 2, 128 tokens, 8 heads. {0} and {1} scale the queries, {2}
+#: the scores.
+ATTENTION = """
+  input x : f32[256, 512]
+  weight wq : f32[512, 512]
+  weight wk : f32[512, 512]
+  weight wv : f32[512, 512]
+  weight bq : f32[512]
+  weight bk : f32[512]
+  weight bv : f32[512]
+  q = transpose(reshape(x @ {0} + {1}; shape = [2, 128, 8, 64]); perm = [0, 2, 1, 3])
+  k = transpose(reshape(x @ wk + bk; shape = [2, 128, 8, 64]); perm = [0, 2, 3, 1])
+  v = transpose(reshape(x @ wv + bv; shape = [2, 128, 8, 64]); perm = [0, 2, 1, 3])
+  output softmax({2}; axis = 3) @ v"""
+
+
+def test_the_scale_of_attention_is_merged_with_the_queries() -> None:
+    plain = graph_of(ATTENTION.format("wq", "bq", "(q @ k * 0.125)"))
+    by_hand = graph_of(ATTENTION.format("(wq * 0.125)", "(bq * 0.125)", "(q @ k)"))
+    found, expected = (search(g, pack("standard"), Setup(MODEL), Progress()) for g in (plain, by_hand))
+    assert found.extraction.cost == pytest.approx(expected.extraction.cost, rel=1e-9)
+
+
+@dataclass
+class Exploring:
+    """An exploration in this process, and its last e-graph."""
+
+    explorer: Explorer
+    last: ExploredIteration
+
+    @classmethod
+    def of(cls, graph: Graph, rules: Sequence[RewriteRule], estimating: bool = True) -> Exploring:
+        explorer = Explorer(
+            graph, library().ops, tuple(rules), Limits(), MODEL.estimate if estimating else None
+        )
+        *_, last = explorer.run()
+        assert last.stop == "saturated"
+        return cls(explorer, last)
+
+    def refine(self, said: Feedback) -> bool:
+        found = self.explorer.refine(said)
+        self.last = found or self.last
+        return found is not None
+
+    def answer(self) -> Extraction:
+        return extract(MODEL.price(self.last.egraph)[0])
+
+    def feedback(self, answer: Extraction) -> Feedback:
+        return feedback(self.last, MODEL.price(self.last.egraph)[0], answer, library().ops, ExtractLimits())
+
+    def refined(self) -> Extraction:
+        """As a search does."""
+        best = self.answer()
+        while self.refine(self.feedback(best)):
+            other = self.answer()
+            if other.cost >= best.cost * (1 - TOLERANCE):
+                break
+            best = other
+        return self.answer()
+
+    def everything(self) -> Feedback:
+        """As if an answer used every e-class."""
+        return Feedback(frozenset(self.last.handles))
+
+
+@st.composite
+def graphs(draw: st.DrawFn, least: int, most: int) -> str:
+    """Products of one tensor, some of them scaled or activated, or of products of weights; some are outputs, which
+    takes a copy where they are merged."""
+    count = draw(st.integers(least, most))
+    rows = draw(st.sampled_from((1, 16, 256, 4096)))
+    lines, outputs = [f"input x : f32[{rows}, 64]", f"input z : f32[{rows}, 64]"], []
+    for i in range(count):
+        lines.append(f"weight w{i} : f32[64, {draw(st.sampled_from((8, 64, 96, 512)))}]")
+        forms = (
+            "{}",
+            "{} * 0.5",
+            "tanh({})",
+            "tanh({} * 0.25)",
+            "tanh({}) * 0.5 + {}",
+            "transpose({}; perm = [1, 0]) @ z * 2.0",
+        )
+        outputs.append(draw(st.sampled_from(forms)).replace("{}", f"(x @ w{i})"))
+    return "\n".join([*lines, f"output {', '.join(outputs)}"])
+
+
+@settings(max_examples=40, deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(graphs(2, 3))
+def test_of_small_groups_no_subsets_would_be_better(body: str) -> None:
+    """Without estimates every subset of the members that an answer uses is merged, here of all members."""
+    graph = graph_of(body)
+    found, brute = Exploring.of(graph, RULES), Exploring.of(graph, RULES, estimating=False)
+    while brute.refine(brute.everything()):
+        pass
+    sizes = [len(m.results) for m in brute.explorer.merges]
+    if max(sizes, default=0) > FEW:
+        return  # brute force would not be
+    assert brute.last.groups.merged == brute.last.groups.possible
+    assert found.refined().cost == pytest.approx(brute.answer().cost, rel=1e-9)
+
+
+@settings(max_examples=15, deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(graphs(7, 9))
+def test_of_large_groups_no_other_member_would_be_better(body: str) -> None:
+    """No merge is cheaper that differs from one of the answer by a member: more, less, or swapped. The rule by which
+    activations follow a merge is left out: what it makes of a merge that is not tried is not foreseen."""
+    found = Exploring.of(graph_of(body), [r for r in RULES if r.name != "slice-tanh"])
+    answer = found.refined()
+    said = found.feedback(answer)
+    all_handles = frozenset(found.last.handles)
+    found.refine(Feedback(said.used, all_handles, all_handles))
+    assert found.answer().cost >= answer.cost * (1 - 1e-9)
