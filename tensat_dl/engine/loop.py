@@ -62,15 +62,25 @@ class _Ban:
     times: int = 0
 
 
+def compile_rules(graph: Graph, ops: OpTable, rules: Sequence[RewriteRule], limits: Limits) -> Store:
+    """An engine with these rules, for this graph and for all graphs that the rules make of it."""
+    return Store(Engine(), EgglogProgram(ops, rules, graph, limits.cycles != "none"))
+
+
 @dataclass
 class Explorer:
-    """One exploration. `run` yields a step for every iteration, the first of which is the input program."""
+    """One exploration. `run` yields a step for every iteration, the first of which is the input program.
+
+    ``compiled`` is an engine with these rules and perhaps more, compiled for a graph that they lead from to this one;
+    without it, `run` compiles them.
+    """
 
     graph: Graph
     ops: OpTable
     rules: tuple[RewriteRule, ...]
     limits: Limits
     estimate: Estimate | None = None
+    compiled: Store | None = None
     bans: dict[str, _Ban] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     multi_done: int = 0
@@ -91,16 +101,17 @@ class Explorer:
 
     def run(self) -> Iterator[ExploredIteration]:
         started = time.perf_counter()
-        self.program = EgglogProgram(self.ops, self.rules, self.graph, self.limits.cycles != "none")
-        self.store = Store(Engine(), self.program)
+        self.store = self.compiled or compile_rules(self.graph, self.ops, self.rules, self.limits)
+        self.store.clear()
+        self.program = self.store.program
         self.selection = Selection(self.store, self.limits, self.estimate)
         self.store.load_graph(self.graph)
-        self.by_kind = {
-            k: [r for r in self.program.rules if r.rule.kind == k] for k in ("single", "multi", "group")
-        }
+        names = {r.name for r in self.rules}
+        rules = [r for r in self.program.rules if r.name in names]
+        self.by_kind = {k: [r for r in rules if r.rule.kind == k] for k in ("single", "multi", "group")}
         if self.by_kind["group"]:
             self.selection.limit -= int(REFINING_SHARE * self.limits.nodes)
-        stop: Stop | None = None if self.program.rules else "saturated"
+        stop: Stop | None = None if rules else "saturated"
         if stop is None and self.limits.iterations == 0:
             stop = "iterations"
         if stop is None and self.selection.nodes() >= self.selection.limit:

@@ -36,9 +36,21 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
+class Rounds:
+    """How many rounds a search took, and in how many of these an answer came closer. ``ended`` says what ended it
+    before a round gained nothing, if something did."""
+
+    count: int
+    gained: int
+    ended: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """A finished run. Costs are milliseconds on ``device``.
 
+    ``nodes``, ``classes``, ``stop`` and ``extraction`` are of the round that the answer is from, ``iterations`` of
+    all rounds that led to it.
     ``rules_used`` counts, for each rule, how many nodes of the optimized graph it brought into the e-graph.
     """
 
@@ -60,4 +72,5 @@ class Result:
     cycles: str = "none"  #: how cycles were kept out of the e-graph
     measured: Outcome | None = None  #: of timing whole graphs; None if that was not asked for
     declared: Mapping[str, Declared] = field(default_factory=dict)  #: fused operators of the e-graph
+    rounds: Rounds = Rounds(1, 0)  #: of the search
     steps: Explanation | None = None  #: how the rules lead from one graph to the other; None if not asked for

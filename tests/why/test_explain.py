@@ -15,7 +15,8 @@ from tensat_dl.cost import CostModel, load_device
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.explore import exploring
 from tensat_dl.ops.semantics import semantics_of
-from tensat_dl.run.search import Setup, explain
+from tensat_dl.run.rounds import explain
+from tensat_dl.run.search import Setup
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.compare import compare_exactly
 from tensat_dl.why import shorten, way
