@@ -62,17 +62,29 @@ class _Ban:
     times: int = 0
 
 
-def compile_rules(graph: Graph, ops: OpTable, rules: Sequence[RewriteRule], limits: Limits) -> Store:
-    """An engine with these rules, for this graph and for all graphs that the rules make of it."""
-    return Store(Engine(), EgglogProgram(ops, rules, graph, limits.cycles != "none"))
+class CompiledRules:
+    """Rules for a graph and for all graphs that they make of it: in an engine, and with what is known of their types
+    and costs."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        ops: OpTable,
+        rules: Sequence[RewriteRule],
+        limits: Limits,
+        estimate: Estimate | None,
+    ) -> None:
+        self.store = Store(Engine(), EgglogProgram(ops, rules, graph, limits.cycles != "none"))
+        self.checks = Checks(ops)
+        self.partitions = None if estimate is None else Partitions(estimate)
 
 
 @dataclass
 class Explorer:
     """One exploration. `run` yields a step for every iteration, the first of which is the input program.
 
-    ``compiled`` is an engine with these rules and perhaps more, compiled for a graph that they lead from to this one;
-    without it, `run` compiles them.
+    ``compiled`` are these rules and perhaps more, for a graph from which they lead to this one; without it, `run`
+    compiles them.
     """
 
     graph: Graph
@@ -80,7 +92,7 @@ class Explorer:
     rules: tuple[RewriteRule, ...]
     limits: Limits
     estimate: Estimate | None = None
-    compiled: Store | None = None
+    compiled: CompiledRules | None = None
     bans: dict[str, _Ban] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     multi_done: int = 0
@@ -95,13 +107,10 @@ class Explorer:
     skipped: int = 0  #: matches of this iteration that would close a cycle
     filtered: int = 0  #: e-nodes on the filter list
 
-    def __post_init__(self) -> None:
-        self.checks = Checks(self.ops)
-        self.partitions = None if self.estimate is None else Partitions(self.estimate)
-
     def run(self) -> Iterator[ExploredIteration]:
         started = time.perf_counter()
-        self.store = self.compiled or compile_rules(self.graph, self.ops, self.rules, self.limits)
+        known = self.compiled or CompiledRules(self.graph, self.ops, self.rules, self.limits, self.estimate)
+        self.store, self.checks, self.partitions = known.store, known.checks, known.partitions
         self.store.clear()
         self.program = self.store.program
         self.selection = Selection(self.store, self.limits, self.estimate)

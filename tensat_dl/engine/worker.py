@@ -16,7 +16,7 @@ from tensat_dl.core.minimal import minimal
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.exploration import NARROWING, AskHistory, Estimate, Feedback, Limits, RuleAlarm, Start
 from tensat_dl.engine.explore import Message
-from tensat_dl.engine.loop import Explorer, compile_rules
+from tensat_dl.engine.loop import CompiledRules, Explorer
 from tensat_dl.ops.table import OpDecl, OpTable
 
 
@@ -35,11 +35,11 @@ def explore(
     table = OpTable(ops)
     explorer: Explorer | None = None
     try:
-        store = compile_rules(graph, table, rules, limits)
+        compiled = CompiledRules(graph, table, rules, limits, estimate)
         for request in requests:
             if isinstance(request, Start):
                 own = tuple(r for r in rules if r.name in request.rules)
-                explorer = loop(request.graph, table, own, request.limits, estimate, store)
+                explorer = loop(request.graph, table, own, request.limits, estimate, compiled)
                 yield from explorer.run()
                 continue
             assert explorer is not None, "a start comes first"

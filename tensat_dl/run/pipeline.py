@@ -120,7 +120,7 @@ def optimize(
         measured=answer.outcome,
         declared=found.search.declared,
         steps=steps,
-        rounds=Rounds(len(found.stops), found.gained, found.ended),
+        rounds=Rounds(found.stops, found.gained, found.ended),
     )
     return result, tuple(r.egraph for r in found.rounds)
 

@@ -37,10 +37,10 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How many rounds a search took, and in how many of these an answer came closer. ``ended`` says what ended it
-    before a round gained nothing, if something did."""
+    """The rounds of a search: why the exploration of each ended, and how many led to the answer. ``ended`` says what
+    ended the search before a round gained nothing, if something did."""
 
-    count: int
+    stops: tuple[Stop, ...]
     gained: int
     ended: str = ""
 
@@ -72,5 +72,5 @@ class Result:
     cycles: str = "none"  #: how cycles were kept out of the e-graph
     measured: Outcome | None = None  #: of timing whole graphs; None if that was not asked for
     declared: Mapping[str, Declared] = field(default_factory=dict)  #: fused operators of the e-graph
-    rounds: Rounds = Rounds(1, 0)  #: of the search
+    rounds: Rounds = Rounds(("saturated",), 0)
     steps: Explanation | None = None  #: how the rules lead from one graph to the other; None if not asked for

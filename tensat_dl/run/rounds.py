@@ -20,20 +20,24 @@ from tensat_dl.engine.exploration import Exploration, History, Iteration, Stop
 from tensat_dl.engine.explore import ExplorationError, Exploring, exploring
 from tensat_dl.extract.extraction import TOLERANCE
 from tensat_dl.fuse.fuse import fused_operators
-from tensat_dl.run.search import Found, Known, Reached, Round, Search, Setup
+from tensat_dl.run.search import EqualGraph, Found, Reached, Round, Search, Setup
 from tensat_dl.run.stages import Stage, Stages
 from tensat_dl.why.steps import Explained, Explanation
 from tensat_dl.why.way import INTERRUPTED, NoWay, missing, way_between
 
 #: At these limits the search ends. At the others an exploration ends, and its answer begins the next round.
-_FINAL: dict[Stop, str] = {"time": "the time limit", "memory": "the memory limit", "interrupted": "Ctrl-C"}
+_FINAL: dict[Stop, str] = {
+    "time": "the time limit ended the search",
+    "memory": "the memory limit ended the search",
+    "interrupted": "Ctrl-C ended the search",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
     """A graph, and the rounds that led to it: each begins with the answer of the one before."""
 
-    known: Known
+    known: EqualGraph
     rounds: tuple[Found, ...] = ()
 
 
@@ -46,7 +50,7 @@ class Searched:
     exploration ended. ``ended`` says what ended the search before a round gained nothing, if something did.
     """
 
-    answer: Known
+    answer: EqualGraph
     rounds: tuple[Found, ...]
     gained: int
     stops: tuple[Stop, ...]
@@ -92,7 +96,7 @@ def search(
 
 @contextmanager
 def _rounds(
-    start: Known, rules: Sequence[RewriteRule], setup: Setup, search: Search, past: bool
+    start: EqualGraph, rules: Sequence[RewriteRule], setup: Setup, search: Search, past: bool
 ) -> Iterator[_Rounds]:
     """The rounds from a start; their worker is gone when the context ends."""
     model, count = setup.model, search.progress.exploring
@@ -100,11 +104,13 @@ def _rounds(
         yield _Rounds(worker, search, Stages(rules, setup.limits, setup.fusing), past)
 
 
-def _start(graph: Graph, rules: Sequence[RewriteRule], setup: Setup) -> tuple[Known, Sequence[RewriteRule]]:
+def _start(
+    graph: Graph, rules: Sequence[RewriteRule], setup: Setup
+) -> tuple[EqualGraph, Sequence[RewriteRule]]:
     """The input and the rules of a search. With fusion, the operators that an earlier run fused are taken apart, and
     fusion, not rules, finds them again."""
     fused = fused_operators(graph, setup.model.table) if setup.fusing else frozenset()
-    known = Known.of(graph, ("",) * len(graph.nodes), setup.model.table, fused)
+    known = EqualGraph.of(graph, ("",) * len(graph.nodes), setup.model.table, fused)
     theirs = {f"{way}-{op}" for op in fused for way in ("fuse", "unfuse")}
     return known, [r for r in rules if r.name not in theirs]
 
@@ -132,12 +138,11 @@ class _Rounds:
             best = start
             while not self.ended:
                 now = best
-                if self.search.setup.method == "exact":
-                    for part in self.stages.below(stage):
-                        best = self._cheaper(best, self.best(part, now))
+                for part in self.stages.below(stage) if self.search.setup.method == "exact" else ():
+                    best = self._cheaper(best, self.best(part, now))
                 if not self.ended:
                     best = self._cheaper(best, self._round(stage, now, best))
-                if best is now or self.search.setup.method != "exact":
+                if best is now:
                     break
             self._known[key] = self._known[_key(stage, best)] = best
         return self._known[key]
@@ -149,21 +154,23 @@ class _Rounds:
         known = (start.known,) if best is start else (start.known, best.known)
         try:
             found = Round(search, self.worker, stage, start.known, known).run()
-        except ExplorationError:
-            if self.first is None:
+        except (ExplorationError, KeyboardInterrupt) as e:  # before it had anything
+            if self.first is None or search.goal is not None:
                 raise
-            self.ended = "the end of the engine"
+            self.ended = _FINAL["interrupted" if isinstance(e, KeyboardInterrupt) else "memory"]
             return start
         self.stops.append(found.exploration.stop)
         if found.interrupted or found.extraction.interrupted:
             self.ended = _FINAL["interrupted"]
         else:
             self.ended = _FINAL.get(found.exploration.stop, "")
+        if search.setup.method != "exact":
+            self.ended = self.ended or "only exact extraction goes on from its answer"
         if search.extract_limits.seconds == 0:
-            self.ended = self.ended or "the time limit of extraction"
+            self.ended = self.ended or "the time limit of extraction ended the search"
         graph, origins = found.rebuilt(found.extraction)
         fused = fused_operators(graph, search.model.table) if search.setup.fusing else ()
-        way = Way(Known.of(graph, origins, search.model.table, fused))
+        way = Way(EqualGraph.of(graph, origins, search.model.table, fused))
         whole = stage == self.stages.whole
         first = self.first is None or (whole and not self._whole)
         if self.past and (first or self._cheaper(best, way) is way):

@@ -57,7 +57,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class EqualGraph:
     """A graph that computes the same as the input: the input itself, or the answer of a round.
 
     ``apart`` is what rules see: the graph without fused operators. ``at`` has its node for each node of the graph,
@@ -70,7 +70,7 @@ class Known:
     origins: tuple[str, ...]
 
     @classmethod
-    def of(cls, graph: Graph, origins: tuple[str, ...], ops: OpTable, fused: Container[str]) -> Known:
+    def of(cls, graph: Graph, origins: tuple[str, ...], ops: OpTable, fused: Container[str]) -> EqualGraph:
         """The graph, with the operators of which some are ``fused``."""
         return cls(graph, *taken_apart(graph, ops, fused), origins)
 
@@ -100,7 +100,7 @@ class Known:
 class Found:
     """The cheapest extraction of a round, the priced e-graph that it is from, and how that was explored."""
 
-    start: Known
+    start: EqualGraph
     exploration: Exploration
     egraph: EGraph
     extraction: Extraction
@@ -140,7 +140,7 @@ class Round:
     graphs, the answer costs no more there than these."""
 
     def __init__(
-        self, search: Search, worker: Exploring, stage: Stage, start: Known, known: Sequence[Known]
+        self, search: Search, worker: Exploring, stage: Stage, start: EqualGraph, known: Sequence[EqualGraph]
     ) -> None:
         self.search = search
         self.worker = worker

@@ -50,10 +50,8 @@ class Stages:
         if stage.rules & self._multi:
             fewer = 1 if stage.k_multi is None else stage.k_multi - 1
             found.append(self._stage(stage.rules, fewer, stage.fusing))
-        base = self._stage(stage.rules & self._base, stage.k_multi, stage.fusing)
-        if base.rules - self._always and base.rules < stage.rules:
-            found.append(base)
-        return tuple(dict.fromkeys(found))
+        found.append(self._stage(stage.rules & self._base, stage.k_multi, stage.fusing))
+        return tuple(s for s in dict.fromkeys(found) if s != stage and s.rules - self._always)
 
     def _stage(self, rules: Iterable[str], k_multi: int | None, fusing: bool) -> Stage:
         """The stage, in the one way in which it is written."""

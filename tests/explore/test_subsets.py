@@ -13,7 +13,7 @@ from tensat_dl.cost import CostModel, Measurement, Profile, Signature, load_devi
 from tensat_dl.engine.exploration import Feedback, Limits
 from tensat_dl.engine.explore import exploring
 from tensat_dl.engine.loop import REFINED, Explorer
-from tensat_dl.run.search import Found, Known, Round, Search, Setup
+from tensat_dl.run.search import EqualGraph, Found, Round, Search, Setup
 from tensat_dl.run.stages import Stages
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named
 
@@ -26,7 +26,7 @@ def found(graph: Graph, model: CostModel, rules: str = "standard") -> Found:
 
 def round_of(graph: Graph, model: CostModel, rules: Sequence[RewriteRule], limits: Limits) -> Found:
     """One round with all rules."""
-    start = Known.of(graph, ("",) * len(graph.nodes), model.table, ())
+    start = EqualGraph.of(graph, ("",) * len(graph.nodes), model.table, ())
     whole = Stages(rules, limits, fusing=False).whole
     with exploring(graph, model.table, rules, limits, estimate=model.estimate) as worker:
         return Round(Search(Setup(model, limits), Progress()), worker, whole, start, (start,)).run()
