@@ -51,7 +51,7 @@ notes         a note
     [
         (
             Rounds(("nodes", "saturated"), 1),
-            "2, of which 1 gained; another would gain nothing; 1 stopped at the limit",
+            "2, of which 1 gained; another would gain nothing; 1 stopped",
         ),
         (
             Rounds(("saturated", "time"), 1, "the time limit ended the search"),
