@@ -55,8 +55,8 @@ finally:
 @device_option
 @json_option
 def models(models: tuple[str, ...], k_multi: int, device: str, json_path: str | None) -> int:
-    """Every model through the whole pipeline: sizes, rounds, seconds per phase, cost before and after; and the gain of
-    a run of the answer, which should be 0."""
+    """Every model through the whole pipeline: sizes, rounds, seconds per phase, cost before and after; and what
+    another run gains from the answer, which should be 0."""
     models = models or MODELS
     results = Results("models", json_path, models)
     headings = (
