@@ -12,7 +12,6 @@ from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import PricedGraph
 from tensat_dl.extract.rebuild import rules_used
-from tensat_dl.fuse.fuse import fused_operators, unfused
 from tensat_dl.measure.machine import Machine, Outcome
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.table import OpTable
@@ -213,8 +212,8 @@ def _steps(
     try:
         if not missing(after, before):
             return Explanation(())
-        after = unfused(after, model.table, fused_operators(after, model.table))
-        return steps_along(legs(found.rounds, after), rules, model, progress, seed)
+        last = found.search.known(after, ("",) * len(after.nodes)).apart
+        return steps_along(legs(found.rounds, last), rules, model, progress, seed)
     except NoWay as e:
         return Explanation((), e.message)
     except KeyboardInterrupt:

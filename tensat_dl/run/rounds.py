@@ -19,7 +19,6 @@ from tensat_dl.cost import CostModel
 from tensat_dl.engine.exploration import Exploration, History, Iteration, Stop
 from tensat_dl.engine.explore import ExplorationError, Exploring, exploring
 from tensat_dl.extract.extraction import TOLERANCE
-from tensat_dl.fuse.fuse import fused_operators
 from tensat_dl.run.search import EqualGraph, Found, Reached, Round, Search, Setup
 from tensat_dl.run.stages import Stage, Stages
 from tensat_dl.why.steps import Explained, Explanation
@@ -80,8 +79,9 @@ def search(
 
     Ctrl-C ends the phase that is running, and the best answer until then is returned.
     """
-    start, rules = _start(graph, rules, setup)
-    with _rounds(start, rules, setup, Search(setup, progress), past) as rounds:
+    state = Search(setup, progress)
+    start, rules = _start(graph, rules, state)
+    with _rounds(start, rules, state, past) as rounds:
         way = rounds.best(rounds.stages.whole, Way(start))
     assert rounds.first is not None
     return Searched(
@@ -94,25 +94,30 @@ def search(
     )
 
 
+def one_round(graph: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress) -> Found:
+    """The answer of a single round with all settings, for comparisons of settings."""
+    state = Search(setup, progress)
+    start, rules = _start(graph, rules, state)
+    with _rounds(start, rules, state, past=False) as rounds:
+        return Round(rounds.search, rounds.worker, rounds.stages.whole, start, (start,)).run()
+
+
 @contextmanager
-def _rounds(
-    start: EqualGraph, rules: Sequence[RewriteRule], setup: Setup, search: Search, past: bool
-) -> Iterator[_Rounds]:
+def _rounds(start: EqualGraph, rules: Sequence[RewriteRule], search: Search, past: bool) -> Iterator[_Rounds]:
     """The rounds from a start; their worker is gone when the context ends."""
-    model, count = setup.model, search.progress.exploring
+    setup, model, count = search.setup, search.model, search.progress.exploring
     with exploring(start.apart, model.table, rules, setup.limits, count, model.estimate) as worker:
         yield _Rounds(worker, search, Stages(rules, setup.limits, setup.fusing), past)
 
 
 def _start(
-    graph: Graph, rules: Sequence[RewriteRule], setup: Setup
+    graph: Graph, rules: Sequence[RewriteRule], search: Search
 ) -> tuple[EqualGraph, Sequence[RewriteRule]]:
     """The input and the rules of a search. With fusion, the operators that an earlier run fused are taken apart, and
     fusion, not rules, finds them again."""
-    fused = fused_operators(graph, setup.model.table) if setup.fusing else frozenset()
-    known = EqualGraph.of(graph, ("",) * len(graph.nodes), setup.model.table, fused)
-    theirs = {f"{way}-{op}" for op in fused for way in ("fuse", "unfuse")}
-    return known, [r for r in rules if r.name not in theirs]
+    start = search.known(graph, ("",) * len(graph.nodes))
+    theirs = {f"{way}-{op}" for op in search.fused(graph) for way in ("fuse", "unfuse")}
+    return start, [r for r in rules if r.name not in theirs]
 
 
 class _Rounds:
@@ -168,9 +173,7 @@ class _Rounds:
             self.ended = self.ended or "only exact extraction goes on from its answer"
         if search.extract_limits.seconds == 0:
             self.ended = self.ended or "the time limit of extraction ended the search"
-        graph, origins = found.rebuilt(found.extraction)
-        fused = fused_operators(graph, search.model.table) if search.setup.fusing else ()
-        way = Way(EqualGraph.of(graph, origins, search.model.table, fused))
+        way = Way(search.known(*found.rebuilt(found.extraction)))
         whole = stage == self.stages.whole
         first = self.first is None or (whole and not self._whole)
         if self.past and (first or self._cheaper(best, way) is way):
@@ -243,12 +246,13 @@ def explain(
     If searching again does not lead to the second graph, or Ctrl-C ends it early, there are steps to as much of the
     graph as was found. Raises `NoWay` if the two cannot be compared at all.
     """
-    start, rules = _start(before, rules, setup)
-    after = _aligned(after, start.apart)
+    state = Search(setup, progress)
+    start, rules = _start(before, rules, state)
+    state.goal = after = _aligned(state.known(after, ("",) * len(after.nodes)).apart, start.apart)
     if not missing(after, start.apart):
         return Explanation(())
     way, interrupted = Way(start), False
-    with _rounds(start, rules, setup, Search(setup, progress, after), past=True) as rounds:
+    with _rounds(start, rules, state, past=True) as rounds:
         worker = rounds.worker
         try:
             rounds.best(rounds.stages.whole, way)

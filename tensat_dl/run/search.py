@@ -7,7 +7,7 @@ gains nothing from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensat_dl.core.egraph import BoolArray, EGraph, NodeKey, find
@@ -20,7 +20,7 @@ from tensat_dl.extract.api import extract
 from tensat_dl.extract.budget import ExtractLimits
 from tensat_dl.extract.extraction import TOLERANCE, Extraction
 from tensat_dl.extract.rebuild import rebuild
-from tensat_dl.fuse.fuse import fuse, taken_apart
+from tensat_dl.fuse.fuse import fuse, fused_operators, taken_apart
 from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Machine
 from tensat_dl.ops.table import OpTable
@@ -68,11 +68,6 @@ class EqualGraph:
     apart: Graph
     at: Sequence[int]
     origins: tuple[str, ...]
-
-    @classmethod
-    def of(cls, graph: Graph, origins: tuple[str, ...], ops: OpTable, fused: Container[str]) -> EqualGraph:
-        """The graph, with the operators of which some are ``fused``."""
-        return cls(graph, *taken_apart(graph, ops, fused), origins)
 
     @property
     def origins_apart(self) -> list[str]:
@@ -126,13 +121,22 @@ class Search:
     ``extract_limits`` is the rest of the setup's limits, ``declared`` are the fused operators of all e-graphs. The
     search ends at its ``goal``, if there is one, and Ctrl-C is the caller's business then."""
 
-    def __init__(self, setup: Setup, progress: Progress, goal: Graph | None = None) -> None:
+    def __init__(self, setup: Setup, progress: Progress) -> None:
         self.setup = setup
         self.progress = progress
-        self.goal = goal
+        self.goal: Graph | None = None
         self.model = setup.model
         self.extract_limits = setup.extract_limits
         self.declared: dict[str, Declared] = {}
+
+    def fused(self, graph: Graph) -> frozenset[str]:
+        """The operators of a graph that fusion finds again: those that it declared, in this run or in an earlier
+        one."""
+        return fused_operators(graph, self.model.table) if self.setup.fusing else frozenset()
+
+    def known(self, graph: Graph, origins: tuple[str, ...]) -> EqualGraph:
+        """A graph that computes the same as the input, given the rules that built its nodes."""
+        return EqualGraph(graph, *taken_apart(graph, self.model.table, self.fused(graph)), origins)
 
 
 class Round:
