@@ -82,11 +82,12 @@ class EqualGraph:
         if self.apart is self.graph:
             return []
         classes = find(self.apart, egraph)
-        found = []
-        for i, (node, k) in enumerate(zip(self.graph.nodes, self.at, strict=True)):
-            c = classes[self.at[i]]
+        found: list[tuple[int, NodeKey]] = []
+        for node, k in zip(self.graph.nodes, self.at, strict=True):
+            if node.op == self.apart.nodes[k].op or (c := classes[k]) is None:
+                continue
             leaves = tuple(d for j in node.inputs if (d := classes[self.at[j]]) is not None)
-            if node.op != self.apart.nodes[k].op and c is not None and len(leaves) == len(node.inputs):
+            if len(leaves) == len(node.inputs):
                 found.append((c, (node.op, node.attrs, leaves)))
         return found
 
