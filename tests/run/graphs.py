@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 
 #: Widths that random graphs have; products of like widths can be merged.
@@ -23,6 +24,15 @@ def drawn(seed: int) -> str:
         lines.append(f"weight b{w} : f32[{w}]")
     weights: dict[tuple[int, int], list[str]] = {}
     values = list(width)
+    if rng.random() < 0.5:  # several rows times several weights: products to merge both ways
+        inputs, shared = range(rng.randint(2, 3)), range(rng.randint(2, 3))
+        lines += [f"input r{i} : f32[{rows}, 64]" for i in inputs]
+        lines += [f"weight v{j} : f32[64, 64]" for j in shared]
+        for i, j in product(inputs, shared):
+            term = f"{rng.choice(UNARY)}(r{i} @ v{j})" if rng.random() < 0.5 else f"r{i} @ v{j}"
+            lines.append(f"g{i}{j} = {term}")
+            values.append(f"g{i}{j}")
+            width[f"g{i}{j}"] = 64
     for number in range(rng.randint(4, 12)):
         # Early values are read more often than late ones: siblings, not only chains.
         a, b = (rng.choice(values[: rng.randint(1, len(values))]) for _ in range(2))
@@ -51,7 +61,11 @@ def drawn(seed: int) -> str:
         lines.append(f"{name} = {term}")
         values.append(name)
         width[name] = out
-    lines.append(f"output {', '.join(dict.fromkeys([values[-1], rng.choice(values[-4:])]))}")
+    grid = [v for v in values if v.startswith("g")]
+    if grid:
+        lines.append(f"all = {' + '.join(grid)}")
+        values.append("all")
+    lines.append(f"output {', '.join(dict.fromkeys([values[-1], *rng.sample(values[-4:], 2)]))}")
     return "\n".join(lines)
 
 
