@@ -10,6 +10,7 @@ from typing import Any
 from tensat_dl.bench.common import cost, seconds, size
 from tensat_dl.bench.extraction import HEADINGS, lines
 from tensat_dl.bench.onnx import headings, line, notes
+from tensat_dl.bench.whole_runs import again
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
@@ -28,12 +29,12 @@ def where(report: dict[str, Any]) -> str:
 
 
 def models() -> Iterator[str]:
-    yield "| model | operators | e-nodes | before | after | faster | gap |"
-    yield "|---|--:|--:|--:|--:|--:|--:|"
+    yield "| model | operators | e-nodes | before | after | faster | gap | again |"
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|"
     for r in results("models")["rows"]:
         gap = "0" if r["status"] == "optimal" else f"{r['gap']:.1%}"
         costs = f"{r['before']:.4f} | {r['after']:.4f} | {r['before'] / r['after']:.2f}x"
-        yield f"| {r['model']} | {r['operators']} | {r['nodes']:,} | {costs} | {gap} |"
+        yield f"| {r['model']} | {r['operators']} | {r['nodes']:,} | {costs} | {gap} | {again(r)} |"
 
 
 def join() -> Iterator[str]:

@@ -17,6 +17,7 @@ from tensat_dl.cli.inputs import choose_graph
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.egraph_json import loads
 from tensat_dl.core.graph import Graph
+from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
 from tensat_dl.engine.exploration import Cycles, Limits
@@ -28,7 +29,7 @@ from tensat_dl.lang.load import read_source
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.table import OpTable
 from tensat_dl.run.options import Options
-from tensat_dl.run.pipeline import optimize
+from tensat_dl.run.rounds import one_round
 
 #: "groups" is "standard"; "pairs" has the paper's multi-pattern rules in place of group rules, "both" has both.
 PACKS = ("groups", "pairs", "both", "taso")
@@ -71,7 +72,7 @@ def run(
     method: str = "exact",
     **limits: Any,
 ) -> Row:
-    """A whole run without its verification: sizes, seconds and costs. ``limits`` are further fields of `Options`."""
+    """One round, without verification: sizes, seconds and costs. ``limits`` are further fields of `Options`."""
     graph, ops = graph_of(model)
     options = Options(
         device=device,
@@ -80,33 +81,36 @@ def run(
         time_limit=explore_seconds,
         extract=method,
         extract_time_limit=extract_seconds,
-        verify=False,
         **limits,
     )
-    result, _ = optimize(graph, ops, rules_of(pack), options)
-    found = result.extraction
-    iterations = result.iterations
+    progress = Progress()
+    setup = options.setup(ops)
+    found = one_round(graph, rules_of(pack), setup, progress)
+    seconds, iterations = progress.seconds(), found.exploration.iterations
+    before, after = (setup.model.price_graph(g) for g in (graph, found.rebuilt(found.extraction)[0]))
     return {
         "model": model,
         "rules": pack,
         "k_multi": k_multi,
         **limits,
-        "nodes": result.nodes,
-        "classes": result.classes,
-        "stop": result.stop,
+        "nodes": found.egraph.num_nodes,
+        "classes": found.egraph.num_classes,
+        "stop": found.exploration.stop,
         "explore_limit": explore_seconds,
         "iterations": len(iterations),
         "seconds": {
-            "explore": result.times.explore,  # with the start of the engine's process and the rules' compilation
+            "explore": seconds[
+                "explore"
+            ],  # with the start of the engine's process and the rules' compilation
             "iterations": sum(i.seconds for i in iterations),
-            "extract": result.times.extract,
+            "extract": seconds["extract"],
         },
-        "before": result.before.total,
-        "after": result.after.total,
-        "measured_share": result.after.measured_share,
-        "status": found.status,
-        "gap": found.gap if math.isfinite(found.gap) else None,
-        "notes": list(result.notes),
+        "before": before.total,
+        "after": min(before.total, after.total),
+        "measured_share": after.measured_share,
+        "status": found.extraction.status,
+        "gap": found.extraction.gap if math.isfinite(found.extraction.gap) else None,
+        "notes": list(found.exploration.notes),
     }
 
 

@@ -52,13 +52,14 @@ def prepare(model: str, folder: str, dtype: str, batch: int, device: str, limit:
     costs = {}
     answers = []
     for name, (rules, options) in ways.items():
-        result, egraph = optimize(graph, program.ops, rules, options)
+        result, egraphs = optimize(graph, program.ops, rules, options)
         made = opened.with_operators(result.declared)
         write(str(file_of(folder, model, name)), made.text(result.after.graph))
         answers.append(result.after.graph)
         costs[name] = result.after.total
         costs["original"] = result.before.total
-    wanted = CostModel(made.program.ops, load_device(device)).unknown(egraph, answers)
+    prices = CostModel(made.program.ops, load_device(device))
+    wanted = dict.fromkeys(s for e in egraphs for s in prices.unknown(e, answers))
     write(
         str(Path(folder) / f"{Path(model).stem}.sigs.json"), dumps(job(made.program.ops, s) for s in wanted)
     )

@@ -27,6 +27,7 @@ from tensat_dl.bench.common import (
     number_option,
     path_of,
 )
+from tensat_dl.extract.extraction import TOLERANCE
 
 KINDS = ("encoder", "resnext", "bert")
 PHASES = ("parse", "explore", "cost", "extract", "verify")
@@ -54,14 +55,27 @@ finally:
 @device_option
 @json_option
 def models(models: tuple[str, ...], k_multi: int, device: str, json_path: str | None) -> int:
-    """Every model through the whole pipeline: sizes, seconds per phase, cost before and after."""
+    """Every model through the whole pipeline: sizes, rounds, seconds per phase, cost before and after; and what
+    another run gains from the answer, which should be 0."""
     models = models or MODELS
     results = Results("models", json_path, models)
-    headings = ("model", *SIZES, *PHASES, "total", "wall", "before", "after", "faster", "gap")
+    headings = (
+        "model",
+        *SIZES,
+        "rounds",
+        *PHASES,
+        "total",
+        "wall",
+        "before",
+        "after",
+        "faster",
+        "gap",
+        "again",
+    )
     title = f"k_multi {k_multi}, {device}; costs in ms, times in seconds"
     table = new_table(title, *headings, left=("model", "stop"))
     for model in models:
-        row = {"model": model, **run(path_of(model), ["--k-multi", str(k_multi), "--device", device])}
+        row = {"model": model, **twice(path_of(model), ["--k-multi", str(k_multi), "--device", device])}
         row.pop("megabytes", None)
         results.add([row])
         if "error" in row:
@@ -69,11 +83,13 @@ def models(models: tuple[str, ...], k_multi: int, device: str, json_path: str | 
         table.add_row(
             model,
             *_sizes(row),
+            str(row["rounds"]),
             *(f"{row['seconds'][phase]:.2f}" for phase in (*PHASES, "total", "wall")),
             f"{row['before']:.4f}",
             f"{row['after']:.4f}",
             f"{row['before'] / row['after']:.2f}x",
             "0" if row["status"] == "optimal" else f"{row['gap']:.1%}",
+            again(row),
         )
     done = [r for r in results.rows if "error" not in r]
     total = sum(r["seconds"]["wall"] for r in done)
@@ -152,6 +168,23 @@ graph resnext {{
 """
 
 
+def twice(model: Path, options: list[str]) -> Row:
+    """One run, and as ``again`` the cost of its answer after another run, with the same rules."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer.tsr"
+        first = run(model, [*options, "-o", str(answer)])
+        if "error" in first:
+            return first
+        second = run(answer, [*options, "--rules", str(model), "--no-verify"])
+    return second if "error" in second else {**first, "again": second["after"]}
+
+
+def again(row: Row) -> str:
+    """The share of its cost that another run takes off an answer."""
+    gain = 1 - row["again"] / row["after"]
+    return "0" if gain <= TOLERANCE else f"{gain:.1%}"
+
+
 def run(model: Path, options: list[str]) -> Row:
     """One run: its wall-clock seconds including the start of Python, and the peak memory of its two processes in
     MB."""
@@ -171,6 +204,7 @@ def run(model: Path, options: list[str]) -> Row:
         "classes": found["egraph"]["classes"],
         "iterations": len(found["iterations"]),
         "stop": found["stop"],
+        "rounds": found["rounds"]["count"],
         "seconds": {**found["time"], "wall": wall},
         "megabytes": {"own": own / 1024, "worker": worker / 1024},
         "before": found["cost"]["before"],

@@ -89,7 +89,7 @@ def command(file: str, output: str | None, verbose: bool, quiet: bool, **given: 
         graph, program = opened.graph, opened.program
         machine = options.machine(graph, program.ops, opened.model)
         context = progress, time.perf_counter() - started, machine, unfit_of(opened.model), explained
-        result, egraph = optimize(graph, program.ops, program.rules, options, *context)
+        result, egraphs = optimize(graph, program.ops, program.rules, options, *context)
     opened = opened.with_operators(result.declared)
     console = Console(file=sys.stderr if "-" in asked.outputs else sys.stdout)
     said = Said()
@@ -106,7 +106,7 @@ def command(file: str, output: str | None, verbose: bool, quiet: bool, **given: 
                     print_row(label, text, console)
                 if output != "-" and refused is None:
                     print(f"written to {Path(output)}", file=console.file)
-    asked.reports.write(opened, result, egraph, output if refused is None else None, refused is None)
+    asked.reports.write(opened, result, egraphs, output if refused is None else None, refused is None)
     return _end(result, refused, quiet, said)
 
 

@@ -110,7 +110,7 @@ def _origin(out: str, source: str | None) -> tuple[Recorded, str]:
 
 def _explain(opened: Opened, after: Graph, options: Options, progress: Progress) -> Explanation:
     """The steps from a graph to another one, as a run with these options found them."""
-    from tensat_dl.run.search import explain
+    from tensat_dl.run.rounds import explain
     from tensat_dl.verify.rules.verify import rounding_alike
     from tensat_dl.why.steps import Explanation
     from tensat_dl.why.way import NoWay

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import click
@@ -120,9 +121,16 @@ class Reports:
     signatures: str | None
     egraph: str | None
 
-    def write(self, opened: Opened, result: Result, egraph: EGraph, output: str | None, answer: bool) -> None:
-        """Writes the reports. ``output`` is the path of the answer. The answer is drawn only if there is an
-        ``answer``. Raises OSError."""
+    def write(
+        self,
+        opened: Opened,
+        result: Result,
+        egraphs: Sequence[EGraph],
+        output: str | None,
+        answer: bool,
+    ) -> None:
+        """Writes the reports, that of the e-graph for the last of the ``egraphs``. ``output`` is the path of the
+        answer. The answer is drawn only if there is an ``answer``. Raises OSError."""
         if self.dot is not None and answer:
             from tensat_dl.report.graphs import changed_nodes, graph_to_dot
 
@@ -145,9 +153,10 @@ class Reports:
 
             # In the order in which they matter, as measuring may be cut short.
             ops = opened.program.ops
-            signatures = CostModel(ops, load_device(result.device)).unknown(egraph, [result.after.graph])
+            costs = CostModel(ops, load_device(result.device))
+            signatures = dict.fromkeys(s for e in egraphs for s in costs.unknown(e, [result.after.graph]))
             write(self.signatures, signature_text(job(ops, s) for s in signatures))
         if self.egraph is not None:
             from tensat_dl.core.egraph_json import dumps
 
-            write(self.egraph, dumps(egraph))
+            write(self.egraph, dumps(egraphs[-1]))

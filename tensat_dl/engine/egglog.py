@@ -42,6 +42,14 @@ class Engine:
             outputs += self._egraph.run_program(*self._egraph.parse_program(str(command)))
         return outputs
 
+    def mark(self) -> None:
+        """Remembers the e-graph, for `back`."""
+        self.run(app("push"))
+
+    def back(self) -> None:
+        """Forgets all that was declared and added since the last `mark`."""
+        self.run(app("pop"))
+
     def matches(self, ruleset: str) -> tuple[dict[str, int], bool]:
         """Runs a ruleset once: matches by egglog rule, and whether anything changed."""
         counts: dict[str, int] = {}

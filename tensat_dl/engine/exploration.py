@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from tensat_dl.core.diagnostics import Diagnostic, Span
 from tensat_dl.core.egraph import EGraph
-from tensat_dl.core.graph import Attrs, TensorType
+from tensat_dl.core.graph import Attrs, Graph, TensorType
 
 #: Why an exploration ended.
 Stop = Literal["saturated", "nodes", "iterations", "time", "memory", "interrupted"]
@@ -113,6 +113,16 @@ class Exploration(ExploredIteration):
 
     stop: Stop
     iterations: tuple[Iteration, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Asks the worker for an exploration of a graph, which the rules lead to from the first graph that it explored,
+    with those rules that are named."""
+
+    graph: Graph
+    rules: frozenset[str]
+    limits: Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import Graph
@@ -23,6 +24,7 @@ from tensat_dl.engine.exploration import (
     Iteration,
     Limits,
     RuleAlarm,
+    Start,
     Stop,
 )
 from tensat_dl.ops.table import OpTable
@@ -58,24 +60,26 @@ def exploring(
     """
     job = (graph, tuple(ops.values()), tuple(rules), limits, estimate)
     with Child("tensat_dl.engine.worker:explore", *job) as worker:
-        yield Exploring(worker, limits, progress)
+        whole = Start(graph, frozenset(r.name for r in rules), limits)
+        yield Exploring(worker, whole, progress)
 
 
 class Exploring:
-    """A worker that grows an e-graph."""
+    """A worker that grows an e-graph: first from ``whole``, its graph with all rules, then from others."""
 
-    def __init__(self, worker: Child, limits: Limits, progress: Progress | None) -> None:
+    def __init__(self, worker: Child, whole: Start, progress: Progress | None) -> None:
         self._worker = worker
+        self._whole = whole
         self._progress = progress
-        self._messages = _Messages(worker, limits)
+        self._messages = _Messages(worker, whole.limits)
         self._iterations: list[Iteration] = []
         self._stop: Stop | None = None
-        self._cycles = limits.cycles
+        self._cycles = whole.limits.cycles
         self.latest: Exploration | None = None  #: the e-graph that there was last
         self.lost = ""  #: why `refine` found nothing, if not because there is nothing to merge
 
-    def run(self) -> Exploration:
-        """Grows the e-graph until saturation or a limit.
+    def run(self, start: Start | None = None) -> Exploration:
+        """Grows the e-graph of a start until saturation or a limit. All starts share the limit in seconds.
 
         Ctrl-C, the time and memory limits and the worker's death all give the last complete iteration, with the
         reason in ``stop`` and ``notes``. Raises `TsrError` for a rule that can't be compiled, `RuleAlarm` for an
@@ -84,6 +88,9 @@ class Exploring:
         last: ExploredIteration | None = None
         notes: list[str] = []
         stop: Stop | None = None
+        start = start or self._whole
+        self._iterations, self._stop, self.latest, self.lost = [], None, None, ""
+        self._worker.send(replace(start, limits=replace(start.limits, seconds=self._messages.seconds_left)))
         try:
             while last is None or last.stop is None:
                 step = self._messages.next()
@@ -176,6 +183,14 @@ class _Messages:
         # extracted, between one phase of exploration and the next.
         self._left = None if limits.seconds is None else limits.seconds + START
         self._loaded = False
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds that exploration may still take."""
+        if self.limits.seconds is None or not self._loaded:
+            return self.limits.seconds
+        assert self._left is not None
+        return max(0.0, self._left - GRACE)
 
     def next(self) -> ExploredIteration | History | None:
         """The next message; None if the worker has nothing to say, is gone, or was ended. Raises its errors."""

@@ -66,15 +66,37 @@ class _Ban:
     times: int = 0
 
 
+class CompiledRules:
+    """Rules for a graph and for all graphs that they make of it: in an engine, and with what is known of their types
+    and costs."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        ops: OpTable,
+        rules: Sequence[RewriteRule],
+        limits: Limits,
+        estimate: Estimate | None,
+    ) -> None:
+        self.store = Store(Engine(), EgglogProgram(ops, rules, graph, limits.cycles != "none"))
+        self.checks = Checks(ops)
+        self.prices = Prices(None if estimate is None else cache(estimate))
+
+
 @dataclass
 class Explorer:
-    """One exploration. `run` yields a step for every iteration, the first of which is the input program."""
+    """One exploration. `run` yields a step for every iteration, the first of which is the input program.
+
+    ``compiled`` are these rules and perhaps more, for a graph from which they lead to this one; without it, `run`
+    compiles them.
+    """
 
     graph: Graph
     ops: OpTable
     rules: tuple[RewriteRule, ...]
     limits: Limits
     estimate: Estimate | None = None
+    compiled: CompiledRules | None = None
     bans: dict[str, _Ban] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     multi_done: int = 0
@@ -92,23 +114,20 @@ class Explorer:
     seen: View | None = None  #: the e-graph of which an answer may be refined
     wanted: set[int] = field(default_factory=set)  #: results of members that an answer has asked for
 
-    def __post_init__(self) -> None:
-        self.checks = Checks(self.ops)
-        estimate = self.estimate
-        self.prices = Prices(None if estimate is None else cache(estimate))
-
     def run(self) -> Iterator[ExploredIteration]:
         started = time.perf_counter()
-        self.program = EgglogProgram(self.ops, self.rules, self.graph, self.limits.cycles != "none")
-        self.store = Store(Engine(), self.program)
+        known = self.compiled or CompiledRules(self.graph, self.ops, self.rules, self.limits, self.estimate)
+        self.store, self.checks, self.prices = known.store, known.checks, known.prices
+        self.store.clear()
+        self.program = self.store.program
         self.selection = Selection(self.store, self.limits, self.estimate)
         self.store.load_graph(self.graph)
-        self.by_kind = {
-            k: [r for r in self.program.rules if r.rule.kind == k] for k in ("single", "multi", "group")
-        }
+        names = {r.name for r in self.rules}
+        rules = [r for r in self.program.rules if r.name in names]
+        self.by_kind = {k: [r for r in rules if r.rule.kind == k] for k in ("single", "multi", "group")}
         if self.by_kind["group"]:
             self.selection.limit -= int(REFINING_SHARE * self.limits.nodes)
-        stop: Stop | None = None if self.program.rules else "saturated"
+        stop: Stop | None = None if rules else "saturated"
         if stop is None and self.limits.iterations == 0:
             stop = "iterations"
         if stop is None and self.selection.nodes() >= self.selection.limit:

@@ -54,6 +54,14 @@ class Store:
         #: Handles of the input program's nodes that are computed from weights.
         self._weights: set[int] = set()
         engine.run(*program.commands())
+        engine.mark()
+
+    def clear(self) -> None:
+        """Takes out all that was loaded and found, so that another graph can be loaded for the same rules."""
+        self.engine.back()
+        self.engine.mark()
+        self.program.forget()
+        self._lists.clear()
 
     # ---- writing -----------------------------------------------------------------------------------------
 

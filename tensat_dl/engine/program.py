@@ -321,6 +321,7 @@ class EgglogProgram:
         )
         self._built = {(n.op, len(n.args)) for r in self.rules for n in r.rule.target.nodes}
         self._declared: set[str] = set()
+        self._first: frozenset[str] = frozenset()  #: what `commands` declared
         self._lengths: set[int] = set()
 
     def _closure(
@@ -376,7 +377,13 @@ class EgglogProgram:
             if r.rule.doc:
                 commands.append(comment(f"---- rule {r.name}\n{r.rule.doc}"))
             commands += r.commands
+        self._first = frozenset(self._declared)
         return commands
+
+    def forget(self) -> None:
+        """Takes note that the engine has lost what was declared after `commands`."""
+        self._declared = set(self._first)
+        self._lengths.clear()
 
     def new_constructors(self) -> list[Command]:
         """Declarations of constructors that were made since the last call."""

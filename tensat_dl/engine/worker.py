@@ -14,32 +14,40 @@ from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.minimal import minimal
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.exploration import NARROWING, AskHistory, Estimate, Feedback, Limits, RuleAlarm
+from tensat_dl.engine.exploration import NARROWING, AskHistory, Estimate, Feedback, Limits, RuleAlarm, Start
 from tensat_dl.engine.explore import Message
-from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.loop import CompiledRules, Explorer
 from tensat_dl.ops.table import OpDecl, OpTable
 
 
 def explore(
-    requests: Iterator[Feedback | AskHistory],
+    requests: Iterator[Start | Feedback | AskHistory],
     graph: Graph,
     ops: Sequence[OpDecl],
     rules: tuple[RewriteRule, ...],
     limits: Limits,
     estimate: Estimate | None,
 ) -> Iterator[Message]:
-    """A message for every iteration, then one for every request: for feedback an iteration, or None if there is
-    nothing to merge. An error is the last message; an alarm comes twice: at once, and when it is known which rules
-    are to blame."""
+    """The answers to requests: for a start a message for every iteration, for feedback an iteration, or None if there
+    is nothing to merge. The rules are compiled once, for ``graph``, where the first start is. An error is the last
+    message; an alarm comes twice: at once, and when it is known which rules are to blame."""
     loop: type[Explorer] = pkgutil.resolve_name(limits.schedule)
-    explorer = loop(graph, OpTable(ops), rules, limits, estimate)
+    table = OpTable(ops)
+    explorer: Explorer | None = None
     try:
-        yield from explorer.run()
+        compiled = CompiledRules(graph, table, rules, limits, estimate)
         for request in requests:
+            if isinstance(request, Start):
+                own = tuple(r for r in rules if r.name in request.rules)
+                explorer = loop(request.graph, table, own, request.limits, estimate, compiled)
+                yield from explorer.run()
+                continue
+            assert explorer is not None, "a start comes first"
             yield explorer.history() if isinstance(request, AskHistory) else explorer.refine(request)
     except TsrError as e:
         yield e
     except RuleAlarm as alarm:
+        assert explorer is not None, "rules were applied"
         yield alarm  # this process may be ended while it looks for the culprits
         yield blamed(alarm, explorer)
 

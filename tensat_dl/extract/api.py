@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tensat_dl.core.egraph import EGraph
@@ -31,6 +32,7 @@ def extract(
     progress: Progress | None = None,
     early: int = 0,
     n_best: int = 1,
+    known: Sequence[Sequence[int]] = (),
 ) -> Extraction:
     """The cheapest acyclic choice of e-nodes for the roots of a priced e-graph, by one of `METHODS`.
 
@@ -38,7 +40,8 @@ def extract(
     than the input program, and prove a bound within the limits. When a limit binds, or on Ctrl-C, they return the
     best choice so far. ``progress`` is called with each better cost or bound. The exact method solves the part of the
     first ``early`` e-classes first, and starts from that answer: so an e-graph that has grown too large to be
-    searched gives no worse answer than the part that it grew from.
+    searched gives no worse answer than the part that it grew from. ``known`` are other graphs for the roots, each as
+    its e-nodes in topological order, which no answer of the methods with a bound is costlier than.
 
     With ``n_best`` above 1, which is for the exact method, ``runners_up`` of the answer has the next cheapest
     derivations, ``n_best`` - 1 if there are as many. They get about as much work again as the best answer took,
@@ -63,7 +66,7 @@ def extract(
         best.offer((tree_greedy if method == "greedy" else dag_greedy)(problem, preferred))
         best.prove(forced_bound(problem))
     else:
-        best = first_incumbent(problem, egraph, progress, start)
+        best = first_incumbent(problem, egraph, progress, start, known)
         try:
             if method == "exact":
                 if early:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tensat_dl.core.egraph import EGraph
@@ -57,17 +58,18 @@ class Incumbent:
             self.progress(self.cost, self.bound)
 
 
-def source_choice(problem: Problem, egraph: EGraph) -> Choice | None:
-    """The input program as a choice: for each class the first of its e-nodes whose children are there.
+def written(problem: Problem, egraph: EGraph, nodes: Iterable[int]) -> Choice | None:
+    """A graph as a choice, given its e-nodes in topological order, -1 for one that the e-graph does not have: for
+    each class the first of its e-nodes whose children are there.
 
-    Choosing the first keeps the choice acyclic where the program computed one value twice. None if e-nodes of
-    the program were not kept.
+    Choosing the first keeps the choice acyclic where the graph computes one value twice. None if e-nodes that it
+    needs were not kept.
     """
-    wanted = [n for n in egraph.source.tolist() if n >= 0 and not egraph.weights_only[egraph.node_class[n]]]
+    wanted = [n for n in nodes if n >= 0 and not egraph.weights_only[egraph.node_class[n]]]
     candidates = set(problem.candidates())
     choice: Choice = {}
     size = -1
-    while size < len(choice):  # one pass suffices if the source is in topological order
+    while size < len(choice):  # one pass suffices if the nodes are in topological order
         size = len(choice)
         for n in wanted:
             c = problem.home[n]
@@ -76,12 +78,20 @@ def source_choice(problem: Problem, egraph: EGraph) -> Choice | None:
     return choice if all(r in choice for r in problem.roots) else None
 
 
-def first_incumbent(problem: Problem, egraph: EGraph, progress: Progress | None, started: float) -> Incumbent:
-    """The best of the input program and the two greedy extractions."""
+def first_incumbent(
+    problem: Problem,
+    egraph: EGraph,
+    progress: Progress | None,
+    started: float,
+    known: Iterable[Sequence[int]] = (),
+) -> Incumbent:
+    """The best of the input program, the ``known`` graphs, each given by its e-nodes, and the two greedy
+    extractions."""
     best = Incumbent(problem, progress, started=started)
-    source = source_choice(problem, egraph)
-    if source is not None:
-        best.offer(source)
+    for nodes in (egraph.source.tolist(), *known):
+        choice = written(problem, egraph, nodes)
+        if choice is not None:
+            best.offer(choice)
     preferred = source_nodes(egraph)
     best.offer(dag_greedy(problem, preferred))
     best.offer(tree_greedy(problem, preferred))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from tensat_dl.extract.incumbent import source_nodes
 from tensat_dl.extract.problem import Problem
 
 
-def rebuild(egraph: EGraph, extraction: Extraction, source: Graph) -> tuple[Graph, dict[str, int]]:
-    """The chosen graph, with the source's inputs, output names and, where an e-class has one, node names; and
-    how many of its run-time nodes each rule first built.
+def rebuild(
+    egraph: EGraph, extraction: Extraction, source: Graph, origins: Sequence[str] = ()
+) -> tuple[Graph, tuple[str, ...]]:
+    """The chosen graph, with the source's inputs, output names and, where an e-class has one, node names; and for
+    each of its run-time nodes the rule that first built it, "" for the input program's nodes and for all others.
 
-    E-classes that are computed from weights alone are derived with the fewest bytes.
+    ``origins`` are the rules that built the nodes of the ``source``, if rules did. E-classes that are computed from
+    weights alone are derived with the fewest bytes.
     """
     derivation = fewest_bytes(egraph, source.opaque)
     builder = GraphBuilder(source.name, source.opaque)
@@ -49,11 +52,22 @@ def rebuild(egraph: EGraph, extraction: Extraction, source: Graph) -> tuple[Grap
 
     built = builder.assemble(egraph.roots, expand)
     assert built is not None, "choices have no cycle"
-    at_run_time = (extraction.choices[c] for c in built if not egraph.weights_only[c])
-    origins = (egraph.origin[n] for n in at_run_time if egraph.origin)
-    rules = Counter(rule for rule in origins if rule)
     outputs = [(name, built[root]) for (name, _), root in zip(source.outputs, egraph.roots, strict=True)]
-    return builder.finish(outputs), dict(sorted(rules.items(), key=lambda r: (-r[1], r[0])))
+    before = {n: rule for n, rule in zip(egraph.source.tolist(), origins, strict=False) if n >= 0}
+    rules = [""] * len(builder.nodes)
+    for c, i in built.items():
+        if not egraph.weights_only[c]:
+            n = extraction.choices[c]
+            rules[i] = (egraph.origin[n] if egraph.origin else "") or before.get(n, "")
+    graph = builder.finish(outputs)
+    assert len(graph.nodes) == len(rules), "outputs need all that was built"
+    return graph, tuple(rules)
+
+
+def rules_used(origins: Iterable[str]) -> dict[str, int]:
+    """How many nodes each rule built, those with the most first."""
+    counts = Counter(rule for rule in origins if rule)
+    return dict(sorted(counts.items(), key=lambda r: (-r[1], r[0])))
 
 
 def fewest_bytes(egraph: EGraph, opaque: Collection[str] = ()) -> dict[int, int]:

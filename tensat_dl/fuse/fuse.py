@@ -6,14 +6,15 @@ any other. E-classes keep their numbers.
 
 from __future__ import annotations
 
+import re
 import zlib
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tensat_dl.core.diagnostics import Source
-from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.egraph import EGraph, NodeKey
 from tensat_dl.core.graph import Graph, GraphBuilder
 from tensat_dl.cost.application import expand
 from tensat_dl.cost.device import Device
@@ -32,9 +33,10 @@ class Fused:
     declared: Mapping[str, Declared]
 
 
-def fuse(egraph: EGraph, ops: OpTable, device: Device) -> Fused:
+def fuse(egraph: EGraph, ops: OpTable, device: Device, known: Iterable[tuple[int, NodeKey]] = ()) -> Fused:
     """The e-graph with an e-node for each promising chain of elementwise operators, with reductions and
-    normalisations of rows or without, and each product with what is added to it."""
+    normalisations of rows or without, and each product with what is added to it; and with the ``known`` fused
+    e-nodes, each with its e-class, whose operators ``ops`` has."""
     added = terms(egraph, device)
     texts: dict[str, str] = {}
     names: dict[Term, str] = {}
@@ -42,11 +44,13 @@ def fuse(egraph: EGraph, ops: OpTable, device: Device) -> Fused:
         for term in own:
             names[term], text = _declaration(term)
             texts[names[term]] = text
-    if not texts:
+    new: dict[tuple[int, NodeKey], None] = dict.fromkeys(known)
+    new |= {(c, (names[t], (), t.leaves)): None for c, own in added.items() for t in own}
+    if not new:
         return Fused(egraph, ops, {})
     source = Source("fused operators", "\n".join(texts[name] for name in sorted(texts)) + "\n")
-    declared = declarations(source)
-    return Fused(_with(egraph, added, names), extended(ops, declared), declared)
+    declared = declarations(source) if texts else {}
+    return Fused(_with(egraph, sorted(new)), extended(ops, declared), declared)
 
 
 def _declaration(term: Term) -> tuple[str, str]:
@@ -65,12 +69,11 @@ def _declaration(term: Term) -> tuple[str, str]:
     return name, f"/// {term.operators} operators in one kernel.\nop {name}({parameters}) = {body}\n"
 
 
-def _with(egraph: EGraph, added: Mapping[int, list[Term]], names: Mapping[Term, str]) -> EGraph:
+def _with(egraph: EGraph, new: Sequence[tuple[int, NodeKey]]) -> EGraph:
     """The e-graph with new e-nodes behind the others of their classes."""
-    new = [(c, *item) for c, own in added.items() for item in sorted({names[t]: t for t in own}.items())]
-    nodes = [*egraph.keys(), *((name, (), term.leaves) for _, name, term in new)]
+    nodes = [*egraph.keys(), *(key for _, key in new)]
     origin = [*egraph.origin, *("" for _ in new)]
-    classes = np.array([*egraph.node_class.tolist(), *(c for c, _, _ in new)])
+    classes = np.array([*egraph.node_class.tolist(), *(c for c, _ in new)])
     order = np.argsort(classes, kind="stable")
     return EGraph.of(
         [nodes[n] for n in order.tolist()],
@@ -86,16 +89,30 @@ def _with(egraph: EGraph, added: Mapping[int, list[Term]], names: Mapping[Term, 
 # ---- taken apart -----------------------------------------------------------------------------------------
 
 
+#: The names that `fuse` gives to operators.
+_NAME = re.compile(r"fused_\w+_[0-9a-f]{8}")
+
+
+def fused_operators(graph: Graph, ops: OpTable) -> frozenset[str]:
+    """The operators of a graph that `fuse` declared, in this run or in an earlier one."""
+    return frozenset(n.op for n in graph.nodes if _NAME.fullmatch(n.op) and ops[n.op].composition is not None)
+
+
 def extended(ops: OpTable, declared: Mapping[str, Declared]) -> OpTable:
     """The operators, with those that fusion declared."""
     return OpTable([*ops.values(), *(d.decl for d in declared.values())]) if declared else ops
 
 
 def unfused(graph: Graph, ops: OpTable, fused: Container[str]) -> Graph:
-    """The graph with each of the ``fused`` operators replaced by its definition. Rules know no fused operators, so
-    explanations are about this graph."""
+    """The graph with the operators that each of the ``fused`` ones, which are compositions, is made of; itself if it
+    has none. Rules know nothing of fused operators, so this is the graph that they explain."""
+    return taken_apart(graph, ops, fused)[0]
+
+
+def taken_apart(graph: Graph, ops: OpTable, fused: Container[str]) -> tuple[Graph, Sequence[int]]:
+    """The graph `unfused`, and its node for each node of the graph."""
     if not any(node.op in fused for node in graph.nodes):
-        return graph
+        return graph, range(len(graph.nodes))
     builder = GraphBuilder(graph.name, graph.opaque)
     new: list[int] = []
     for node in graph.nodes:
@@ -104,4 +121,5 @@ def unfused(graph: Graph, ops: OpTable, fused: Container[str]) -> Graph:
             new.append(expand(builder, ops, node.op, operands, dict(node.attrs), fused))
         else:
             new.append(builder.copy(node, operands))
-    return builder.finish([(name, new[i]) for name, i in graph.outputs])
+    outputs = tuple((name, new[i]) for name, i in graph.outputs)
+    return Graph(builder.name, tuple(builder.nodes), outputs, builder.opaque), new

@@ -147,6 +147,13 @@ def packs() -> list[str]:
     return sorted(p.stem for p in library().glob("*.tsr") if p.stem != "ops")
 
 
+def rules_of(pack: str) -> frozenset[str]:
+    """The names of the rules that a pack of the library declares, with all that it imports."""
+    items = Items(library() / f"{pack}.tsr")
+    items.add(items.own)
+    return frozenset(items.rules)
+
+
 def packs_with(rule: str) -> list[str]:
     """The packs of the library that declare a rule, in whichever direction."""
     found = []

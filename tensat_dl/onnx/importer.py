@@ -25,7 +25,7 @@ from tensat_dl.onnx.facts import ModelFacts, resolved
 from tensat_dl.onnx.inputs import bind, read_inputs, sizes
 from tensat_dl.onnx.model_files import NEWEST, OLDEST, converted, failed, opset, read_model
 from tensat_dl.onnx.opaque import Originals, operands
-from tensat_dl.onnx.open_shapes import Shape, fixed_sizes
+from tensat_dl.onnx.open_shapes import Elsewhere, Shape, fixed_sizes
 from tensat_dl.onnx.operator import Reading, Unmapped
 from tensat_dl.onnx.operators import READ
 from tensat_dl.onnx.tensors import DTYPES, HANDLE, shape_of, tensor_type
@@ -64,9 +64,11 @@ class Imported:
         """How many nodes are opaque."""
         return sum(self.unmapped.values())
 
-    def fixed_sizes(self, egraph: EGraph) -> BoolArray:
-        """[N] the e-nodes of an explored e-graph that are valid only at the given sizes of the open dimensions."""
-        return fixed_sizes(egraph, self.graph, self.program.ops, self.elsewhere)
+    def fixed_sizes(self, egraph: EGraph, graph: Graph) -> BoolArray:
+        """[N] which e-nodes of what was explored from a graph, the model's or one that holds at all sizes of the open
+        dimensions, hold for the given sizes only."""
+        there = [Elsewhere(self.graph, self.program.ops, known) for known in self.elsewhere]
+        return fixed_sizes(egraph, graph, self.program.ops, there)
 
     def summary(self) -> str:
         """The number of nodes and of opaque nodes, as in ``12 nodes, 1 of them opaque (8%): Resize ×1``, with the

@@ -211,11 +211,9 @@ def asked(
 # keeps them from failing then.
 
 
-def fixed_sizes(
-    egraph: EGraph, graph: Graph, ops: OpTable, elsewhere: Sequence[Mapping[str, Shape]]
-) -> BoolArray:
-    """[N] the e-nodes explored from ``graph`` that are invalid at some other size; ``elsewhere`` has the shapes of
-    the graph's values there."""
+def fixed_sizes(egraph: EGraph, graph: Graph, ops: OpTable, elsewhere: Sequence[Elsewhere]) -> BoolArray:
+    """[N] which e-nodes of what was explored from ``graph`` do not hold at one of other sizes. The graph, the model's
+    or another that computes the same, holds at all of them."""
     source = set(egraph.source.tolist())
     # The shapes of these follow from those of their operands.
     derived = [
@@ -227,7 +225,7 @@ def fixed_sizes(
         and not egraph.weights_only[c]
         and len(egraph.types[c]) == 1
     ]
-    there = [_EClassesElsewhere(egraph, graph, Elsewhere(graph, ops, known)) for known in elsewhere]
+    there = [_EClassesElsewhere(egraph, graph, one) for one in elsewhere]
     found = np.zeros(egraph.num_nodes, np.bool_)
     for one in there:
         found[one.fixed(derived)] = True
@@ -249,7 +247,7 @@ class _EClassesElsewhere:
         weights = np.flatnonzero(egraph.weights_only).tolist()
         self.shape: dict[int, Shape] = {c: egraph.types[c][0].shape for c in weights}
         self.named: set[int] = set()  #: those of the model's values
-        for i, shape in there.model.items():
+        for i, shape in there.shapes(graph).items():
             if (n := egraph.source[i]) >= 0:
                 c = int(egraph.node_class[n])
                 self.shape.setdefault(c, shape)

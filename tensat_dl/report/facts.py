@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tensat_dl.core.diagnostics import plural
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost.model import FREE, PricedGraph
+from tensat_dl.engine.exploration import Stop
 from tensat_dl.measure.machine import Outcome
 from tensat_dl.run.growth import percent
 from tensat_dl.run.result import Result
@@ -109,6 +110,27 @@ def _place(where: Environment) -> str:
         return f"CUDA graphs on {where.hardware['gpu']}"
     used = int(where.hardware["threads"])
     return f"ONNX Runtime, {used} {plural(used, 'thread')} of {where.hardware['cpu']}"
+
+
+#: Why an exploration ended.
+STOPS: dict[Stop, str] = {
+    "saturated": "saturated: no rule adds anything",
+    "nodes": "stopped at the limit of e-nodes",
+    "iterations": "stopped at the limit of iterations",
+    "time": "stopped at the time limit",
+    "memory": "stopped at the memory limit",
+    "interrupted": "interrupted",
+}
+
+
+def rounds(result: Result) -> str:
+    """The number of rounds, the end of the search, and the limits that other rounds than the answer's met."""
+    found = result.rounds
+    text = (
+        f"{len(found.stops)}, of which {found.gained} gained; {found.ended or 'another would gain nothing'}"
+    )
+    met = Counter(stop for stop in found.stops if stop in ("nodes", "iterations") and stop != result.stop)
+    return "; ".join([text, *(f"{count} {STOPS[stop]}" for stop, count in met.items())])
 
 
 def agreed(found: Agreement) -> str:

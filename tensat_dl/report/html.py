@@ -20,7 +20,6 @@ from tensat_dl.report.graphs import FAMILIES, changed_nodes, shape, shown_attrs
 from tensat_dl.report.picture import MAX_BOXES, picture
 from tensat_dl.report.steps import AlikeSteps, alike, conclusion, place, verdict, whole_cost
 from tensat_dl.report.template import template
-from tensat_dl.report.text import STOPS
 from tensat_dl.run.growth import together
 from tensat_dl.run.result import Result
 from tensat_dl.verify.exact.run import described
@@ -56,7 +55,7 @@ def result_to_html(result: Result, model: Mapping[str, Any] | None = None) -> st
         model=model,
         facts=facts,
         name=result.before.graph.name,
-        stop=STOPS[result.stop],
+        stop=facts.STOPS[result.stop],
         source=facts.costs_come_from(result.before, result.after, result.device),
         faster=facts.times_faster(result),
         counts=[len(facts.running(p.graph)) for p in (result.before, result.after)],

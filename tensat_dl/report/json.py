@@ -49,6 +49,12 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
                 "filtered": result.iterations[-1].filtered if result.iterations else 0,
             },
             "stop": result.stop,
+            "rounds": {
+                "count": len(result.rounds.stops),
+                "gained": result.rounds.gained,
+                "stops": list(result.rounds.stops),
+                "ended": result.rounds.ended,
+            },
             "interrupted": result.interrupted,
             "iterations": [_iteration(it) for it in result.iterations],
             "growth": growth(result.iterations),

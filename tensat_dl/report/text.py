@@ -12,11 +12,13 @@ from rich.text import Text
 from tensat_dl.core.diagnostics import plural
 from tensat_dl.engine.exploration import Iteration
 from tensat_dl.report.facts import (
+    STOPS,
     costs_come_from,
     gap,
     latency,
     measured,
     operators,
+    rounds,
     rules_checked,
     running,
     seconds,
@@ -31,19 +33,10 @@ from tensat_dl.verify.exact.run import described
 
 #: Lists show at most so many items, so that the summary fits on a screen.
 MAX_ITEMS = 6
-MAX_NOTES = 4
+MAX_NOTES = 3
 
 #: Columns that labels take.
 LABEL = 14
-
-STOPS = {
-    "saturated": "saturated: no rule adds anything",
-    "nodes": "stopped at the limit of e-nodes",
-    "iterations": "stopped at the limit of iterations",
-    "time": "stopped at the time limit",
-    "memory": "stopped at the memory limit",
-    "interrupted": "interrupted",
-}
 
 #: Columns that the table takes at most; a terminal may have more.
 WIDTH = 80
@@ -98,6 +91,7 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
         yield "growth", Text(grown)
     extraction = result.extraction
     yield "extraction", Text(f"{extraction.method}: {gap(result)}, {seconds(extraction.seconds)}")
+    yield "rounds", Text(rounds(result))
     yield "verification", _verification(result)
     if result.exact is not None:
         yield "exactly", Text(described(result.exact))

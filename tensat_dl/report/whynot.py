@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from tensat_dl.core.diagnostics import plural
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import PatternNode, RewriteRule
+from tensat_dl.report.facts import STOPS
 from tensat_dl.report.steps import MAX_PLACES
-from tensat_dl.report.text import STOPS
 from tensat_dl.rewrite.matcher import Match
 from tensat_dl.why.misses import Failure, FoundMembers, NearMisses, names_in
 from tensat_dl.why.whynot import Explored, WhyNot

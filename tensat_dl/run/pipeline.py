@@ -11,8 +11,7 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import PricedGraph
-from tensat_dl.extract.rebuild import rebuild
-from tensat_dl.fuse.fuse import unfused
+from tensat_dl.extract.rebuild import rules_used
 from tensat_dl.lang.node_names import node_names
 from tensat_dl.measure.machine import Machine, Outcome
 from tensat_dl.ops.semantics import semantics_of
@@ -20,8 +19,9 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.source import MAX_RANK
 from tensat_dl.run.growth import reason_to_stop
 from tensat_dl.run.options import Options
-from tensat_dl.run.result import Result, Times
-from tensat_dl.run.search import Found, Setup, Unfit, candidates, search
+from tensat_dl.run.result import Result, Rounds, Times
+from tensat_dl.run.rounds import Searched, legs, search, steps_along
+from tensat_dl.run.search import Setup, Unfit, candidates
 from tensat_dl.verify.equivalence import Equivalence, compare
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
@@ -29,7 +29,7 @@ from tensat_dl.verify.opaque_laws import UNSAMPLED, assumed, on_trust, rules_app
 from tensat_dl.verify.rules.verdict import Verdict
 from tensat_dl.verify.rules.verify import rounding_alike, verify_rules
 from tensat_dl.why.steps import Explanation
-from tensat_dl.why.way import INTERRUPTED, NoWay, missing, way_between
+from tensat_dl.why.way import INTERRUPTED, NoWay, missing
 
 #: A note names at most so many tensors.
 NAMED = 4
@@ -67,8 +67,9 @@ def optimize(
     machine: Machine | None = None,
     unfit: Unfit | None = None,
     explained: bool = False,
-) -> tuple[Result, EGraph]:
-    """The cheapest equivalent of ``graph`` that was found, and the priced e-graph that it was extracted from.
+) -> tuple[Result, tuple[EGraph, ...]]:
+    """The cheapest graph found that computes the same as ``graph``, and the priced e-graphs of the rounds that led to
+    it: it is from the last.
 
     The answer is never costlier than the input under the device's cost model. The result has the verdicts on rules,
     the comparison of the two graphs and, if it is to be ``explained``, the steps that led to it; a false rule or a
@@ -85,7 +86,8 @@ def optimize(
         progress.phase("verify")
         rules = rounding_alike(rules, ops, progress.checking)
     found = search(graph, rules, setup, progress, explained)
-    exploration, egraph = found.exploration, found.egraph
+    exploration, egraph = found.last.exploration, found.last.egraph
+    iterations = found.iterations
     answer = _answer(graph, found, setup, progress)
     checked = (
         _verified(graph, answer.after.graph, rules, ops, found, options.seed, progress)
@@ -93,28 +95,28 @@ def optimize(
         else Checked()
     )
     steps = _steps(graph, answer.after.graph, rules, found, options.seed, progress) if explained else None
-    bound = reason_to_stop(exploration.iterations, exploration.stop, rules, options.k_multi)
+    bound = reason_to_stop(iterations, exploration.stop, rules, options.k_multi)
     result = Result(
         device=options.target,
         before=answer.before,
         after=answer.after,
         stop=exploration.stop,
-        iterations=exploration.iterations,
+        iterations=iterations,
         nodes=egraph.num_nodes,
         classes=egraph.num_classes,
-        extraction=found.extraction,
+        extraction=found.last.extraction,
         equivalence=checked.equivalence,
         times=Times.of({**progress.seconds(), "parse": parse_seconds}),
         notes=(
             *(f"rule {v.rule}: {v.reason}" for v in checked.verdicts if v.reason == UNSAMPLED),
             *([bound] if bound else []),
             *_beyond_rules(graph, ops),
-            *exploration.notes,
+            *dict.fromkeys(note for r in found.rounds for note in r.exploration.notes),
             *answer.notes,
             *(["interrupted: the result is not verified"] if checked.interrupted else []),
         ),
         rules_used=tuple(answer.used.items()),
-        interrupted=exploration.stop == "interrupted"
+        interrupted="interrupted" in found.stops
         or answer.interrupted
         or checked.interrupted
         or (steps is not None and steps.interrupted),
@@ -123,10 +125,11 @@ def optimize(
         groups=exploration.groups,
         cycles=options.cycles,
         measured=answer.outcome,
-        declared=found.declared,
+        declared=found.search.declared,
         steps=steps,
+        rounds=Rounds(found.stops, found.gained, found.ended),
     )
-    return result, egraph
+    return result, tuple(r.egraph for r in found.rounds)
 
 
 def _beyond_rules(graph: Graph, ops: OpTable) -> list[str]:
@@ -140,17 +143,18 @@ def _beyond_rules(graph: Graph, ops: OpTable) -> list[str]:
     return [f"rules take tensors of up to {MAX_RANK} dimensions, so none applies to {shown}{more}"]
 
 
-def _answer(graph: Graph, found: Found, setup: Setup, progress: Progress) -> Answer:
+def _answer(graph: Graph, found: Searched, setup: Setup, progress: Progress) -> Answer:
     """The answer that a search found for ``graph``. It is never costlier than the input."""
-    model, extraction, machine = found.model, found.extraction, setup.machine
+    model, machine = found.search.model, setup.machine
     progress.phase("extract")
-    optimized, used = rebuild(found.egraph, extraction, graph)
-    before, after = model.price_graph(graph), model.price_graph(optimized)
+    before, after = model.price_graph(graph), model.price_graph(found.answer.graph)
+    used = rules_used(found.answer.origins)
     notes: list[str] = []
     outcome = None
     if machine is not None:
-        if unknown := len(model.unknown(found.egraph)):
-            total = len(model.signatures(found.egraph))
+        egraph = found.rounds[0].egraph
+        if unknown := len(model.unknown(egraph)):
+            total = len(model.signatures(egraph))
             notes.append(
                 f"{unknown:,} of {total:,} different operators were not measured: their costs are estimates"
             )
@@ -158,35 +162,34 @@ def _answer(graph: Graph, found: Found, setup: Setup, progress: Progress) -> Ans
         if outcome is None or outcome.reason:
             why = "interrupted before candidates were timed" if outcome is None else outcome.reason
             notes.append(f"{why}: the input is the answer")
-    elif after.total >= before.total:
-        # A view can cost less in one graph than among all alternatives; a tie is not worth a change either.
-        used, after = {}, before
+    elif not found.gained:
         notes.append("no graph was found that is cheaper than the input")
     untimed = machine is not None and outcome is None
-    cut_short = extraction.interrupted or found.interrupted
+    cut_short = found.interrupted
     if cut_short and not untimed:  # else the input is the answer
         notes.append("interrupted: the cheapest graph extracted until then is used")
     return Answer(before, after, used, outcome, tuple(notes), untimed or cut_short)
 
 
 def _fastest(
-    graph: Graph, found: Found, setup: Setup, machine: Machine, progress: Progress
+    graph: Graph, found: Searched, setup: Setup, machine: Machine, progress: Progress
 ) -> tuple[Outcome | None, PricedGraph, dict[str, int]]:
-    """Times the original and the extracted graphs as a whole. Returns the fastest, and the rules used for it. After
-    Ctrl-C it is the original, without an outcome."""
-    before = found.model.price_graph(graph)
+    """The fastest of a graph and what was extracted, by timing them as a whole, and the rules used for it. After
+    Ctrl-C it is the graph, and there is no outcome."""
+    model = found.search.model
+    before = model.price_graph(graph)
     if found.interrupted:
         return None, before, {}
     entrants: list[tuple[PricedGraph, dict[str, int]]] = []
     seen = {(graph.nodes, graph.outputs)}
     try:
-        for extraction in candidates(found, setup.method, setup.extract_limits):
-            other, used = rebuild(found.egraph, extraction, graph)
+        for extraction in candidates(found.last, setup.method, setup.extract_limits):
+            other, origins = found.last.rebuilt(extraction)
             if (other.nodes, other.outputs) not in seen:
                 seen.add((other.nodes, other.outputs))
-                entrants.append((found.model.price_graph(other), used))
+                entrants.append((model.price_graph(other), rules_used(origins)))
         if machine.rewrites:
-            entrants.append((found.model.price_graph(replace(graph)), {}))
+            entrants.append((model.price_graph(replace(graph)), {}))
         progress.phase("measure")
         outcome = machine.contest(before, [c for c, _ in entrants], progress.measuring)
     except KeyboardInterrupt:
@@ -199,13 +202,13 @@ def _verified(
     after: Graph,
     rules: Sequence[RewriteRule],
     ops: OpTable,
-    found: Found,
+    found: Searched,
     seed: int,
     progress: Progress,
 ) -> Checked:
     """The rules that were applied, over the operators ``ops``, and the comparison of the two graphs."""
     progress.phase("verify")
-    iterations, table = found.exploration.iterations, found.model.table
+    iterations, table = found.iterations, found.search.model.table
     checked = Checked()
     try:
         applied = rules_applied(rules, iterations)
@@ -221,16 +224,15 @@ def _verified(
 
 
 def _steps(
-    before: Graph, after: Graph, rules: Sequence[RewriteRule], found: Found, seed: int, progress: Progress
+    before: Graph, after: Graph, rules: Sequence[RewriteRule], found: Searched, seed: int, progress: Progress
 ) -> Explanation:
     """The steps by which the rules lead from a graph to the optimized one."""
+    model = found.search.model
     try:
-        after = unfused(after, found.model.table, found.declared)
         if not missing(after, before):
             return Explanation(())
-        if found.past is None:
-            return Explanation((), INTERRUPTED, True)
-        return way_between(before, after, rules, found.model, *found.past, progress, seed)
+        last = found.search.known(after, ("",) * len(after.nodes)).apart
+        return steps_along(legs(found.rounds, last), rules, model, progress, seed)
     except NoWay as e:
         return Explanation((), e.message)
     except KeyboardInterrupt:

@@ -36,9 +36,21 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
+class Rounds:
+    """The rounds of a search: why the exploration of each ended, and how many led to the answer. ``ended`` says what
+    ended the search before a round gained nothing, if something did."""
+
+    stops: tuple[Stop, ...]
+    gained: int
+    ended: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """A finished run. Costs are milliseconds on ``device``.
 
+    ``nodes``, ``classes``, ``stop`` and ``extraction`` are of the round that the answer is from, ``iterations`` of
+    all rounds that led to it.
     ``rules_used`` counts, for each rule, the new operators of the optimized graph: those that it brought into the
     e-graph. (The steps of ``steps`` are applications of rules: one may bring several operators, or none.)
     """
@@ -62,4 +74,5 @@ class Result:
     cycles: str = "none"  #: how cycles were kept out of the e-graph
     measured: Outcome | None = None  #: of timing whole graphs; None if that was not asked for
     declared: Mapping[str, Declared] = field(default_factory=dict)  #: fused operators of the e-graph
+    rounds: Rounds = Rounds(("saturated",), 0)
     steps: Explanation | None = None  #: how the rules lead from one graph to the other; None if not asked for

@@ -1,5 +1,4 @@
-"""The search for a cheaper graph: explore, price, extract; then merge the members that the answer uses, and extract
-again.
+"""One round: explore a graph, price, extract; then merge what the answer uses, and extract again.
 
 An answer tells which members of a group are worth merging: those that it computes. Merging exactly these can be
 better than merging all, and better than what was found without. So exploration goes on with them, until an extraction
@@ -8,28 +7,28 @@ gains nothing from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensat_dl.core.egraph import BoolArray, EGraph, find
+from tensat_dl.core.egraph import BoolArray, EGraph, NodeKey, find
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
-from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
-from tensat_dl.engine.exploration import Exploration, History, Limits
-from tensat_dl.engine.explore import Exploring, exploring
+from tensat_dl.engine.exploration import Exploration, History, Limits, Start
+from tensat_dl.engine.explore import Exploring
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.budget import ExtractLimits
 from tensat_dl.extract.extraction import TOLERANCE, Extraction
-from tensat_dl.fuse.fuse import fuse
+from tensat_dl.extract.rebuild import rebuild
+from tensat_dl.fuse.fuse import fuse, fused_operators, taken_apart
 from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Machine
 from tensat_dl.run.feedback import feedback
-from tensat_dl.why.steps import Explanation
-from tensat_dl.why.way import NoWay, missing, way_between
+from tensat_dl.run.stages import Stage
 
-#: Tells which e-nodes [N] can be no part of an answer, for reasons that no price knows.
-Unfit = Callable[[EGraph], BoolArray]
+#: Tells which e-nodes [N] of what was explored from a graph can be no part of an answer, for reasons that no price
+#: knows.
+Unfit = Callable[[EGraph, Graph], BoolArray]
 
 #: How often exploration goes on from an answer at most.
 REFINEMENTS = 10
@@ -58,101 +57,195 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The cheapest extraction, its priced e-graph, and the exploration."""
+class EqualGraph:
+    """A graph that computes the same as the input: the input itself, or the answer of a round.
 
+    ``apart`` is what rules see: the graph without fused operators. ``at`` has its node for each node of the graph,
+    and ``origins`` the rule that first built the node, "" for the input's nodes and for fused ones.
+    """
+
+    graph: Graph
+    apart: Graph
+    at: Sequence[int]
+    origins: tuple[str, ...]
+
+    @property
+    def origins_apart(self) -> list[str]:
+        """The rule that first built each node of ``apart``."""
+        found = [""] * len(self.apart.nodes)
+        for i, rule in zip(self.at, self.origins, strict=True):
+            found[i] = found[i] or rule
+        return found
+
+    def fused(self, egraph: EGraph) -> list[tuple[int, NodeKey]]:
+        """Its fused operators as e-nodes of an e-graph, each with its e-class, if that has what they are made of."""
+        if self.apart is self.graph:
+            return []
+        classes = find(self.apart, egraph)
+        found: list[tuple[int, NodeKey]] = []
+        for node, k in zip(self.graph.nodes, self.at, strict=True):
+            if node.op == self.apart.nodes[k].op or (c := classes[k]) is None:
+                continue
+            leaves = tuple(d for j in node.inputs if (d := classes[self.at[j]]) is not None)
+            if len(leaves) == len(node.inputs):
+                found.append((c, (node.op, node.attrs, leaves)))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The cheapest extraction of a round, the priced e-graph that it is from, and how that was explored."""
+
+    start: EqualGraph
     exploration: Exploration
     egraph: EGraph
     extraction: Extraction
     model: CostModel  #: that the prices are from, with what was measured on the way
     interrupted: bool = False  #: by Ctrl-C, before a better answer could be looked for
     past: tuple[Exploration, History] | None = None  #: the last exploration and what led to it, if asked for
-    declared: Mapping[str, Declared] = field(default_factory=dict)  #: fused operators
+
+    def rebuilt(self, extraction: Extraction) -> tuple[Graph, tuple[str, ...]]:
+        """The graph of an extraction from this e-graph, and the rule that first built each of its nodes."""
+        return rebuild(self.egraph, extraction, self.start.apart, self.start.origins_apart)
+
+
+class Reached(Exception):
+    """An exploration has led to the goal of a search."""
+
+    def __init__(self, exploration: Exploration) -> None:
+        super().__init__()
+        self.exploration = exploration
 
 
 class Search:
-    """Prices and extracts each explored e-graph, as long as exploration goes on.
-
-    ``model`` is the setup's with further measurements, ``extract_limits`` is the rest of the setup's limits.
-    """
+    """The state that the rounds of a search share: the ``model`` is the setup's with what was measured on the way,
+    ``extract_limits`` is the rest of the setup's limits, ``declared`` are the fused operators of all e-graphs. The
+    search ends at its ``goal``, if there is one, and Ctrl-C is the caller's business then."""
 
     def __init__(self, setup: Setup, progress: Progress) -> None:
         self.setup = setup
         self.progress = progress
+        self.goal: Graph | None = None
         self.model = setup.model
         self.extract_limits = setup.extract_limits
-        self._declared: Mapping[str, Declared] = {}
+        self.declared: dict[str, Declared] = {}
+
+    def fused(self, graph: Graph) -> frozenset[str]:
+        """The operators of a graph that fusion finds again: those that it declared, in this run or in an earlier
+        one."""
+        return fused_operators(graph, self.model.table) if self.setup.fusing else frozenset()
+
+    def known(self, graph: Graph, origins: tuple[str, ...]) -> EqualGraph:
+        """A graph that computes the same as the input, given the rules that built its nodes."""
+        return EqualGraph(graph, *taken_apart(graph, self.model.table, self.fused(graph)), origins)
+
+
+class Round:
+    """One round: the best answer that a stage gives for the graph of ``start``. Where its e-graph has the ``known``
+    graphs, the answer costs no more there than these."""
+
+    def __init__(
+        self, search: Search, worker: Exploring, stage: Stage, start: EqualGraph, known: Sequence[EqualGraph]
+    ) -> None:
+        self.search = search
+        self.worker = worker
+        self.stage = stage
+        self.start = start
+        self.known = known
+
+    def run(self) -> Found:
+        """The answer. Refinement runs only with the exact method. Ctrl-C ends the phase that is running. Raises
+        `Reached` for an e-graph that has the goal."""
+        found = self.first()
+        if self.search.setup.method == "exact" and not found.interrupted:
+            found = self.refined(found)
+        return found
+
+    def explored(self, exploration: Exploration) -> Exploration:
+        """The exploration, unless it has the goal. Raises `Reached`."""
+        goal = self.search.goal
+        if goal is not None and None not in find(goal, exploration.egraph):
+            raise Reached(exploration)
+        return exploration
 
     def priced(self, exploration: Exploration, measuring: bool = True) -> EGraph:
-        """The e-graph to extract from: without unfit e-nodes, with fused e-nodes, with prices."""
-        setup, progress = self.setup, self.progress
+        """The e-graph that an answer is extracted from: without what is unfit, with fused e-nodes, with prices."""
+        search = self.search
+        setup, progress = search.setup, search.progress
         progress.phase("cost")
         egraph = exploration.egraph
         if setup.unfit is not None:
-            egraph = egraph.without(setup.unfit(egraph))
-        if setup.fusing:
-            fused = fuse(egraph, setup.model.table, self.model.estimating)
-            egraph, self._declared = fused.egraph, fused.declared
-            self.model = replace(self.model, table=fused.ops)
+            egraph = egraph.without(setup.unfit(egraph, self.start.apart))
+        if self.stage.fusing:
+            before = [e for known in self.known for e in known.fused(egraph)]
+            fused = fuse(egraph, search.model.table, search.model.estimating, before)
+            egraph = fused.egraph
+            search.declared |= fused.declared
+            search.model = replace(search.model, table=fused.ops)
         if setup.machine is not None and measuring:
             progress.phase("measure")
-            self.model = setup.machine.complete(self.model, egraph, progress.measuring)
+            search.model = setup.machine.complete(search.model, egraph, progress.measuring)
             progress.phase("cost")
-        return self.model.price(egraph)[0]
+        return search.model.price(egraph)[0]
 
-    def answer(self, exploration: Exploration, egraph: EGraph, patient: bool = True) -> Found:
-        """The cheapest extraction. Ctrl-C makes it the quickest one, unless the caller is not ``patient``."""
-        setup, progress = self.setup, self.progress
+    def answer(self, exploration: Exploration, egraph: EGraph) -> Found:
+        """The cheapest extraction. Ctrl-C makes it the quickest one."""
+        search = self.search
+        setup, progress = search.setup, search.progress
         progress.phase("extract")
         n_best = CANDIDATES if setup.machine is not None and setup.method == "exact" else 1
+        known = [enodes(k.graph, egraph) for k in self.known]
+        rest = search.extract_limits, progress.extracting, exploration.early, n_best, known
         try:
-            found = extract(
-                egraph, setup.method, self.extract_limits, progress.extracting, exploration.early, n_best
-            )
+            found = extract(egraph, setup.method, *rest)
         except KeyboardInterrupt:  # before there was any choice
-            if not patient:
+            if search.goal is not None:
                 raise
             found = replace(extract(egraph, setup.method, ExtractLimits(seconds=0.0)), interrupted=True)
-        if self.extract_limits.seconds is not None:  # the limit is one for all extractions of a search
-            left = max(0.0, self.extract_limits.seconds - found.seconds)
-            self.extract_limits = replace(self.extract_limits, seconds=left)
-        return Found(exploration, egraph, found, self.model, declared=self._declared)
+        if search.extract_limits.seconds is not None:  # the limit is one for all extractions of a search
+            left = max(0.0, search.extract_limits.seconds - found.seconds)
+            search.extract_limits = replace(search.extract_limits, seconds=left)
+        return Found(self.start, exploration, egraph, found, search.model)
 
-    def first(self, worker: Exploring) -> Found:
+    def first(self) -> Found:
         """The answer of the first exploration. Without prices there is no answer, so Ctrl-C does not spare them."""
-        self.progress.phase("explore")
-        exploration = worker.run()
+        search = self.search
+        search.progress.phase("explore")
+        limits = replace(search.setup.limits, k_multi=self.stage.k_multi)
+        exploration = self.explored(self.worker.run(Start(self.start.apart, self.stage.rules, limits)))
         try:
             return self.answer(exploration, self.priced(exploration))
         except KeyboardInterrupt:
+            if search.goal is not None:
+                raise
             found = self.answer(exploration, self.priced(exploration, measuring=False))
             return replace(found, interrupted=True)
 
-    def more(self, worker: Exploring, found: Found) -> Exploration | None:
-        """The exploration that goes on with the members which an answer uses; None if that adds nothing."""
-        self.progress.phase("explore")
-        return worker.refine(
-            feedback(
-                found.exploration,
-                found.egraph,
-                found.extraction,
-                self.setup.model.table,
-                self.extract_limits,
-            )
-        )
-
-    def refined(self, worker: Exploring, best: Found) -> Found:
-        """The best answer of going on from each answer, until that gains nothing."""
+    def refined(self, best: Found) -> Found:
+        """The best answer of going on from each answer, with the members of groups that it uses, until that gains
+        nothing."""
         for _ in range(REFINEMENTS):
             if best.extraction.interrupted:
                 break
             try:
-                more = self.more(worker, best)
+                self.search.progress.phase("explore")
+                more = self.worker.refine(
+                    feedback(
+                        best.exploration,
+                        best.egraph,
+                        best.extraction,
+                        self.search.model.table,
+                        self.search.extract_limits,
+                    )
+                )
                 if more is None:
-                    notes = (*best.exploration.notes, *([worker.lost] if worker.lost else []))
+                    lost = [self.worker.lost] if self.worker.lost else []
+                    notes = (*best.exploration.notes, *lost)
                     return replace(best, exploration=replace(best.exploration, notes=notes))
-                other = self.answer(more, self.priced(more))
+                other = self.answer(self.explored(more), self.priced(more))
             except KeyboardInterrupt:
+                if self.search.goal is not None:
+                    raise
                 return replace(best, interrupted=True)
             if other.extraction.cost >= best.extraction.cost * (1 - TOLERANCE):
                 tried = replace(best.exploration, groups=more.groups)
@@ -161,25 +254,14 @@ class Search:
         return best
 
 
-def search(
-    graph: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress, past: bool = False
-) -> Found:
-    """The cheapest extraction from the e-graph of a graph and rules; with its history, if ``past`` is set.
-
-    Refinement runs only with the exact method. Ctrl-C ends the phase that is running, and the best answer until then
-    is returned.
-    """
-    model = setup.model
-    with exploring(graph, model.table, rules, setup.limits, progress.exploring, model.estimate) as worker:
-        rounds = Search(setup, progress)
-        found = rounds.first(worker)
-        if setup.method == "exact" and not found.interrupted:
-            found = rounds.refined(worker, found)
-        if past and worker.latest is not None:
-            try:
-                found = replace(found, past=(worker.latest, worker.history()))
-            except KeyboardInterrupt:
-                found = replace(found, interrupted=True)
+def enodes(graph: Graph, egraph: EGraph) -> list[int]:
+    """For each node of a graph the e-node that it is, -1 for one that the e-graph does not have."""
+    number = {key: n for n, key in enumerate(egraph.keys())}
+    found: list[int] = []
+    for node in graph.nodes:
+        below = [found[j] for j in node.inputs]
+        classes = tuple(egraph.node_class[below].tolist()) if -1 not in below else None
+        found.append(-1 if classes is None else number.get((node.op, node.attrs, classes), -1))
     return found
 
 
@@ -191,55 +273,3 @@ def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Ext
     if found.model.profile is not None:
         little = replace(limits, work=min(limits.most_work, OTHER_WORK))
         yield extract(found.model.estimated().price(found.egraph)[0], method, little)
-
-
-def explain(
-    before: Graph, after: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress, seed: int = 0
-) -> Explanation:
-    """The steps from ``before`` to ``after``, which a run with these rules and this setup found.
-
-    If exploring again does not lead to the second graph, or Ctrl-C ends it early, there are steps to as much of the
-    graph as was found. Raises `NoWay` if the two cannot be compared at all.
-    """
-    after = _aligned(after, before)
-    if not missing(after, before):
-        return Explanation(())
-    model = setup.model
-    progress.phase("explore")
-    with exploring(before, model.table, rules, setup.limits, progress.exploring, model.estimate) as worker:
-        exploration = worker.run()
-        interrupted, history = exploration.stop == "interrupted", History()
-        try:
-            exploration = _until_found(worker, exploration, after, Search(setup, progress))
-            history = worker.history()
-        except KeyboardInterrupt:
-            interrupted = True
-    found = way_between(before, after, rules, model, exploration, history, progress, seed)
-    return replace(found, interrupted=interrupted or found.interrupted)
-
-
-def _until_found(worker: Exploring, exploration: Exploration, after: Graph, rounds: Search) -> Exploration:
-    """The exploration that has the second graph, or the last one: as in a run, groups are merged that an answer
-    uses."""
-    while None in find(after, exploration.egraph):
-        found = rounds.answer(exploration, rounds.priced(exploration), patient=False)
-        refined = rounds.more(worker, found)
-        if refined is None:
-            break
-        exploration = refined
-    return exploration
-
-
-def _aligned(after: Graph, before: Graph) -> Graph:
-    """The second graph with the names that inputs have in the first: written as .tsr, names may have changed."""
-    if len(after.inputs) != len(before.inputs) or len(after.outputs) != len(before.outputs):
-        counts = (len(g.inputs) for g in (before, after)), (len(g.outputs) for g in (before, after))
-        (i, j), (k, m) = counts
-        raise NoWay(f"the original has {i} inputs and {k} outputs, the optimized graph {j} and {m}")
-    nodes = list(after.nodes)
-    for i, j in zip(after.inputs, before.inputs, strict=True):
-        if nodes[i].types != before.nodes[j].types:
-            raise NoWay(f"input {before.nodes[j].attr('name')} has another type in the optimized graph")
-        nodes[i] = before.nodes[j]
-    outputs = zip(before.outputs, after.outputs, strict=True)
-    return replace(after, nodes=tuple(nodes), outputs=tuple((name, j) for (name, _), (_, j) in outputs))

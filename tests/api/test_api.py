@@ -63,7 +63,7 @@ def test_rules(tmp_path: Path) -> None:
 
 def test_options() -> None:
     model = tensat_dl.load(SHARED)
-    result = tensat_dl.optimize(model, device="cpu", k_multi=0, max_iters=0, extract="greedy", verify=False)
+    result = tensat_dl.optimize(model, device="cpu", k_multi=2, max_iters=0, extract="greedy", verify=False)
     assert (result.device, result.stop, result.extraction.method) == ("cpu", "iterations", "greedy")
     assert result.equivalence is None
 

@@ -13,7 +13,7 @@ import pytest
 
 import tensat_dl
 from tensat_dl.cost import CostModel
-from tensat_dl.engine.exploration import Exploration
+from tensat_dl.engine.exploration import Exploration, Start
 from tensat_dl.engine.explore import Exploring
 from tensat_dl.run import search
 
@@ -76,8 +76,8 @@ def refined(monkeypatch: pytest.MonkeyPatch, step: Callable[[Exploring, Explorat
     run = Exploring.run
     found: list[Exploration] = []
 
-    def remembered(self: Exploring) -> Exploration:
-        found.append(run(self))
+    def remembered(self: Exploring, start: Start | None = None) -> Exploration:
+        found.append(run(self, start))
         return found[-1]
 
     monkeypatch.setattr(Exploring, "run", remembered)

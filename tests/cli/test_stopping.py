@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tensat_dl.engine.exploration import Stop
-from tensat_dl.report.text import STOPS
+from tensat_dl.report.facts import STOPS
 
 from .processes import ENDLESS, SHARED, UNLIMITED, alive, children, exploring, linux, wait_for, watched
 from .running import invoke, spawn, start

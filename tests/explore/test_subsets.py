@@ -9,14 +9,15 @@ from tensat_dl.core.progress import Progress
 from tensat_dl.cost import CostModel, Measurement, Profile, Signature, load_device
 from tensat_dl.engine.exploration import Feedback, Limits
 from tensat_dl.engine.loop import REFINED, Explorer
-from tensat_dl.run.search import Found, Setup, search
+from tensat_dl.run.rounds import one_round
+from tensat_dl.run.search import Found, Setup
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named
 
 pytestmark = pytest.mark.sampled(3)
 
 
 def found(graph: Graph, model: CostModel, rules: str = "standard") -> Found:
-    return search(graph, pack(rules), Setup(model), Progress())
+    return one_round(graph, pack(rules), Setup(model), Progress())
 
 
 def widths(answer: Found) -> list[int]:
@@ -128,7 +129,7 @@ def test_pairs_beside_groups_are_merged_after_them_and_lose_nothing() -> None:
     graph = graph_of(f"  input x : f32[8, 64]\n{weights}\n  output {products}")
     rules = (*pack("standard"), *pack("pairs"))
     limits = Limits(nodes=1500, k_multi=None)
-    both = search(graph, rules, Setup(h100(), limits), Progress())
+    both = one_round(graph, rules, Setup(h100(), limits), Progress())
     assert both.exploration.stop == "nodes"
     assert 0 < both.exploration.early < both.egraph.num_classes
     first = {"group": 0, "pair": 0}

@@ -12,12 +12,12 @@ import pytest
 from onnx.helper import make_node
 
 from tensat_dl.core.egraph import EGraph
+from tensat_dl.cost import CostModel
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.onnx.importer import Imported, import_model
 from tensat_dl.onnx.open_shapes import REST, SAME, OfInput, OfOperand, asked_shape, keeps_runs, reshaped
-from tensat_dl.run.options import Options
-from tensat_dl.run.pipeline import optimize
+from tests.explore.graphs import explored
 from tests.onnx_files.models import model, operators, random, rewriting, round_trip, saved, tensor, value
 
 pytestmark = pytest.mark.sampled(2)
@@ -78,6 +78,13 @@ def patches() -> onnx.ModelProto:
     return model(nodes, [value("x", 1, 4, "height", "width")], outputs, constants, 18)
 
 
+def priced(imported: Imported) -> EGraph:
+    """The e-graph that the rules make of a model."""
+    program = imported.program
+    egraph = explored(imported.graph, program.rules, ops=program.ops)
+    return CostModel.of(program.ops, "cpu").price(egraph)[0]
+
+
 def drawn(imported: Imported, egraph: EGraph, seed: int, tmp_path: Path) -> str:
     """How an answer by random prices compares with the model."""
     prices = np.random.default_rng(seed).uniform(1, 2, egraph.num_nodes)
@@ -90,9 +97,8 @@ def drawn(imported: Imported, egraph: EGraph, seed: int, tmp_path: Path) -> str:
 def test_no_answer_is_for_one_size_only(batch: int, tmp_path: Path) -> None:
     rules = ("mirror", "transpose")
     imported = import_model(saved(tmp_path, attention()), {"batch": batch, "time": 5}, rules)
-    program = imported.program
-    _, egraph = optimize(imported.graph, program.ops, program.rules, Options(device="cpu", verify=False))
-    fixed = imported.fixed_sizes(egraph)
+    egraph = priced(imported)
+    fixed = imported.fixed_sizes(egraph, imported.graph)
     assert not fixed[egraph.source].any()
     open_ones = egraph.without(fixed)
     assert {drawn(imported, open_ones, seed, tmp_path) for seed in range(12)} == {"agrees"}
@@ -104,13 +110,12 @@ def test_no_answer_is_for_one_size_only(batch: int, tmp_path: Path) -> None:
 
 def test_sizes_that_are_halves_are_not_written_down(tmp_path: Path) -> None:
     imported = import_model(saved(tmp_path, images()), {"height": 8, "width": 12}, ("images", "transpose"))
-    program = imported.program
-    _, egraph = optimize(imported.graph, program.ops, program.rules, Options(device="cpu", verify=False))
-    fixed = imported.fixed_sizes(egraph)
+    egraph = priced(imported)
+    fixed = imported.fixed_sizes(egraph, imported.graph)
     assert not fixed[egraph.source].any()
     height, width = imported.elsewhere
     for sizes, are in (((height, width), True), ((height,), False), ((width,), False)):
-        found = replace(imported, elsewhere=sizes).fixed_sizes(egraph)
+        found = replace(imported, elsewhere=sizes).fixed_sizes(egraph, imported.graph)
         assert ("reshape" in {egraph.op[n] for n in np.flatnonzero(found).tolist()}) == are
     assert {drawn(imported, egraph.without(fixed), seed, tmp_path) for seed in range(6)} == {"agrees"}
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from tensat_dl.report.facts import latency, rules_checked
 from tensat_dl.report.terminal import LiveProgress
 from tensat_dl.report.text import print_summary
-from tensat_dl.run.result import Result
+from tensat_dl.run.result import Result, Rounds
 from tensat_dl.verify.rules.verdict import Verdict
 
 from .results import AFTER, BEFORE, read_text, result
@@ -35,6 +35,7 @@ weights       1.5 KiB resident
 e-graph       1,234 e-nodes in 700 e-classes after 2 iterations; saturated: no
               rule adds anything
 extraction    exact: feasible, gap 10.0%, 1.5 s
+rounds        1, of which 0 gained; another would gain nothing
 verification  equivalent, largest error 1.0e-16 relative, 3.0e-16 absolute, on
               seed 0, float64
 new operators 4 by merge-matmul-rhs
@@ -43,6 +44,24 @@ time          3.9 s: parse 50 ms, explore 2.0 s, cost 0.1 s, extract 1.5 s,
 notes         a note
 """
     )
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        (
+            Rounds(("nodes", "saturated"), 1),
+            "2, of which 1 gained; another would gain nothing; 1 stopped",
+        ),
+        (
+            Rounds(("saturated", "time"), 1, "the time limit ended the search"),
+            "2, of which 1 gained; the time limit",
+        ),
+    ],
+)
+def test_what_ended_the_search(rounds: Rounds, said: str, tmp_path: Path) -> None:
+    before, after = (read_text(t, tmp_path)[0] for t in (BEFORE, AFTER))
+    assert f"rounds        {said}" in printed(replace(result(before, after), rounds=rounds), 200)
 
 
 @pytest.mark.parametrize(

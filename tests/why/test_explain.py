@@ -14,8 +14,10 @@ from tensat_dl.core.progress import Progress
 from tensat_dl.cost import CostModel, load_device
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.explore import exploring
+from tensat_dl.fuse.fuse import extended, unfused
 from tensat_dl.ops.semantics import semantics_of
-from tensat_dl.run.search import Setup, explain
+from tensat_dl.run.rounds import explain
+from tensat_dl.run.search import Setup
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.compare import compare_exactly
 from tensat_dl.why import shorten, way
@@ -23,6 +25,7 @@ from tensat_dl.why.ledger import Ledger
 from tensat_dl.why.steps import Explained
 from tensat_dl.why.way import way_between
 from tests.cli.running import EXAMPLES
+from tests.run.graphs import gru
 
 pytestmark = pytest.mark.sampled(6)
 
@@ -181,3 +184,20 @@ def test_ctrl_c_keeps_the_steps_until_then(tmp_path: Path, monkeypatch: pytest.M
             assert e.step.after is not None
             assert compare(model.graph, e.step.after, semantics_of(model.ops)).status == "equivalent"
     assert lengths == {0, 1, 2}
+
+
+def test_the_chain_goes_on_in_the_e_graph_of_the_next_round(tmp_path: Path) -> None:
+    path = tmp_path / "gru.tsr"
+    path.write_text(f'import "standard"\ngraph g {{\n{gru(1, 64)}\n}}\n')
+    model = tensat_dl.load(str(path))
+    setup = Setup(CostModel(model.ops, load_device("h100")), fusing=True)
+    result = tensat_dl.optimize(model, verify=False, fuse=True)
+    assert result.rounds.gained == 2
+    after = unfused(result.after.graph, extended(model.ops, result.declared), result.declared)
+    found = explain(model.graph, after, model.rules, setup, Progress())
+    assert not found.unfinished
+    assert {e.verdict for e in found.steps} == {"equal"}
+    numbers: dict[object, int] = {}
+    last = found.steps[-1].step.after
+    assert last is not None
+    assert expressions(last, numbers) == expressions(after, numbers)

@@ -1,0 +1,290 @@
+"""The search for a cheaper graph: rounds from each answer on, until none gains anything.
+
+A group rule merges no products of a merge, fusion keeps the most promising chains of a class only, and an e-graph
+asks more of views than a single graph does. So an answer that is explored by itself can lead to a cheaper one. The
+search ends when no stage gains anything from its answer. To search the answer again would repeat these last rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.progress import Progress
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.cost import CostModel
+from tensat_dl.engine.exploration import Exploration, History, Iteration, Stop
+from tensat_dl.engine.explore import ExplorationError, Exploring, exploring
+from tensat_dl.extract.extraction import TOLERANCE
+from tensat_dl.run.search import EqualGraph, Found, Reached, Round, Search, Setup
+from tensat_dl.run.stages import Stage, Stages
+from tensat_dl.why.steps import Explained, Explanation
+from tensat_dl.why.way import INTERRUPTED, NoWay, missing, way_between
+
+#: At these limits the search ends. At the others an exploration ends, and its answer begins the next round.
+_FINAL: dict[Stop, str] = {
+    "time": "the time limit ended the search",
+    "memory": "the memory limit ended the search",
+    "interrupted": "Ctrl-C ended the search",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A graph, and the rounds that led to it: each begins with the answer of the one before."""
+
+    known: EqualGraph
+    rounds: tuple[Found, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The result of a search: the rounds that led to its answer; if no round gained anything, the first with all
+    rules, and the answer is the input.
+
+    ``gained`` is the number of rounds that led to the answer, ``stops`` tells for each of all rounds why its
+    exploration ended. ``ended`` says what ended the search before a round gained nothing, if something did.
+    """
+
+    answer: EqualGraph
+    rounds: tuple[Found, ...]
+    gained: int
+    stops: tuple[Stop, ...]
+    ended: str
+    search: Search
+
+    @property
+    def last(self) -> Found:
+        """The round that the answer is from."""
+        return self.rounds[-1]
+
+    @property
+    def iterations(self) -> tuple[Iteration, ...]:
+        """The iterations of the rounds that led to the answer."""
+        return tuple(it for found in self.rounds for it in found.exploration.iterations)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search."""
+        return self.ended == _FINAL["interrupted"]
+
+
+def search(
+    graph: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress, past: bool = False
+) -> Searched:
+    """The cheapest graph that rounds from a graph on lead to; with what led to it, if its ``past`` is asked for.
+
+    Ctrl-C ends the phase that is running, and the best answer until then is returned.
+    """
+    state = Search(setup, progress)
+    start, rules = _start(graph, rules, state)
+    with _rounds(start, rules, state, past) as rounds:
+        way = rounds.best(rounds.stages.whole, Way(start))
+    assert rounds.first is not None
+    return Searched(
+        way.known,
+        way.rounds or (rounds.first,),
+        len(way.rounds),
+        tuple(rounds.stops),
+        rounds.ended,
+        rounds.search,
+    )
+
+
+def one_round(graph: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress) -> Found:
+    """The answer of a single round with all settings, for comparisons of settings."""
+    state = Search(setup, progress)
+    start, rules = _start(graph, rules, state)
+    with _rounds(start, rules, state, past=False) as rounds:
+        return Round(rounds.search, rounds.worker, rounds.stages.whole, start, (start,)).run()
+
+
+@contextmanager
+def _rounds(start: EqualGraph, rules: Sequence[RewriteRule], search: Search, past: bool) -> Iterator[_Rounds]:
+    """The rounds from a start; their worker is gone when the context ends."""
+    setup, model, count = search.setup, search.model, search.progress.exploring
+    with exploring(start.apart, model.table, rules, setup.limits, count, model.estimate) as worker:
+        yield _Rounds(worker, search, Stages(rules, setup.limits, setup.fusing), past)
+
+
+def _start(
+    graph: Graph, rules: Sequence[RewriteRule], search: Search
+) -> tuple[EqualGraph, Sequence[RewriteRule]]:
+    """The input and the rules of a search. With fusion, the operators that an earlier run fused are taken apart, and
+    fusion, not rules, finds them again."""
+    start = search.known(graph, ("",) * len(graph.nodes))
+    theirs = {f"{way}-{op}" for op in search.fused(graph) for way in ("fuse", "unfuse")}
+    return start, [r for r in rules if r.name not in theirs]
+
+
+class _Rounds:
+    """The rounds of a search."""
+
+    def __init__(self, worker: Exploring, search: Search, stages: Stages, past: bool) -> None:
+        self.worker = worker
+        self.search = search
+        self.stages = stages
+        self.past = past
+        self.stops: list[Stop] = []
+        self.ended = ""
+        self.first: Found | None = None  #: the first round of the whole stage, until then the first of all
+        self.at: Way | None = None  #: the beginning of the last round
+        self._whole = False  #: whether the whole stage had a round
+        self._known: dict[Hashable, Way] = {}
+
+    def best(self, stage: Stage, start: Way) -> Way:
+        """The best answer from a start: neither the stage nor one below gains anything from it. It costs no more than
+        the best answer of each stage below."""
+        key = _key(stage, start)
+        if key not in self._known:
+            best = start
+            while not self.ended:
+                now = best
+                for part in self.stages.below(stage) if self.search.setup.method == "exact" else ():
+                    best = self._cheaper(best, self.best(part, now))
+                if not self.ended:
+                    best = self._cheaper(best, self._round(stage, now, best))
+                if best is now:
+                    break
+            self._known[key] = self._known[_key(stage, best)] = best
+        return self._known[key]
+
+    def _round(self, stage: Stage, start: Way, best: Way) -> Way:
+        """The answer of one round."""
+        search = self.search
+        self.at = start
+        known = (start.known,) if best is start else (start.known, best.known)
+        try:
+            found = Round(search, self.worker, stage, start.known, known).run()
+        except (ExplorationError, KeyboardInterrupt) as e:  # before it had anything
+            if self.first is None or search.goal is not None:
+                raise
+            self.ended = _FINAL["interrupted" if isinstance(e, KeyboardInterrupt) else "memory"]
+            return start
+        self.stops.append(found.exploration.stop)
+        if found.interrupted or found.extraction.interrupted:
+            self.ended = _FINAL["interrupted"]
+        else:
+            self.ended = _FINAL.get(found.exploration.stop, "")
+        if search.setup.method != "exact":
+            self.ended = self.ended or "only exact extraction goes on from its answer"
+        if search.extract_limits.seconds == 0:
+            self.ended = self.ended or "the time limit of extraction ended the search"
+        way = Way(search.known(*found.rebuilt(found.extraction)))
+        whole = stage == self.stages.whole
+        first = self.first is None or (whole and not self._whole)
+        if self.past and (first or self._cheaper(best, way) is way):
+            found = self._with_past(found)
+        if first:
+            self.first, self._whole = found, whole
+        return replace(way, rounds=(*start.rounds, found))
+
+    def _with_past(self, found: Found) -> Found:
+        """A round with what led to its e-graph."""
+        assert self.worker.latest is not None
+        try:
+            return replace(found, past=(self.worker.latest, self.worker.history()))
+        except KeyboardInterrupt:
+            if self.search.goal is not None:
+                raise
+            self.ended = _FINAL["interrupted"]
+            return replace(found, interrupted=True)
+
+    def _cheaper(self, a: Way, b: Way) -> Way:
+        """The second, if it costs less than the first."""
+        x, y = (self.search.model.price_graph(w.known.graph).total for w in (a, b))
+        return b if y < x * (1 - TOLERANCE) else a
+
+
+def _key(stage: Stage, way: Way) -> Hashable:
+    return stage, way.known.graph.nodes, way.known.graph.outputs
+
+
+# ---- explained -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """Two graphs of one e-graph, and how that was explored; None if that is not known."""
+
+    before: Graph
+    after: Graph
+    past: tuple[Exploration, History] | None
+
+
+def legs(rounds: Sequence[Found], last: Graph) -> list[Leg]:
+    """The parts of the way through some rounds, to the ``last`` graph, which the last of their e-graphs has."""
+    graphs = [*(found.start.apart for found in rounds), last]
+    return [Leg(a, b, found.past) for found, (a, b) in zip(rounds, pairwise(graphs), strict=True)]
+
+
+def steps_along(
+    way: Sequence[Leg], rules: Sequence[RewriteRule], model: CostModel, progress: Progress, seed: int
+) -> Explanation:
+    """The steps from each graph of a way to the next; up to the first that they do not reach. Raises `NoWay`."""
+    steps: tuple[Explained, ...] = ()
+    for leg in way:
+        if not missing(leg.after, leg.before):
+            continue
+        if leg.past is None:
+            return Explanation(steps, INTERRUPTED, True)
+        found = way_between(leg.before, leg.after, rules, model, *leg.past, progress, seed)
+        steps += found.steps
+        if found.unfinished or found.interrupted:
+            return replace(found, steps=steps)
+    return Explanation(steps)
+
+
+def explain(
+    before: Graph, after: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress, seed: int = 0
+) -> Explanation:
+    """The steps from ``before`` to ``after``, which a run with these rules and this setup found.
+
+    If searching again does not lead to the second graph, or Ctrl-C ends it early, there are steps to as much of the
+    graph as was found. Raises `NoWay` if the two cannot be compared at all.
+    """
+    state = Search(setup, progress)
+    start, rules = _start(before, rules, state)
+    state.goal = after = _aligned(state.known(after, ("",) * len(after.nodes)).apart, start.apart)
+    if not missing(after, start.apart):
+        return Explanation(())
+    way, interrupted = Way(start), False
+    with _rounds(start, rules, state, past=True) as rounds:
+        worker = rounds.worker
+        try:
+            rounds.best(rounds.stages.whole, way)
+            assert rounds.first is not None
+            past = rounds.first.past or (rounds.first.exploration, History())
+        except Reached as reached:
+            assert rounds.at is not None
+            way = rounds.at
+            try:
+                past = reached.exploration, worker.history()
+            except KeyboardInterrupt:
+                past, interrupted = (reached.exploration, History()), True
+        except KeyboardInterrupt:
+            if worker.latest is None or rounds.at is None:
+                raise
+            way, past, interrupted = rounds.at, (worker.latest, History()), True
+    interrupted |= past[0].stop == "interrupted"
+    through = [*legs(way.rounds, way.known.apart), Leg(way.known.apart, after, past)]
+    found = steps_along(through, rules, rounds.search.model, progress, seed)
+    return replace(found, interrupted=interrupted or found.interrupted)
+
+
+def _aligned(after: Graph, before: Graph) -> Graph:
+    """The second graph with the names that inputs have in the first: written as .tsr, names may have changed."""
+    if len(after.inputs) != len(before.inputs) or len(after.outputs) != len(before.outputs):
+        counts = (len(g.inputs) for g in (before, after)), (len(g.outputs) for g in (before, after))
+        (i, j), (k, m) = counts
+        raise NoWay(f"the original has {i} inputs and {k} outputs, the optimized graph {j} and {m}")
+    nodes = list(after.nodes)
+    for i, j in zip(after.inputs, before.inputs, strict=True):
+        if nodes[i].types != before.nodes[j].types:
+            raise NoWay(f"input {before.nodes[j].attr('name')} has another type in the optimized graph")
+        nodes[i] = before.nodes[j]
+    outputs = zip(before.outputs, after.outputs, strict=True)
+    return replace(after, nodes=tuple(nodes), outputs=tuple((name, j) for (name, _), (_, j) in outputs))

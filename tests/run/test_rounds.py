@@ -1,0 +1,121 @@
+"""The two guarantees of a search: its own answer can't be improved by another, and more is never worse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import tensat_dl
+from tensat_dl import Model
+from tensat_dl.fuse.fuse import extended
+from tensat_dl.lang.rules import compositions
+from tensat_dl.run.result import Result
+from tests.cli.running import EXAMPLES
+from tests.explore.graphs import graph_of, library, pack
+from tests.run.graphs import drawn, gru
+
+#: Relative difference of costs below which nothing was gained.
+SAME = 1e-9
+RANDOM = range(300)
+
+
+def optimized(model: Model, **options: object) -> Result:
+    return tensat_dl.optimize(model, verify=False, **options)  # type: ignore[arg-type]
+
+
+def written(model: Model, result: Result) -> Model:
+    """The answer as a model, with the fused operators that it declares, as if it had been written and read."""
+    used = {node.op for node in result.after.graph.nodes}
+    own = {name: d for name, d in result.declared.items() if name in used}
+    ops = extended(model.ops, own)
+    return replace(
+        model,
+        graph=result.after.graph,
+        ops=ops,
+        rules=(*model.rules, *compositions((d.decl for d in own.values()), ops)),
+    )
+
+
+@cache
+def standard(body: str, *packs: str) -> Model:
+    """A graph with the rules of ``standard`` and of other packs."""
+    rules = {r.name: r for name in ("standard", *packs) for r in pack(name)}
+    return Model(graph_of(body), library().ops, tuple(rules.values()))
+
+
+def check_fixpoint(model: Model, fuse: bool) -> Result:
+    first = optimized(model, fuse=fuse)
+    assert not first.rounds.ended
+    second = optimized(written(model, first), fuse=fuse)
+    assert second.before.total == pytest.approx(first.after.total, rel=SAME)
+    assert second.after.total >= first.after.total * (1 - SAME)
+    assert second.rounds.gained == 0
+    return first
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.tsr")), ids=lambda p: p.stem)
+def test_an_answer_of_an_example_is_not_improved_again(path: Path, fuse: bool) -> None:
+    check_fixpoint(tensat_dl.load(str(path)), fuse)
+
+
+@pytest.mark.sampled(60)
+@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize("seed", RANDOM)
+def test_an_answer_of_a_random_graph_is_not_improved_again(seed: int, fuse: bool) -> None:
+    check_fixpoint(standard(drawn(seed)), fuse)
+
+
+#: What is added, and to what: packs, fusion, iterations of pairs, e-nodes.
+MORE: dict[
+    str, tuple[tuple[tuple[str, ...], dict[str, object]], tuple[tuple[str, ...], dict[str, object]]]
+] = {
+    "fusion": (((), {}), ((), {"fuse": True})),
+    "a pack": (((), {}), (("inference",), {})),
+    "a pack, with fusion": (((), {"fuse": True}), (("inference",), {"fuse": True})),
+    "fusion, with a pack": ((("inference",), {}), (("inference",), {"fuse": True})),
+    "pairs": (((), {"max_nodes": 2000}), (("pairs",), {"max_nodes": 2000})),
+    "iterations of pairs": (
+        (("pairs",), {"max_nodes": 2000, "k_multi": 1}),
+        (("pairs",), {"max_nodes": 2000, "k_multi": 2}),
+    ),
+}
+
+
+def check_more(body: str, what: str) -> None:
+    costs = []
+    for packs, options in MORE[what]:
+        costs.append(optimized(standard(body, *packs), **options).after.total)
+    less, more = costs
+    assert more <= less * (1 + SAME)
+
+
+@pytest.mark.sampled(60)
+@pytest.mark.parametrize("what", MORE)
+@pytest.mark.parametrize("seed", range(50))
+def test_more_is_never_worse_on_a_random_graph(seed: int, what: str) -> None:
+    check_more(drawn(seed), what)
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("what", [w for w in MORE if "pairs" not in w])
+def test_more_is_never_worse_on_a_recurrent_network(what: str) -> None:
+    check_more(gru(1, 256), what)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("batch", "width"), [(1, 256), (8, 256), (32, 512)])
+def test_products_of_one_merge_are_merged(batch: int, width: int) -> None:
+    """The inputs of all steps are multiplied by the weights of each gate at once, and the gates' products are merged
+    in the round after: all of that is one product."""
+    result = check_fixpoint(standard(gru(batch, width)), fuse=True)
+    assert result.rounds.gained == 2
+    graph = result.after.graph
+    inputs = {i for i in graph.inputs if graph.nodes[i].attr("name") != "h"}
+    (joined,) = (i for i, n in enumerate(graph.nodes) if n.op == "concat" and inputs == set(n.inputs))
+    (product,) = (n for n in graph.nodes if n.op == "matmul" and n.inputs[0] == joined)
+    assert product.type.shape == (4 * batch, 3 * width)
