@@ -26,7 +26,6 @@ SPARES_TRIVIAL = "types leave nothing to slice elsewhere"
 SPARES_TWINS = "another rule does the same, and better"
 SPARES_ROUNDS = "the rule would apply to its own result"
 SPARES_ROW = "a single row waits for its weights wherever they stand"
-SPARES_FORMS = "with any tensor in place of the scalar there would be two forms of each sum"
 SPARES_SMALL = "small weights are in a near cache, where it does not matter on which side they stand"
 SPARES_TABLES = "a new table would be larger than what is looked up in it"
 OF_TABLES = (
@@ -38,8 +37,10 @@ OF_LARGE_WEIGHTS = ("mirror-matmul", "mirror-matmul-bias", "matmul-as-conv", "ma
 EXPLAINED = {
     ("shift-scalar", "rank(w) > 0"): SPARES_ROUNDS,
     ("scale-scalar", "rank(w) > 0"): SPARES_ROUNDS,
-    ("shift-row", "rank(w) > 1"): SPARES_ROUNDS,
-    ("scale-row", "rank(w) > 1"): SPARES_ROUNDS,
+    ("row-ewadd", "rank(w) > 1"): SPARES_ROUNDS,
+    ("row-ewmul", "rank(w) > 1"): SPARES_ROUNDS,
+    ("reshape-row-ewadd", "rank(w) <= 2"): SPARES_RANKS,
+    ("reshape-row-ewmul", "rank(w) <= 2"): SPARES_RANKS,
     ("div-parameter", "rank(w) > 0"): SPARES_TWINS,  # div-scalar
     ("matmul-bias-scalar", "rank(s) == 0"): SPARES_TWINS,  # matmul-bias
     ("conv-after-siblings", "dim(x, 1) > dim(u, 1)"): SPARES_TWINS,  # conv-channels
@@ -59,7 +60,6 @@ EXPLAINED = {
     ("reshape-add-other", "s == shape(y)"): SPARES_RANKS,
     **{(name, "dim(x, 0) > 1"): SPARES_ROW for name in OF_LARGE_WEIGHTS},
     **{(name, f"dim(w, {i}) >= 128"): SPARES_SMALL for name in OF_LARGE_WEIGHTS for i in (0, 1)},
-    ("shift-left", "rank(s) == 0"): SPARES_FORMS,
     ("cast-wide", "is_float(dtype(x))"): "f64 rounds large integers, and floats stand for real numbers here",
     **{(name, "dim(w, k) <= prod(shape(i))"): SPARES_TABLES for name in OF_TABLES},
     **{
