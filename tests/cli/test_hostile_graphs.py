@@ -58,7 +58,8 @@ GRAPHS = {
     ),
     "rules called like words of the engine": (
         "\n".join(f"rule {w} {{ relu(relu(x)) => relu(x) }}" for w in WORDS.split())
-        + "\nrule a-b { tanh(relu(x)) => tanh(relu(relu(x))) }\nrule a_b { tanh(x) + tanh(y) <=> tanh(y) + tanh(x) }\n"
+        + "\nrule a-b { tanh(relu(x)) => tanh(relu(relu(x))) }\n"
+        + "rule a_b { tanh(x) + tanh(y) <=> tanh(y) + tanh(x) }\n"
         + "graph strict {\n  input node : f32[4]\n  output graph_ = tanh(relu(relu(node)))\n}"
     ),
     "an opaque operator with several outputs": """
