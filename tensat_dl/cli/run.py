@@ -137,9 +137,9 @@ class _Asked:
         from tensat_dl.cli.inputs import is_onnx
         from tensat_dl.cli.outputs import check_ending, check_outputs
 
+        check_outputs(self.outputs, inputs, "which" if is_onnx(self.file) else "whose rules and comments")
         if self.output is not None:
             check_ending(self.output)
-        check_outputs(self.outputs, inputs, "which" if is_onnx(self.file) else "whose rules and comments")
 
 
 def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensat_dl.core.egraph import EGraph, find
+from tensat_dl.core.egraph import EGraph, NodeKey, located
 from tensat_dl.core.graph import Graph, Node
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.lang.elaborate import RuleTest
 from tensat_dl.lang.program import Program
 from tensat_dl.ops.semantics import semantics_of
+from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import compare
 
 #: A test is about one rule on a small graph; what it asks for is there after few iterations or never.
@@ -33,7 +34,9 @@ def run_test(test: RuleTest, program: Program) -> str:
             return failure
     failure = ""
     for number, step in enumerate(Explorer(before, program.ops, rules, LIMITS).run()):
-        failure = _changed(before, step.egraph) if after is None else _missing(after, step.egraph)
+        failure = (
+            _changed(before, step.egraph) if after is None else _missing(after, step.egraph, program.ops)
+        )
         if number == 0 and not failure and after is not None:
             return "both graphs are the same, so that the rule has nothing to do"
         if bool(failure) == (after is None):  # no later step can change the verdict
@@ -75,9 +78,17 @@ def _changed(before: Graph, egraph: EGraph) -> str:
     return ""
 
 
-def _missing(after: Graph, egraph: EGraph) -> str:
-    """The first output of a graph that was not found in its place, as a sentence, or ""."""
-    found = find(after, egraph)
+def _missing(after: Graph, egraph: EGraph, ops: OpTable) -> str:
+    """The first output of a graph that was not found in its place, as a sentence, or "". Operands of commutative
+    operators may stand in either order."""
+    index = egraph.index()
+
+    def at(key: NodeKey) -> int | None:
+        op, attrs, operands = key
+        other = (op, attrs, operands[::-1]) if op in ops and ops[op].commutative else key
+        return index.get(key, index.get(other))
+
+    found = located(after, at)
     for i, ((name, node), root) in enumerate(zip(after.outputs, egraph.roots, strict=True)):
         if found[node] is None:
             missing = next(k for k in range(node + 1) if found[k] is None)
