@@ -69,10 +69,10 @@ def _exchanged(rule: RewriteRule, results: Collection[str]) -> RewriteRule:
 def nameless(rule: RewriteRule, ops: OpTable) -> tuple[Any, ...]:
     """A rule without its names: equal for rules that differ in names, and in the order of commutative operands and
     of parts of a concat in the target."""
-    return _Form(rule, ops).whole()
+    return _Nameless(rule, ops).whole()
 
 
-class _Form:
+class _Nameless:
     """Names become numbers in the order in which the source's outputs lead to them."""
 
     def __init__(self, rule: RewriteRule, ops: OpTable) -> None:

@@ -149,7 +149,7 @@ def test_a_file_with_errors_has_no_verdicts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rules", [23, 80])
 def test_an_interrupt(rules: int, tmp_path: Path) -> None:
     """With one process and with several: 130, one word, and what is known by then is kept."""
-    body = "conv2d(conv2d(x, w; stride = s, pads = p), v) => conv2d(conv2d(x, w; stride = s, pads = p), v)"
+    body = "conv2d(conv2d(x, w; stride = s, pads = p), v) => conv2d(conv2d(x, w; pads = p, stride = s), smul(v, 1.0))"
     text = "".join(f"rule r{i} {{ {body} }}\n" for i in range(rules))
     with start("check", write(tmp_path, text), env={"XDG_CACHE_HOME": str(tmp_path)}) as process:
         kept = tmp_path / "tensat-dl" / "verdicts"

@@ -241,7 +241,7 @@ def test_bad_files(egraph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert done.err.endswith(f"Error: two outputs cannot {message}")
     done = invoke("extract", "none.json", "--out", "a.json")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "none.json: error: no such file\n  = hint: did you mean `e.json`?\n"
+    assert done.err == "none.json: error: no such file\n"
     assert egraph.read_text() == GRAPH
     assert list(tmp_path.iterdir()) == [egraph]
 

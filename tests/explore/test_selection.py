@@ -226,4 +226,4 @@ def test_what_was_left_is_forgotten_once_it_was_tried() -> None:
     assert any("were not tried" in note for note in last.notes)
     explorer.selection.limit = 100
     explorer._singles(2, [])
-    assert not any("were not tried" in note for note in explorer._step(0.0, [], None).notes)
+    assert not any("were not tried" in note for note in explorer._step(0.0, [], None, False).notes)

@@ -60,6 +60,8 @@ def test_one_operand(
     op: str, attrs: Any, onnx_op: str, onnx_attrs: Any, opset: int, shape: tuple[int, ...]
 ) -> None:
     x = reals(*shape)
+    if onnx_op == "Softsign" and not shape:
+        pytest.skip("ONNX's reference evaluator returns no array for a scalar")
     expected = reference(onnx_op, x, opset=opset, **onnx_attrs)
     np.testing.assert_allclose(value(op, x, **attrs), expected, rtol=2e-6, atol=1e-6)
 
