@@ -147,9 +147,9 @@ def test_of_small_groups_no_subsets_would_be_better(body: str) -> None:
 @settings(max_examples=15, deadline=None, derandomize=True, phases=(Phase.explicit, Phase.generate))
 @given(graphs(7, 9))
 def test_of_large_groups_no_other_member_would_be_better(body: str) -> None:
-    """No merge that differs from one of the answer by a member (more, less, or swapped) is cheaper by more than half a
-    percent: what other rules make of a merge that is not tried is not foreseen. The rule by which activations follow a
-    merge makes most of it, and is left out."""
+    """No merge that differs from one of the answer by a member (more, less, or swapped) is cheaper by more than half
+    a percent: what other rules make of a merge that is not tried is not foreseen. The rule by which activations
+    follow a merge makes most of it, and is left out."""
     found = Exploring.of(graph_of(body), [r for r in RULES if r.name != "slice-tanh"])
     answer = found.refined()
     said = found.feedback(answer)
