@@ -210,6 +210,20 @@ def replaced(tree: Any, change: Callable[[Any], Any]) -> Any:
     return tree
 
 
+def with_name(tree: Any, name: str, new: Callable[[Span], Expr]) -> Any:
+    """A tree with ``new(span)`` in place of each name at that span that is ``name``, except where an inner ``for``
+    rebinds it."""
+
+    def change(part: Any) -> Any:
+        if isinstance(part, Name) and part.id == name:
+            return new(part.span)
+        if isinstance(part, EachIn) and part.var == name:
+            return replace(part, range=with_name(part.range, name, new))
+        return None
+
+    return replaced(tree, change)
+
+
 def children(tree: Any) -> Iterator[Any]:
     """The trees that a tree is made of, one level down."""
     if isinstance(tree, tuple):

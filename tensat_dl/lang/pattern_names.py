@@ -16,6 +16,8 @@ from tensat_dl.ops.table import AttrDecl, OpDecl, OpTable, coerce, constant, hav
 
 #: Shorter names are variables, however near a word: `i` resembles `i8`.
 SHORTEST_WORD = 3
+#: The index name of a list rule; the `for`s among its operands may have names of their own.
+ELEMENT = ".element"
 
 
 class Silent(Exception):
@@ -31,7 +33,8 @@ class PatternNames:
     is_source: bool
     kinds: dict[str, str] = field(default_factory=dict)
     members: set[str] = field(default_factory=set)
-    index: str | None = None
+    index: str | None = None  #: of the members of a group; `ELEMENT` in a rule that takes lists
+    loops: set[str] = field(default_factory=set)  #: the names of the elements' indices in `for`s among operands
     lets: list[tuple[str, ast.Expr]] = field(default_factory=list)
     bound: dict[str, Span] = field(default_factory=dict)  #: results of statements of this side
     alias: dict[str, str] = field(default_factory=dict)
