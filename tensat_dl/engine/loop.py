@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensat_dl.core.graph import Graph
@@ -95,9 +95,7 @@ class Explorer:
         self.store = Store(Engine(), self.program)
         self.selection = Selection(self.store, self.limits, self.estimate)
         self.store.load_graph(self.graph)
-        self.by_kind = {
-            k: [r for r in self.program.rules if r.rule.kind == k] for k in ("single", "multi", "group")
-        }
+        self._sort_rules()
         if self.by_kind["group"]:
             self.selection.limit -= int(REFINING_SHARE * self.limits.nodes)
         stop: Stop | None = None if self.program.rules else "saturated"
@@ -153,8 +151,21 @@ class Explorer:
 
     # ---- one iteration -----------------------------------------------------------------------------------
 
+    def _sort_rules(self) -> None:
+        self.by_kind = {
+            k: [r for r in self.program.rules if r.rule.kind == k] for k in ("single", "multi", "group")
+        }
+
+    def _match_lists(self, arities: Collection[tuple[str, int]]) -> None:
+        """Adds the rules for lists of as many operands as e-nodes have now, given by operator."""
+        new = self.program.instances(arities)
+        if new:
+            self.store.engine.run(*self.program.new_constructors(), *(c for r in new for c in r.commands))
+            self._sort_rules()
+
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Whether another iteration may find more, and a limit that bound."""
+        self._match_lists(self.alike)
         changed, stop = self._singles(number, stats)
         banned = any(b.until > number for b in self.bans.values())
         self.quiet += 1
@@ -172,7 +183,7 @@ class Explorer:
         for rule in self.by_kind["single"]:
             ban = self.bans.setdefault(rule.name, _Ban())
             if ban.until > number:
-                stats.append(RuleStats(rule.name, 0, 0, 0, 0.0, f"sits out until iteration {ban.until}"))
+                stats.append(RuleStats(rule.rule.name, 0, 0, 0, 0.0, f"sits out until iteration {ban.until}"))
                 continue
             started = time.perf_counter()
             self.selection.put_off.pop(rule.name, None)  # what it left before, it finds again
@@ -201,9 +212,9 @@ class Explorer:
                 ban.times += 1
                 ban.until = number + 1 + ban.times
                 note = f"added {now - nodes} e-nodes and sits out until iteration {ban.until}"
-                self.notes[f"rule {rule.name} grew fast and was held back at times"] = None
+                self.notes[f"rule {rule.rule.name} grew fast and was held back at times"] = None
             stats.append(
-                RuleStats(rule.name, matches, matches, now - nodes, time.perf_counter() - started, note)
+                RuleStats(rule.rule.name, matches, matches, now - nodes, time.perf_counter() - started, note)
             )
             nodes = now
             if nodes >= self.selection.limit:
@@ -259,7 +270,8 @@ class Explorer:
         applied = self.selection.apply(rule, matches, most)
         new = self.selection.nodes() - before
         note = self.selection.left(rule, len(matches), applied)
-        stats.append(RuleStats(rule.name, len(matches), applied, new, time.perf_counter() - started, note))
+        seconds = time.perf_counter() - started
+        stats.append(RuleStats(rule.rule.name, len(matches), applied, new, seconds, note))
         return applied
 
     def _merges(self, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
@@ -341,6 +353,7 @@ class Explorer:
         self.store.engine.load("in_equal", facts.equal)
         self.store.engine.load("in_merged", [(h,) for h in facts.merged])
         self.store.engine.run(saturate("load", "types"))
+        self._match_lists({(op, len(operands)) for _, op, _, operands, _ in facts.nodes})
 
     # ---- snapshots ---------------------------------------------------------------------------------------
 
