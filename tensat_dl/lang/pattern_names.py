@@ -34,7 +34,9 @@ class PatternNames:
     kinds: dict[str, str] = field(default_factory=dict)
     members: set[str] = field(default_factory=set)
     index: str | None = None  #: of the members of a group; `ELEMENT` in a rule that takes lists
-    loops: set[str] = field(default_factory=set)  #: the names of the elements' indices in `for`s among operands
+    loops: set[str] = field(
+        default_factory=set
+    )  #: the names of the elements' indices in `for`s among operands
     lets: list[tuple[str, ast.Expr]] = field(default_factory=list)
     bound: dict[str, Span] = field(default_factory=dict)  #: results of statements of this side
     alias: dict[str, str] = field(default_factory=dict)

@@ -365,7 +365,9 @@ class PatternBuilder(PatternNames):
         elif (name in self.members) != member:
             varies = "does not vary" if member else "varies"
             of = "element" if self.index == ELEMENT else "member"
-            one = f"`{name}[i]` in a `for`" if self.index == ELEMENT else f"`{name}[{self.index}]` in an `each`"
+            one = (
+                f"`{name}[i]` in a `for`" if self.index == ELEMENT else f"`{name}[{self.index}]` in an `each`"
+            )
             hint = f"write `{name}`" if member else f"write {one}"
             if not member and not self.is_source and each is None:
                 hint = f"write `{name}[..]` for all {of}s, or {one}"
