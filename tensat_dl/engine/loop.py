@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensat_dl.core.expression import base_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compiled import CompiledRule, ruleset
@@ -391,8 +392,10 @@ class Explorer:
         iteration = Iteration(
             egraph.num_nodes, egraph.num_classes, seconds, tuple(stats), self.skipped, self.filtered
         )
-        left = self.selection.put_off.items()
-        notes = [f"rule {name}: {n:,} matches were not tried" for name, n in left if n]
+        left = Counter[str]()
+        for name, n in self.selection.put_off.items():
+            left[base_of(name)] += n
+        notes = [f"rule {name}: {n:,} matches were not tried" for name, n in left.items() if n]
         notes = [*self.notes, *self.selection.restricted.values(), *notes]
         early = bisect_left(names, self.first_late)
         return ExploredIteration(iteration, egraph, stop, tuple(notes), names, early)
