@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, did_you_mean, error, nearest
-from tensat_dl.core.expression import names_of
+from tensat_dl.core.expression import each_of, names_of
 from tensat_dl.core.graph import DTYPES
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, Variable
 from tensat_dl.lang import ast
@@ -61,6 +61,10 @@ class PatternNames:
         if self.is_source:
             for keyword in attrs:
                 a = decl[keyword.name]
+                list_ = self._by_element(keyword.value)
+                if list_ and list_ not in self.kinds and attribute_kind(a) == "integer":
+                    self.kinds[list_] = "list of integers"
+                    self.members.add(list_)
                 for name in _pattern_names(keyword.value, a):
                     kind = attribute_kind(a) if name is keyword.value else "integer"
                     if name.id in words(decl, a):
@@ -77,6 +81,13 @@ class PatternNames:
         problems = problems or [d for k in attrs for d in self._other_words(decl, k)]
         if problems:
             raise TsrError(problems)
+
+    def _by_element(self, value: ast.Expr) -> str:
+        """The list in ``start = a[i]``, an attribute that differs from element to element; "" if it is none."""
+        match value:
+            case ast.Index(ast.Name(list_), ast.Name(index)) if self.is_source and index == ELEMENT:
+                return list_
+        return ""
 
     def _refuse_near_word(self, name: ast.Name, decl: OpDecl, a: AttrDecl) -> None:
         """Raises `TsrError` for a new variable that resembles a word of its attribute: it is taken for a mistake."""
@@ -138,6 +149,9 @@ class PatternNames:
             return self._element(value)
         if isinstance(value, ast.Name) and decl.preset(a.name, value.id) is not None:
             return Computed()
+        list_ = self._by_element(value)
+        if list_ in self.members and self.kinds[list_] == "list of integers":
+            return Variable(each_of(list_, ELEMENT))
         known = constant(value)
         known = None if known is None else coerce(a, known)
         return Computed() if known is None else Fixed(known)

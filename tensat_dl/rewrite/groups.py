@@ -11,8 +11,8 @@ from typing import Any
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Span
-from tensat_dl.core.expression import base_of, is_every, member, names_of, with_name
-from tensat_dl.core.rule import Computed, PatternNode, RewriteRule, Side, Variable
+from tensat_dl.core.expression import base_of, index_of, is_every, member, names_of, with_name
+from tensat_dl.core.rule import AttrPattern, Computed, PatternNode, RewriteRule, Side, Variable
 from tensat_dl.rewrite.conditions import is_about_ranks
 
 
@@ -141,14 +141,15 @@ def _for_member(node: PatternNode, rule: RewriteRule, k: int | None, n: int) -> 
     if k is None:
         return replace(node, args=tuple(args), each=None)
     assert rule.index is not None
-    index = Variable(rule.index)
+    index = rule.index
+
+    def pattern(of: AttrPattern) -> AttrPattern:
+        if isinstance(of, Variable) and index_of(of.name) == index:
+            return Variable(member(base_of(of.name), k))
+        return Computed() if of == Variable(index) else of
+
     attrs = tuple(
-        replace(
-            a,
-            value=with_index(a.value, rule.index, k),
-            pattern=Computed() if a.pattern == index else a.pattern,
-        )
-        for a in node.attrs
+        replace(a, value=with_index(a.value, index, k), pattern=pattern(a.pattern)) for a in node.attrs
     )
     return PatternNode(member(node.result, k), node.op, tuple(args), attrs, None, node.span)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tensat_dl.core.diagnostics import TsrError, plural
-from tensat_dl.core.expression import base_of, index_of, member
+from tensat_dl.core.expression import member, with_lists
 from tensat_dl.core.graph import attr_text
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
 from tensat_dl.ops.kinds import article
@@ -242,15 +242,14 @@ class _Search:
 
         rule = pattern.rule
         env: dict[str, Any] = {rule.index: 0} if rule.index else {}
-        for name, c in sorted(match.tensors.items(), key=lambda item: int(index_of(item[0]) or 0)):
+        for name, c in match.tensors.items():
             t = terms.type_of(c)
             if t is None:
                 return differs(name, "outputs", "several", "one")
             if t.rank > MAX_RANK:
                 return differs(name, "rank", t.rank, f"at most {MAX_RANK}")
-            base = base_of(name)
-            env[base] = (*env.get(base, ()), t) if name in rule.members or base != name else t
-        env |= match.attrs
+            env[name] = (t,) if name in rule.members else t
+        env = with_lists({**env, **match.attrs})
         for result, shape in pattern.shapes.items():
             if not shape.late:
                 continue

@@ -83,7 +83,7 @@ class _Form:
         self.source = {n.result: n for n in rule.source.nodes}
         sides = (*rule.source.nodes, *rule.target.nodes)
         self.names = {base_of(a) for n in sides for a in (n.result, *n.args)}
-        self.names |= {v for n in rule.source.nodes for a in n.attrs for v in a.variables()}
+        self.names |= {base_of(v) for n in rule.source.nodes for a in n.attrs for v in a.variables()}
         self.names |= {name for name, _ in rule.target.lets}
 
     def whole(self) -> tuple[Any, ...]:

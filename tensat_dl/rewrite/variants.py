@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import base_of, index_of, member, names_of
+from tensat_dl.core.expression import base_of, index_of, member, names_of, with_lists
 from tensat_dl.core.graph import TensorType
 from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.ops import symbolic as sym
@@ -170,11 +170,8 @@ def _bind_lets(
 
 def matched(types: Mapping[str, TensorType], attrs: Mapping[str, Any]) -> Variant:
     """A match of tensors of known types and of attribute variables."""
-    variant = Variant({}, {}, {})
-    for name, t in sorted(types.items(), key=lambda item: int(index_of(item[0]) or 0)):
-        variant.bind(name, SymType(t.dtype, t.shape), False)
-    variant.env.update(attrs)
-    return variant
+    tensors = {name: SymType(t.dtype, t.shape) for name, t in types.items()}
+    return Variant(tensors, with_lists({**tensors, **attrs}), {})
 
 
 def concrete(

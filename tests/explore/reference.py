@@ -15,7 +15,7 @@ from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.expression import base_of, facts_of, member
 from tensat_dl.core.graph import Attrs, Graph, TensorType
-from tensat_dl.core.rule import PatternNode, RewriteRule
+from tensat_dl.core.rule import PatternNode, RewriteRule, Variable
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
@@ -141,7 +141,7 @@ class Reference:
         weights, varying = self.weights(), self.varying()
         values, starts, factors = self.values(), self.starts(), self.factors()
         for tensors, variables in self.sources(rule):
-            env = {**self._types_of(tensors), **variables}
+            env = self._env(tensors, variables)
 
             for name, c in tensors.items():
                 env[f"factors of {name}"] = factors[self.find(c)]
@@ -209,6 +209,8 @@ class Reference:
             a = decl.attr(keyword.name)
             assert a is not None
             value, expr = actual[a.name], keyword.value
+            if isinstance(expr, ex.Index) and isinstance(keyword.pattern, Variable):  # an element of a list
+                yield keyword.pattern.name, value
             if isinstance(expr, ex.ListExpr) and isinstance(expr.items, tuple) and a.length:
                 pairs = list(zip(expr.items, value, strict=True))
             else:
@@ -221,7 +223,7 @@ class Reference:
         """Whether a matched e-node has exactly the attributes that its pattern asks for."""
         decl = self.ops[node.op]
         inputs = [self.types[tensors[a]] for a in node.args]
-        env = {**self._types_of(tensors), **variables}
+        env = self._env(tensors, variables)
         try:
             wanted = {**defaults(decl), **attributes(decl, node.attrs, env, inputs)}
         except EvaluationError:
@@ -234,7 +236,7 @@ class Reference:
     def apply(self, rule: RewriteRule, match: Match) -> bool:
         """Builds the target of a match and unites the outputs; False if the target does not type-check."""
         tensors, variables = match
-        env: dict[str, Any] = {**self._types_of(tensors), **variables}
+        env = self._env(tensors, variables)
         local: dict[str, int] = {}
         types: dict[str, TensorType] = {}
         plan: list[tuple[str, str, Attrs, tuple[str, ...], TensorType]] = []
@@ -267,14 +269,12 @@ class Reference:
             self.union(tensors[source], local[target] if target in local else tensors[target])
         return True
 
-    def _types_of(self, tensors: Mapping[str, int]) -> dict[str, Any]:
-        """The types of tensors by name, and those of the elements of a list by the list's name."""
-        types: dict[str, Any] = {n: self.types[c] for n, c in tensors.items()}
-        for base in {base_of(n) for n in tensors} - types.keys():
-            types[base] = tuple(
-                types[member(base, k)] for k in range(sum(base_of(n) == base for n in tensors))
-            )
-        return types
+    def _env(self, tensors: Mapping[str, int], variables: Mapping[str, Any]) -> dict[str, Any]:
+        """The types of tensors and the values of variables by name, and those of elements by the list's name."""
+        env: dict[str, Any] = {**{n: self.types[c] for n, c in tensors.items()}, **variables}
+        for base in {base_of(n) for n in env} - env.keys():
+            env[base] = tuple(env[member(base, k)] for k in range(sum(base_of(n) == base for n in env)))
+        return env
 
     def step(self, rule: RewriteRule) -> int:
         """Applies a rule to every match there is now; the number of matches that were applied."""
