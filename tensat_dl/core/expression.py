@@ -3,7 +3,7 @@ in equality, so equal expressions at different places compare equal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal
 
@@ -145,6 +145,11 @@ def member(base: str, index: int) -> str:
     return f"{base}[{index}]"
 
 
+def each_of(base: str, index: str) -> str:
+    """The name of ``base[index]`` in a rule that is not instantiated."""
+    return f"{base}[{index}]"
+
+
 def every(base: str) -> str:
     """The argument that stands for all members' ``base``."""
     return f"{base}[..]"
@@ -162,6 +167,14 @@ def base_of(name: str) -> str:
 def index_of(name: str) -> str:
     """The index in a name; "" if it has none."""
     return name.partition("[")[2].removesuffix("]")
+
+
+def with_lists(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by name, and those of members ``w[0]``, ``w[1]`` and so on as the list ``w`` too."""
+    lists: dict[str, list[Any]] = {}
+    for name in sorted(filter(index_of, values), key=lambda n: int(index_of(n))):
+        lists.setdefault(base_of(name), []).append(values[name])
+    return {**values, **{base: tuple(items) for base, items in lists.items()}}
 
 
 # ---- walks
@@ -208,6 +221,20 @@ def replaced(tree: Any, change: Callable[[Any], Any]) -> Any:
         new = {n: replaced(v, change) for n, v in parts if isinstance(v, tuple) or is_dataclass(v)}
         return replace(tree, **new) if new else tree
     return tree
+
+
+def with_name(tree: Any, name: str, new: Callable[[Span], Expr]) -> Any:
+    """A tree with ``new(span)`` in place of each name at that span that is ``name``, except where an inner ``for``
+    rebinds it."""
+
+    def change(part: Any) -> Any:
+        if isinstance(part, Name) and part.id == name:
+            return new(part.span)
+        if isinstance(part, EachIn) and part.var == name:
+            return replace(part, range=with_name(part.range, name, new))
+        return None
+
+    return replaced(tree, change)
 
 
 def children(tree: Any) -> Iterator[Any]:

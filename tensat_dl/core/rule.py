@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Span
+from tensat_dl.core.expression import base_of, is_every, member
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class PatternNode:
     """``result = op(args; attrs)``. Arguments and results are names; an argument is a variable unless it is the
     result of another node of the same side (or, on the right, a name of the left).
 
-    In a group rule ``each`` is the index name of a node that exists once per member; a name that varies by
+    In a group or list rule ``each`` is the index name of a node that exists once per member; a name that varies by
     member is in `RewriteRule.members`, and an argument ``w[..]`` stands for all members' ``w``.
     """
 
@@ -92,23 +93,38 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class RewriteRule:
-    """source => target, for all values of the variables that meet ``conditions``."""
+    """source => target, for all values of the variables that meet ``conditions``.
+
+    A *list rule* takes lists of any length as operands in its source; a *group rule* merges as many nodes as have an
+    operand in common. Both are instantiated for a number of members (see `tensat_dl.rewrite.groups`).
+    """
 
     name: str
     source: Side
     target: Side
     conditions: tuple[ex.Expr, ...]
-    members: frozenset[str]  #: names that vary by member; empty unless this is a group rule
-    index: str | None  #: the group's index name
+    members: frozenset[str]  #: names that vary by member; empty unless this is a group or list rule
+    index: str | None  #: the index name of the members
     doc: str
     span: Span
     declared: str  #: the name of the declared rule: ``f`` for ``f-back``, a ``<=>`` from right to left
+    count: int | None = None  #: the number of members that this is an instance for
 
     @property
     def kind(self) -> Literal["single", "multi", "group"]:
-        if self.index is not None:
+        if self.index is not None and not self.takes_lists:
             return "group"
         return "single" if len(self.source.outputs) == 1 else "multi"
+
+    @property
+    def takes_lists(self) -> bool:
+        """Whether this is a list rule."""
+        return any(is_every(a) for n in self.source.nodes for a in n.args)
+
+    @property
+    def key(self) -> str:
+        """The name, with the number of members of an instance."""
+        return self.name if self.count is None else member(self.name, self.count)
 
     @property
     def nodes(self) -> tuple[PatternNode, ...]:
@@ -123,6 +139,6 @@ class RewriteRule:
     def tensor_variables(self) -> tuple[str, ...]:
         """Variables of the source that stand for tensors, in the order of their first use."""
         bound = {n.result for n in self.source.nodes}
-        names = [a for n in self.source.nodes for a in n.args]
+        names = [base_of(a) if is_every(a) else a for n in self.source.nodes for a in n.args]
         names += list(self.source.outputs)
         return tuple(dict.fromkeys(a for a in names if a not in bound))

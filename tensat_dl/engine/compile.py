@@ -79,12 +79,12 @@ def built_forms(rule: RewriteRule, schema: Schema, forms: Forms) -> Iterator[For
 
 
 def _single(writer: Writer) -> CompiledRule:
-    ruled = ruleset("rule", writer.rule.name)
+    ruled = ruleset("rule", writer.rule.key)
     commands: list[Command] = [new_ruleset(ruled)]
     for i, variant in enumerate(writer.usable):
         rows, _, (computed,) = writer.target_rows([variant], (Lit, Var))  # other terms can fail
         body, actions = writer.query(variant, computed).body, tuple(writer.actions(rows))
-        name = f"{writer.rule.name}{writer.suffix(i)}"
+        name = f"{writer.rule.key}{writer.suffix(i)}"
         commands.append(EgglogRule(name, ruled, body, actions, "facts"))
     return CompiledRule(writer.rule, tuple(commands), (), (), len(writer.rule.target.nodes), writer.either)
 
@@ -124,7 +124,7 @@ class _Stages:
     def __init__(self, writer: Writer, filtered: bool) -> None:
         self.writer = writer
         self.rule = writer.rule
-        self.name = writer.rule.name
+        self.name = writer.rule.key
         self.tensors = _tensors(writer.rule, filtered)
         # Other terms than literals can fail, or differ by match or variant.
         rows, self.columns, computed = writer.target_rows(writer.usable, (Lit,))

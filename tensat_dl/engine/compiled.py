@@ -30,7 +30,8 @@ class CompiledRule:
 
     @property
     def name(self) -> str:
-        return self.rule.name
+        """The name of rulesets and relations; instances of a list rule have different ones."""
+        return self.rule.key
 
     @property
     def shared(self) -> list[str]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from tensat_dl.core.expression import base_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compiled import CompiledRule, ruleset
@@ -122,12 +123,10 @@ class Explorer:
         self.program = self.store.program
         self.selection = Selection(self.store, self.limits, self.estimate)
         self.store.load_graph(self.graph)
-        names = {r.name for r in self.rules}
-        rules = [r for r in self.program.rules if r.name in names]
-        self.by_kind = {k: [r for r in rules if r.rule.kind == k] for k in ("single", "multi", "group")}
+        self._sort_rules()
         if self.by_kind["group"]:
             self.selection.limit -= int(REFINING_SHARE * self.limits.nodes)
-        stop: Stop | None = None if rules else "saturated"
+        stop: Stop | None = None if self.rules else "saturated"
         if stop is None and self.limits.iterations == 0:
             stop = "iterations"
         if stop is None and self.selection.nodes() >= self.selection.limit:
@@ -182,8 +181,21 @@ class Explorer:
 
     # ---- one iteration -----------------------------------------------------------------------------------
 
+    def _sort_rules(self) -> None:
+        names = {r.name for r in self.rules}
+        rules = [r for r in self.program.rules if r.rule.name in names]
+        self.by_kind = {k: [r for r in rules if r.rule.kind == k] for k in ("single", "multi", "group")}
+
+    def _match_lists(self, arities: Collection[tuple[str, int]]) -> None:
+        """Adds the rules for lists of as many operands as e-nodes have now, given by operator."""
+        new = self.program.instances(arities)
+        if new:
+            self.store.engine.run(*self.program.new_constructors(), *(c for r in new for c in r.commands))
+            self._sort_rules()
+
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Whether another iteration may find more, and a limit that bound."""
+        self._match_lists(self.alike)
         changed, stop = self._singles(number, stats)
         banned = any(b.until > number for b in self.bans.values())
         self.quiet += 1
@@ -201,7 +213,7 @@ class Explorer:
         for rule in self.by_kind["single"]:
             ban = self.bans.setdefault(rule.name, _Ban())
             if ban.until > number:
-                stats.append(RuleStats(rule.name, 0, 0, 0, 0.0, f"sits out until iteration {ban.until}"))
+                stats.append(RuleStats(rule.rule.name, 0, 0, 0, 0.0, f"sits out until iteration {ban.until}"))
                 continue
             started = time.perf_counter()
             self.selection.put_off.pop(rule.name, None)  # what it left before, it finds again
@@ -230,9 +242,9 @@ class Explorer:
                 ban.times += 1
                 ban.until = number + 1 + ban.times
                 note = f"added {now - nodes} e-nodes and sits out until iteration {ban.until}"
-                self.notes[f"rule {rule.name} grew fast and was held back at times"] = None
+                self.notes[f"rule {rule.rule.name} grew fast and was held back at times"] = None
             stats.append(
-                RuleStats(rule.name, matches, matches, now - nodes, time.perf_counter() - started, note)
+                RuleStats(rule.rule.name, matches, matches, now - nodes, time.perf_counter() - started, note)
             )
             nodes = now
             if nodes >= self.selection.limit:
@@ -288,7 +300,8 @@ class Explorer:
         applied = self.selection.apply(rule, matches, most)
         new = self.selection.nodes() - before
         note = self.selection.left(rule, len(matches), applied)
-        stats.append(RuleStats(rule.name, len(matches), applied, new, time.perf_counter() - started, note))
+        seconds = time.perf_counter() - started
+        stats.append(RuleStats(rule.rule.name, len(matches), applied, new, seconds, note))
         return applied
 
     def _merges(self, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
@@ -406,6 +419,7 @@ class Explorer:
         self.store.engine.load("in_equal", facts.equal)
         self.store.engine.load("in_merged", [(h,) for h in facts.merged])
         self.store.engine.run(saturate("load", "types"))
+        self._match_lists({(op, len(operands)) for _, op, _, operands, _ in facts.nodes})
 
     # ---- snapshots ---------------------------------------------------------------------------------------
 
@@ -445,8 +459,10 @@ class Explorer:
         iteration = Iteration(
             egraph.num_nodes, egraph.num_classes, seconds, tuple(stats), self.skipped, self.filtered
         )
-        left = self.selection.put_off.items()
-        notes = [f"rule {name}: {n:,} matches were not tried" for name, n in left if n]
+        left = Counter[str]()
+        for name, n in self.selection.put_off.items():
+            left[base_of(name)] += n
+        notes = [f"rule {name}: {n:,} matches were not tried" for name, n in left.items() if n]
         notes = [*self.notes, *self.selection.restricted.values(), *notes]
         early = bisect_left(names, self.first_late)
         # A refinement, or the last iteration before one.

@@ -69,7 +69,7 @@ def member_rules(
         exported.update(columns)
         name = f"{tag}.{i}"
         row = app(name, *columns)
-        rule = EgglogRule(name, ruleset("members", writer.rule.name), (*part.atoms, *part.items), (row,))
+        rule = EgglogRule(name, ruleset("members", writer.rule.key), (*part.atoms, *part.items), (row,))
         commands += [relation(name, *(part.known[c] for c in columns)), rule]
         rows.append(row)
     return commands, rows, joined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import facts_of
@@ -32,7 +32,7 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, infer
 from tensat_dl.ops.values import AnyType, SymType
 from tensat_dl.rewrite.classes import MANY
-from tensat_dl.rewrite.groups import one_member
+from tensat_dl.rewrite.groups import lengths, listed, one_member
 from tensat_dl.rewrite.source import MAX_RANK, Form, Forms, forms_in, in_both_orders
 from tensat_dl.rewrite.variants import Assignments
 
@@ -85,6 +85,9 @@ VARYING = Text(
 #: Nodes of more inputs than this are loaded one by one, with their types: the engine takes time cubic in the number
 #: of inputs to plan a rule about them.
 WIDE = 64
+
+#: Rules for lists of more operands than this are not compiled, for the same reason.
+LONGEST = 16
 
 #: What a type vector says of a node with several outputs.
 TUPLE = -2
@@ -311,17 +314,24 @@ class EgglogProgram:
         self.forms = Forms.of(ranks, everything)
         self._matched = Forms.of((r for r in matched if r <= MAX_RANK), everything)
         self.closed = self.forms.ranks == self._matched.ranks
-        compiled = [compile_rule(r, self.schema, self._matched, self.closed, filtered) for r in rules]
+        self._filtered = filtered
+        self._place = {r.name: k for k, r in enumerate(rules)}
+        self._with_lists = [r for r in rules if r.takes_lists]
+        self._tried: set[str] = set()  #: instances of those
+        compiled = (self._compiled(r) for r in rules if not r.takes_lists)
         self.rules = [c for c in compiled if c is not None]
+        asked = (*(r.rule for r in self.rules), *self._with_lists)
+        functions = {fact.function for r in asked for fact in facts_of(r.conditions)}
         #: Whether some rule asks for numbers of factors.
-        self.counts_factors = any(r.bounded for r in self.rules)
+        self.counts_factors = not functions.isdisjoint(("factors", "start"))
         #: Whether some rule asks what depends on inputs.
-        self.tells_varying = any(
-            fact.function == "varying" for r in self.rules for fact in facts_of(r.rule.conditions)
-        )
+        self.tells_varying = "varying" in functions
         self._built = {(n.op, len(n.args)) for r in self.rules for n in r.rule.target.nodes}
+        self.instances({*self._built, *((n.op, len(n.inputs)) for n in graph.nodes)})
         self._declared: set[str] = set()
-        self._first: frozenset[str] = frozenset()  #: what `commands` declared
+        #: The constructors and the rules that `commands` declared.
+        self._first: frozenset[str] = frozenset()
+        self._first_rules: tuple[CompiledRule, ...] = ()
         self._lengths: set[int] = set()
 
     def _closure(
@@ -342,9 +352,29 @@ class EgglogProgram:
             )
         return known
 
+    def _compiled(self, rule: RewriteRule, filtered: bool | None = None) -> CompiledRule | None:
+        staged = self._filtered if filtered is None else filtered
+        return compile_rule(rule, self.schema, self._matched, self.closed, staged)
+
+    def instances(self, arities: Collection[tuple[str, int]]) -> list[CompiledRule]:
+        """Adds the instances of list rules for nodes of these operators and numbers of operands to `rules`; those
+        that are new."""
+        new = []
+        for rule in self._with_lists:
+            for one in (listed(rule, n) for n in lengths(rule, arities)):
+                if one.key in self._tried or any(len(n.args) > LONGEST for n in one.nodes):
+                    continue
+                self._tried.add(one.key)
+                compiled = self._compiled(one)
+                if compiled is not None:
+                    new.append(compiled)
+        self.rules.extend(new)
+        self.rules.sort(key=lambda r: (self._place[r.rule.name], r.rule.count or 0))
+        return new
+
     def staged(self, rule: RewriteRule) -> CompiledRule:
         """A single-pattern rule in the form whose matches are selected."""
-        compiled = compile_rule(rule, self.schema, self._matched, self.closed, True)
+        compiled = self._compiled(rule, filtered=True)
         assert compiled is not None, rule.name
         return compiled
 
@@ -377,12 +407,13 @@ class EgglogProgram:
             if r.rule.doc:
                 commands.append(comment(f"---- rule {r.name}\n{r.rule.doc}"))
             commands += r.commands
-        self._first = frozenset(self._declared)
+        self._first, self._first_rules = frozenset(self._declared), tuple(self.rules)
         return commands
 
     def forget(self) -> None:
         """Takes note that the engine has lost what was declared after `commands`."""
-        self._declared = set(self._first)
+        self._declared, self.rules = set(self._first), list(self._first_rules)
+        self._tried = {r.name for r in self.rules if r.rule.count is not None}
         self._lengths.clear()
 
     def new_constructors(self) -> list[Command]:

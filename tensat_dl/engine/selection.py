@@ -81,7 +81,7 @@ class Selection:
             self.store.engine.run(saturate("load"))
             self.store.engine.matches(ruleset("find-old", rule.name))
             self.restricted[rule.name] = (
-                f"rule {rule.name}: up to {count:,} matches exceed the limit of {limit:,}; "
+                f"rule {rule.rule.name}: up to {count:,} matches exceed the limit of {limit:,}; "
                 f"only the {len(old):,} oldest e-classes were searched"
             )
 

@@ -131,8 +131,8 @@ class Writer:
                 if varies:
                     out.append(_length(type_, len(variant.types[name].shape) + 1))
         for name, length in variant.chosen.items():
-            value = variant.env[name]
-            if not self.generic and isinstance(value, tuple) and name not in variant.types:
+            listed = name not in variant.types and isinstance(variant.env[name], tuple)
+            if listed and not self.generic:
                 out.append(_length(variable(name), length))
         return out
 

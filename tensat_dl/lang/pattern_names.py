@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, did_you_mean, error, nearest
-from tensat_dl.core.expression import names_of
+from tensat_dl.core.expression import each_of, names_of
 from tensat_dl.core.graph import DTYPES
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, Variable
 from tensat_dl.lang import ast
@@ -16,6 +16,8 @@ from tensat_dl.ops.table import AttrDecl, OpDecl, OpTable, coerce, constant, hav
 
 #: Shorter names are variables, however near a word: `i` resembles `i8`.
 SHORTEST_WORD = 3
+#: The index name of a list rule; the `for`s among its operands may have names of their own.
+ELEMENT = ".element"
 
 
 class Silent(Exception):
@@ -31,7 +33,10 @@ class PatternNames:
     is_source: bool
     kinds: dict[str, str] = field(default_factory=dict)
     members: set[str] = field(default_factory=set)
-    index: str | None = None
+    index: str | None = None  #: of the members of a group; `ELEMENT` in a rule that takes lists
+    loops: set[str] = field(
+        default_factory=set
+    )  #: the names of the elements' indices in `for`s among operands
     lets: list[tuple[str, ast.Expr]] = field(default_factory=list)
     bound: dict[str, Span] = field(default_factory=dict)  #: results of statements of this side
     alias: dict[str, str] = field(default_factory=dict)
@@ -56,6 +61,10 @@ class PatternNames:
         if self.is_source:
             for keyword in attrs:
                 a = decl[keyword.name]
+                list_ = self._by_element(keyword.value)
+                if list_ and list_ not in self.kinds and attribute_kind(a) == "integer":
+                    self.kinds[list_] = "list of integers"
+                    self.members.add(list_)
                 for name in _pattern_names(keyword.value, a):
                     kind = attribute_kind(a) if name is keyword.value else "integer"
                     if name.id in words(decl, a):
@@ -72,6 +81,13 @@ class PatternNames:
         problems = problems or [d for k in attrs for d in self._other_words(decl, k)]
         if problems:
             raise TsrError(problems)
+
+    def _by_element(self, value: ast.Expr) -> str:
+        """The list in ``start = a[i]``, an attribute that differs from element to element; "" if it is none."""
+        match value:
+            case ast.Index(ast.Name(list_), ast.Name(index)) if self.is_source and index == ELEMENT:
+                return list_
+        return ""
 
     def _refuse_near_word(self, name: ast.Name, decl: OpDecl, a: AttrDecl) -> None:
         """Raises `TsrError` for a new variable that resembles a word of its attribute: it is taken for a mistake."""
@@ -133,6 +149,9 @@ class PatternNames:
             return self._element(value)
         if isinstance(value, ast.Name) and decl.preset(a.name, value.id) is not None:
             return Computed()
+        list_ = self._by_element(value)
+        if list_ in self.members and self.kinds[list_] == "list of integers":
+            return Variable(each_of(list_, ELEMENT))
         known = constant(value)
         known = None if known is None else coerce(a, known)
         return Computed() if known is None else Fixed(known)

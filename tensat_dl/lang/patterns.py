@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, did_you_mean, error, plural
-from tensat_dl.core.expression import every, is_every, names_of
+from tensat_dl.core.expression import every, is_every, names_of, with_name
 from tensat_dl.core.rule import PatternNode
 from tensat_dl.lang import ast
-from tensat_dl.lang.pattern_names import PatternNames, Silent
+from tensat_dl.lang.pattern_names import ELEMENT, PatternNames, Silent
 from tensat_dl.ops.calls import check_arity, check_attrs
 from tensat_dl.ops.kinds import article, kind_of, want
 from tensat_dl.ops.numbers import written
@@ -18,6 +18,7 @@ from tensat_dl.ops.typing import is_number, neighbour, number
 from tensat_dl.ops.values import FUNCTIONS
 
 LIST = "list of tensors"
+BOTH = "a source has `each` statements or lists of operands, and not both"
 
 
 @dataclass
@@ -27,6 +28,7 @@ class PatternBuilder(PatternNames):
     nodes: list[PatternNode] = field(default_factory=list)
     problems: list[Diagnostic] = field(default_factory=list)
     fresh: int = 0
+    loop: str = ""  #: the index of the last `for` among operands
 
     def side(self, side: ast.RuleSide) -> list[str]:
         """Flattens a side; the names of results of statements without a name. Records problems."""
@@ -82,6 +84,11 @@ class PatternBuilder(PatternNames):
         return []
 
     def _group(self, index: str, stmt: ast.Bind) -> None:
+        if self.index == ELEMENT and self.is_source:
+            raise error(stmt.span, BOTH, "write two rules")
+        if self.index == ELEMENT:
+            hint = "map over a list among operands: `concat(f(x[i]) for i in 0..len(x); axis = k)`"
+            raise error(stmt.span, "`each` on the right without a group on the left", hint)
         if self.index is None and not self.is_source:
             hint = "members are what an `each` statement on the left binds"
             raise error(stmt.span, "`each` on the right without a group on the left", hint)
@@ -228,22 +235,23 @@ class PatternBuilder(PatternNames):
                 raise error(expr.span, *self._stray_index(base, each))
             case ast.Binary(op, left, right) if op in INFIX:
                 fn, args, attrs = INFIX[op], (left, right), ()
-            case ast.Call(fn, args, attrs) if isinstance(args, tuple):
+            case ast.Call(fn, args, attrs):
                 self._refuse_unknown(expr)
-            case ast.Call(_, ast.EachIn(body)):
-                hint = f"write `{_list_name(body)}[..]`"
-                if self.is_source:
-                    hint = "a source matches single members: `each i: y[i] = f(x[i])`"
-                raise error(expr.args.span, "rules take lists whole, without `for` among operands", hint)
             case _:
                 raise error(expr.span, "expected a tensor: a variable or an operator")
         decl = self.ops[fn]
         check_attrs(decl, attrs, expr.span)
-        names = self._arguments(args, each)
-        if decl.max_inputs is not None or not any(is_every(n) for n in names):
+        if isinstance(args, ast.EachIn):
+            names, args = [self._mapped(args, each)], ()
+        else:
+            names = self._arguments(args, each)
+        if not any(map(is_every, names)):
             check_arity(decl, len(names), expr.span)
+        elif decl.max_inputs is not None:
+            hint = f"its form is {decl.signature}"
+            raise error(expr.span, f"`{decl.name}` takes no list of tensors", hint)
         like = neighbour(decl, (i for i, n in enumerate(names) if n and not is_every(n)))
-        for position, literal in enumerate(args):
+        for position, literal in enumerate(args):  # none of those that a `for` makes
             if names[position] == "":
                 names[position] = self._number(literal, None if like is None else names[like], each)
         self.check_attributes(decl, attrs)
@@ -276,6 +284,8 @@ class PatternBuilder(PatternNames):
 
     def _stray_index(self, base: ast.Expr, each: str | None) -> tuple[str, str]:
         name = base.id if isinstance(base, ast.Name) else "x"
+        if each == ELEMENT:
+            return f"elements are written with the index of their `for`: `{name}[{self.loop}]`", ""
         if each is not None:
             return f"members are written with the index of their `each`: `{name}[{each}]`", ""
         return f"`{name}` has an index outside of `each`", f"write `each i: y[i] = .. {name}[i] ..`"
@@ -298,13 +308,46 @@ class PatternBuilder(PatternNames):
             raise error(section.span, "a group is passed as a whole", "write `w[..]`")
         if base.id in self.failed and base.id not in self.kinds:
             raise Silent
-        if self.is_source or base.id not in self.members:
-            known = [] if self.is_source else sorted(self.members)
-            hint = "in a source pattern members are matched one by one: `w[i]`" if self.is_source else ""
-            raise error(
-                section.span, f"`{base.id}` is not a group of this rule", hint or did_you_mean(base.id, known)
-            )
+        if self.is_source:
+            self._take_lists(section.span)
+            return every(self._variable(base.id, base, True, ELEMENT))
+        if base.id not in self.members:
+            hint = did_you_mean(base.id, sorted(self.members))
+            raise error(section.span, f"`{base.id}` is no list of this rule", hint)
         return every(self.alias.get(base.id, base.id))
+
+    def _take_lists(self, at: Span) -> None:
+        """Makes this a list rule, if it is none yet."""
+        if self.index not in (None, ELEMENT):
+            raise error(at, BOTH, f"members are matched one by one: `{self.index}` is the index of an `each`")
+        self.index = ELEMENT
+        self.kinds[ELEMENT] = "integer"
+
+    def _mapped(self, each_in: ast.EachIn, each: str | None) -> str:
+        """The operands ``f(x[i]) for i in 0..len(x)``: a node for each element of a list."""
+        if each is not None:
+            raise error(each_in.span, "a `for` among operands stands in no other `for` and in no `each`")
+        if self.is_source:
+            self._take_lists(each_in.span)
+        elif self.index is None:
+            hint = "a list is what a source takes as operands: `concat(x[..]; axis = k)`"
+            raise error(each_in.span, "`for` among operands without a list on the left", hint)
+        index = self.index
+        assert index is not None
+        self.loop = each_in.var
+        self.loops.add(each_in.var)
+        body = with_name(each_in.body, each_in.var, lambda span: ast.Name(index, span=span))
+        name = self.tensor(body, None, index)
+        match each_in.range:
+            case ast.Range(ast.Const(0), ast.Call("len", (ast.Name(list_),))) if list_ in self.members:
+                pass
+            case _:
+                used = (n.id for n in names_of(body) if n.id in self.members)
+                hint = f"write `for {each_in.var} in 0..len({next(used, 'x')})`"
+                raise error(each_in.range.span, "a `for` among operands takes the whole of a list", hint)
+        if name not in self.members:
+            raise error(each_in.body.span, f"this operand does not vary with `{each_in.var}`")
+        return every(name)
 
     def _variable(self, name: str, expr: ast.Expr, member: bool, each: str | None) -> str:
         if name in self.alias:
@@ -322,10 +365,14 @@ class PatternBuilder(PatternNames):
             raise error(expr.span, f"`{name}` is {article(kind or '')}, not a tensor")
         elif (name in self.members) != member:
             varies = "does not vary" if member else "varies"
-            hint = f"write `{name}`" if member else f"write `{name}[{self.index}]` in an `each`"
+            of = "element" if self.index == ELEMENT else "member"
+            one = (
+                f"`{name}[i]` in a `for`" if self.index == ELEMENT else f"`{name}[{self.index}]` in an `each`"
+            )
+            hint = f"write `{name}`" if member else f"write {one}"
             if not member and not self.is_source and each is None:
-                hint = f"write `{name}[..]` for all members, or `{name}[{self.index}]` in an `each`"
-            raise error(expr.span, f"`{name}` {varies} by member", hint)
+                hint = f"write `{name}[..]` for all {of}s, or {one}"
+            raise error(expr.span, f"`{name}` {varies} by {of}", hint)
         return name
 
     def _number(self, expr: ast.Expr, like: str | None, each: str | None) -> str:
@@ -350,8 +397,3 @@ class PatternBuilder(PatternNames):
         own = each if like in self.members and not self.is_source else None
         self._add(result, "fill", (), attrs, own, span)
         return result
-
-
-def _list_name(body: ast.Expr) -> str:
-    """The list that ``x[i] for i in ..`` runs over, as far as can be told."""
-    return next((n.id for n in names_of(body) if isinstance(body, ast.Index)), "x")

@@ -6,9 +6,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error, plural
-from tensat_dl.core.expression import Fact, base_of, names_of, replaced
+from tensat_dl.core.expression import Fact, base_of, is_every, names_of, replaced, with_name
 from tensat_dl.core.rule import Fixed, RewriteRule, Side
 from tensat_dl.lang import ast
+from tensat_dl.lang.pattern_names import ELEMENT
 from tensat_dl.lang.patterns import PatternBuilder
 from tensat_dl.ops.evaluate import Unresolved
 from tensat_dl.ops.kinds import FACTS, article, fits, kind_of
@@ -85,6 +86,7 @@ def _direction(
     target.failed |= source.failed
     target.chosen |= source.chosen
     target_values = target.side(right)
+    conditions = _of_elements((*left.where, *right.where), source, target.loops)
     problems = source.problems + target.problems
     if problems:
         raise TsrError(problems)
@@ -102,7 +104,7 @@ def _direction(
             (*(target.alias.get(o, o) for o in outputs), *target_values),
             tuple(target.lets),
         ),
-        (*left.where, *right.where),
+        conditions,
         frozenset(source.members | target.members),
         source.index,
         rule.doc,
@@ -119,6 +121,16 @@ def _direction(
     return replace(result, conditions=resolved)
 
 
+def _of_elements(
+    conditions: tuple[ast.Expr, ...], source: PatternBuilder, loops: Iterable[str]
+) -> tuple[ast.Expr, ...]:
+    """Conditions in which the indices of `for`s among operands stand for every element."""
+    if source.index == ELEMENT:
+        for name in {*source.loops, *loops} - source.kinds.keys():
+            conditions = with_name(conditions, name, lambda span: ast.Name(ELEMENT, span=span))
+    return conditions
+
+
 def _terms(side: Side, ops: OpTable) -> list[object]:
     """The outputs of a side as terms, without the names of values that it computes."""
     made: dict[str, object] = {}
@@ -126,7 +138,8 @@ def _terms(side: Side, ops: OpTable) -> list[object]:
         default = {a.name: a.default for a in ops[node.op].attrs}
         given = {a.name: a.pattern.value if isinstance(a.pattern, Fixed) else a.value for a in node.attrs}
         attrs = tuple((default | given).items())
-        made[node.result] = node.op, tuple(made.get(a, a) for a in node.args), attrs, node.each is None
+        args = ((made.get(base_of(a), a), is_every(a)) for a in node.args)
+        made[node.result] = node.op, tuple(args), attrs, node.each is None
     return [made.get(o, o) for o in side.outputs]
 
 
@@ -213,7 +226,7 @@ def _unused(rule: RewriteRule, source: PatternBuilder, target: PatternBuilder) -
             near = did_you_mean(bound, source.bound)
             hint = near or "remove it, or bind it on the left: what is matched has one name on both sides"
             yield Diagnostic(f"`{bound}` is computed on the right and never used", span, hint)
-    read = {a for n in rule.source.nodes for a in n.args}
+    read = {base_of(a) for n in rule.source.nodes for a in n.args}
     for bound, span in source.bound.items():
         if bound not in rule.source.outputs and bound not in read:
             yield Diagnostic(

@@ -85,6 +85,7 @@ class FilteredExplorer(Explorer):
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         assert self.state is not None
+        self._match_lists(self.alike)
         before = self._size()
         self.skipped = 0
         k = self.limits.k_multi
@@ -155,7 +156,7 @@ class FilteredExplorer(Explorer):
                 self.store.engine.matches(ruleset("apply", rule.name))
                 applied += len(chosen)
                 size = self.selection.nodes()
-        self._note(stats, rule.name, total, applied, skipped, len(waiting), size - first, started)
+        self._note(stats, rule.rule.name, total, applied, skipped, len(waiting), size - first, started)
         return bool(waiting)
 
     def _apply_groups(self, rule: CompiledRule, view: View, checker: Checker, stats: list[RuleStats]) -> bool:

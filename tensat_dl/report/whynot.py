@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tensat_dl.core.diagnostics import plural
+from tensat_dl.core.expression import base_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.report.facts import STOPS
@@ -105,7 +106,7 @@ def _near(near: Match | None, rule: RewriteRule, graph: Graph, called: Mapping[i
         yield f"  there is no {' and no '.join(ops)} in the graph"
         return
     name = next(iter(near.nodes))
-    root, at = next(n for n in rule.source.nodes if n.result == name), near.tensors[name]
+    root, at = next(n for n in rule.source.nodes if n.result == base_of(name)), near.tensors[name]
     there = {n.op for n in graph.nodes}
     absent = [op for op in ops if op not in there]
     if absent:
@@ -113,7 +114,7 @@ def _near(near: Match | None, rule: RewriteRule, graph: Graph, called: Mapping[i
     yield f"  nearest is `{_source(root)}` at {called[at]} ({_type(graph, at)})"
     for d in near.differences[:MAX_PLACES]:
         where = "" if d.at == at or d.what.startswith("{") else f"at {called[d.at]}: "
-        pattern = "" if d.node is root else f" (for `{_source(d.node)}`)"
+        pattern = "" if d.node.result == name else f" (for `{_source(d.node)}`)"
         yield f"  but {where}{names_in(d.what, called)}{pattern}"
     if not near.differences:  # a part of the pattern that matches as it is
         users = [called[i] + f" ({n.op})" for i, n in enumerate(graph.nodes) if at in n.inputs]

@@ -1,14 +1,18 @@
-"""Group rules for a given number of members, as ordinary multi-pattern rules."""
+"""Group and list rules for a given number of members, as ordinary rules.
+
+The elements of a list are its members: a list rule for n elements is instantiated as a group rule for n members is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import base_of, is_every, member, names_of, replaced
-from tensat_dl.core.rule import Computed, PatternNode, RewriteRule, Side, Variable
+from tensat_dl.core.diagnostics import Span
+from tensat_dl.core.expression import base_of, index_of, is_every, member, names_of, with_name
+from tensat_dl.core.rule import AttrPattern, Computed, PatternNode, RewriteRule, Side, Variable
 from tensat_dl.rewrite.conditions import is_about_ranks
 
 
@@ -42,7 +46,7 @@ class Group:
 
 
 def instantiate(rule: RewriteRule, n: int) -> RewriteRule:
-    """A group rule as the rule for exactly ``n`` members. A condition that names the index holds for each."""
+    """A group or list rule as the rule for exactly ``n`` members. A condition that names the index holds for each."""
     assert rule.index is not None
     index = rule.index
 
@@ -68,12 +72,57 @@ def instantiate(rule: RewriteRule, n: int) -> RewriteRule:
         conditions=tuple(conditions),
         members=frozenset(),
         index=None,
+        count=n,
     )
 
 
+def lengths(rule: RewriteRule, arities: Iterable[tuple[str, int]]) -> list[int]:
+    """The lengths of lists for which a list rule can match nodes of these operators and numbers of operands."""
+    taking = [n for n in rule.source.nodes if any(map(is_every, n.args))]
+    possible = [
+        {
+            (arity - single) // lists
+            for op, arity in arities
+            if op == n.op and arity > single and (arity - single) % lists == 0
+        }
+        for n in taking
+        for lists in (sum(map(is_every, n.args)),)
+        for single in (len(n.args) - lists,)
+    ]
+    return sorted(set.intersection(*possible))
+
+
+def instances(rule: RewriteRule, arities: Collection[tuple[str, int]]) -> list[RewriteRule]:
+    """The instances of a list rule for nodes of these operators and numbers of operands; any other rule as it is."""
+    return [listed(rule, n) for n in lengths(rule, arities)] if rule.takes_lists else [rule]
+
+
+def listed(rule: RewriteRule, n: int) -> RewriteRule:
+    """A list rule for lists of length ``n``."""
+    return instantiate(replace(rule, conditions=(*rule.conditions, *alike(rule))), n)
+
+
+def alike(rule: RewriteRule) -> tuple[ex.Expr, ...]:
+    """The conditions that the elements of each list of a list rule have one rank; none for other rules."""
+    if rule.index is None or not rule.takes_lists:
+        return ()
+
+    def rank(of: str, k: ex.Expr, span: Span) -> ex.Expr:
+        element = ex.Index(ex.Name(of, span=span), k, span=span)
+        return ex.Call("rank", (element,), (), span, span=span)
+
+    found = []
+    for name in rule.tensor_variables():
+        if name in rule.members:
+            span = next(n.span for n in rule.source.nodes if name in map(base_of, n.args))
+            first = rank(name, ex.Const(0, "int", "0", span=span), span)
+            found.append(ex.Binary("==", rank(name, ex.Name(rule.index, span=span), span), first, span=span))
+    return tuple(found)
+
+
 def one_member(rule: RewriteRule) -> RewriteRule:
-    """A group rule for a single member, without conditions that ask for more than ranks: it builds what the rule
-    builds, of the same ranks. Any other rule as it is."""
+    """A group or list rule for a single member, without conditions that ask for more than ranks: it builds what the
+    rule builds, of the same ranks. Any other rule as it is."""
     if rule.index is None:
         return rule
     alone = instantiate(rule, 1)
@@ -92,26 +141,19 @@ def _for_member(node: PatternNode, rule: RewriteRule, k: int | None, n: int) -> 
     if k is None:
         return replace(node, args=tuple(args), each=None)
     assert rule.index is not None
-    index = Variable(rule.index)
+    index = rule.index
+
+    def pattern(of: AttrPattern) -> AttrPattern:
+        if isinstance(of, Variable) and index_of(of.name) == index:
+            return Variable(member(base_of(of.name), k))
+        return Computed() if of == Variable(index) else of
+
     attrs = tuple(
-        replace(
-            a,
-            value=with_index(a.value, rule.index, k),
-            pattern=Computed() if a.pattern == index else a.pattern,
-        )
-        for a in node.attrs
+        replace(a, value=with_index(a.value, index, k), pattern=pattern(a.pattern)) for a in node.attrs
     )
     return PatternNode(member(node.result, k), node.op, tuple(args), attrs, None, node.span)
 
 
 def with_index(tree: Any, index: str, k: int) -> Any:
     """An expression with the name ``index`` replaced by k, except where an inner ``for`` rebinds it."""
-
-    def change(part: Any) -> Any:
-        if isinstance(part, ex.Name) and part.id == index:
-            return ex.Const(k, "int", str(k), span=part.span)
-        if isinstance(part, ex.EachIn) and part.var == index:
-            return replace(part, range=with_index(part.range, index, k))
-        return None
-
-    return replaced(tree, change)
+    return with_name(tree, index, lambda span: ex.Const(k, "int", str(k), span=span))

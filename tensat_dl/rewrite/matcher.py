@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tensat_dl.core.diagnostics import TsrError, plural
-from tensat_dl.core.expression import member
+from tensat_dl.core.expression import member, with_lists
 from tensat_dl.core.graph import attr_text
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
 from tensat_dl.ops.kinds import article
@@ -249,7 +249,7 @@ class _Search:
             if t.rank > MAX_RANK:
                 return differs(name, "rank", t.rank, f"at most {MAX_RANK}")
             env[name] = (t,) if name in rule.members else t
-        env |= match.attrs
+        env = with_lists({**env, **match.attrs})
         for result, shape in pattern.shapes.items():
             if not shape.late:
                 continue

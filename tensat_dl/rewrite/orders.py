@@ -13,7 +13,7 @@ from itertools import chain, combinations
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import base_of, replaced
+from tensat_dl.core.expression import base_of, is_every, replaced
 from tensat_dl.core.rule import Attribute, Elements, Fixed, PatternNode, RewriteRule, Side, Variable
 from tensat_dl.ops.table import OpDecl, OpTable
 
@@ -79,10 +79,11 @@ class _Nameless:
         self.rule = rule
         self.ops = ops
         self.number: dict[str, int] = {}
+        self.seen: set[str] = set()  #: results of source nodes
         self.source = {n.result: n for n in rule.source.nodes}
         sides = (*rule.source.nodes, *rule.target.nodes)
         self.names = {base_of(a) for n in sides for a in (n.result, *n.args)}
-        self.names |= {v for n in rule.source.nodes for a in n.attrs for v in a.variables()}
+        self.names |= {base_of(v) for n in rule.source.nodes for a in n.attrs for v in a.variables()}
         self.names |= {name for name, _ in rule.target.lets}
 
     def whole(self) -> tuple[Any, ...]:
@@ -107,11 +108,12 @@ class _Nameless:
 
     def _matched(self, name: str) -> Iterator[tuple[Any, ...]]:
         """The source nodes from a name down, each once."""
-        known = base_of(name) in self.number
         own = self._name(name)
-        if known or name not in self.source:
+        result = base_of(name) if is_every(name) else name
+        if result in self.seen or result not in self.source:
             return
-        node = self.source[name]
+        self.seen.add(result)
+        node = self.source[result]
         args = []
         below: list[tuple[Any, ...]] = []
         for a in node.args:

@@ -122,6 +122,12 @@ class Variant:
         base = base_of(name)
         self.env[base] = (*self.env.get(base, ()), t) if varies or base != name else t
 
+    def let(self, name: str, value: Any) -> None:
+        """Names an attribute's value. Expressions see ``a[0]`` as an element of a list."""
+        self.env[name] = value
+        if base_of(name) != name:
+            self.env[base_of(name)] = (*self.env.get(base_of(name), ()), value)
+
     def copy(self) -> Variant:
         return Variant(dict(self.types), dict(self.env), dict(self.chosen), list(self.source_attrs))
 
@@ -162,7 +168,7 @@ class Prefix:
             if kind == "tensor":
                 attempt.bind(name, unknown_tensor(name, value), name in varies)
             elif kind == "axis":
-                attempt.env[name] = value
+                attempt.let(name, value)
             else:
                 attempt.env[name] = sym.elements(name, value)
         try:
@@ -231,7 +237,7 @@ def _pattern_attrs(
                 values[a.name] = value
             case Variable(name):
                 if name not in variant.env:
-                    variant.env[name] = unknown_attribute(a, name)
+                    variant.let(name, unknown_attribute(a, name))
                 values[a.name] = variant.env[name]
             case Elements(items):
                 elements: list[Any] = []

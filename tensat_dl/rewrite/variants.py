@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import base_of, names_of
+from tensat_dl.core.expression import base_of, index_of, member, names_of, with_lists
 from tensat_dl.core.graph import TensorType
 from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.ops import symbolic as sym
@@ -64,7 +64,9 @@ class Assignments:
             return
         for choice in choices(prefix.next, prefix.infer, forms, prefix.variant):
             longer = prefix.longer(choice)
-            if longer is not None and self._form(prefix.next, longer.variant) in forms:
+            if longer is None or self._form(prefix.next, longer.variant) not in forms:
+                continue
+            if len(_differing(longer.variant)) <= 1:
                 yield from self._sources(longer, forms)
 
     def _form(self, node: PatternNode, variant: Variant) -> Form:
@@ -85,6 +87,13 @@ class Assignments:
             variant.ill_typed = e.message
         except EvaluationError as e:
             variant.ill_typed = str(e)
+
+
+def _differing(variant: Variant) -> set[str]:
+    """The indices of members with other ranks than the first one. More than one need not be looked at: if one makes
+    the variant another, rules check the ranks of every member."""
+    ranks = {name: len(t.shape) for name, t in variant.types.items()}
+    return {index_of(n) for n in ranks if index_of(n) and ranks[n] != ranks[member(base_of(n), 0)]}
 
 
 def _meet(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> None:
@@ -161,11 +170,8 @@ def _bind_lets(
 
 def matched(types: Mapping[str, TensorType], attrs: Mapping[str, Any]) -> Variant:
     """A match of tensors of known types and of attribute variables."""
-    variant = Variant({}, {}, {})
-    for name, t in types.items():
-        variant.bind(name, SymType(t.dtype, t.shape), False)
-    variant.env.update(attrs)
-    return variant
+    tensors = {name: SymType(t.dtype, t.shape) for name, t in types.items()}
+    return Variant(tensors, with_lists({**tensors, **attrs}), {})
 
 
 def concrete(

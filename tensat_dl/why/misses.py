@@ -79,12 +79,13 @@ class FoundMembers:
     near: Match | None = None
 
 
-def look(pattern: Pattern, terms: EGraphTerms, nearly: bool = True) -> NearMisses:
-    """Looks for a rule without members, and, if ``nearly``, for the nearest part if it does not match anywhere. Each
-    list has the best first."""
+def look(patterns: Sequence[Pattern], terms: EGraphTerms, nearly: bool = True) -> NearMisses:
+    """Looks for a rule, by the patterns that it has for lists of several lengths, or by its only one; and, if
+    ``nearly``, for the nearest part if it does not match anywhere. Each list has the best first."""
     found = NearMisses()
-    checks = Checks(pattern.ops)
-    for match in islice(pattern.matches(terms), MAX_MATCHES):
+    checks = Checks(patterns[0].ops)
+    matches = ((pattern, match) for pattern in patterns for match in pattern.matches(terms))
+    for pattern, match in islice(matches, MAX_MATCHES):
         if len({match.nodes[r] for r in pattern.roots}) < len(pattern.roots):
             continue  # merging a thing with itself is nothing that anyone asks for
         wrong = _failure(pattern.rule, match, terms, checks)
@@ -94,7 +95,8 @@ def look(pattern: Pattern, terms: EGraphTerms, nearly: bool = True) -> NearMisse
             found.failed.append(FailedMatch(match, wrong))
     found.failed.sort(key=lambda f: -f.failure.passed)
     if nearly and not found.fires and not found.failed:
-        found.near = pattern.nearest(terms)
+        near = (pattern.nearest(terms) for pattern in patterns)
+        found.near = max(filter(None, near), key=lambda m: m.closeness, default=None)
     return found
 
 

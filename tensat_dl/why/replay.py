@@ -19,6 +19,7 @@ from tensat_dl.engine.exploration import Applied
 from tensat_dl.engine.targets import Target, target_of
 from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.classes import EGraphTerms, Known
+from tensat_dl.rewrite.groups import instances
 from tensat_dl.rewrite.matcher import Match, Pattern, merged
 from tensat_dl.rewrite.variants import Checks
 from tensat_dl.why.ledger import SOURCE, Ledger
@@ -66,7 +67,9 @@ class Replay:
         self.ledger = Ledger(terms.types)
         self.applications: list[Application] = []
         self.index = egraph.index()
-        self._patterns = {r.name: Pattern(r, ops) for r in rules if usable(r, egraph)}
+        arities = {(op, len(egraph.children_of(n))) for n, op in enumerate(egraph.op)}
+        found = (one for r in rules if usable(r, egraph) for one in instances(r, arities))
+        self._patterns = {one.key: Pattern(one, ops) for one in found}
         self._singles = [p for p in self._patterns.values() if p.rule.kind == "single"]
         self._history = [a for a in history if a.rule in self._patterns]
         self._near: frozenset[int] = frozenset()  #: the e-classes in which something is built

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tensat_dl.core.expression import base_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
@@ -12,7 +13,9 @@ from tensat_dl.cost import CostModel
 from tensat_dl.engine.exploration import Limits, Stop
 from tensat_dl.engine.explore import exploring
 from tensat_dl.engine.program import EgglogProgram
+from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.classes import EGraphTerms, graph_terms
+from tensat_dl.rewrite.groups import instances, listed
 from tensat_dl.rewrite.matcher import Pattern
 from tensat_dl.why.misses import FailedMatch, FoundMembers, NearMisses, look, look_for_members
 
@@ -67,17 +70,25 @@ def why_not(
     """Looks for a rule in a graph and, with the other rules, in its e-graph. ``names`` are those of the nodes. Raises
     `TsrError`."""
     terms = graph_terms(graph, model.table)
-    pattern = Pattern(rule, model.table)
-    found = look(pattern, terms) if rule.index is None else look_for_members(pattern, terms)
+    if rule.kind == "group":
+        found: NearMisses | FoundMembers = look_for_members(Pattern(rule, model.table), terms)
+    else:
+        found = look(_patterns(rule, terms, model.table), terms)
     answer = WhyNot(rule, found, None)
     if answer.fires:
         EgglogProgram(model.table, (rule,), graph)  # raises if the rule can't be compiled, and so never fires
         return answer
-    return WhyNot(rule, found, _explored(pattern, graph, names, rules, model, limits, progress))
+    return WhyNot(rule, found, _explored(rule, graph, names, rules, model, limits, progress))
+
+
+def _patterns(rule: RewriteRule, terms: EGraphTerms, ops: OpTable) -> list[Pattern]:
+    """The patterns of a rule: of a list rule for the lengths that lists have, or for two operands if none match."""
+    arities = {(op, len(terms.children_of(n))) for n, op in enumerate(terms.op)}
+    return [Pattern(one, ops) for one in instances(rule, arities) or [listed(rule, 2)]]
 
 
 def _explored(
-    pattern: Pattern,
+    rule: RewriteRule,
     graph: Graph,
     names: Sequence[str],
     rules: Sequence[RewriteRule],
@@ -85,12 +96,13 @@ def _explored(
     limits: Limits,
     progress: Progress,
 ) -> Explored:
-    rule = pattern.rule
     progress.phase("explore")
     with exploring(graph, model.table, rules, limits, progress.exploring, model.estimate) as worker:
         exploration = worker.run()
         history = (
-            [a for a in worker.history().applied if a.rule == rule.name] if rule.kind != "single" else []
+            [a for a in worker.history().applied if base_of(a.rule) == rule.name]
+            if rule.kind != "single"
+            else []
         )
     stats = [
         (k, s) for k, it in enumerate(exploration.iterations, 1) for s in it.rules if s.rule == rule.name
@@ -111,9 +123,9 @@ def _explored(
         number = {h: c for c, h in enumerate(exploration.handles)}
         tensors = [*history[0].shared, *(t for m in history[0].members for t in m)]
         at = tuple(number[h] for n, h in tensors if n in rule.source.outputs and h in number)
-    elif rule.index is None:
+    elif rule.kind != "group":
         progress.phase("match")
-        inside = look(pattern, terms, nearly=False)
+        inside = look(_patterns(rule, terms, model.table), terms, nearly=False)
         failed = inside.failed[0] if inside.failed else None
         passed_over = bool(inside.fires) and not applied
         if inside.fires and applied:

@@ -13,13 +13,14 @@ from typing import Any
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.egraph import EGraph
-from tensat_dl.core.expression import facts_of
+from tensat_dl.core.expression import base_of, facts_of, member
 from tensat_dl.core.graph import Attrs, Graph, TensorType
-from tensat_dl.core.rule import PatternNode, RewriteRule
+from tensat_dl.core.rule import PatternNode, RewriteRule, Variable
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, attributes, defaults, infer
+from tensat_dl.rewrite.groups import listed
 from tensat_dl.rewrite.orders import either_order
 
 Key = tuple[str, Attrs, tuple[int, ...]]
@@ -140,17 +141,17 @@ class Reference:
         weights, varying = self.weights(), self.varying()
         values, starts, factors = self.values(), self.starts(), self.factors()
         for tensors, variables in self.sources(rule):
-            env = {**{n: self.types[c] for n, c in tensors.items()}, **variables}
+            env = self._env(tensors, variables)
 
             for name, c in tensors.items():
                 env[f"factors of {name}"] = factors[self.find(c)]
 
             def holds(c: ex.Expr, tensors: Mapping[str, int] = tensors, env: dict[str, Any] = env) -> bool:
                 match c:
-                    case ex.Fact("weight", ex.Name(x)):
-                        return tensors[x] in weights
-                    case ex.Fact("varying", ex.Name(x)):
-                        return tensors[x] in varying
+                    case ex.Fact("weight"):
+                        return tensors[c.name] in weights
+                    case ex.Fact("varying"):
+                        return tensors[c.name] in varying
                     case ex.Fact("start", ex.Name(x)):
                         return tensors[x] in starts
                     case ex.Binary("==", ex.Fact("value", ex.Name(x)), number):
@@ -208,6 +209,8 @@ class Reference:
             a = decl.attr(keyword.name)
             assert a is not None
             value, expr = actual[a.name], keyword.value
+            if isinstance(expr, ex.Index) and isinstance(keyword.pattern, Variable):  # an element of a list
+                yield keyword.pattern.name, value
             if isinstance(expr, ex.ListExpr) and isinstance(expr.items, tuple) and a.length:
                 pairs = list(zip(expr.items, value, strict=True))
             else:
@@ -220,7 +223,7 @@ class Reference:
         """Whether a matched e-node has exactly the attributes that its pattern asks for."""
         decl = self.ops[node.op]
         inputs = [self.types[tensors[a]] for a in node.args]
-        env = {**{n: self.types[c] for n, c in tensors.items()}, **variables}
+        env = self._env(tensors, variables)
         try:
             wanted = {**defaults(decl), **attributes(decl, node.attrs, env, inputs)}
         except EvaluationError:
@@ -233,7 +236,7 @@ class Reference:
     def apply(self, rule: RewriteRule, match: Match) -> bool:
         """Builds the target of a match and unites the outputs; False if the target does not type-check."""
         tensors, variables = match
-        env: dict[str, Any] = {**{n: self.types[c] for n, c in tensors.items()}, **variables}
+        env = self._env(tensors, variables)
         local: dict[str, int] = {}
         types: dict[str, TensorType] = {}
         plan: list[tuple[str, str, Attrs, tuple[str, ...], TensorType]] = []
@@ -266,9 +269,18 @@ class Reference:
             self.union(tensors[source], local[target] if target in local else tensors[target])
         return True
 
+    def _env(self, tensors: Mapping[str, int], variables: Mapping[str, Any]) -> dict[str, Any]:
+        """The types of tensors and the values of variables by name, and those of elements by the list's name."""
+        env: dict[str, Any] = {**{n: self.types[c] for n, c in tensors.items()}, **variables}
+        for base in {base_of(n) for n in env} - env.keys():
+            env[base] = tuple(env[member(base, k)] for k in range(sum(base_of(n) == base for n in env)))
+        return env
+
     def step(self, rule: RewriteRule) -> int:
         """Applies a rule to every match there is now; the number of matches that were applied."""
-        applied = sum([self.apply(rule, m) for m in list(self.matches(rule))])
+        longest = max(len(children) for _, _, children in self.nodes)
+        rules = [listed(rule, n) for n in range(1, longest + 1)] if rule.takes_lists else [rule]
+        applied = sum([self.apply(one, m) for one, m in [(r, m) for r in rules for m in self.matches(r)]])
         self.rebuild()
         return applied
 

@@ -73,7 +73,11 @@ def add_source(
 def test_the_engine_builds_what_the_concrete_evaluator_allows(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rule = RULES[name]
+    agree(RULES[name], monkeypatch)
+
+
+def agree(rule: RewriteRule, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine and the reference apply a rule to the same sources."""
     graph = drawn_graph(rule)
     reference = Reference(graph, library().ops)
     rounds = 1 if rule.kind == "multi" else ROUNDS

@@ -10,10 +10,10 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.exploration import Stop
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.exact.draws import leaves
-from tensat_dl.verify.rules.sampling import MEMBERS, instances
+from tensat_dl.verify.rules.sampling import instances, sizes
 
-#: How many assignments are drawn to choose from, for each number of members of a group; and how many draws in a row
-#: may find no new one.
+#: How many assignments are drawn to choose from, for each size of a group or list; and how many draws in a row may
+#: find no new one.
 DRAWS = 24
 PATIENCE = 60
 #: Both sides of a rule at concrete types and attributes: graphs of the same inputs, with as many outputs.
@@ -56,11 +56,11 @@ class Proof:
 def goal(rule: RewriteRule, infer: Inference, assignments: int) -> Goal:
     """A rule at up to so many assignments.
 
-    All sizes of groups are chosen. The other assignments are chosen for features that the earlier ones lack, so that
-    a drawn case for which the rule is false, or which the axioms do not cover (grouped convolutions, batches), is
-    among them.
+    All sizes of groups and lists are chosen. The other assignments are chosen for features that the earlier ones
+    lack, so that a drawn case for which the rule is false, or which the axioms do not cover (grouped convolutions,
+    batches), is among them.
     """
-    draws = DRAWS * (len(MEMBERS) if rule.index is not None else 1)
+    draws = DRAWS * max(1, len(sizes(rule)))
     drawn = instances(rule, infer, max(draws, assignments), PATIENCE, high=0)
     pairs = [(instance.before, instance.after) for _, _, instance in drawn]
     left = {i: (_size(pair), _main_features(pair), _features(pair)) for i, pair in enumerate(pairs)}
@@ -74,7 +74,7 @@ def goal(rule: RewriteRule, infer: Inference, assignments: int) -> Goal:
 
 
 def _size(pair: Pair) -> frozenset[object]:
-    """The number of tensors, which differs between groups only."""
+    """The number of tensors, which differs between groups, and between lists, only."""
     return frozenset({sum(len(graph.nodes) for graph in pair)})
 
 

@@ -16,7 +16,7 @@ from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.conditions import UNMET
-from tensat_dl.rewrite.groups import instantiate
+from tensat_dl.rewrite.groups import instantiate, listed
 from tensat_dl.rewrite.source import Forms
 from tensat_dl.verify.exact.compare import Difference, Exact, compare_exactly
 from tensat_dl.verify.opaque_laws import false_whatever, opaque_operators
@@ -97,7 +97,9 @@ class Examiner:
             return Verdict(rule.name, "vacuous", reason=self._never(rule))
         tested, results = [instance for instance, _ in found], [exact for _, exact in found]
         nodes = (*tested[0].before.nodes, *tested[0].after.nodes)
-        compile_rule(rule, Schema(self.ops), Forms(tuple(sorted({t.rank for n in nodes for t in n.types}))))
+        compile_rule(
+            _of_two(rule), Schema(self.ops), Forms(tuple(sorted({t.rank for n in nodes for t in n.types})))
+        )
         alike = (rounds_alike(i, self.semantics, self.seed) for i in tested[:ROUNDED])
         bounds = [x.log2_error for x in results if x.log2_error is not None]
         return Verdict(
@@ -109,6 +111,7 @@ class Examiner:
             next((x.reason for x in results if x.log2_error is None), ""),
             "reassociating" if any(same is False for same in alike) else "exact",
             unneeded=tuple(self._unneeded(rule, frame.form.wide, frame.form.thorough)),
+            lengths=tuple(sorted({i.members for i in tested})) if rule.takes_lists else (),
         )
 
     def _telling(self, rule: RewriteRule) -> Iterator[Draw]:
@@ -316,5 +319,10 @@ def check_rule_types(rule: RewriteRule, ops: OpTable) -> list[Diagnostic]:
         if all(reasons) and UNMET not in reasons:  # where conditions are never met the rule is vacuous
             message = f"the target of rule `{rule.name}` never type-checks: {reasons[0]}"
             return [Diagnostic(message, rule.span)]
-        compile_rule(rule, schema, ANY_RANKS)
+        compile_rule(_of_two(rule), schema, ANY_RANKS)
     return problems
+
+
+def _of_two(rule: RewriteRule) -> RewriteRule:
+    """A list rule for lists of two; any other rule as it is."""
+    return listed(rule, 2) if rule.takes_lists else rule

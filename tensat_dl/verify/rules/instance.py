@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import with_lists
 from tensat_dl.core.graph import (
     INTEGERS,
     Attrs,
@@ -76,7 +77,7 @@ def _build(
     rule: RewriteRule, infer: Inference, given: Assignment, rejected: Sequence[ex.Expr], members: int
 ) -> Instance | None:
     ops = infer.table
-    variant = Variant({}, dict(given.attrs), {})
+    variant = Variant({}, with_lists(given.attrs), {})
     for name, t in given.types.items():
         variant.bind(name, SymType(t.dtype, t.shape), False)
     source: list[Attrs] = []

@@ -15,7 +15,7 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import Condition, EvaluationError, fact
 from tensat_dl.ops.typing import Inference
-from tensat_dl.rewrite.groups import instantiate
+from tensat_dl.rewrite.groups import alike, instantiate
 from tensat_dl.verify.rules.domains import RandomDomain, SmallerDomain
 from tensat_dl.verify.rules.instance import Assignment, Instance, build
 from tensat_dl.verify.rules.skeleton import HIGH, Skeleton, Skeletons, attribute_variables
@@ -24,6 +24,8 @@ from tensat_dl.verify.rules.unknowns import Values
 
 #: How many members a group gets.
 MEMBERS = (2, 3, 4)
+#: How many elements a list gets.
+LENGTHS = (1, 2, 3, 4)
 #: Tensors have at most so many elements; where a rule has no such instances, so many more.
 LIMIT = 400
 WIDE_LIMIT = 1 << 22
@@ -54,8 +56,9 @@ class Sampler:
     ) -> None:
         self._high = high
         self._rng = random.Random(f"{seed} {rule.name} {sorted(without)}")
-        sizes = MEMBERS if rule.index is not None else (0,)
-        self._forms = [form for n in sizes for form in _forms(rule, infer, n, without, wide, thorough)]
+        self._forms = [
+            form for n in sizes(rule) or (0,) for form in _forms(rule, infer, n, without, wide, thorough)
+        ]
         self._frame: Frame | None = None
         self._left = 0
 
@@ -120,6 +123,13 @@ def instances(
                 return
 
 
+def sizes(rule: RewriteRule) -> tuple[int, ...]:
+    """For how many members a rule is examined: of a group, or elements of a list; none for other rules."""
+    if rule.index is None:
+        return ()
+    return LENGTHS if rule.takes_lists else MEMBERS
+
+
 def _forms(
     rule: RewriteRule, infer: Inference, members: int, without: Sequence[int], wide: bool, thorough: bool
 ) -> Iterator[_Form]:
@@ -130,7 +140,7 @@ def _forms(
     if not members:
         yield _Form(replace(rule, conditions=kept), dropped, infer, 0, wide, thorough)
         return
-    whole = instantiate(replace(rule, conditions=kept), members)
+    whole = instantiate(replace(rule, conditions=(*kept, *alike(rule))), members)
     rejected = instantiate(replace(rule, conditions=dropped), members).conditions
     yield _Form(whole, rejected, infer, members, wide, thorough)
     for k in {0, len(rejected) - 1} if len(rejected) > 1 else ():

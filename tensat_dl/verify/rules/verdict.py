@@ -75,7 +75,7 @@ class Verdict:
     rule that is false at one of them would have passed with probability 2^log2_error at most. ``reason`` says why the
     others have no bound; or names the assumption; or says why a rule is vacuous. ``rules`` are the rules that it is
     derived from. ``unneeded`` are conditions without which nothing failed: they are redundant, or nothing tested
-    them.
+    them. ``lengths`` are those of the lists at which a list rule was tested.
     """
 
     rule: str
@@ -88,6 +88,7 @@ class Verdict:
     counterexample: Counterexample | None = None
     unneeded: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    lengths: tuple[int, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -95,8 +96,11 @@ class Verdict:
 
     @property
     def evidence(self) -> str:
-        """As in ``p < 2^-40, 24 instances``."""
+        """As in ``p < 2^-40, 24 instances``, or of a list rule ``p < 2^-40, 24 instances, lists of 1 to 4``."""
         count = f"{self.instances} {plural(self.instances, 'instance')}"
+        if self.lengths:
+            low, *_, high = (*self.lengths, self.lengths[-1])
+            count += f", lists of {low}" + (f" to {high}" if high > low else "")
         if self.status == "derived":
             return f"from {', '.join(self.rules)}, {count}"
         if self.status == "refuted":
