@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -166,6 +166,8 @@ class Explorer:
         answer = Refinement(replace(feedback, wanted=frozenset(self.wanted)), merges)
         if not self._group_all(self.seen, stats, answer):
             return None
+        self._freeze()
+        self._match_lists()
         for _ in range(PATIENCE):
             changed, stop = self._singles(self.limits.iterations + 1, stats)
             if stop is not None or not changed:
@@ -186,16 +188,16 @@ class Explorer:
         rules = [r for r in self.program.rules if r.rule.name in names]
         self.by_kind = {k: [r for r in rules if r.rule.kind == k] for k in ("single", "multi", "group")}
 
-    def _match_lists(self, arities: Collection[tuple[str, int]]) -> None:
-        """Adds the rules for lists of as many operands as e-nodes have now, given by operator."""
-        new = self.program.instances(arities)
+    def _match_lists(self) -> None:
+        """Adds the rules for lists of as many operands as e-nodes have now."""
+        new = self.program.match_lists(self.alike)
         if new:
             self.store.engine.run(*self.program.new_constructors(), *(c for r in new for c in r.commands))
             self._sort_rules()
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Whether another iteration may find more, and a limit that bound."""
-        self._match_lists(self.alike)
+        self._match_lists()
         changed, stop = self._singles(number, stats)
         banned = any(b.until > number for b in self.bans.values())
         self.quiet += 1
@@ -419,7 +421,6 @@ class Explorer:
         self.store.engine.load("in_equal", facts.equal)
         self.store.engine.load("in_merged", [(h,) for h in facts.merged])
         self.store.engine.run(saturate("load", "types"))
-        self._match_lists({(op, len(operands)) for _, op, _, operands, _ in facts.nodes})
 
     # ---- snapshots ---------------------------------------------------------------------------------------
 

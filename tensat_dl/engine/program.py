@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import facts_of
@@ -12,6 +12,7 @@ from tensat_dl.engine import render
 from tensat_dl.engine.compile import built_forms, compile_rule
 from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.egglog import ESCAPE
+from tensat_dl.engine.precount import Nodes, by_operator, most_matches
 from tensat_dl.engine.schema import Constructor, Schema, encode
 from tensat_dl.engine.syntax import (
     App,
@@ -82,12 +83,9 @@ VARYING = Text(
 (relation varying (T))"""
 )
 
-#: Nodes of more inputs than this are loaded one by one, with their types: the engine takes time cubic in the number
-#: of inputs to plan a rule about them.
+#: Nodes of more inputs than this are loaded one by one, with their types, and list rules do not match them: the
+#: engine takes time cubic in the number of inputs to plan a rule about them.
 WIDE = 64
-
-#: Rules for lists of more operands than this are not compiled, for the same reason.
-LONGEST = 16
 
 #: What a type vector says of a node with several outputs.
 TUPLE = -2
@@ -317,7 +315,8 @@ class EgglogProgram:
         self._filtered = filtered
         self._place = {r.name: k for k, r in enumerate(rules)}
         self._with_lists = [r for r in rules if r.takes_lists]
-        self._tried: set[str] = set()  #: instances of those
+        self._listed: dict[tuple[str, int], RewriteRule] = {}  #: instances of those
+        self._tried: set[str] = set()  #: those of them that are compiled, or can't be
         compiled = (self._compiled(r) for r in rules if not r.takes_lists)
         self.rules = [c for c in compiled if c is not None]
         asked = (*(r.rule for r in self.rules), *self._with_lists)
@@ -327,7 +326,7 @@ class EgglogProgram:
         #: Whether some rule asks what depends on inputs.
         self.tells_varying = "varying" in functions
         self._built = {(n.op, len(n.args)) for r in self.rules for n in r.rule.target.nodes}
-        self.instances({*self._built, *((n.op, len(n.inputs)) for n in graph.nodes)})
+        self.match_lists(by_operator((n.op, i, n.inputs) for i, n in enumerate(graph.nodes)))
         self._declared: set[str] = set()
         #: The constructors and the rules that `commands` declared.
         self._first: frozenset[str] = frozenset()
@@ -356,21 +355,28 @@ class EgglogProgram:
         staged = self._filtered if filtered is None else filtered
         return compile_rule(rule, self.schema, self._matched, self.closed, staged)
 
-    def instances(self, arities: Collection[tuple[str, int]]) -> list[CompiledRule]:
-        """Adds the instances of list rules for nodes of these operators and numbers of operands to `rules`; those
-        that are new."""
+    def match_lists(self, nodes: Nodes) -> list[CompiledRule]:
+        """Adds the instances of list rules that these e-nodes may match to `rules`; those that are new."""
         new = []
-        for rule in self._with_lists:
-            for one in (listed(rule, n) for n in lengths(rule, arities)):
-                if one.key in self._tried or any(len(n.args) > LONGEST for n in one.nodes):
-                    continue
+        for one in self._instances(nodes):
+            commute = frozenset(n.result for n in one.source.nodes if self.schema.ops[n.op].commutative)
+            if one.key not in self._tried and most_matches(one, nodes, commute):
                 self._tried.add(one.key)
                 compiled = self._compiled(one)
-                if compiled is not None:
-                    new.append(compiled)
+                new += [] if compiled is None else [compiled]
         self.rules.extend(new)
         self.rules.sort(key=lambda r: (self._place[r.rule.name], r.rule.count or 0))
         return new
+
+    def _instances(self, nodes: Nodes) -> Iterator[RewriteRule]:
+        """The instances of list rules for lists of as many operands as these e-nodes have."""
+        for rule in self._with_lists:
+            for n in lengths(rule, nodes.keys()):
+                one = self._listed.get((rule.name, n))
+                if one is None:
+                    one = self._listed[rule.name, n] = listed(rule, n)
+                if all(len(node.args) <= WIDE for node in one.nodes):
+                    yield one
 
     def staged(self, rule: RewriteRule) -> CompiledRule:
         """A single-pattern rule in the form whose matches are selected."""

@@ -62,9 +62,8 @@ class PatternNames:
             for keyword in attrs:
                 a = decl[keyword.name]
                 list_ = self._by_element(keyword.value)
-                if list_ and list_ not in self.kinds and attribute_kind(a) == "integer":
-                    self.kinds[list_] = "list of integers"
-                    self.members.add(list_)
+                if list_ and list_ not in self.kinds:
+                    self._bind_list(list_, decl, keyword)
                 for name in _pattern_names(keyword.value, a):
                     kind = attribute_kind(a) if name is keyword.value else "integer"
                     if name.id in words(decl, a):
@@ -88,6 +87,15 @@ class PatternNames:
             case ast.Index(ast.Name(list_), ast.Name(index)) if self.is_source and index == ELEMENT:
                 return list_
         return ""
+
+    def _bind_list(self, list_: str, decl: OpDecl, keyword: ast.KeywordArg) -> None:
+        """Binds a list of the values that an attribute has in one element after the other."""
+        a = decl[keyword.name]
+        if attribute_kind(a) != "integer":
+            message = f"`{a.name}` of `{decl.name}` is {wanted(a)}, and only integers differ by element"
+            raise error(keyword.value.span, message, "name one value for all elements")
+        self.kinds[list_] = "list of integers"
+        self.members.add(list_)
 
     def _refuse_near_word(self, name: ast.Name, decl: OpDecl, a: AttrDecl) -> None:
         """Raises `TsrError` for a new variable that resembles a word of its attribute: it is taken for a mistake."""

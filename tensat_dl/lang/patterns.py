@@ -305,7 +305,8 @@ class PatternBuilder(PatternNames):
     def _whole_group(self, section: ast.Section) -> str:
         base = section.base
         if not isinstance(base, ast.Name) or section.start is not None or section.stop is not None:
-            raise error(section.span, "a group is passed as a whole", "write `w[..]`")
+            name = base.id if isinstance(base, ast.Name) else "w"
+            raise error(section.span, "a list is passed as a whole", f"write `{name}[..]`")
         if base.id in self.failed and base.id not in self.kinds:
             raise Silent
         if self.is_source:

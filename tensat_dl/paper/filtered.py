@@ -85,7 +85,7 @@ class FilteredExplorer(Explorer):
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         assert self.state is not None
-        self._match_lists(self.alike)
+        self._match_lists()
         before = self._size()
         self.skipped = 0
         k = self.limits.k_multi

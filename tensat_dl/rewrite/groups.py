@@ -76,24 +76,25 @@ def instantiate(rule: RewriteRule, n: int) -> RewriteRule:
     )
 
 
-def lengths(rule: RewriteRule, arities: Iterable[tuple[str, int]]) -> list[int]:
+def lengths(rule: RewriteRule, arities: Collection[tuple[str, int]]) -> list[int]:
     """The lengths of lists for which a list rule can match nodes of these operators and numbers of operands."""
-    taking = [n for n in rule.source.nodes if any(map(is_every, n.args))]
-    possible = [
-        {
-            (arity - single) // lists
-            for op, arity in arities
-            if op == n.op and arity > single and (arity - single) % lists == 0
-        }
-        for n in taking
-        for lists in (sum(map(is_every, n.args)),)
-        for single in (len(n.args) - lists,)
-    ]
-    return sorted(set.intersection(*possible))
+    taken = [(n.op, sum(map(is_every, n.args)), len(n.args)) for n in rule.source.nodes]
+    possible = {
+        (arity - written + lists) // lists
+        for op, lists, written in taken
+        for other, arity in arities
+        if lists and op == other
+    }
+    return sorted(
+        n
+        for n in possible
+        if n > 0 and all((op, written - lists + n * lists) in arities for op, lists, written in taken)
+    )
 
 
 def instances(rule: RewriteRule, arities: Collection[tuple[str, int]]) -> list[RewriteRule]:
-    """The instances of a list rule for nodes of these operators and numbers of operands; any other rule as it is."""
+    """The instances of a list rule that can match nodes of these operators and numbers of operands; any other rule as
+    it is."""
     return [listed(rule, n) for n in lengths(rule, arities)] if rule.takes_lists else [rule]
 
 

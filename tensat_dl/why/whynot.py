@@ -73,7 +73,7 @@ def why_not(
     if rule.kind == "group":
         found: NearMisses | FoundMembers = look_for_members(Pattern(rule, model.table), terms)
     else:
-        found = look(_patterns(rule, terms, model.table), terms)
+        found = look(patterns(rule, terms, model.table), terms)
     answer = WhyNot(rule, found, None)
     if answer.fires:
         EgglogProgram(model.table, (rule,), graph)  # raises if the rule can't be compiled, and so never fires
@@ -81,7 +81,7 @@ def why_not(
     return WhyNot(rule, found, _explored(rule, graph, names, rules, model, limits, progress))
 
 
-def _patterns(rule: RewriteRule, terms: EGraphTerms, ops: OpTable) -> list[Pattern]:
+def patterns(rule: RewriteRule, terms: EGraphTerms, ops: OpTable) -> list[Pattern]:
     """The patterns of a rule: of a list rule for the lengths that lists have, or for two operands if none match."""
     arities = {(op, len(terms.children_of(n))) for n, op in enumerate(terms.op)}
     return [Pattern(one, ops) for one in instances(rule, arities) or [listed(rule, 2)]]
@@ -125,7 +125,7 @@ def _explored(
         at = tuple(number[h] for n, h in tensors if n in rule.source.outputs and h in number)
     elif rule.kind != "group":
         progress.phase("match")
-        inside = look(_patterns(rule, terms, model.table), terms, nearly=False)
+        inside = look(patterns(rule, terms, model.table), terms, nearly=False)
         failed = inside.failed[0] if inside.failed else None
         passed_over = bool(inside.fires) and not applied
         if inside.fires and applied:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.program import LONGEST
+from tensat_dl.engine.program import WIDE
 from tests.explore.graphs import explored, graph_in, graph_of, program_of, rules_named, steps_of
 from tests.explore.test_engine_against_reference import agree
 
@@ -79,7 +79,7 @@ def applications(body: str, *names: str) -> dict[str, int]:
     return {n: sum(s.applied for s in found if s.rule == n) for n in names}
 
 
-@pytest.mark.parametrize("length", [1, 2, 7, LONGEST])
+@pytest.mark.parametrize("length", [1, 2, 7, WIDE])
 def test_one_rule_takes_lists_of_any_length(length: int) -> None:
     body = (
         f"for i in 0..{length} {{ input x[i] : f32[3]; y[i] = tanh(x[i]) }}\noutput concat(y[..]; axis = 0)"
@@ -100,7 +100,9 @@ def test_the_elements_of_a_list_have_one_rank(first: str, others: str, fires: in
 
 
 def test_longer_lists_are_left_alone() -> None:
-    body = f"for i in 0..{LONGEST + 1} {{ input x[i] : f32[3]; y[i] = tanh(x[i]) }}\noutput concat(y[..]; axis = 0)"
+    body = (
+        f"for i in 0..{WIDE + 1} {{ input x[i] : f32[3]; y[i] = tanh(x[i]) }}\noutput concat(y[..]; axis = 0)"
+    )
     assert applications(body, "out-of") == {"out-of": 0}
 
 
@@ -144,6 +146,27 @@ def test_lists_that_a_group_rule_makes() -> None:
     rules = [named("out-of"), *rules_named("group-matmul-left")]
     egraph = steps_of(graph_of(body), rules)[-1].egraph
     assert any(rule == "out-of" for rule in egraph.origin)
+
+
+def test_a_group_is_mapped_over_on_the_right() -> None:
+    text = """
+    rule merge {{
+      each i: y[i] = matmul(x, w[i])
+      =>
+      {kernels}
+      y[..] = split(matmul(x, wide); axis = 1, sizes = [dim(w[i], 1) for i in 0..len(w)])
+    }}
+    graph g {{
+      input x : f32[4, 8]
+      for i in 0..3 {{ weight w[i] : f32[8, 2]; y[i] = x @ w[i] }}
+      output y[..]
+    }}
+    """
+    mapped = program_of(text.format(kernels="wide = concat(relu(w[k]) for k in 0..len(w); axis = 1)"))
+    stated = program_of(text.format(kernels="each i: v[i] = relu(w[i])\nwide = concat(v[..]; axis = 1)"))
+    found = [explored(graph_in(p), p.rules) for p in (mapped, stated)]
+    assert found[0].op == found[1].op
+    assert "relu" in found[0].op
 
 
 def test_an_operator_of_ones_own_takes_lists() -> None:

@@ -16,6 +16,7 @@ from tensat_dl.rewrite.matcher import Pattern
 from tensat_dl.rewrite.variants import Checks
 from tensat_dl.why.ledger import SOURCE, Ledger
 from tensat_dl.why.misses import look, look_for_members
+from tensat_dl.why.whynot import patterns
 from tests.explore.graphs import explored, graph_of, library, rules_named
 from tests.explore.test_engine_against_reference import RULES, drawn_graph
 
@@ -37,11 +38,11 @@ def applied_once(rule: RewriteRule, graph: Graph) -> tuple[int, int, int]:
     for n in graph.nodes:
         nodes.append(ledger.add(n.op, n.attrs, tuple(nodes[j] for j in n.inputs), 0, SOURCE))
     checks = Checks(ops)
-    found = look(Pattern(rule, ops), terms)
-    for match in found.fires:
-        variant = checks.at(rule, match.tensors, match.attrs, terms)
+    fires = [(p.rule, match) for p in patterns(rule, terms, ops) for match in look([p], terms).fires]
+    for one, match in fires:
+        variant = checks.at(one, match.tensors, match.attrs, terms)
         assert variant is not None
-        target = target_of(rule, dict(match.tensors), variant, terms, ops)
+        target = target_of(one, dict(match.tensors), variant, terms, ops)
         built = {name: nodes[c] for name, c in match.tensors.items()}
         for o in target.operators:
             built[o.result] = ledger.add(o.op, o.attrs, tuple(built[a] for a in o.args), 0, 1)
@@ -49,7 +50,7 @@ def applied_once(rule: RewriteRule, graph: Graph) -> tuple[int, int, int]:
             ledger.union(nodes[match.tensors[s]], built[t], 1)
     unite_commuted(ledger)
     classes = {ledger.find(n) for n in range(len(ledger.op))}
-    return sum(len(ledger.members[c]) for c in classes), len(classes), len(found.fires)
+    return sum(len(ledger.members[c]) for c in classes), len(classes), len(fires)
 
 
 def unite_commuted(ledger: Ledger) -> None:
@@ -81,7 +82,7 @@ def test_what_the_engine_applied_a_pair_rule_to_is_a_match(name: str) -> None:
     assert list(explorer.run())
     applied = explorer.history().applied
     terms = graph_terms(graph, library().ops)
-    found = look(Pattern(rule, library().ops), terms)
+    found = look(patterns(rule, terms, library().ops), terms)
     fires = [set(match.tensors.items()) for match in found.fires]
     assert applied
     assert all(any(set(a.shared) <= fire for fire in fires) for a in applied)
@@ -95,11 +96,10 @@ def test_matches_are_found_again_in_the_e_graph(name: str) -> None:
     before = graph_terms(graph, ops)
     egraph: EGraph = explored(graph, (), Limits())
     after = EGraphTerms(egraph, graph, ops)
-    pattern = Pattern(rule, ops)
     counts = [
         (len(found.fires), len(found.failed))
         for terms in (before, after)
-        for found in [look(pattern, terms, nearly=False)]
+        for found in [look(patterns(rule, terms, ops), terms, nearly=False)]
     ]
     assert counts[0] == counts[1]
 
