@@ -158,7 +158,7 @@ class Assembly:
         if decl.name in ("input", "weight"):
             self._refuse_other(decl.name, final, span)
         if len(results) == 1:
-            known = self._folded(decl, nodes, dict(final), results[0])
+            known = self._folded(decl, nodes, dict(final))
             if known is not None:
                 return [self.fill(known, results[0], span)]
             result = self.add(decl.name, nodes, final, results[0])
@@ -189,20 +189,18 @@ class Assembly:
             return x
         return self.add(op, (x.node,), (("shape", shape),), TensorType(x.dtype, shape))
 
-    def _folded(
-        self, decl: OpDecl, nodes: Sequence[int], attrs: Mapping[str, AttrValue], type: TensorType
-    ) -> float | None:
-        """The value of an elementwise operator of scalar float constants; None for anything else, and where the value
-        is not finite."""
-        constants = [self.builder.nodes[n] for n in nodes]
-        scalars = all(c.op == "fill" and not c.type.shape and c.type.dtype in FLOATS for c in constants)
-        if not constants or not scalars or type.dtype not in FLOATS or not traits(decl.name).chained:
+    def _folded(self, decl: OpDecl, nodes: Sequence[int], attrs: Mapping[str, AttrValue]) -> float | None:
+        """The value of a function of one scalar float constant, such as ``sqrt(2.0)``; None for anything else, and
+        where the value is not finite. (Rules compute quotients and products.)"""
+        if len(nodes) != 1 or decl.composition is not None or not traits(decl.name).chained:
             return None
-        from tensat_dl.ops.semantics import semantics_of  # few files need it
+        constant = self.builder.nodes[nodes[0]]
+        if constant.op != "fill" or constant.type.shape or constant.type.dtype not in FLOATS:
+            return None
+        from tensat_dl.ops.semantics import SEMANTICS  # few files need it
 
         with np.errstate(all="ignore"):
-            operands = [np.float64(str(c.attr("value"))) for c in constants]
-            value = float(np.asarray(semantics_of(self.ops)[decl.name](*operands, **attrs)))
+            value = float(np.asarray(SEMANTICS[decl.name](np.float64(str(constant.attr("value"))), **attrs)))
         return value if isfinite(value) else None
 
     def _refuse_other(self, op: str, attrs: Attrs, span: Span) -> None:

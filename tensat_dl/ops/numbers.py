@@ -38,10 +38,13 @@ def meant(element: np.generic) -> float:
 
 def written(value: float, dtype: str = "f32") -> float:
     """The number that a literal of a .tsr file stands for, where elements are of this type. Literals in rules, which
-    have no type of their own, are read as f32."""
+    have no type of their own, are read as f32. A literal of more than ten digits stands for itself, unless it is the
+    value of an f32."""
     if dtype not in ("f32", "f16", "bf16"):
         return value
     with np.errstate(over="ignore"):
         element = np.float32(value)
+    if float(element) != value and float(f"{value:.10g}") != value:
+        return value
     number = meant(element)
     return value if number == float(element) else number

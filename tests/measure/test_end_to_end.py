@@ -23,7 +23,7 @@ pytestmark = pytest.mark.sampled(3)
 FRESH = cpu.time_in_fresh_process
 
 SOURCE = """
-import "matmul"
+import "groups"
 graph g {
   input x : f32[16, 32]
   weight w1 : f32[32, 24]
