@@ -369,6 +369,13 @@ def asked(folder: Path, rule: str, body: str, *options: object) -> str:
             "input z : f32[4, 9]\n output concat(tanh(x), tanh(z); axis = 1)",
             "matches xs[0] = x, xs[1] = z\n  fails `dim(xs[i], 1) == 8`: 9 != 8",
         ),
+        (
+            "listed",
+            "output concat(x, x, x; axis = 1)",
+            "there is no tanh in the graph\n"
+            "  nearest is `concat(tanh(xs[i]) for i in 0..len(xs); axis = k)` at out0 (f32[4, 24])\n"
+            "  but `x` is an input",
+        ),
         ("listed", "output tanh(x)", "there is no concat in the graph\n  nearest is `tanh(xs[i])` at out0"),
     ],
 )
