@@ -15,7 +15,7 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.terminal import print_wrapped
 from tensat_dl.verify.prove.goals import Pair, Proof
-from tensat_dl.verify.rules.verdict import Verdict, terms
+from tensat_dl.verify.rules.verdict import Verdict, lists_of, terms
 
 STYLES = {
     "derived": "green",
@@ -111,7 +111,8 @@ def evidence(proof: Proof) -> str:
     """The axioms and the number of assignments of a proof, or the reason why there is none."""
     n = len(proof.goal.pairs)
     if proof.derived:
-        return f"{n} {plural(n, 'assignment')}, from {', '.join(proof.axioms) or 'the axioms'}"
+        lists = lists_of(proof.goal.lengths)
+        return f"{n} {plural(n, 'assignment')}{lists}, from {', '.join(proof.axioms) or 'the axioms'}"
     if not n:
         return "no assignment meets its conditions"
     return f"{len(proof.equal)} of {n} assignments; {REASONS[proof.stop or 'saturated']}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tensat_dl.core.expression import base_of
+from tensat_dl.core.expression import base_of, is_every
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
@@ -82,8 +82,11 @@ def why_not(
 
 
 def patterns(rule: RewriteRule, terms: EGraphTerms, ops: OpTable) -> list[Pattern]:
-    """The patterns of a rule: of a list rule for the lengths that lists have, or for two operands if none match."""
+    """The patterns of a rule: of a list rule for the lengths that lists have there, or for two if there are none."""
     arities = {(op, len(terms.children_of(n))) for n, op in enumerate(terms.op)}
+    arities |= {
+        (n.op, len(n.args)) for n in rule.source.nodes if not any(map(is_every, n.args))
+    }  # there or not
     return [Pattern(one, ops) for one in instances(rule, arities) or [listed(rule, 2)]]
 
 

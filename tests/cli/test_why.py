@@ -251,6 +251,12 @@ rule three-roots {
   q = tanh(t)
   r = sigmoid(u)
 }
+rule listed {
+  concat(tanh(xs[i]) for i in 0..len(xs); axis = k)
+  where dim(xs[i], 1) == 8
+  =>
+  tanh(concat(xs[..]; axis = k))
+}
 rule all {
   each i: y[i] = matmul(x, w[i]; act = f)
   =>
@@ -348,6 +354,30 @@ def asked(folder: Path, rule: str, body: str, *options: object) -> str:
         ),
         ("all", "weight a : f32[8, 8]\n output x @ a", "there is one member only"),
         ("all", "output tanh(x)", "there is no matmul in the graph"),
+        (
+            "listed",
+            "output concat(tanh(x), tanh(x), tanh(x); axis = 0)",
+            "fires on the graph itself, at 1 place",
+        ),
+        (
+            "listed",
+            "y = relu(x)\n output concat(tanh(x), y, tanh(x); axis = 0)",
+            "nearest is `concat(tanh(xs[i]) for i in 0..len(xs); axis = k)` at out0 (f32[12, 8])\n"
+            "  but `y` is a relu, and the pattern has a tanh (for `tanh(xs[i])`)",
+        ),
+        (
+            "listed",
+            "input z : f32[4, 9]\n output concat(tanh(x), tanh(z); axis = 1)",
+            "matches xs[0] = x, xs[1] = z\n  fails `dim(xs[i], 1) == 8`: 9 != 8",
+        ),
+        (
+            "listed",
+            "output concat(x, x, x; axis = 1)",
+            "there is no tanh in the graph\n"
+            "  nearest is `concat(tanh(xs[i]) for i in 0..len(xs); axis = k)` at out0 (f32[4, 24])\n"
+            "  but `x` is an input",
+        ),
+        ("listed", "output tanh(x)", "there is no concat in the graph\n  nearest is `tanh(xs[i])` at out0"),
     ],
 )
 def test_what_fails(tmp_path: Path, rule: str, body: str, said: str) -> None:

@@ -80,6 +80,23 @@ def test_every_graph_of_the_chain_computes_the_same(name: str) -> None:
         assert compare(model.graph, e.step.after, semantics_of(model.ops)).status == "equivalent"
 
 
+def test_a_rule_that_takes_lists_is_one_step(tmp_path: Path) -> None:
+    path = tmp_path / "lists.tsr"
+    path.write_text("""
+    /// [f(x w1) f(x w2) ..] = f([x w1, x w2, ..]).
+    rule outside { concat(relu(xs[i]) for i in 0..len(xs); axis = k) => relu(concat(xs[..]; axis = k)) }
+    rule wide { concat(matmul(x, w[i]) for i in 0..len(w); axis = 1) => matmul(x, concat(w[..]; axis = 1)) }
+    graph g {
+      input x : f32[4, 8]
+      for i in 0..5 { weight w[i] : f32[8, 3]; y[i] = relu(x @ w[i]) }
+      output concat(y[..]; axis = 1)
+    }
+    """)
+    _, _, steps = explained(path)
+    assert [(e.step.rule.name, e.verdict) for e in steps] == [("outside", "equal"), ("wide", "equal")]
+    assert steps[0].step.rule.doc == "[f(x w1) f(x w2) ..] = f([x w1, x w2, ..])."
+
+
 def test_a_false_rule_is_the_step_that_differs(tmp_path: Path) -> None:
     path = tmp_path / "false.tsr"
     path.write_text(

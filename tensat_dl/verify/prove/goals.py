@@ -23,11 +23,12 @@ Pair = tuple[Graph, Graph]
 @dataclass(frozen=True, slots=True)
 class Goal:
     """A rule to be proved, at some assignments of shapes and attributes; none where no assignment meets its
-    conditions."""
+    conditions. ``lengths`` are those of the lists of a list rule there."""
 
     rule: str
     declared: str  #: the name of the rule that this is a direction of
     pairs: tuple[Pair, ...]
+    lengths: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,8 @@ def goal(rule: RewriteRule, infer: Inference, assignments: int) -> Goal:
     batches), is among them.
     """
     draws = DRAWS * max(1, len(sizes(rule)))
-    drawn = instances(rule, infer, max(draws, assignments), PATIENCE, high=0)
-    pairs = [(instance.before, instance.after) for _, _, instance in drawn]
+    drawn = [i for _, _, i in instances(rule, infer, max(draws, assignments), PATIENCE, high=0)]
+    pairs = [(instance.before, instance.after) for instance in drawn]
     left = {i: (_size(pair), _main_features(pair), _features(pair)) for i, pair in enumerate(pairs)}
     chosen: list[int] = []
     shown: set[object] = set()
@@ -70,7 +71,8 @@ def goal(rule: RewriteRule, infer: Inference, assignments: int) -> Goal:
         best = max(left, key=lambda i: (*(len(features - shown) for features in left[i]), -i))
         shown |= frozenset().union(*left.pop(best))
         chosen.append(best)
-    return Goal(rule.name, rule.declared, tuple(pairs[i] for i in chosen))
+    lengths = sorted({drawn[i].members for i in chosen}) if rule.takes_lists else ()
+    return Goal(rule.name, rule.declared, tuple(pairs[i] for i in chosen), tuple(lengths))
 
 
 def _size(pair: Pair) -> frozenset[object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal
@@ -98,9 +98,7 @@ class Verdict:
     def evidence(self) -> str:
         """As in ``p < 2^-40, 24 instances``, or of a list rule ``p < 2^-40, 24 instances, lists of 1 to 4``."""
         count = f"{self.instances} {plural(self.instances, 'instance')}"
-        if self.lengths:
-            low, *_, high = (*self.lengths, self.lengths[-1])
-            count += f", lists of {low}" + (f" to {high}" if high > low else "")
+        count += lists_of(self.lengths)
         if self.status == "derived":
             return f"from {', '.join(self.rules)}, {count}"
         if self.status == "refuted":
@@ -113,6 +111,13 @@ class Verdict:
         return (
             f"{bound}, {count}" if self.bounded == self.instances else f"{bound} on {self.bounded} of {count}"
         )
+
+
+def lists_of(lengths: Sequence[int]) -> str:
+    """As in ``, lists of 1 to 4``; "" without lengths, which are in order."""
+    if not lengths:
+        return ""
+    return f", lists of {lengths[0]}" + (f" to {lengths[-1]}" if len(lengths) > 1 else "")
 
 
 def derived(rule: str, rules: Iterable[str], instances: int) -> Verdict:

@@ -60,6 +60,23 @@ def test_every_output_counts(second: str, derived: bool) -> None:
     assert prove(rule, RELU)[0].derived == derived
 
 
+def test_list_rules() -> None:
+    """They are proved for lists of several lengths, and prove others, for whatever length."""
+    moved = "rule moved-{0} {{ concat({0}(x[i]) for i in 0..len(x); axis = k) => {0}(concat(x[..]; axis = k)) }}\n"
+    both = """
+    rule both {
+      concat(relu(tanh(x[i])) for i in 0..len(x); axis = k) => relu(tanh(concat(x[..]; axis = k)))
+    }
+    """
+    axioms = moved.format("relu") + moved.format("tanh")
+    (whole,) = goals(both, 6)
+    assert whole.lengths == (1, 2, 3, 4)
+    assert prove(both, axioms)[0].axioms == ("moved-relu", "moved-tanh")
+    two = "rule moved-two { concat(relu(x), relu(y); axis = k) => relu(concat(x, y; axis = k)) }"
+    assert prove(two, axioms)[0].axioms == ("moved-relu",)
+    assert not prove(moved.format("relu"), two)[0].derived  # for lists of two alone
+
+
 def test_group_rules() -> None:
     """They are proved for groups of several sizes, and prove others."""
     group = """

@@ -74,6 +74,17 @@ def test_false_rule_is_refuted(rule: RewriteRule) -> None:
     assert max((abs(v).max() for v in values.values()), default=0) <= 9
 
 
+def test_a_list_rule_is_examined_for_several_lengths() -> None:
+    """One that is about lists of three or more is refuted for these."""
+    verdicts = {
+        r.name: verdict(f, r) for f in ("true_rules.tsr", "false_rules.tsr") for r in own(f) if r.takes_lists
+    }
+    assert "lists of 1 to 4" in verdicts["list-scaled"].evidence
+    found = verdicts["list-tanh-relu"].counterexample
+    assert found is not None
+    assert [name for name, _ in found.variables] == ["xs[0]", "xs[1]", "xs[2]"]
+
+
 @pytest.mark.parametrize(
     ("name", "rule"),
     [(name, r) for name in ("false_operators.tsr", "false_values.tsr") for r in own(name)],
