@@ -23,6 +23,7 @@ from tensat_dl.engine.program import (
 from tensat_dl.engine.schema import Schema
 from tensat_dl.engine.syntax import Command, written
 from tensat_dl.ops.typing import Inference
+from tensat_dl.rewrite.groups import listed
 from tensat_dl.rewrite.source import Forms
 from tensat_dl.verify.rules.examine import check_rule_types
 from tests.explore.graphs import graph_in, graph_of, library, program_of, rules_named
@@ -44,14 +45,15 @@ def run(*commands: Command) -> list[object]:
 def test_the_text_of_every_rule_is_valid(forms: Forms, closed: bool) -> None:
     ops = library().ops
     schema = Schema(ops)
-    compiled = [compile_rule(r, schema, forms, closed) for r in library().rules]
+    rules = [listed(r, 2) if r.takes_lists else r for r in library().rules]
+    compiled = [compile_rule(r, schema, forms, closed) for r in rules]
     assert closed is False or None not in compiled
     made = schema.constructors()
     constructors = [command for c in made for command in constructor_commands(c, ops, Forms((2, 4)))]
     constructors += [command for c in made for command in factors_commands(c, ops)]
     constructors += [command for c in made for command in varying_commands(c, ops)]
-    rules = [command for c in compiled if c is not None for command in c.commands]
-    run(HEADER, FACTORS, VARYING, *constructors, *rules)
+    commands = [command for c in compiled if c is not None for command in c.commands]
+    run(HEADER, FACTORS, VARYING, *constructors, *commands)
 
 
 def test_group_rules_have_no_type_problem() -> None:

@@ -367,7 +367,7 @@ OPAQUE: dict[str, tuple[Any, list[Any], list[Any], str]] = {
         make_node("MatMul", ["w", "x"], ["y"]),
         [value("x", 2, 3, 4)],
         [random("w", 5, 3)],
-        "matmul requires",
+        "a leading dimension is stretched",
     ),
 }
 

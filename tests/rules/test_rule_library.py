@@ -24,6 +24,7 @@ SPARES_RANKS = (
 )
 SPARES_TRIVIAL = "types leave nothing to slice elsewhere"
 SPARES_TWINS = "another rule does the same, and better"
+SPARES_LENGTHS = "long concats of concats have more e-nodes, and no answer is cheaper"
 SPARES_ROUNDS = "the rule would apply to its own result"
 SPARES_ROW = "a single row waits for its weights wherever they stand"
 SPARES_SMALL = "small weights are in a near cache, where it does not matter on which side they stand"
@@ -49,6 +50,8 @@ EXPLAINED = {
     ("pair-conv-enlarge", "dim(u, 2) < dim(v, 2) or dim(u, 3) < dim(v, 3)"): SPARES_TWINS,  # pair-conv-input
     ("matmul-bias-row", "rank(b) > 1"): SPARES_TWINS,  # matmul-bias
     ("div-scalar", "rank(x) > 0"): "a quotient of scalars is computed as it stands",
+    ("flatten-first", "len(a) <= 3"): SPARES_LENGTHS,
+    ("flatten-last", "len(b) <= 3"): SPARES_LENGTHS,
     ("fold-quotient", "b != 0.0"): "no number is a quotient by zero",
     ("add-quotients", "rank(a) == rank(b)"): SPARES_RANKS,
     ("factor", "rank(b) == rank(c)"): SPARES_RANKS,
