@@ -44,7 +44,7 @@ class Writer:
         self.varying = _varying(found) if closed else set(found[0].types)
         #: Whether one egglog rule says what all variants do.
         self.generic = closed and self.usable == found and not any(v.guards for v in found) and self._direct()
-        if len({tuple(self.source_atoms(v)) for v in found}) > 1:
+        if len({(*v.facts, *self.source_atoms(v)) for v in found}) > 1:
             self.generic = False
         if self.generic:
             self.usable = self.usable[:1]

@@ -40,7 +40,7 @@ def test_a_second_root_that_is_nearer(tmp_path: Path) -> None:
     assert said(tmp_path, "tanh(x @ v), sigmoid(x @ u)") == (
         "two-roots\n"
         "does not fire on graph g, nor on any graph that the rules make of it\n"
-        "  7 e-nodes after 0 iterations; saturated: no rule adds anything\n"
+        "  7 e-nodes after 1 iteration; saturated: no rule adds anything\n"
         "  there is no relu in the graph\n"
         "  nearest is `tanh(matmul(x, v))` at out0 (f32[4, 8])\n"
         "  but there is no other relu (for `relu(matmul(x, u))`)\n"
