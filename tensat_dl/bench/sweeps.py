@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
 import click
 
 from tensat_dl.bench.common import (
@@ -34,65 +39,86 @@ K_MULTI_NOTES = (
 )
 
 
-@click.command("cycles")
-@models_argument
-@rules_option("taso", "pairs", "groups")
-@number_option("--k-multi", 2, "From 1 to N.")
-@limit_options(300.0)
-@device_option
-@json_option
-def cycles(
-    models: tuple[str, ...],
-    rules: str,
-    k_multi: int,
-    max_nodes: int,
-    time_limit: float,
-    device: str,
-    json_path: str | None,
-) -> int:
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The options of a benchmark that explores and extracts for ``time_limit`` seconds each."""
+
+    models: tuple[str, ...]
+    rules: str
+    k_multi: int
+    max_nodes: int
+    time_limit: float
+    device: str
+    json_path: str | None
+
+    def measured(self, results: Results, model: str, variants: list[Row]) -> list[Row]:
+        """A model's rows."""
+        return results.measure(
+            "tensat_dl.bench.cells:run",
+            variants,
+            120 + 3 * self.time_limit,
+            model=model,
+            device=self.device,
+            max_nodes=self.max_nodes,
+            explore_seconds=self.time_limit,
+            extract_seconds=self.time_limit,
+        )
+
+
+def _sweep(
+    name: str, packs: Sequence[str], k_multi: int, least: int, seconds: float
+) -> Callable[[Callable[[Sweep], int]], click.Command]:
+    """Makes a command with the options of a `Sweep`; ``k_multi`` and ``seconds`` are defaults."""
+    options = (
+        models_argument,
+        rules_option(*packs),
+        number_option("--k-multi", k_multi, f"From {least} to N.", least=least),
+        limit_options(seconds),
+        device_option,
+        json_option,
+    )
+
+    def command(function: Callable[[Sweep], int]) -> click.Command:
+        @wraps(function)
+        def run(**given: Any) -> int:
+            return function(Sweep(**given))
+
+        for option in reversed(options):
+            run = option(run)
+        return click.command(name)(run)
+
+    return command
+
+
+@_sweep("cycles", ("taso", "pairs", "groups"), 2, 1, 300.0)
+def cycles(options: Sweep) -> int:
     """The paper's vanilla and efficient cycle filters, the incremental one, and none: time, size and cost."""
-    models = models or ABLATION
-    results = Results("cycles", json_path, models)
-    title = f"Cycle filtering, rules {rules}; {device}"
+    models = options.models or ABLATION
+    results = Results("cycles", options.json_path, models)
+    title = f"Cycle filtering, rules {options.rules}; {options.device}"
     table = new_table(title, "model", "k_multi", *WAYS, show_lines=True)
-    variants = [{"pack": rules, "cycles": way, "method": method} for way, method in WAYS.items()]
+    variants = [{"pack": options.rules, "cycles": way, "method": method} for way, method in WAYS.items()]
     for model in models:
-        for k in range(1, k_multi + 1):
-            found = _measured(
-                results, model, [{**v, "k_multi": k} for v in variants], max_nodes, time_limit, device
-            )
+        for k in range(1, options.k_multi + 1):
+            found = options.measured(results, model, [{**v, "k_multi": k} for v in variants])
             cells = [f"{seconds(r)} s\n{size(r)}\n{cost(r)}" if "error" not in r else "failed" for r in found]
             table.add_row(model, str(k), *cells)
-    return results.finish(table, [*CYCLES_NOTES, results.cost_kind(device)])
+    return results.finish(table, [*CYCLES_NOTES, results.cost_kind(options.device)])
 
 
-@click.command("k-multi")
-@models_argument
-@rules_option("pairs", "taso")
-@number_option("--k-multi", 3, "From 0 to N.", least=0)
-@limit_options(120.0)
-@device_option
-@json_option
-def k_multi(
-    models: tuple[str, ...],
-    rules: str,
-    k_multi: int,
-    max_nodes: int,
-    time_limit: float,
-    device: str,
-    json_path: str | None,
-) -> int:
+@_sweep("k-multi", ("pairs", "taso"), 3, 0, 120.0)
+def k_multi(options: Sweep) -> int:
     """Pair rules as k_multi grows: cost, size and time. Beside them group rules alone, and both kinds without
     limit."""
-    models = models or MODELS
-    results = Results("k-multi", json_path, models)
-    columns = [*(f"k_multi {k}" for k in range(k_multi + 1)), "groups", "both, unlimited"]
-    title = f"Rules {rules} by k_multi, and groups; {device}"
+    models = options.models or MODELS
+    results = Results("k-multi", options.json_path, models)
+    columns = [*(f"k_multi {k}" for k in range(options.k_multi + 1)), "groups", "both, unlimited"]
+    title = f"Rules {options.rules} by k_multi, and groups; {options.device}"
     table = new_table(title, "model", "input", *columns, show_lines=True)
-    variants: list[Row] = [{"pack": rules, "k_multi": k} for k in range(k_multi + 1)]
+    variants: list[Row] = [{"pack": options.rules, "k_multi": k} for k in range(options.k_multi + 1)]
     variants += [{"pack": "groups", "k_multi": 0}, {"pack": "both", "k_multi": None}]
     for model in models:
-        found = _measured(results, model, variants, max_nodes, time_limit, device)
+        found = options.measured(results, model, variants)
         before = next((f"{r['before']:.4f}" for r in found if "before" in r), "-")
         cells = [
             f"{cost(r)}\n{size(r)}\n{seconds(r)} + {r['seconds']['extract']:.2f} s"
@@ -101,20 +127,4 @@ def k_multi(
             for r in found
         ]
         table.add_row(model, before, *cells)
-    return results.finish(table, [*K_MULTI_NOTES, results.cost_kind(device)])
-
-
-def _measured(
-    results: Results, model: str, variants: list[Row], max_nodes: int, time_limit: float, device: str
-) -> list[Row]:
-    """A model's rows, of runs that explore and extract for so many seconds each."""
-    return results.measure(
-        "tensat_dl.bench.cells:run",
-        variants,
-        120 + 3 * time_limit,
-        model=model,
-        device=device,
-        max_nodes=max_nodes,
-        explore_seconds=time_limit,
-        extract_seconds=time_limit,
-    )
+    return results.finish(table, [*K_MULTI_NOTES, results.cost_kind(options.device)])
