@@ -178,6 +178,14 @@ graph g {
   input x : f32[8, 8]
   output x * 6, x * 5, x * x
 }""",
+    "a constant compared with the dimension of any axis": """
+rule r { ewdiv(reduce_sum(x; axis = k), c) where value(c) == dim(x, k) => reduce_mean(x; axis = k) }
+graph g {
+  input x : f32[3, 4]
+  s = reduce_sum(x; axis = 0)
+  t = reduce_sum(x; axis = 1)
+  output s / 3.0, s / 4.0, t / 3.0, t / 4.0
+}""",
     "a word in a condition": """
 rule r { matmul(x, y; act = f) where f != relu => tanh(matmul(x, y; act = f)) }
 graph g {
