@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -89,9 +89,13 @@ class EGraph:
         """The e-nodes in order."""
         return [(self.op[n], self.attrs[n], tuple(self.children_of(n))) for n in range(self.num_nodes)]
 
-    def index(self) -> dict[NodeKey, int]:
-        """The e-class of each e-node."""
-        return dict(zip(self.keys(), self.node_class.tolist(), strict=True))
+    def index(self, commutative: Container[str] = ()) -> dict[NodeKey, int]:
+        """The e-class of each e-node, that of a ``commutative`` operator under both orders of its operands."""
+        found = dict(zip(self.keys(), self.node_class.tolist(), strict=True))
+        for (op, attrs, operands), c in list(found.items()):
+            if op in commutative:
+                found.setdefault((op, attrs, operands[::-1]), c)
+        return found
 
     def without(self, dropped: BoolArray) -> EGraph:
         """The e-graph without the e-nodes ``dropped`` [N], and without e-nodes with a child that is then empty.
@@ -145,6 +149,7 @@ def located(graph: Graph, at: Callable[[NodeKey], int | None]) -> list[int | Non
     return found
 
 
-def find(graph: Graph, egraph: EGraph) -> list[int | None]:
-    """For each node of a graph the e-class that represents it, or None. Inputs and weights match by name."""
-    return located(graph, egraph.index().get)
+def find(graph: Graph, egraph: EGraph, commutative: Container[str] = ()) -> list[int | None]:
+    """For each node of a graph the e-class that represents it, or None. Inputs and weights match by name, operands of
+    ``commutative`` operators in either order."""
+    return located(graph, egraph.index(commutative).get)

@@ -150,6 +150,11 @@ class OpTable(Mapping[str, OpDecl]):
     def __len__(self) -> int:
         return len(self._decls)
 
+    @property
+    def commutative(self) -> frozenset[str]:
+        """The commutative operators."""
+        return frozenset(name for name, decl in self._decls.items() if decl.commutative)
+
     def content(self, name: str) -> str:
         """Eight characters that tell compositions with different definitions apart; "" for another operator."""
         composition = self[name].composition

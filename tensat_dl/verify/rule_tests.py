@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensat_dl.core.egraph import EGraph, NodeKey, located
+from tensat_dl.core.egraph import EGraph, find
 from tensat_dl.core.graph import Graph, Node
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
@@ -81,14 +81,7 @@ def _changed(before: Graph, egraph: EGraph) -> str:
 def _missing(after: Graph, egraph: EGraph, ops: OpTable) -> str:
     """The first output of a graph that was not found in its place, as a sentence, or "". Operands of commutative
     operators may stand in either order."""
-    index = egraph.index()
-
-    def at(key: NodeKey) -> int | None:
-        op, attrs, operands = key
-        other = (op, attrs, operands[::-1]) if op in ops and ops[op].commutative else key
-        return index.get(key, index.get(other))
-
-    found = located(after, at)
+    found = find(after, egraph, ops.commutative)
     for i, ((name, node), root) in enumerate(zip(after.outputs, egraph.roots, strict=True)):
         if found[node] is None:
             missing = next(k for k in range(node + 1) if found[k] is None)

@@ -49,7 +49,7 @@ def find_equal(
     found = Equality(frozenset(), (), None, 0, 0)
     try:
         for number, step in enumerate(Explorer(graph, ops, tuple(axioms), limits).run()):
-            equal = _equal(pairs, right, step.egraph)
+            equal = _equal(pairs, right, step.egraph, ops)
             applied = dict.fromkeys((*found.applied, *(s.rule for s in step.iteration.rules if s.applied)))
             done = len(equal) == len(pairs)
             nodes = step.egraph.num_nodes
@@ -63,9 +63,9 @@ def find_equal(
     return found
 
 
-def _equal(pairs: Sequence[Pair], right: Graph, egraph: EGraph) -> frozenset[int]:
+def _equal(pairs: Sequence[Pair], right: Graph, egraph: EGraph, ops: OpTable) -> frozenset[int]:
     """The pairs whose outputs have the same e-classes; those of the left graphs are the first roots."""
-    classes = find(right, egraph)
+    classes = find(right, egraph, ops.commutative)
     same = (root == classes[node] for root, (_, node) in zip(egraph.roots, right.outputs, strict=False))
     found = [list(islice(same, len(left.outputs))) for left, _ in pairs]
     return frozenset(i for i, outputs in enumerate(found) if all(outputs))
