@@ -27,6 +27,7 @@ from tensat_dl.bench.common import (
     number_option,
     path_of,
 )
+from tensat_dl.core.diagnostics import plural
 from tensat_dl.extract.extraction import TOLERANCE
 
 KINDS = ("encoder", "resnext", "bert")
@@ -93,7 +94,7 @@ def models(models: tuple[str, ...], k_multi: int, device: str, json_path: str | 
         )
     done = [r for r in results.rows if "error" not in r]
     total = sum(r["seconds"]["wall"] for r in done)
-    notes = [f"{len(done)} models in {total:.1f} s.", results.cost_kind(device)]
+    notes = [f"{len(done)} {plural(len(done), 'model')} in {total:.1f} s.", results.cost_kind(device)]
     return results.finish(table, notes)
 
 

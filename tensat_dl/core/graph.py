@@ -130,14 +130,6 @@ class Graph:
     def weights(self) -> tuple[int, ...]:
         return tuple(i for i, n in enumerate(self.nodes) if n.op == "weight")
 
-    def consumers(self) -> list[list[int]]:
-        """For each node the nodes that take it as an input, each once, in order."""
-        users: list[list[int]] = [[] for _ in self.nodes]
-        for i, node in enumerate(self.nodes):
-            for j in dict.fromkeys(node.inputs):
-                users[j].append(i)
-        return users
-
     def weights_only(self) -> list[bool]:
         """For each node whether its value is known ahead of time: computed from weights and constants alone, by
         operators that can be computed."""

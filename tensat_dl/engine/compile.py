@@ -1,9 +1,9 @@
 """Rewrite rules to egglog rules.
 
 A single-pattern rule becomes one egglog rule for each variant that needs guards of its own, or a single one if
-no variant needs any. A multi-pattern rule becomes a join that fills a match relation ``m_R`` (find), a relation
-``ok_R`` of the matches that were selected, and a rule that builds the targets for those (apply). A group rule
-becomes a query ``g_R`` with a row for each possible member; its matches are put together outside of the engine.
+no variant needs any. A multi-pattern rule becomes a join that fills a match relation ``m:R`` (find), a relation
+``ok:R`` of the matches that were selected, and a rule that builds the targets for those (apply). A group rule
+becomes a query ``g:R`` with a row for each possible member; its matches are put together outside of the engine.
 
 Where every match is to be filtered, single-pattern rules have the stages of multi-pattern rules too.
 """

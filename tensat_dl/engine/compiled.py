@@ -11,8 +11,8 @@ from tensat_dl.engine.syntax import App, Command, Var, run_once
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """``commands`` declare relations and rules. The rules are in the rulesets ``find R`` (or ``rule R`` for a
-    single-pattern rule) and ``apply R``. ``tensors`` are the T columns of the match relation, in order."""
+    """``commands`` declare relations and rules. The rules are in the rulesets ``find:R`` (or ``rule:R`` for a
+    single-pattern rule) and ``apply:R``. ``tensors`` are the T columns of the match relation, in order."""
 
     rule: RewriteRule
     commands: tuple[Command, ...]
@@ -24,7 +24,7 @@ class CompiledRule:
     #: The rows that a multi-pattern rule joins, for each variant: relations of variables. The join of a variant has
     #: as many matches as these have rows in common, or fewer.
     joins: tuple[tuple[App, ...], ...] = ()
-    #: Declare the ruleset ``find-old R``: the join restricted to outputs in the relation `old_relation`, which is
+    #: Declare the ruleset ``find-old:R``: the join restricted to outputs in the relation `old_relation`, which is
     #: loaded by handles.
     restricted: tuple[Command, ...] = ()
 

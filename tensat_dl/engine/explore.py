@@ -42,7 +42,12 @@ Message = ExploredIteration | History | TsrError | RuleAlarm | None
 
 
 class ExplorationError(Exception):
-    """The worker ended before it had a single snapshot."""
+    """The worker ended before it had a single snapshot: at the limit ``stop``, or by itself, most likely for
+    memory."""
+
+    def __init__(self, message: str, stop: Stop) -> None:
+        super().__init__(message)
+        self.stop = stop
 
 
 @contextmanager
@@ -104,7 +109,7 @@ class Exploring:
             notes.append("interrupted: the last complete iteration is used")
         ended = self._messages.ended
         if last is None:
-            raise ExplorationError(self._messages.nothing())
+            raise ExplorationError(self._messages.nothing(), ended or "memory")
         if ended is not None:
             stop = ended
             notes.append(f"the {stop} limit was reached: the last complete iteration is used")
@@ -115,7 +120,7 @@ class Exploring:
         self._stop = stop
         if self._cycles != "none":
             notes.append(
-                f"{last.iteration.filtered} e-nodes on the filter list, {self._cycles} cycle filtering"
+                f"{last.iteration.filtered:,} e-nodes on the filter list, {self._cycles} cycle filtering"
             )
         return self._exploration(last, notes)
 
@@ -243,6 +248,3 @@ class _Messages:
                 f"the e-graph engine was ended by {name} while it loaded the graph, most likely out of memory"
             )
         return f"the e-graph engine failed: {self.death.last or 'no message'}"
-
-
-__all__ = ["Exploration", "ExplorationError", "Exploring", "Limits", "RuleAlarm", "exploring"]

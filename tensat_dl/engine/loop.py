@@ -243,7 +243,7 @@ class Explorer:
             if now - nodes > budget << ban.times:
                 ban.times += 1
                 ban.until = number + 1 + ban.times
-                note = f"added {now - nodes} e-nodes and sits out until iteration {ban.until}"
+                note = f"added {now - nodes:,} e-nodes and sits out until iteration {ban.until}"
                 self.notes[f"rule {rule.rule.name} grew fast and was held back at times"] = None
             stats.append(
                 RuleStats(rule.rule.name, matches, matches, now - nodes, time.perf_counter() - started, note)
@@ -392,7 +392,7 @@ class Explorer:
         canonical = view.canonical()
         self.wanted = {canonical[h] for h in self.wanted}
         self.merges = [m.now(canonical) for m in self.merges]
-        found = Groups(savings={}, shares={})
+        found = Groups()
         for rule in self.by_kind["group"]:
             merges = [m for m in self.merges if m.rule == rule.name]
             for group in view.groups(rule):

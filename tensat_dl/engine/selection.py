@@ -138,8 +138,8 @@ class Selection:
         if not left:
             return ""
         if not self.room(rule, self.nodes()):
-            return f"{left} of {total} matches skipped: no room below {self.limit} e-nodes"
-        return f"{left} of {total} matches put off: the rule has used its share of this iteration"
+            return f"{left:,} of {total:,} matches skipped: no room below {self.limit:,} e-nodes"
+        return f"{left:,} of {total:,} matches put off: the rule has used its share of this iteration"
 
     def history(self, rules: Sequence[CompiledRule], canonical: Mapping[int, int]) -> tuple[Applied, ...]:
         """The applications of group and multi-pattern rules, oldest tensors first. Single-pattern rules run inside of

@@ -50,7 +50,7 @@ class Prices:
             return lambda members: 1.0
         outputs = compiled.rule.member_outputs
         ops = {n.op for n in compiled.rule.source.nodes}
-        shared = tuple(view.types[h] for h in group.shared.values()), repr(group.attrs)
+        shared = tuple((view.types[h], h in view.weights) for h in group.shared.values()), repr(group.attrs)
         kinds = {
             m: self.kinds.setdefault(
                 tuple((view.types[h], h in view.weights) for _, h in m.tensors), len(self.kinds)

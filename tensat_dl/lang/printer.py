@@ -48,11 +48,6 @@ def print_file(file: ast.File) -> str:
     return weave(lines, file.comments, source.text if parsed else "")
 
 
-def print_expr(expr: ast.Expr) -> str:
-    """An expression on one line, with no more parentheses than the tree needs."""
-    return flat(expression(expr))
-
-
 def _is_from(file: ast.File, node: ast.Item | ast.Comment) -> bool:
     return node.span.source is file.span.source and node.span.start < node.span.end
 

@@ -201,9 +201,9 @@ class FilteredExplorer(Explorer):
         notes = []
         if skipped:
             self.skipped += skipped
-            notes.append(f"{skipped} of {total} matches skipped: they would close a cycle")
+            notes.append(f"{skipped:,} of {total:,} matches skipped: they would close a cycle")
         if no_room:
-            why = f"{no_room} of {total} matches skipped: no room below {self.limits.nodes} e-nodes"
+            why = f"{no_room:,} of {total:,} matches skipped: no room below {self.limits.nodes:,} e-nodes"
             self.notes[f"rule {name}: {why}"] = None
             notes.append(why)
         stats.append(

@@ -116,10 +116,7 @@ def optimize(
             *(["interrupted: the result is not verified"] if checked.interrupted else []),
         ),
         rules_used=tuple(answer.used.items()),
-        interrupted="interrupted" in found.stops
-        or answer.interrupted
-        or checked.interrupted
-        or (steps is not None and steps.interrupted),
+        interrupted=answer.interrupted or checked.interrupted or (steps is not None and steps.interrupted),
         exact=checked.exact,
         verdicts=checked.verdicts,
         groups=exploration.groups,
@@ -165,10 +162,9 @@ def _answer(graph: Graph, found: Searched, setup: Setup, progress: Progress) -> 
     elif not found.gained:
         notes.append("no graph was found that is cheaper than the input")
     untimed = machine is not None and outcome is None
-    cut_short = found.interrupted
-    if cut_short and not untimed:  # else the input is the answer
+    if found.interrupted and not untimed:  # else the input is the answer
         notes.append("interrupted: the cheapest graph extracted until then is used")
-    return Answer(before, after, used, outcome, tuple(notes), untimed or cut_short)
+    return Answer(before, after, used, outcome, tuple(notes), untimed or found.interrupted)
 
 
 def _fastest(

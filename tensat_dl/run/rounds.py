@@ -162,7 +162,7 @@ class _Rounds:
         except (ExplorationError, KeyboardInterrupt) as e:  # before it had anything
             if self.first is None or search.goal is not None:
                 raise
-            self.ended = _FINAL["interrupted" if isinstance(e, KeyboardInterrupt) else "memory"]
+            self.ended = _FINAL["interrupted" if isinstance(e, KeyboardInterrupt) else e.stop]
             return start
         self.stops.append(found.exploration.stop)
         if found.interrupted or found.extraction.interrupted:
@@ -222,7 +222,7 @@ def legs(rounds: Sequence[Found], last: Graph) -> list[Leg]:
 
 
 def steps_along(
-    way: Sequence[Leg], rules: Sequence[RewriteRule], model: CostModel, progress: Progress, seed: int
+    way: Sequence[Leg], rules: Sequence[RewriteRule], model: CostModel, progress: Progress, seed: int = 0
 ) -> Explanation:
     """The steps from each graph of a way to the next; up to the first that they do not reach. Raises `NoWay`."""
     steps: tuple[Explained, ...] = ()
@@ -239,7 +239,7 @@ def steps_along(
 
 
 def explain(
-    before: Graph, after: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress, seed: int = 0
+    before: Graph, after: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress
 ) -> Explanation:
     """The steps from ``before`` to ``after``, which a run with these rules and this setup found.
 
@@ -271,7 +271,7 @@ def explain(
             way, past, interrupted = rounds.at, (worker.latest, History()), True
     interrupted |= past[0].stop == "interrupted"
     through = [*legs(way.rounds, way.known.apart), Leg(way.known.apart, after, past)]
-    found = steps_along(through, rules, rounds.search.model, progress, seed)
+    found = steps_along(through, rules, rounds.search.model, progress)
     return replace(found, interrupted=interrupted or found.interrupted)
 
 

@@ -228,7 +228,7 @@ def test_a_skipped_match_is_reported_and_tried_again(cycles: Cycles) -> None:
     (stats,) = steps[1].iteration.rules
     assert stats.matches == steps[1].iteration.skipped > 0
     assert stats.applied == 0
-    assert stats.note == f"{stats.matches} of {stats.matches} matches skipped: they would close a cycle"
+    assert stats.note == f"{stats.matches:,} of {stats.matches:,} matches skipped: they would close a cycle"
 
 
 @each_filter
@@ -416,5 +416,5 @@ def test_equal_runs_are_equal_and_the_notes_count_the_filter_list(cycles: Cycles
         assert getattr(here.egraph, name) == getattr(there.egraph, name)
     assert here.egraph.children.tolist() == there.egraph.children.tolist()
     assert here.iteration.filtered > 0
-    note = f"{here.iteration.filtered} e-nodes on the filter list, {cycles} cycle filtering"
+    note = f"{here.iteration.filtered:,} e-nodes on the filter list, {cycles} cycle filtering"
     assert note in there.notes

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from tensat_dl.core.diagnostics import Source
 from tensat_dl.lang import ast
 from tensat_dl.lang.parser import parse
-from tensat_dl.lang.printer import print_expr, print_file
+from tensat_dl.lang.print_doc import flat
+from tensat_dl.lang.print_expr import expression
+from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.tokens import scan
 
 from .trees import exprs, files
@@ -51,11 +53,11 @@ def check(text: str) -> str:
 @settings(max_examples=150, deadline=None)
 @given(exprs)
 def test_an_expression_reads_back(expr: ast.Expr) -> None:
-    text = print_expr(expr)
+    text = flat(expression(expr))
     (item,) = read(f"op f() = {text}").items
     assert isinstance(item, ast.Op)
     assert item.composition == expr
-    assert print_expr(item.composition) == text
+    assert flat(expression(item.composition)) == text
 
 
 @settings(max_examples=60, deadline=None)
@@ -129,7 +131,7 @@ def test_parentheses_are_minimal(text: str) -> None:
     (item,) = read(f"op f() = {text}").items
     assert isinstance(item, ast.Op)
     assert item.composition is not None
-    assert print_expr(item.composition) == text
+    assert flat(expression(item.composition)) == text
 
 
 @pytest.mark.parametrize("text", ["((a))", "((a) + (b))", "(a * b) + c", "(f(x))[0]", "[(a), (b)]"])
@@ -137,7 +139,7 @@ def test_superfluous_parentheses_go(text: str) -> None:
     (item,) = read(f"op f() = {text}").items
     assert isinstance(item, ast.Op)
     assert item.composition is not None
-    printed = print_expr(item.composition)
+    printed = flat(expression(item.composition))
     assert len(printed) < len(text)
 
 

@@ -10,6 +10,8 @@ import pytest
 
 import tensat_dl
 from tensat_dl import Model
+from tensat_dl.engine.exploration import Feedback
+from tensat_dl.engine.explore import Exploring
 from tensat_dl.fuse.fuse import extended
 from tensat_dl.lang.rules import compositions
 from tensat_dl.run.result import Result
@@ -120,3 +122,14 @@ def test_products_of_one_merge_are_merged(batch: int, width: int) -> None:
     (joined,) = (i for i, n in enumerate(graph.nodes) if n.op == "concat" and inputs == set(n.inputs))
     (product,) = (n for n in graph.nodes if n.op == "matmul" and n.inputs[0] == joined)
     assert product.type.shape == (4 * batch, 3 * width)
+
+
+def test_a_limit_in_refinement_is_the_end_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def overrun(self: Exploring, feedback: Feedback) -> None:
+        self._messages.ended = "time"
+        self._worker.end()
+
+    monkeypatch.setattr(Exploring, "refine", overrun)
+    result = optimized(standard(gru(1, 256)))
+    assert result.rounds.gained == 1
+    assert result.rounds.ended == "the time limit ended the search"

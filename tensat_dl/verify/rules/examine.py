@@ -156,15 +156,15 @@ class Examiner:
                 yield f"`{condition.span.line}`: the rule is true without it, on {len(found)} instances"
             elif found is not None:
                 yield f"`{condition.span.line}`: without it no further instance was found"
-        told = set()
+        reported = set()
         for text, general in loosened(rule, self.ops):
             try:
                 found = self._true_without(general, len(rule.conditions), wide, thorough)
             except TsrError:  # what is computed from the literal has no value for others
                 continue
-            telling = sum(map(_telling, found or ()))
-            if telling and text not in told:
-                told.add(text)
+            telling = sum(map(_depends_on_attributes, found or ()))
+            if telling and text not in reported:
+                reported.add(text)
                 yield f"`{text}`: the rule is true for other values, too, on {telling} instances"
 
     def _compare(self, instance: Instance, number: int) -> Exact:
@@ -236,7 +236,7 @@ class Examiner:
         return "no instance meets its conditions"
 
 
-def _telling(instance: Instance) -> bool:
+def _depends_on_attributes(instance: Instance) -> bool:
     """Whether both sides differ, and no dimension is 1: at 1 many attributes make no difference."""
     flat = any(1 in t.shape for t in instance.assignment.types.values())
     return not flat and instance.before != instance.after
