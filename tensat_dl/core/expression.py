@@ -140,13 +140,8 @@ Expr = Fact | Const | Name | ListExpr | Call | Index | Section | Unary | Binary 
 # ---- names of members: a group's ``w`` is ``w[0]``, ``w[1]`` and so on in the rule for so many members
 
 
-def member(base: str, index: int) -> str:
-    """The name of one member's ``base``."""
-    return f"{base}[{index}]"
-
-
-def each_of(base: str, index: str) -> str:
-    """The name of ``base[index]`` in a rule that is not instantiated."""
+def member(base: str, index: int | str) -> str:
+    """The name of one member's ``base``; in a rule that is not instantiated the index is a name."""
     return f"{base}[{index}]"
 
 

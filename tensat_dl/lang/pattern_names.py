@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, did_you_mean, error, nearest
-from tensat_dl.core.expression import each_of, names_of
+from tensat_dl.core.expression import member, names_of
 from tensat_dl.core.graph import DTYPES
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, Variable
 from tensat_dl.lang import ast
@@ -159,7 +159,7 @@ class PatternNames:
             return Computed()
         list_ = self._by_element(value)
         if list_ in self.members and self.kinds[list_] == "list of integers":
-            return Variable(each_of(list_, ELEMENT))
+            return Variable(member(list_, ELEMENT))
         known = constant(value)
         known = None if known is None else coerce(a, known)
         return Computed() if known is None else Fixed(known)
