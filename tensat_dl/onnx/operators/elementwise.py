@@ -23,7 +23,7 @@ def _commutative(onnx: str, op: str) -> OnnxRow:
 
 
 def _read_commutative(op: str) -> Read:
-    """An operand that is known ahead of time comes last, as rules expect it."""
+    """An operand that is known ahead of time comes last; a product by a scalar is `smul` then."""
 
     def read(r: Reading) -> int:
         def applied(x: int, y: int) -> int:
