@@ -60,8 +60,8 @@ def rebuild(
             n = extraction.choices[c]
             rules[i] = (egraph.origin[n] if egraph.origin else "") or before.get(n, "")
     graph = builder.finish(outputs)
-    assert len(graph.nodes) == len(rules), "outputs need all that was built"
-    return graph, tuple(rules)
+    # Weights that the answer does without are dropped. They come first, and no rule built them.
+    return graph, tuple(rules[len(rules) - len(graph.nodes) :])
 
 
 def rules_used(origins: Iterable[str]) -> dict[str, int]:
