@@ -120,3 +120,22 @@ def test_products_of_one_merge_are_merged(batch: int, width: int) -> None:
     (joined,) = (i for i, n in enumerate(graph.nodes) if n.op == "concat" and inputs == set(n.inputs))
     (product,) = (n for n in graph.nodes if n.op == "matmul" and n.inputs[0] == joined)
     assert product.type.shape == (4 * batch, 3 * width)
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_a_form_that_the_answer_does_without_makes_no_view_dearer(fuse: bool) -> None:
+    """Where the activation comes after the reshape, a slice of a merged product would have to be copied. It comes
+    before in the answer, but the e-graph has both."""
+    result = check_fixpoint(
+        standard("""
+  input x : f32[16, 64]
+  weight a : f32[64, 64]
+  weight b : f32[64, 64]
+  r = silu(reshape(x @ a; shape = [1024]))
+  s = silu(reshape(x @ b; shape = [1024]))
+  output r, s
+"""),
+        fuse,
+    )
+    assert result.after.graph.count()["matmul"] == 1
+    assert result.extraction.cost == pytest.approx(result.after.total)
