@@ -15,6 +15,10 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
+#: What `by_layout` adds to an e-class that it splits: in each part an e-node without a price that stands for the
+#: results that are no views, and for each view that is copied an e-class with its price, as one more operand.
+CONTIGUOUS, COPY = "(contiguous)", "(copy)"
+
 #: An operator, its attributes and the classes that it is applied to.
 NodeKey = tuple[str, Attrs, tuple[int, ...]]
 
@@ -39,6 +43,7 @@ class EGraph:
     roots: tuple[int, ...]  #: the e-class of each graph output, in output order
     source: IntArray  #: e-nodes of the input program, one per source node, -1 if the node was not kept
     cost: FloatArray  #: [N] milliseconds; NaN until priced
+    home: IntArray  #: [C] ascending; where e-classes are split by layout, the e-class that each is a part of
     origin: tuple[str, ...] = ()  #: [N] the rule that first built each e-node, "" for the input program's
 
     @staticmethod
@@ -51,6 +56,7 @@ class EGraph:
         roots: tuple[int, ...],
         source: ArrayLike,
         cost: ArrayLike = np.nan,
+        home: ArrayLike | None = None,
         origin: tuple[str, ...] = (),
     ) -> EGraph:
         """The e-graph of these e-nodes, which are sorted by their e-classes ``node_class``."""
@@ -67,6 +73,7 @@ class EGraph:
             roots=roots,
             source=np.array(source, dtype=np.int64),
             cost=np.full(len(nodes), cost, dtype=np.float64),
+            home=np.arange(len(types)) if home is None else np.array(home, dtype=np.int64),
             origin=origin,
         )
 
@@ -84,6 +91,10 @@ class EGraph:
     def children_of(self, n: int) -> list[int]:
         kids: list[int] = self.children[self.offsets[n] : self.offsets[n + 1]].tolist()
         return kids
+
+    def operands_of(self, n: int) -> list[int]:
+        """The children of an e-node that are tensors, not the price of its copy."""
+        return [d for d in self.children_of(n) if self.op[self.class_start[d]] != COPY]
 
     def keys(self) -> list[NodeKey]:
         """The e-nodes in order."""

@@ -12,6 +12,7 @@ import numpy as np
 from tensat_dl.core.egraph import BoolArray, EGraph, without_choices
 from tensat_dl.core.graph import Attrs, Graph, Node, TensorType
 from tensat_dl.cost.device import Device, load_device, this_machine
+from tensat_dl.cost.layouts import by_layout
 from tensat_dl.cost.profile import Profile, find_profile
 from tensat_dl.cost.roofline import calibrate, roofline
 from tensat_dl.cost.signature import Signature
@@ -138,6 +139,10 @@ class CostModel:
             measured[n] = cost.measured
         return replace(egraph, cost=costs), measured
 
+    def by_layout(self, priced: EGraph) -> EGraph:
+        """A priced e-graph in which an answer costs as much as its graph, by `price_graph`."""
+        return by_layout(priced, self.table) if self.device.strided_views else priced
+
     def signatures(self, egraph: EGraph) -> tuple[Signature, ...]:
         """The signatures that the costs of the e-graph depend on, each once, sorted."""
         keys = {key for _, key in self._kernels(egraph)}
@@ -158,10 +163,8 @@ class CostModel:
     def price_graph(self, graph: Graph) -> PricedGraph:
         """The graph with the cost of each node by `price`, a graph being an e-graph without choices.
 
-        A node costs at most what its e-node costs in an e-graph that contains the graph, because a view's
-        consumers in the graph are among its consumers in the e-graph. How much less differs from graph to
-        graph: of two graphs out of one e-graph, the one with the smaller sum there need not have the smaller
-        total here.
+        By layout, an answer costs as much as its graph. Without that, a node costs at most what its e-node costs,
+        because a view's consumers in the graph are among its consumers in the e-graph.
         """
         priced, measured = self.price(without_choices(graph))
         if self.device.packs_weights:  # it runs graphs as ONNX Runtime does

@@ -20,6 +20,7 @@ are set.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -60,56 +61,69 @@ def free_views(egraph: EGraph, table: OpTable, device: Device) -> BoolArray:
         return np.fromiter(
             (traits(op).renames and table[op].view for op in egraph.op), np.bool_, egraph.num_nodes
         )
-    views = _views(egraph, table)
+    views = views_of(egraph, table)
     demand = _demands(egraph, table, views)
     free = np.zeros(egraph.num_nodes, dtype=np.bool_)
-    for n, (c, _, view) in views.items():
-        free[n] = demand[c] & ~view.keeps == 0
+    for n, view in views.items():
+        free[n] = not view.pays(demand[view.home])
     return free
 
 
-#: The views of an e-graph: e-node -> (its class, its operand's class, its effect on layouts)
-_Views = dict[int, tuple[int, int, ViewEffect]]
+@dataclass(frozen=True, slots=True)
+class StridedView:
+    """A view e-node, its e-class, the e-class of its operand, and its effect on layouts."""
+
+    node: int
+    home: int
+    child: int
+    effect: ViewEffect
+
+    def pays(self, demand: int) -> bool:
+        """Whether it lacks a bit that is demanded of it."""
+        return demand & ~self.effect.keeps != 0
 
 
-def _views(egraph: EGraph, table: OpTable) -> _Views:
+def views_of(egraph: EGraph, table: OpTable) -> dict[int, StridedView]:
+    """The views of an e-graph by e-node, without those of weights-only classes."""
     is_view = {op: op in table and table[op].view for op in set(egraph.op)}
     node_class, offsets = egraph.node_class.tolist(), egraph.offsets.tolist()
     dead = egraph.weights_only.tolist()
-    found: _Views = {}
+    found: dict[int, StridedView] = {}
     for n, op in enumerate(egraph.op):
         c = node_class[n]
         if not is_view[op] or dead[c]:
             continue
         child = int(egraph.children[offsets[n]])
         view = effect(op, egraph.attrs[n], egraph.types[child][0], egraph.types[c][0])
-        found[n] = (c, child, view)
+        found[n] = StridedView(n, c, child, view)
     return found
 
 
-def _demands(egraph: EGraph, table: OpTable, views: _Views) -> list[int]:
-    """The demand on each e-class."""
-    demand = [0] * egraph.num_classes
-    node_class, offsets = egraph.node_class.tolist(), egraph.offsets.tolist()
-    dead = egraph.weights_only.tolist()
-    demanding = list(egraph.roots)
+def asking(egraph: EGraph, table: OpTable) -> frozenset[int]:
+    """The e-nodes that take contiguous operands only."""
     opaque = {op for op in set(egraph.op) if op in table and table[op].opaque}
-    for n, op in enumerate(egraph.op):
-        if op in opaque and not dead[node_class[n]]:
-            demanding += egraph.children[offsets[n] : offsets[n + 1]].tolist()
+    dead = egraph.weights_only[egraph.node_class].tolist()
+    return frozenset(n for n, op in enumerate(egraph.op) if op in opaque and not dead[n])
+
+
+def _demands(egraph: EGraph, table: OpTable, views: Mapping[int, StridedView]) -> list[int]:
+    """The demand of all consumers on each e-class."""
+    demand = [0] * egraph.num_classes
+    demanding = [*egraph.roots, *(d for n in asking(egraph, table) for d in egraph.children_of(n))]
     for c in demanding:
         demand[c] = contiguous(egraph.types[c][0])
 
-    members: dict[int, list[tuple[int, ViewEffect]]] = {}
-    for c, child, view in views.values():
-        members.setdefault(c, []).append((child, view))
+    members: dict[int, list[StridedView]] = {}
+    for view in views.values():
+        members.setdefault(view.home, []).append(view)
     waiting = list(members)
     queued = set(waiting)
     while waiting:
         c = waiting.pop()
         queued.discard(c)
-        for child, view in members[c]:
-            bits = demand[child] | view.asks(demand[c])
+        for view in members[c]:
+            child = view.child
+            bits = demand[child] | view.effect.asks(demand[c])
             if bits != demand[child]:
                 demand[child] = bits
                 if child in members and child not in queued:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.egraph import CONTIGUOUS, EGraph
 from tensat_dl.core.graph import Graph, GraphBuilder, Node
 from tensat_dl.extract.extraction import Extraction
 from tensat_dl.extract.greedy import tree_greedy
@@ -26,28 +26,30 @@ def rebuild(
     """
     derivation = fewest_bytes(egraph, source.opaque)
     builder = GraphBuilder(source.name, source.opaque)
+    home: list[int] = egraph.home.tolist()
     names: dict[int, str] = {}
     for i, n in enumerate(egraph.source.tolist()):
         if n >= 0 and source.nodes[i].name:
-            names.setdefault(int(egraph.node_class[n]), source.nodes[i].name)
+            names.setdefault(home[egraph.node_class[n]], source.nodes[i].name)
     # Inputs are part of a graph's interface: all stay, in order. So do the weights that are needed.
     for node in source.nodes:
         if node.op in ("input", "weight"):
             builder.copy(node)
 
     def chosen(c: int) -> int:
-        return derivation[c] if egraph.weights_only[c] else extraction.choices[c]
+        n = derivation[c] if egraph.weights_only[c] else extraction.choices[c]
+        return chosen(egraph.children_of(n)[0]) if egraph.op[n] == CONTIGUOUS else n
 
     def expand(c: int) -> tuple[Node, list[int]]:
         n = chosen(c)
-        node = Node(egraph.op[n], (), egraph.attrs[n], egraph.types[c], names.get(c, ""))
-        operands = egraph.children_of(n)
+        node = Node(egraph.op[n], (), egraph.attrs[n], egraph.types[c], names.get(home[c], ""))
+        operands = egraph.operands_of(n)
         # Views are free, so a reshape of a reshape may be chosen where there is one reshape as well.
-        alike = [egraph.children_of(m) for m in egraph.nodes_of(c) if egraph.op[m] == "reshape"]
+        alike = [home[egraph.operands_of(m)[0]] for m in egraph.nodes_of(c) if egraph.op[m] == "reshape"]
         while node.op == "reshape" and egraph.op[below := chosen(operands[0])] == "reshape":
-            if egraph.children_of(below) not in alike:
+            if home[egraph.operands_of(below)[0]] not in alike:
                 break
-            operands = egraph.children_of(below)
+            operands = egraph.operands_of(below)
         return node, operands
 
     built = builder.assemble(egraph.roots, expand)
@@ -57,11 +59,11 @@ def rebuild(
     rules = [""] * len(builder.nodes)
     for c, i in built.items():
         if not egraph.weights_only[c]:
-            n = extraction.choices[c]
+            n = chosen(c)
             rules[i] = (egraph.origin[n] if egraph.origin else "") or before.get(n, "")
     graph = builder.finish(outputs)
-    assert len(graph.nodes) == len(rules), "outputs need all that was built"
-    return graph, tuple(rules)
+    # Weights that the answer does without are dropped. They come first, and no rule built them.
+    return graph, tuple(rules[len(rules) - len(graph.nodes) :])
 
 
 def rules_used(origins: Iterable[str]) -> dict[str, int]:

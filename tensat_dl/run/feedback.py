@@ -8,6 +8,7 @@ does without. They go back to their own prices, and the answer is asked for agai
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from math import fsum
 
@@ -28,27 +29,38 @@ def feedback(
     """The feedback of an answer from a priced e-graph. Raises KeyboardInterrupt."""
     limits = replace(limits, work=min(limits.most_work, WORK))
     number = {h: c for c, h in enumerate(exploration.handles)}
-    groups, used = exploration.groups, answer.choices
+    home = egraph.home[egraph.node_class].tolist()
+    members = defaultdict[int, list[int]](list)  # the e-nodes of each e-class, in all layouts
+    for n, c in enumerate(home):
+        members[c].append(n)
+
+    def chosen(extraction: Extraction) -> dict[int, set[int]]:
+        found = defaultdict[int, set[int]](set)
+        for n in extraction.choices.values():
+            found[home[n]].add(n)
+        return dict(found)
+
+    groups, used = exploration.groups, chosen(answer)
     prices: dict[int, float] = {}  # other ones, by e-node
     for h, saved in groups.savings.items():
         if h in number and number[h] not in used:
-            prices |= {n: max(0.0, egraph.cost[n] - saved) for n in egraph.nodes_of(number[h])}
+            prices |= {n: max(0.0, egraph.cost[n] - saved) for n in members[number[h]]}
     spare: set[int] = set()
     for product, shares in groups.shares.items():
         if number.get(product) not in used:
             continue
-        whole = used[number[product]]
+        whole = max(used[number[product]], key=lambda n: egraph.cost[n])
         prices[whole] = egraph.cost[whole]
         for c, share in ((number[h], share) for h, share in shares.items() if h in number):
-            views = [n for n in egraph.nodes_of(c) if egraph.op[n] in ops and ops[egraph.op[n]].view]
-            for n in egraph.nodes_of(c):
+            views = {n for n in members[c] if egraph.op[n] in ops and ops[egraph.op[n]].view}
+            for n in members[c]:
                 prices.pop(n, None)  # it is merged already
-            if used.get(c) in views:
+            if c in used and used[c] & views:
                 prices |= {n: egraph.cost[n] + share for n in views}
                 prices[whole] = max(0.0, prices[whole] - share)
             elif c in used:  # it is merged, and computed alone as well
                 spare.add(c)
-    priced = {int(egraph.node_class[n]) for n in prices}
+    priced = {home[n] for n in prices}
     wanted: set[int] = set()
     while prices:
         cost = egraph.cost.copy()
@@ -56,14 +68,15 @@ def feedback(
         other = extract(replace(egraph, cost=cost), limits=limits)
         if other.interrupted:
             raise KeyboardInterrupt
-        if other.cost >= fsum(cost[n] for n in used.values()) * (1 - TOLERANCE):
+        if other.cost >= fsum(cost[n] for n in answer.choices.values()) * (1 - TOLERANCE):
             break
-        changed = {c for c in priced if used.get(c) != other.choices.get(c)}
+        now = chosen(other)
+        changed = {c for c in priced if used.get(c) != now.get(c)}
         if not changed:
             break
         wanted |= changed.difference(used)
         spare |= changed.intersection(used)
         priced -= changed
-        prices = {n: price for n, price in prices.items() if int(egraph.node_class[n]) in priced}
+        prices = {n: price for n, price in prices.items() if home[n] in priced}
     handles = exploration.handles
     return Feedback(*(frozenset(handles[c] for c in found) for found in (used, wanted, spare)))

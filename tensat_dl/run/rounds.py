@@ -1,8 +1,8 @@
 """The search for a cheaper graph: rounds from each answer on, until none gains anything.
 
-A group rule merges no products of a merge, fusion keeps the most promising chains of a class only, and an e-graph
-asks more of views than a single graph does. So an answer that is explored by itself can lead to a cheaper one. The
-search ends when no stage gains anything from its answer. To search the answer again would repeat these last rounds.
+A group rule merges no products of a merge, and fusion keeps the most promising chains of a class only. So an answer
+that is explored by itself can lead to a cheaper one. The search ends when no stage gains anything from its answer. To
+search the answer again would repeat these last rounds.
 """
 
 from __future__ import annotations

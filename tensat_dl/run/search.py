@@ -7,10 +7,12 @@ gains nothing from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensat_dl.core.egraph import BoolArray, EGraph, NodeKey, find
+import numpy as np
+
+from tensat_dl.core.egraph import CONTIGUOUS, COPY, BoolArray, EGraph, NodeKey, find, located
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.cost import CostModel
@@ -99,6 +101,7 @@ class Found:
     start: EqualGraph
     exploration: Exploration
     egraph: EGraph
+    layouts: EGraph  #: the e-graph by layouts, which the extraction is of
     extraction: Extraction
     model: CostModel  #: that the prices are from, with what was measured on the way
     interrupted: bool = False  #: by Ctrl-C, before a better answer could be looked for
@@ -106,7 +109,7 @@ class Found:
 
     def rebuilt(self, extraction: Extraction) -> tuple[Graph, tuple[str, ...]]:
         """The graph of an extraction from this e-graph, and the rule that first built each of its nodes."""
-        return rebuild(self.egraph, extraction, self.start.apart, self.start.origins_apart)
+        return rebuild(self.layouts, extraction, self.start.apart, self.start.origins_apart)
 
 
 class Reached(Exception):
@@ -194,18 +197,20 @@ class Round:
         setup, progress = search.setup, search.progress
         progress.phase("extract")
         n_best = CANDIDATES if setup.machine is not None and setup.method == "exact" else 1
-        known = [enodes(k.graph, egraph) for k in self.known]
-        rest = search.extract_limits, progress.extracting, exploration.early, n_best, known
+        layouts = search.model.by_layout(egraph)
+        known = [enodes(k.graph, layouts) for k in self.known]
+        early = int(np.searchsorted(layouts.home, exploration.early))
+        rest = search.extract_limits, progress.extracting, early, n_best, known
         try:
-            found = extract(egraph, setup.method, *rest)
+            found = extract(layouts, setup.method, *rest)
         except KeyboardInterrupt:  # before there was any choice
             if search.goal is not None:
                 raise
-            found = replace(extract(egraph, setup.method, ExtractLimits(seconds=0.0)), interrupted=True)
+            found = replace(extract(layouts, setup.method, ExtractLimits(seconds=0.0)), interrupted=True)
         if search.extract_limits.seconds is not None:  # the limit is one for all extractions of a search
             left = max(0.0, search.extract_limits.seconds - found.seconds)
             search.extract_limits = replace(search.extract_limits, seconds=left)
-        return Found(self.start, exploration, egraph, found, search.model)
+        return Found(self.start, exploration, egraph, layouts, found, search.model)
 
     def first(self) -> Found:
         """The answer of the first exploration. Without prices there is no answer, so Ctrl-C does not spare them."""
@@ -232,7 +237,7 @@ class Round:
                 more = self.worker.refine(
                     feedback(
                         best.exploration,
-                        best.egraph,
+                        best.layouts,
                         best.extraction,
                         self.search.model.table,
                         self.search.extract_limits,
@@ -255,13 +260,20 @@ class Round:
 
 
 def enodes(graph: Graph, egraph: EGraph) -> list[int]:
-    """For each node of a graph the e-node that it is, -1 for one that the e-graph does not have."""
-    number = {key: n for n, key in enumerate(egraph.keys())}
+    """The e-nodes of an e-graph that a graph has, in all layouts."""
+    home = egraph.home.tolist()
+    alike: dict[Hashable, list[int]] = {}
     found: list[int] = []
-    for node in graph.nodes:
-        below = [found[j] for j in node.inputs]
-        classes = tuple(egraph.node_class[below].tolist()) if -1 not in below else None
-        found.append(-1 if classes is None else number.get((node.op, node.attrs, classes), -1))
+    for n, op in enumerate(egraph.op):
+        if op in (CONTIGUOUS, COPY):
+            found.append(n)
+        else:
+            key = op, egraph.attrs[n], tuple(home[c] for c in egraph.operands_of(n))
+            alike.setdefault(key, []).append(n)
+    at = located(graph, lambda key: home[egraph.node_class[alike[key][0]]] if key in alike else None)
+    for node, c in zip(graph.nodes, at, strict=True):
+        if c is not None:
+            found += alike[node.op, node.attrs, tuple(at[j] for j in node.inputs)]
     return found
 
 
@@ -272,4 +284,5 @@ def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Ext
     yield from found.extraction.runners_up
     if found.model.profile is not None:
         little = replace(limits, work=min(limits.most_work, OTHER_WORK))
-        yield extract(found.model.estimated().price(found.egraph)[0], method, little)
+        model = found.model.estimated()
+        yield extract(model.by_layout(model.price(found.egraph)[0]), method, little)

@@ -118,4 +118,5 @@ class Builder:
             roots=roots,
             source=starts[:-1].astype(np.int64),
             cost=np.full(len(flat), np.nan),
+            home=np.arange(len(self.classes)),
         )

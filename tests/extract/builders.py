@@ -35,6 +35,7 @@ def egraph(
         roots=tuple(roots),
         source=np.array(source, dtype=np.int64),
         cost=np.array([cost for _, cost, _ in flat], dtype=np.float64),
+        home=np.arange(len(classes)),
     )
 
 

@@ -19,7 +19,9 @@ def rebuilt(text: str) -> Graph:
     graph = graph_in(program)
     egraph = explored(graph, program.rules, ops=program.ops)
     priced = replace(egraph, cost=np.ones(egraph.num_nodes))
-    return rebuild(priced, extract(priced), graph)[0]
+    after, rules = rebuild(priced, extract(priced), graph)
+    assert len(rules) == len(after.nodes)
+    return after
 
 
 def names(graph: Graph, nodes: tuple[int, ...]) -> list[object]:
@@ -51,3 +53,15 @@ graph g {{
 }}""")
     (added,) = (n for n in graph.nodes if n.op == "ewadd")
     assert names(graph, added.inputs) == sum.split(" + ")
+
+
+def test_a_weight_is_dropped_that_nothing_needs() -> None:
+    graph = rebuilt("""
+rule first { slice(concat(x, y; axis = 0); axis = 0, start = 0, stop = n) => x where n == dim(x, 0) }
+graph g {
+  input x : f32[2]
+  weight a : f32[2]
+  weight b : f32[2]
+  output slice(concat(x * a, x * b; axis = 0); axis = 0, start = 0, stop = 2)
+}""")
+    assert names(graph, graph.weights) == ["a"]

@@ -187,4 +187,5 @@ def as_egraph(graph: Graph) -> EGraph:
         roots=tuple(i for _, i in graph.outputs),
         source=np.arange(size),
         cost=np.zeros(size),
+        home=np.arange(size),
     )

@@ -133,3 +133,22 @@ def test_a_limit_in_refinement_is_the_end_of_the_search(monkeypatch: pytest.Monk
     result = optimized(standard(gru(1, 256)))
     assert result.rounds.gained == 1
     assert result.rounds.ended == "the time limit ended the search"
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_a_form_that_the_answer_does_without_makes_no_view_dearer(fuse: bool) -> None:
+    """Where the activation comes after the reshape, a slice of a merged product would have to be copied. It comes
+    before in the answer, but the e-graph has both."""
+    result = check_fixpoint(
+        standard("""
+  input x : f32[16, 64]
+  weight a : f32[64, 64]
+  weight b : f32[64, 64]
+  r = silu(reshape(x @ a; shape = [1024]))
+  s = silu(reshape(x @ b; shape = [1024]))
+  output r, s
+"""),
+        fuse,
+    )
+    assert result.after.graph.count()["matmul"] == 1
+    assert result.extraction.cost == pytest.approx(result.after.total)
