@@ -19,7 +19,7 @@ from tensat_dl.ops.traits import having
 
 #: The most operators of one term, counted as often as they are written, and the most tensors that it reads. The cell
 #: of a GRU or LSTM has 13 operators, with the gate that it uses twice, on 8 tensors; biases add some.
-MOST_OPERATORS, MOST_TENSORS = 16, 12
+MOST_OPERATORS, MOST_TENSORS = 24, 12
 #: How many terms an e-class keeps, half of them by each ranking.
 KEPT = 6
 #: How many terms of each operand are combined with one another.
@@ -110,7 +110,9 @@ def _grow(
     found: dict[int, list[Term]] = {c: [] for c in single}
     # Each round adds an operator at least, on top of what the rounds before have found.
     for _ in range(MOST_OPERATORS - 1):
-        grown = {c: _grown(egraph, device, c, own, single, found, readers, pulled) for c, own in single.items()}
+        grown = {
+            c: _grown(egraph, device, c, own, single, found, readers, pulled) for c, own in single.items()
+        }
         if grown == found:
             break
         found = grown
@@ -141,7 +143,9 @@ def _grown(
         for d in egraph.children_of(n):
             below: list[Term | int] = [d]
             if d in single and pulled(c, d):
-                below += [_term(egraph, device, m, egraph.children_of(m), readers) for m in single[d][:COMBINED]]
+                below += [
+                    _term(egraph, device, m, egraph.children_of(m), readers) for m in single[d][:COMBINED]
+                ]
                 below += found[d][:COMBINED]
             options.append(below)
         for operands in product(*options):
