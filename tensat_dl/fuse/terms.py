@@ -18,7 +18,7 @@ from tensat_dl.cost.device import Device
 from tensat_dl.ops.traits import having
 
 #: The most operators of one term, counted as often as they are written, and the most tensors that it reads. The cell
-#: of a GRU or LSTM has 13 operators, with the gate that it uses twice, on 8 tensors; biases add some.
+#: of a GRU has 13 to 18 operators on 8 tensors, as it is written; biases and peepholes add some.
 MOST_OPERATORS, MOST_TENSORS = 24, 12
 #: How many terms an e-class keeps, half of them by each ranking.
 KEPT = 6
