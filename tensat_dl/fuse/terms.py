@@ -2,28 +2,30 @@
 
 A term is an operator on terms and e-classes. For every e-class, terms with few operators are built from the terms of
 the classes below. Only the most promising are kept: those that save the most launches and memory traffic between
-operators.
+operators. An e-class that the term computes and that other operators of the input graph read saves nothing if these
+operators have it computed anyway, so terms are ranked twice: as if they do, and as if they do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import FLOATS, Attrs, TensorType
 from tensat_dl.cost.device import Device
 from tensat_dl.ops.traits import having
 
-#: The most operators and the most tensors of one term, and how many terms an e-class keeps.
-MOST_OPERATORS, MOST_TENSORS, KEPT = 8, 8, 6
+#: The most operators of one term, counted as often as they are written, and the most tensors that it reads. The cell
+#: of a GRU has 13 to 18 operators on 8 tensors, as it is written; biases and peepholes add some.
+MOST_OPERATORS, MOST_TENSORS = 24, 12
+#: How many terms an e-class keeps, half of them by each ranking.
+KEPT = 6
 #: How many terms of each operand are combined with one another.
 COMBINED = 3
-
-#: The most operators of a term along rows, counted as often as they are written: a row less its mean has the mean
-#: once, squared twice. And how many elements the longest rows have.
-MOST_IN_ROWS, LONGEST = 16, 16_384
+#: The most elements of rows that are reduced or normalised in a term.
+LONGEST = 16_384
 
 ELEMENTWISE = having(lambda t: t.chained)
 ROWWISE = having(lambda t: t.rowwise)
@@ -34,7 +36,7 @@ ACTIVATIONS = having(lambda t: t.activation)
 @dataclass(frozen=True)
 class Term:
     """An operator on terms and, as numbers, e-classes. ``saved`` is its estimated saving, in milliseconds, against
-    one kernel for each operator."""
+    one kernel for each operator; ``sure`` is the part of it that is left if shared e-classes are computed anyway."""
 
     op: str
     attrs: Attrs
@@ -42,11 +44,37 @@ class Term:
     operators: int
     leaves: tuple[int, ...]  #: the e-classes that it reads, each once, in order
     saved: float
+    sure: float
 
     @property
-    def key(self) -> tuple[float, int, str]:
-        """The sort key of terms: the best first, no two alike."""
-        return (-self.saved, self.operators, repr(self))
+    def rest(self) -> tuple[int, int, str]:
+        """The sort key of terms that save as much as each other, no two alike."""
+        return len(self.leaves), self.operators, repr(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """E-classes with other readers than one term, in the input graph: those of ``kept`` are outputs or read by an
+    operator that is no part of terms, those of ``shared`` may also have several readers."""
+
+    kept: frozenset[int]
+    shared: frozenset[int]
+
+    @classmethod
+    def of(cls, egraph: EGraph, fusible: Container[str]) -> Readers:
+        """The readers in the input graph, where terms have ``fusible`` operators."""
+        kept = set(egraph.roots)
+        readers: dict[int, set[int]] = {}
+        for n in {n for n in egraph.source.tolist() if n >= 0}:
+            for d in egraph.children_of(n):
+                readers.setdefault(d, set()).add(int(egraph.node_class[n]))
+                if egraph.op[n] not in fusible:
+                    kept.add(d)
+        several = {d for d, own in readers.items() if len(own) > 1}
+        return cls(frozenset(kept), frozenset(kept | several))
+
+
+NO_READERS = Readers(frozenset(), frozenset())
 
 
 def terms(egraph: EGraph, device: Device) -> dict[int, list[Term]]:
@@ -65,23 +93,26 @@ def terms(egraph: EGraph, device: Device) -> dict[int, list[Term]]:
 def _chains(egraph: EGraph, device: Device) -> dict[int, list[Term]]:
     """By e-class, the terms of two operators or more."""
     single = {c: own for c in range(egraph.num_classes) if (own := _nodes(egraph, c, ELEMENTWISE))}
+    readers = Readers.of(egraph, ELEMENTWISE)
     # What is broadcast is not computed again for each place that it goes to.
-    return _grow(egraph, device, single, MOST_OPERATORS, lambda c, d: egraph.types[d] == egraph.types[c])
+    return _grow(egraph, device, single, readers, lambda c, d: egraph.types[d] == egraph.types[c])
 
 
 def _grow(
     egraph: EGraph,
     device: Device,
     single: Mapping[int, Sequence[int]],
-    most: int,
+    readers: Readers,
     pulled: Callable[[int, int], bool],
 ) -> dict[int, list[Term]]:
-    """By e-class, the terms of two to so many e-nodes out of ``single``, the most promising first. ``pulled`` says of
-    an e-class and an operand of it whether the latter may be computed together with it."""
+    """By e-class, the terms of two e-nodes or more out of ``single``, the most promising first. ``pulled`` says of an
+    e-class and an operand of it whether the latter may be computed together with it."""
     found: dict[int, list[Term]] = {c: [] for c in single}
     # Each round adds an operator at least, on top of what the rounds before have found.
-    for _ in range(most - 1):
-        grown = {c: _grown(egraph, device, c, own, single, found, most, pulled) for c, own in single.items()}
+    for _ in range(MOST_OPERATORS - 1):
+        grown = {
+            c: _grown(egraph, device, c, own, single, found, readers, pulled) for c, own in single.items()
+        }
         if grown == found:
             break
         found = grown
@@ -102,42 +133,55 @@ def _grown(
     nodes: Sequence[int],
     single: Mapping[int, Sequence[int]],
     found: Mapping[int, list[Term]],
-    most: int,
+    readers: Readers,
     pulled: Callable[[int, int], bool],
 ) -> list[Term]:
     """The terms of a class whose operands are e-classes or terms that are known."""
-    best: dict[Term, None] = {}
+    grown: set[Term] = set()
     for n in nodes:
         options: list[list[Term | int]] = []
         for d in egraph.children_of(n):
             below: list[Term | int] = [d]
             if d in single and pulled(c, d):
-                below += [_term(egraph, device, m, egraph.children_of(m)) for m in single[d]][:COMBINED]
+                below += [
+                    _term(egraph, device, m, egraph.children_of(m), readers) for m in single[d][:COMBINED]
+                ]
                 below += found[d][:COMBINED]
             options.append(below)
         for operands in product(*options):
             if all(isinstance(x, int) for x in operands):
                 continue
-            term = _term(egraph, device, n, operands)
-            if term.operators <= most and len(term.leaves) <= MOST_TENSORS and c not in term.leaves:
-                best[term] = None
-    return sorted(best, key=lambda t: t.key)[:KEPT]
+            term = _term(egraph, device, n, operands, readers)
+            if term.operators <= MOST_OPERATORS and len(term.leaves) <= MOST_TENSORS and c not in term.leaves:
+                grown.add(term)
+    return _most_promising(grown)
 
 
-def _term(egraph: EGraph, device: Device, n: int, operands: Sequence[Term | int]) -> Term:
+def _most_promising(found: Iterable[Term]) -> list[Term]:
+    """The best terms of both rankings in turn, each term once."""
+    terms = sorted(set(found), key=lambda t: t.rest)
+    rankings = sorted(terms, key=lambda t: -t.sure), sorted(terms, key=lambda t: -t.saved)
+    return list(dict.fromkeys(chain.from_iterable(zip(*rankings, strict=True))))[:KEPT]
+
+
+def _term(
+    egraph: EGraph, device: Device, n: int, operands: Sequence[Term | int], readers: Readers = NO_READERS
+) -> Term:
     """An e-node on terms and e-classes."""
     leaves: dict[int, None] = {}
-    operators, saved = 1, 0.0
-    for x in operands:
+    operators, saved, sure = 1, 0.0, 0.0
+    for x, d in zip(operands, egraph.children_of(n), strict=True):
         if isinstance(x, int):
             leaves[x] = None
             continue
         leaves.update(dict.fromkeys(x.leaves))
         operators += x.operators
         # What is between the two is neither written nor read.
-        between = 2 * egraph.types[int(egraph.node_class[n])][0].nbytes
-        saved += x.saved + device.launch_ms + 1e3 * between / device.bandwidth
-    return Term(egraph.op[n], egraph.attrs[n], tuple(operands), operators, tuple(leaves), saved)
+        between = 2 * egraph.types[d][0].nbytes
+        here = device.launch_ms + 1e3 * between / device.bandwidth
+        saved += 0.0 if d in readers.kept else x.saved + here
+        sure += 0.0 if d in readers.shared else x.sure + here
+    return Term(egraph.op[n], egraph.attrs[n], tuple(operands), operators, tuple(leaves), saved, sure)
 
 
 # ---- products with what is added to them -----------------------------------------------------------------
@@ -155,7 +199,7 @@ def _residuals(egraph: EGraph, device: Device) -> dict[int, list[Term]]:
             activated = [_term(egraph, device, n, (x,)) for x in sums.get(d, ()) if c not in x.leaves]
             if activated:
                 found[c] = [*found.get(c, ()), *activated]
-    return {c: sorted(dict.fromkeys(own), key=lambda t: t.key)[:KEPT] for c, own in found.items()}
+    return {c: _most_promising(own) for c, own in found.items()}
 
 
 def _sums(egraph: EGraph, device: Device, c: int) -> list[Term]:
@@ -187,6 +231,7 @@ def _row_terms(egraph: EGraph, device: Device) -> dict[int, list[Term]]:
     """By e-class, the terms with a reduction or a normalisation along the last axis."""
     along = {c: own for c in range(egraph.num_classes) if (own := _along(egraph, c))}
     rows = {egraph.types[egraph.children_of(n)[0]][0] for own in along.values() for n in own}
+    readers = Readers.of(egraph, ELEMENTWISE | ROWWISE)
     found: dict[int, list[Term]] = {}
     for full in sorted(rows, key=str):
         if not 1 < full.shape[-1] <= LONGEST:
@@ -198,7 +243,7 @@ def _row_terms(egraph: EGraph, device: Device) -> dict[int, list[Term]]:
                 own = [n for n in along.get(c, ()) if egraph.types[egraph.children_of(n)[0]] == (full,)]
                 if own := own + _nodes(egraph, c, ELEMENTWISE):
                     members[c] = own
-        for c, grown in _grow(egraph, device, members, MOST_IN_ROWS, lambda c, d: True).items():
+        for c, grown in _grow(egraph, device, members, readers, lambda c, d: True).items():
             found[c] = [*found.get(c, ()), *(t for t in grown if _reduces(t))]
     return {c: own for c, own in found.items() if own}
 

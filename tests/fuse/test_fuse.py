@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tensat_dl
 from tensat_dl.core.egraph import without_choices
 from tensat_dl.core.graph import Graph, GraphBuilder, TensorType
 from tensat_dl.cost import CostModel, load_device
@@ -156,3 +158,23 @@ def test_answers_are_written_and_read_back(tmp_path: Path) -> None:
     done = invoke("run", file, "--fuse", "-q", "-o", again)
     for line, other in itertools.zip_longest(text.splitlines(), again.read_text().splitlines()):
         assert line == other or str(line).startswith("// made by")
+
+
+def test_a_gated_cell_is_one_kernel(tmp_path: Path) -> None:
+    """The state of a step is read by a product, so the next step does not compute it again."""
+    path = tmp_path / "gru.tsr"
+    path.write_text("""graph gru {
+  input h : f32[8, 64]
+  for t in 0..2 { for g in 0..3 { input x[3 * t + g] : f32[8, 64] } }
+  for g in 0..3 { weight u[g] : f32[64, 64] }
+  for t in 0..2 {
+    z = sigmoid(x[3 * t] + h @ u[0])
+    n = tanh(x[3 * t + 2] + sigmoid(x[3 * t + 1] + h @ u[1]) * (h @ u[2]))
+    h = n - z * n + z * h
+  }
+  output h
+}
+""")
+    model = tensat_dl.load(str(path))
+    _, fused, _ = best(model.graph, fusing=True)
+    assert Counter(n.op.split("_")[0] for n in fused.nodes)["fused"] == 2

@@ -29,6 +29,8 @@ SPARES_ROUNDS = "the rule would apply to its own result"
 SPARES_ROW = "a single row waits for its weights wherever they stand"
 SPARES_SMALL = "small weights are in a near cache, where it does not matter on which side they stand"
 SPARES_TABLES = "a new table would be larger than what is looked up in it"
+SPARES_STACKS = "heads are stacked along a new first axis"
+SPARES_PARTS = "other slices are no parts of a packed projection"
 OF_TABLES = (
     *("lookup-relu", "lookup-tanh", "lookup-sigmoid", "lookup-gelu", "lookup-gelu-tanh", "lookup-silu"),
     *("lookup-smul", "lookup-shift"),
@@ -56,6 +58,8 @@ EXPLAINED = {
     ("add-quotients", "rank(a) == rank(b)"): SPARES_RANKS,
     ("factor", "rank(b) == rank(c)"): SPARES_RANKS,
     ("factor-difference", "rank(b) == rank(c)"): SPARES_RANKS,
+    ("blend", "rank(a) == rank(b)"): SPARES_RANKS,
+    ("blend-difference", "rank(a) == rank(b)"): SPARES_RANKS,
     ("add-parameters", "rank(a) == rank(b)"): SPARES_RANKS,
     ("mul-parameters", "rank(a) == rank(b)"): SPARES_RANKS,
     ("reshape-add", "rank(x) == rank(y)"): SPARES_RANKS,
@@ -71,6 +75,20 @@ EXPLAINED = {
     },
     ("group-add-shared", "rank(w[0]) <= rank(x)"): "a weight of higher rank is not a bias: no graph profits",
     ("group-mul-shared", "rank(w[0]) <= rank(x)"): "a weight of higher rank is not a scale: no graph profits",
+    ("stack-matmul", "axis = 0"): SPARES_STACKS,
+    ("stack-matmul-transposed", "axis = 0"): SPARES_STACKS,
+    ("stack-smul", "axis = 0"): SPARES_STACKS,
+    ("stack-mask", "axis = 0"): SPARES_STACKS,
+    ("stack-add", "axis = 0"): SPARES_STACKS,
+    ("concat-reshaped-slices", "axis = 0"): SPARES_STACKS,
+    ("slice-transpose", "axis = 0"): SPARES_PARTS,
+    ("slice-transpose-2", "axis = 0"): SPARES_PARTS,
+    ("slice-packed", "dim(w, 1) > dim(w, 0)"): SPARES_PARTS,
+    ("slice-packed", "8 * (n - m) >= dim(w, 1)"): SPARES_PARTS,
+    ("slice-packed", "axis = 1"): SPARES_PARTS,
+    ("slice-packed-bias", "dim(w, 1) > dim(w, 0)"): SPARES_PARTS,
+    ("slice-packed-bias", "8 * (n - m) >= dim(w, 1)"): SPARES_PARTS,
+    ("slice-packed-bias", "axis = 1"): SPARES_PARTS,
 }
 
 
