@@ -48,7 +48,6 @@ EXPLAINED = {
     ("group-conv-input-grouped", "dim(x, 1) > dim(w[0], 1)"): SPARES_TWINS,  # group-conv-input
     ("sink-slice-channels", "axis = 1"): SPARES_TRIVIAL,
     ("pair-conv-enlarge", "dim(u, 2) < dim(v, 2) or dim(u, 3) < dim(v, 3)"): SPARES_TWINS,  # pair-conv-input
-    ("matmul-bias-row", "rank(b) > 1"): SPARES_TWINS,  # matmul-bias
     ("div-scalar", "rank(x) > 0"): "a quotient of scalars is computed as it stands",
     ("flatten-first", "len(a) <= 3"): SPARES_LENGTHS,
     ("flatten-last", "len(b) <= 3"): SPARES_LENGTHS,
