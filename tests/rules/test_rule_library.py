@@ -49,14 +49,38 @@ EXPLAINED = {
     ("conv-after-siblings", "dim(x, 1) > dim(u, 1)"): SPARES_TWINS,  # conv-channels
     ("group-conv-input-grouped", "dim(x, 1) > dim(w[0], 1)"): SPARES_TWINS,  # group-conv-input
     ("sink-slice-channels", "axis = 1"): SPARES_TRIVIAL,
+    ("means-later-first", "i < j"): SPARES_ROUNDS,
+    ("mean-product", "c != 0.0"): "no number is a quotient by zero",
+    **{
+        (f"{name}-factor", "rank(x) == rank(y)"): SPARES_RANKS
+        for name in ("silu-before", "silu-around", "gelu-before", "gelu-tanh-before")
+    },
+    ("gelu-before-factor", "rank(s) == 0"): SPARES_RANKS,
+    ("gelu-tanh-before-factor", "rank(s) == 0"): SPARES_RANKS,
+    ("gelu-tanh-before-factor", "rank(x) == rank(u)"): SPARES_RANKS,
+    ("normalisation-parts", "rank(x) == rank(u)"): SPARES_RANKS,
+    ("normalisation-parts", "rank(x) == rank(r)"): SPARES_RANKS,
+    ("batchnorm-of-transpose", "e != 0.0"): "`batchnorm-affine` would undo the rule, again and again",
+    ("batchnorm-of-reshape", "e != 0.0"): "`batchnorm-affine` would undo the rule, again and again",
+    ("channels-last-mean-rows", "perm = [0, 2, 3, 1]"): "images seldom have other layouts",
+    ("channels-last-mean-columns", "perm = [0, 2, 3, 1]"): "images seldom have other layouts",
     ("pair-conv-enlarge", "dim(u, 2) < dim(v, 2) or dim(u, 3) < dim(v, 3)"): SPARES_TWINS,  # pair-conv-input
-    ("matmul-bias-row", "rank(b) > 1"): SPARES_TWINS,  # matmul-bias
     ("div-scalar", "rank(x) > 0"): "a quotient of scalars is computed as it stands",
     ("flatten-first", "len(a) <= 3"): SPARES_LENGTHS,
     ("flatten-last", "len(b) <= 3"): SPARES_LENGTHS,
     ("fold-quotient", "b != 0.0"): "no number is a quotient by zero",
     ("add-quotients", "rank(a) == rank(b)"): SPARES_RANKS,
     ("factor", "rank(b) == rank(c)"): SPARES_RANKS,
+    ("interpolate", "rank(one) == 0"): SPARES_RANKS,
+    **{
+        (name, f"rank(x) == rank({other})"): SPARES_RANKS
+        for name in ("interpolate", "interpolate-difference", "interpolate-sum")
+        for other in "yt"
+    },
+    ("mul-small", "shape(a) == shape(b)"): SPARES_RANKS,
+    ("mul-small", "prod(shape(a)) < prod(shape(x))"): "otherwise the other product is as large",
+    ("matmul-scaled-terms", "rank(r) == rank(a)"): SPARES_RANKS,
+    ("matmul-scaled-terms", "rank(s) == rank(b)"): SPARES_RANKS,
     ("factor-difference", "rank(b) == rank(c)"): SPARES_RANKS,
     ("blend", "rank(a) == rank(b)"): SPARES_RANKS,
     ("blend-difference", "rank(a) == rank(b)"): SPARES_RANKS,

@@ -1,4 +1,4 @@
-"""Activations and norms are recognised by `standard` in the spellings of exporters and of people."""
+"""Activations, gates and norms are recognised by `standard` in the spellings of exporters and of people."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tensat_dl
+from tensat_dl.run.result import Result
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -40,6 +41,8 @@ RELU6 = [
 ]
 C = "(x - reduce_mean(x; axis = 1))"
 VARIANCE = f"reduce_mean({C} * {C}; axis = 1)"
+MOMENTS = "(reduce_mean(x * x; axis = 1) - reduce_mean(x; axis = 1) * reduce_mean(x; axis = 1))"
+ROOT = f"rsqrt({VARIANCE} + 0.00001)"
 SPELLINGS = {
     "gelu": list(gelus()),
     "gelu_tanh": list(tanh_gelus()),
@@ -57,6 +60,9 @@ SPELLINGS = {
         f"g * {C} / sqrt(reduce_mean(power({C}; exponent = 2.0); axis = 1) + 0.00001) + b",
         f"{C} * (g * power({VARIANCE} + 0.00001; exponent = -0.5)) + b",
         f"(x - reduce_sum(x; axis = 1) / 32.0) / sqrt({VARIANCE} + 0.00001) * g + b",
+        f"{C} / sqrt({MOMENTS} + 0.00001) * g + b",
+        f"x * ({ROOT} * g) + (b - reduce_mean(x; axis = 1) * ({ROOT} * g))",
+        f"(x - reduce_sum(x; axis = 1) * 0.03125) * {ROOT} * g + b",
     ],
     "rmsnorm": [
         "x / sqrt(reduce_mean(x * x; axis = 1) + 0.00001) * g",
@@ -64,6 +70,81 @@ SPELLINGS = {
         "g * x * (1.0 / sqrt(reduce_mean(x * x; axis = 1) + 0.00001))",
     ],
 }
+
+GATE = "input x : f32[8, 32] input y : f32[8, 32] input t : f32[8, 32]"
+IMAGE = "input x : f32[2, 8, 6, 6] " + " ".join(f"weight {w} : f32[8, 1, 1]" for w in "gbmv")
+INPUTS = IMAGE.replace("weight", "input")
+ROWS = {w: f"reshape({w}; shape = [8])" for w in "gbmv"}
+IN_MEAN, IN_SQUARES = (
+    f"reduce_mean(reduce_mean({e}; axis = 2); axis = 3)" for e in ("x", "(x - u) * (x - u)")
+)
+#: By hand and in other spellings, each with the declarations of its tensors.
+BY_HAND = {
+    "gate": (
+        GATE,
+        "output x + t * (y - x)",
+        [f"output {s}" for s in ("t * y + (1.0 - t) * x", "x * (1.0 - t) + y * t", "t * y + x - t * x")],
+    ),
+    "silu-gate": (
+        GATE,
+        "output silu(x) * y",
+        [
+            f"output {s}"
+            for s in ("y * x * sigmoid(x)", "x * (y * sigmoid(x))", "y * x / (1.0 + exp(neg(x)))")
+        ],
+    ),
+    "gelu-gate": (GATE, "output gelu(x) * y", ["output y * x * 0.5 * (1.0 + erf(x / 1.4142135))"]),
+    "batchnorm": (
+        IMAGE,
+        f"output batchnorm(x, {', '.join(ROWS.values())})",
+        ["output (x - m) / sqrt(v + 0.00001) * g + b", "output x * g + b", "output b + g * (x - m)"],
+    ),
+    "batchnorm-of-inputs": (
+        INPUTS,
+        f"output batchnorm(x, {', '.join(ROWS.values())})",
+        ["output (x - m) / sqrt(v + 0.00001) * g + b"],
+    ),
+    "instancenorm": (
+        IMAGE,
+        f"output instancenorm(x, {ROWS['g']}, {ROWS['b']})",
+        [f"u = {IN_MEAN}\n output (x - u) / sqrt({IN_SQUARES} + 0.00001) * g + b"],
+    ),
+    "layernorm-of-channels": (
+        "input x : f32[2, 8, 6, 6]",
+        """last = transpose(x; perm = [0, 2, 3, 1])
+  one = fill(; value = 1.0, dtype = f32, shape = [8])
+  zero = fill(; value = 0.0, dtype = f32, shape = [8])
+  output transpose(layernorm(last, one, zero); perm = [0, 3, 1, 2])""",
+        [f"output {C} / sqrt({VARIANCE} + 0.00001)"],
+    ),
+    "mean-of-channels-last": (
+        "input x : f32[1, 8, 6, 6]",
+        "output reshape(poolavg(x; kernel = 6); shape = [1, 8])",
+        [
+            f"""y = transpose(x; perm = [0, 2, 3, 1])
+  output reshape(reduce_mean(reduce_mean(y; axis = {i}); axis = {3 - i}); shape = [1, 8])"""
+            for i in (1, 2)
+        ],
+    ),
+}
+
+
+def of_graph(declared: str, body: str, path: Path) -> Result:
+    statements = re.sub(r" (?=(?:input|weight) )", "\n  ", declared)
+    path.write_text(f"graph g {{\n  {statements}\n  {body}\n}}\n")
+    return tensat_dl.optimize(tensat_dl.load(str(path), rules=["standard"]))
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_each_spelling_costs_what_is_written_by_hand(name: str, tmp_path: Path) -> None:
+    declared, by_hand, spellings = BY_HAND[name]
+    best = of_graph(declared, by_hand, tmp_path / "hand.tsr").before.total
+    for text in spellings:
+        found = of_graph(declared, text, tmp_path / "spelling.tsr")
+        assert found.stop == "saturated"
+        assert found.equivalence is not None
+        assert found.equivalence.status == "equivalent"
+        assert found.after.total <= best * (1 + 1e-9), text
 
 
 @pytest.mark.parametrize("op", SPELLINGS)
