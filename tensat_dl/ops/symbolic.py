@@ -100,7 +100,8 @@ def elements(name: str, length: int) -> tuple[Sym, ...]:
     return tuple(atom("elem", name, i, length) for i in range(length))
 
 
-def _terms(x: Int) -> dict[Monomial, int]:
+def terms_of(x: Int) -> dict[Monomial, int]:
+    """The terms of a polynomial: coefficients by monomial."""
     if isinstance(x, Sym):
         return dict(x.terms)
     return {(): x} if x else {}
@@ -139,8 +140,8 @@ def sub(a: Int, b: Int) -> Int:
 def _plus(a: Int, factor: int, b: Int) -> Int:
     if b == 0:
         return a
-    out = _terms(a)
-    for m, c in _terms(b).items():
+    out = terms_of(a)
+    for m, c in terms_of(b).items():
         out[m] = out.get(m, 0) + factor * c
     return _make(out)
 
@@ -155,8 +156,8 @@ def mul(a: Int, b: Int) -> Int:
     if a == 1 or b == 1:
         return b if a == 1 else a
     out: dict[Monomial, int] = {}
-    for m, c in _terms(a).items():
-        for n, d in _terms(b).items():
+    for m, c in terms_of(a).items():
+        for n, d in terms_of(b).items():
             key = tuple(sorted(m + n, key=repr)) if m and n else m or n
             out[key] = out.get(key, 0) + c * d
     return _make(out)
@@ -164,14 +165,14 @@ def mul(a: Int, b: Int) -> Int:
 
 def _exact_quotient(a: Int, b: Int) -> Int | None:
     """a / b where b is a monomial that divides every term of a, and is not 0: of dimensions."""
-    divisor = _terms(b)
+    divisor = terms_of(b)
     if len(divisor) != 1:
         return None
     ((by, factor),) = divisor.items()
     if any(x[0] != "dim" for x in by):
         return None
     out: dict[Monomial, int] = {}
-    for m, c in _terms(a).items():
+    for m, c in terms_of(a).items():
         rest = list(m)
         for x in by:
             if x not in rest:
