@@ -53,6 +53,11 @@ class ProvedFor:
     highest: int
     assignments: int
 
+    def __str__(self) -> str:
+        if self.lowest == self.highest:
+            return f"all sizes, rank {self.lowest}"
+        return f"all sizes, ranks {self.lowest} to {self.highest}"
+
 
 def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
     """Proves a rule for all sizes, at all ranks. Raises `Unproved`."""
@@ -134,11 +139,10 @@ class _Proof:
                 if d.index not in self._places:
                     raise Unproved("an index can't be taken apart") from None
                 waiting.append((conditions, {**digits, self._places[d.index]: d.radices}))
-            except IllTyped as e:
+            except (IllTyped, Remainder) as e:
+                # A case that the first question did not see to be impossible may contradict what is known by now.
                 if context.known.possible():
-                    raise Unproved(f"a case is ill-typed: {e.message}") from None
-            except Remainder as e:
-                raise Unproved(str(e)) from e
+                    raise Unproved(str(e)) from e
             except (Inexpressible, TooLarge, TooHard) as e:
                 raise Unproved(str(e)) from None
         raise Unproved(f"there are more than {MOST_CASES} cases")
