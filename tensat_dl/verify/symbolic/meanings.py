@@ -13,6 +13,8 @@ from typing import Any
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 from tensat_dl.ops.symbolic import Condition, Int, Opaque
+from tensat_dl.ops.typing import Inference
+from tensat_dl.ops.values import SymType
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.context import Context, Index, Inexpressible, Tensor, element_at, largest
 from tensat_dl.verify.symbolic.elements import Value
@@ -497,3 +499,17 @@ def reshape(context: Context, x: Tensor, shape: Index) -> Tensor:
         return element_at(x, offset, context)
 
     return Tensor(shape, x.dtype, lambda index: flat(context.offset(index, shape)), flat)
+
+
+def meaning(op: str, context: Context, xs: Sequence[Tensor], attrs: Attributes, infer: Inference) -> Tensor:
+    """The result of an operator that is no composition. Raises `Inexpressible`, and `IllTyped` for operands that it
+    does not take."""
+    (t,) = infer(op, [SymType(x.dtype, x.shape) for x in xs], attrs).types
+    shape = context.simple(t.shape)
+    if op in POINTWISE:
+        return pointwise(op, context, xs, attrs, shape, t.dtype)
+    if op == "reshape":
+        return reshape(context, xs[0], shape)
+    if op not in MEANINGS:
+        raise Inexpressible(f"`{op}` has no meaning by indices")
+    return Tensor(shape, t.dtype, context.remembered(MEANINGS[op](context, xs, attrs, shape)))

@@ -27,7 +27,7 @@ from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, TooHard, Undecided, replaced
 from tensat_dl.verify.symbolic.context import Context, Inexpressible, Tensor, leaf
 from tensat_dl.verify.symbolic.elements import TooLarge
-from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, pointwise, reshape
+from tensat_dl.verify.symbolic.meanings import meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 
 #: Ranks at which rules are proved.
@@ -218,12 +218,4 @@ class _Proof:
                 ),
                 lambda inner, ys, values: self._applied(inner, ys, values, context),
             )
-        (t,) = self.infer(op, [SymType(x.dtype, x.shape) for x in xs], attrs).types
-        shape = context.simple(t.shape)
-        if op in POINTWISE:
-            return pointwise(op, context, xs, attrs, shape, t.dtype)
-        if op == "reshape":
-            return reshape(context, xs[0], shape)
-        if op not in MEANINGS:
-            raise Inexpressible(f"`{op}` has no meaning by indices")
-        return Tensor(shape, t.dtype, context.remembered(MEANINGS[op](context, xs, attrs, shape)))
+        return meaning(op, context, xs, attrs, self.infer)
