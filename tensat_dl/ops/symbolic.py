@@ -10,6 +10,8 @@ tuples whose first element tells their kind:
     ("elem", a, i, n)    element i of list variable a, which has n
     ("div", p, q)        p / q, rounded down            ("mod", p, q)    the remainder
     ("max", p, q)  ("min", p, q)                        ("select", ps, p)  element p of the list ps
+    ("unselect", ps, qs, p)  element of ps where the permutation qs has p
+    ("element", x, p)  the element of an integer tensor variable x at offset p
 """
 
 from __future__ import annotations
@@ -237,6 +239,47 @@ def select(items: tuple[Int, ...], index: Int) -> Int:
     return atom("select", items, index)
 
 
+def unselect(items: tuple[Int, ...], order: tuple[Int, ...], axis: Int) -> Int:
+    """The element that stands where a permutation ``order`` has ``axis``: ``items[k]`` is element ``order[k]`` of a
+    list of which this is element ``axis``."""
+    if all(isinstance(p, int) for p in order):
+        return items[order.index(axis)]
+    inner = [only_atom(i) for i in items]
+    first = inner[0] if inner else None
+    if first is None:
+        offset = items[0] if isinstance(items[0], int) else _constant(items[0])
+        if offset and all(isinstance(i, Sym) and _constant(i) == offset for i in items):
+            return add(unselect(tuple(sub(i, offset) for i in items), order, axis), offset)
+    elif all(a is not None and a[0] == "select" and a[1] == first[1] for a in inner):
+        if tuple(a[2] for a in inner if a is not None) == order:
+            return select(first[1], axis)
+    elif first[0] in ("min", "max") and all(a is not None and a[0] == first[0] for a in inner):
+        fold = minimum if first[0] == "min" else maximum
+        for flipped in _sides([a for a in inner if a is not None]):
+            left, right = (unselect(side, order, axis) for side in flipped)
+            return fold(left, right)
+    elif first[0] == "unselect" and all(
+        a is not None and a[:3] == first[:3] and a[3] == k for k, a in enumerate(inner)
+    ):
+        return unselect(first[1], tuple(select(order, q) for q in first[2]), axis)
+    return atom("unselect", items, order, axis)
+
+
+def _sides(atoms: list[Atom]) -> Iterable[tuple[tuple[Int, ...], tuple[Int, ...]]]:
+    """The operands of several minima, those with constants apart from the others if all have one."""
+    apart = [sorted(a[1:], key=lambda p: isinstance(p, Sym) and _constant(p) != 0) for a in atoms]
+    yield tuple(p for p, _ in apart), tuple(q for _, q in apart)
+
+
+def _constant(p: Int) -> int:
+    return p if isinstance(p, int) else p.coefficients.get((), 0)
+
+
+def element(tensor: str, offset: Int) -> Int:
+    """An element of an integer tensor."""
+    return atom("element", tensor, offset)
+
+
 def only_atom(x: Int) -> Atom | None:
     """The atom that an integer is."""
     if isinstance(x, Sym) and len(x.terms) == 1 and x.terms[0][1] == 1 and len(x.terms[0][0]) == 1:
@@ -354,6 +397,8 @@ _REBUILD: Mapping[str, Callable[..., Int]] = {
     "max": maximum,
     "min": minimum,
     "select": select,
+    "unselect": unselect,
+    "element": element,
 }
 
 

@@ -86,6 +86,11 @@ class Assumptions:
             if (quotient := _quotient(c.args[0])) is not None:
                 self.add([quotient])
                 return
+        if c.kind == "le" and (positive := _positive(c.args[0])) is not None:
+            self._given.append(c)
+            self.facts.define(positive, sym.atom("dim", (positive,), 0))
+            self._add(self.facts.simplify(c))
+            return
         self._given.append(c)
         self.facts.add([c])
         self._known = {c: truth for c, truth in self._known.items() if truth is not None}
@@ -208,6 +213,15 @@ def _atom(a: Atom) -> Any:
                 found = z3.If(index == k, _integer(item), found)
             return found
     return z3.Int(repr(a))
+
+
+def _positive(p: Sym) -> Atom | None:
+    """The attribute of which p <= 0 says that it is positive. It becomes a dimension: these are known to be."""
+    if len(p.terms) == 2 and p.coefficients.get((), 0) >= 1:
+        ((monomial, k),) = (mk for mk in p.terms if mk[0])
+        if k == -1 and len(monomial) == 1 and monomial[0][0] in ("attr", "elem"):
+            return monomial[0]
+    return None
 
 
 def _quotient(p: Sym) -> Bool | None:

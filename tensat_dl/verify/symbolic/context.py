@@ -281,7 +281,7 @@ def _function(fn: str, args: Sequence[Value]) -> Value:
             inner = [_increasing(v) for v in kept]
             if inner[0] is not None and all(i is not None and i[0] == inner[0][0] for i in inner):
                 return _function(inner[0][0], (_function("max", [i[1] for i in inner if i is not None]),))
-            return el.single(FunctionOf("max", tuple(sorted(kept, key=lambda v: v.text))))
+            return el.greatest(kept)
         case "none":
             return x
         case "relu":

@@ -26,6 +26,10 @@ MOST_RENAMED = 5
 _names = count()
 
 
+#: Bound indices with their extents.
+Over = tuple[tuple[Atom, Int], ...]
+
+
 class TooLarge(Exception):
     """A normal form has too many terms."""
 
@@ -56,7 +60,7 @@ class FunctionOf:
 
     fn: str
     args: tuple[Value, ...]
-    over: tuple[tuple[Atom, Int], ...] = ()
+    over: Over = ()
     guards: frozenset[Condition] = frozenset()
 
 
@@ -67,7 +71,7 @@ Factor = Read | Symbol | FunctionOf
 class Summand:
     factors: tuple[tuple[Factor, int], ...] = ()
     guards: frozenset[Condition] = frozenset()
-    over: tuple[tuple[Atom, Int], ...] = ()
+    over: Over = ()
 
     @cached_property
     def text(self) -> str:
@@ -75,11 +79,8 @@ class Summand:
 
     @cached_property
     def atoms(self) -> frozenset[Atom]:
-        """The integer atoms in it."""
-        inner = (atoms_in(f) for f, _ in self.factors)
-        return frozenset[Atom]().union(
-            *inner, *map(atoms_of, self.guards), *(atoms_of(n) for _, n in self.over)
-        )
+        """The integer atoms in it, bound indices excepted."""
+        return _free((atoms_in(f) for f, _ in self.factors), self.guards, self.over)
 
 
 @dataclass(frozen=True)
@@ -113,16 +114,25 @@ def name_anew() -> None:
 
 
 def atoms_in(f: Factor) -> frozenset[Atom]:
-    """The integer atoms in a factor."""
+    """The integer atoms in a factor, bound indices excepted."""
     match f:
         case Read(offset=offset):
             return atoms_of(offset)
         case Symbol(a):
             return frozenset((a,)) if isinstance(a, tuple) else frozenset()
         case FunctionOf(_, args, over, guards):
-            inner = (t.atoms for v in args for t, _ in v.terms)
-            return frozenset[Atom]().union(*inner, *map(atoms_of, guards), *(atoms_of(n) for _, n in over))
+            return _free((t.atoms for v in args for t, _ in v.terms), guards, over)
     return frozenset()
+
+
+def _free(inner: Iterable[frozenset[Atom]], guards: Iterable[Condition], over: Over) -> frozenset[Atom]:
+    inside = frozenset[Atom]().union(*inner, *map(atoms_of, guards))
+    return (inside - names_in(over)).union(*(atoms_of(n) for _, n in over))
+
+
+def names_in(over: Over) -> frozenset[Atom]:
+    """The bound indices."""
+    return frozenset(a for a, _ in over)
 
 
 def value(terms: Iterable[tuple[Summand, Fraction]]) -> Value:
@@ -174,8 +184,11 @@ def multiply(a: Value, b: Value) -> Value:
 
 
 def _product(t: Summand, c: Fraction, u: Summand, d: Fraction) -> Value:
-    if {a for a, _ in t.over} & {a for a, _ in u.over}:
-        u = renamed(u, {a: sym.atom(*fresh()) for a, _ in u.over})
+    # What one binds must be nothing that the other mentions.
+    if not names_in(u.over).isdisjoint(t.atoms | names_in(t.over)):
+        u = opened(u)
+    if not names_in(t.over).isdisjoint(u.atoms):
+        t = opened(t)
     factors = dict(t.factors)
     for f, n in u.factors:
         factors[f] = factors.get(f, 0) + n
@@ -186,7 +199,7 @@ def _made(
     factors: Mapping[Factor, int],
     c: Fraction,
     guards: frozenset[Condition],
-    over: tuple[tuple[Atom, Int], ...],
+    over: Over,
 ) -> Value:
     """A product with the laws of exp and rsqrt: products of exponentials are one, rsqrt(x)^2 = 1 / x."""
     plain: dict[Factor, int] = {}
@@ -199,7 +212,7 @@ def _made(
             more.append(power(f.args[0], -(n // 2)))
             plain[f] = n % 2
         elif isinstance(f, FunctionOf) and f.fn == "sum" and n > 0:
-            more.append(power(f.args[0], n))
+            more.append(power(Value(tuple((opened(t), k) for t, k in f.args[0].terms)), n))
         else:
             plain[f] = n
     if exponent:
@@ -217,8 +230,12 @@ def _ordered(factors: Mapping[Factor, int]) -> tuple[tuple[Factor, int], ...]:
 
 
 def function(f: Factor) -> Value:
-    """A factor as a value: of a sum the sum."""
-    return f.args[0] if isinstance(f, FunctionOf) and f.fn == "sum" else single(f)
+    """A factor as a value: of a sum of one product that product."""
+    if isinstance(f, FunctionOf) and f.fn == "sum" and len(f.args[0].terms) == 1:
+        ((t, _),) = f.args[0].terms
+        if not t.guards and not t.over:
+            return f.args[0]
+    return single(f)
 
 
 def exponential(v: Value) -> Value:
@@ -245,12 +262,24 @@ def inverse(v: Value) -> Value:
     return scaled(single(FunctionOf("sum", (scaled(v, 1 / c),)), -1), 1 / c)
 
 
+def greatest(parts: Iterable[Value]) -> Value:
+    """The greatest of several values. A common factor stands outside."""
+    found = tuple(parts)
+    _, scale = min((v.terms[0][0].text, abs(v.terms[0][1])) for v in found if v.terms)
+    unit = sorted((scaled(v, 1 / scale) for v in found), key=lambda v: v.text)
+    return scaled(single(FunctionOf("max", tuple(unit))), scale)
+
+
 def guarded(v: Value, condition: Bool) -> Value:
     """v where a condition holds, 0 elsewhere."""
     if isinstance(condition, bool):
         return v if condition else number(0)
-    new = frozenset(condition.args if condition.kind == "and" else (condition,))
-    return value((Summand(t.factors, t.guards | new, t.over), c) for t, c in v.terms)
+    return guarded_by(v, frozenset(condition.args if condition.kind == "and" else (condition,)))
+
+
+def guarded_by(v: Value, guards: frozenset[Condition]) -> Value:
+    """v where all guards hold, 0 elsewhere."""
+    return value((Summand(t.factors, t.guards | guards, t.over), c) for t, c in v.terms)
 
 
 def outer_guards(v: Value) -> list[Condition]:
@@ -273,31 +302,49 @@ def where(v: Value, condition: Condition, holds: bool) -> Value:
     return value(out)
 
 
-def renamed(t: Summand, known: Mapping[Atom, Int]) -> Summand:
-    """A term with other names for bound indices."""
-    ((new, _),) = substituted(value([(Summand(t.factors, t.guards), Fraction(1))]), known).terms
-    names = {a: p for a, n in known.items() if (p := sym.only_atom(n)) is not None}
-    over = tuple((names.get(a, a), sym.substitute(n, known)) for a, n in t.over)
-    return Summand(new.factors, new.guards, over)
+def summed(v: Value, guards: frozenset[Condition], over: Over) -> Value:
+    """v under guards, summed over indices that it mentions."""
+    if single := {a: 0 for a, n in over if n == 1}:
+        v = substituted(guarded_by(v, guards), single)
+        return summed(v, frozenset(), tuple((a, n) for a, n in over if n != 1))
+    if names_in(over) & {a for t, _ in v.terms for a in names_in(t.over)}:
+        v = Value(tuple((opened(t), c) for t, c in v.terms))
+    return value((Summand(t.factors, t.guards | guards, (*over, *t.over)), c) for t, c in v.terms)
+
+
+def opened(t: Summand) -> Summand:
+    """A term with new names for its bound indices."""
+    return renamed(t, {a: fresh() for a, _ in t.over})
+
+
+def renamed(t: Summand, names: Mapping[Atom, Atom]) -> Summand:
+    """A term with other names for its bound indices, none of which is in use in it."""
+    if not names:
+        return t
+    known = {a: sym.atom(*new) for a, new in names.items()}
+    ((inside, _),) = substituted(Value(((Summand(t.factors, t.guards), Fraction(1)),)), known).terms
+    over = tuple((names.get(a, a), n) for a, n in t.over)
+    return Summand(inside.factors, inside.guards, over)
 
 
 def substituted(v: Value, known: Mapping[Atom, Int]) -> Value:
-    """v with integers in place of atoms."""
+    """v with integers in place of atoms that are not bound."""
     if not known:
         return v
+    inside = frozenset[Atom]().union(*map(atoms_of, known.values()))
     out: list[Value] = []
     for t, c in v.terms:
         if known.keys().isdisjoint(t.atoms):
             out.append(Value(((t, c),)))
             continue
+        if not names_in(t.over).isdisjoint(inside | known.keys()):
+            t = opened(t)
         product = number(c)
         for f, n in t.factors:
             product = multiply(product, power(_substituted(f, known), n))
-        over = tuple((a, sym.substitute(n, known)) for a, n in t.over)
-        guards = [replaced(g, known) for g in sorted(t.guards, key=repr)]
-        for g in guards:
-            product = guarded(product, g)
-        out.append(value((Summand(u.factors, u.guards, (*over, *u.over)), d) for u, d in product.terms))
+        for g in sorted(t.guards, key=repr):
+            product = guarded(product, replaced(g, known))
+        out.append(summed(product, frozenset(), tuple((a, sym.substitute(n, known)) for a, n in t.over)))
     return add(*out)
 
 
@@ -308,42 +355,71 @@ def _substituted(f: Factor, known: Mapping[Atom, Int]) -> Value:
         case Symbol(a) if a in known:
             return integer(known[a])
         case FunctionOf(fn, args, over, guards):
-            inner = tuple(substituted(a, known) for a in args)
-            if fn == "sum":
-                return inner[0]
-            new = [replaced(g, known) for g in sorted(guards, key=repr)]
-            ranges = tuple((a, sym.substitute(n, known)) for a, n in over)
-            return single(
-                FunctionOf(fn, inner, ranges, frozenset(g for g in new if isinstance(g, Condition)))
-            )
+            if over:
+                # As a term, which looks after the names that it binds.
+                term = Summand(((replace(f, over=(), guards=frozenset()), 1),), guards, over)
+                return add(
+                    *(
+                        _function_over(t, c)
+                        for t, c in substituted(Value(((term, Fraction(1)),)), known).terms
+                    )
+                )
+            return function(FunctionOf(fn, tuple(substituted(a, known) for a in args), over, guards))
     return single(f)
 
 
-def reading(v: Value, reads: Mapping[Read, Read], guards: Mapping[Condition, Condition]) -> Value:
-    """v with other elements of variables, and other guards."""
+def _function_over(t: Summand, c: Fraction) -> Value:
+    """The function that a term, its only factor, stands for."""
+    ((f, n),) = t.factors
+    assert isinstance(f, FunctionOf)
+    assert n == 1
+    assert c == 1
+    return single(replace(f, over=t.over, guards=t.guards))
+
+
+def reading(
+    v: Value,
+    reads: Mapping[Read, Read],
+    guards: Mapping[Condition, Condition],
+    extents: Mapping[Int, Int],
+) -> Value:
+    """v with other elements of variables, other guards, and other extents of bound indices."""
+
+    def ranges(over: Over) -> Over:
+        return tuple((a, extents.get(n, n)) for a, n in over)
 
     def changed(f: Factor) -> Value | None:
         if isinstance(f, FunctionOf):
             own = frozenset(guards.get(g, g) for g in f.guards)
-            return function(replace(f, args=tuple(reading(a, reads, guards) for a in f.args), guards=own))
+            args = tuple(reading(a, reads, guards, extents) for a in f.args)
+            return function(FunctionOf(f.fn, args, ranges(f.over), own))
         return single(reads.get(f, f)) if isinstance(f, Read) else None
 
-    others = ((replace(t, guards=frozenset(guards.get(g, g) for g in t.guards)), c) for t, c in v.terms)
+    others = (
+        (Summand(t.factors, frozenset(guards.get(g, g) for g in t.guards), ranges(t.over)), c)
+        for t, c in v.terms
+    )
     return mapped(value(others), changed)
 
 
 def mapped(v: Value, change: Callable[[Factor], Value | None]) -> Value:
     """v with ``change(f)`` in place of each factor; where that is None, with the factor, changed inside."""
-    out: list[Value] = []
-    for t, c in v.terms:
-        product = value([(replace(t, factors=()), c)])
-        for f, n in t.factors:
-            new = change(f)
-            if new is None:
-                new = single(f) if not isinstance(f, FunctionOf) else function(_mapped_inside(f, change))
-            product = multiply(product, power(new, n))
-        out.append(product)
-    return add(*out)
+
+    def changed(f: Factor) -> Value:
+        new = change(f)
+        if new is None:
+            return single(f) if not isinstance(f, FunctionOf) else function(_mapped_inside(f, change))
+        return new
+
+    return add(*(changed_term(t, c, changed) for t, c in v.terms))
+
+
+def changed_term(t: Summand, c: Fraction, change: Callable[[Factor], Value]) -> Value:
+    """A term with ``change(f)`` in place of each factor."""
+    product = number(c)
+    for f, n in t.factors:
+        product = multiply(product, power(change(f), n))
+    return summed(product, t.guards, t.over)
 
 
 def _mapped_inside(f: FunctionOf, change: Callable[[Factor], Value | None]) -> FunctionOf:
@@ -359,50 +435,48 @@ def canonical(v: Value) -> Value:
 
 
 def _canonical_term(t: Summand, c: Fraction) -> Value:
-    inner = number(c)
-    for f, n in t.factors:
-        inner = multiply(inner, power(_canonical_factor(f), n))
-    return add(
-        *(
-            value([(_named(Summand(u.factors, t.guards | u.guards, (*t.over, *u.over))), d)])
-            for u, d in inner.terms
-        )
-    )
+    return add(*(Value(((_named(u), d),)) for u, d in changed_term(t, c, _canonical_factor).terms))
 
 
 def _canonical_factor(f: Factor) -> Value:
     if not isinstance(f, FunctionOf):
         return single(f)
     args = tuple(canonical(a) for a in f.args)
-    if f.fn == "sum":
-        return args[0]
     if f.over:
-        inside = Summand(((FunctionOf(f.fn, args), 1),), f.guards, f.over)
-        named = _named(inside)
-        ((body, _),) = named.factors
-        assert isinstance(body, FunctionOf)
-        return single(FunctionOf(f.fn, body.args, named.over, named.guards))
-    if f.fn == "max":
-        args = tuple(sorted(args, key=lambda a: a.text))
-    return single(FunctionOf(f.fn, args))
+        named = _named(Summand(((FunctionOf(f.fn, args), 1),), f.guards, f.over))
+        return _function_over(named, Fraction(1))
+    match f.fn:
+        case "max":
+            return greatest(args)
+        case "sum" if args[0].terms:
+            lead = args[0].terms[0][1]
+            return scaled(single(FunctionOf("sum", (scaled(args[0], 1 / lead),))), lead)
+    return function(FunctionOf(f.fn, args))
 
 
-def _level(atoms: Iterable[Atom]) -> int:
-    return 1 + max((a[1] for a in atoms if a[0] == "bound"), default=0)
+def _level(t: Summand) -> int:
+    """How deep bound indices are nested in a term."""
+
+    def below(f: Factor) -> int:
+        if not isinstance(f, FunctionOf):
+            return 0
+        return max((_level(u) for a in f.args for u, _ in a.terms), default=0) + bool(f.over)
+
+    return max((below(f) for f, _ in t.factors), default=0) + bool(t.over)
 
 
 def _named(t: Summand) -> Summand:
     """A term with the names of bound indices that give the least text."""
     if not t.over:
         return t
-    level = _level(t.atoms)
-    ranges = sorted(t.over, key=lambda an: repr(an[1]))
+    t = opened(t)
+    level = _level(t)
     groups: dict[str, list[tuple[Atom, Int]]] = {}
-    for an in ranges:
+    for an in sorted(t.over, key=lambda an: repr(an[1])):
         groups.setdefault(repr(an[1]), []).append(an)
     best: Summand | None = None
     for order in _orders(list(groups.values())):
-        names = {a: sym.atom("bound", level, k) for k, (a, _) in enumerate(order)}
+        names = {a: ("bound", level, k) for k, (a, _) in enumerate(order)}
         new = renamed(Summand(t.factors, t.guards, tuple(order)), names)
         if best is None or new.text < best.text:
             best = new

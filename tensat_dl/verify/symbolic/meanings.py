@@ -358,16 +358,7 @@ def transpose(
     context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
 ) -> Callable[[Index], Value]:
     perm = attrs["perm"]
-    if not all(isinstance(p, int) for p in perm):
-        raise Inexpressible("a permutation of unknown axes")
-
-    def at(index: Index) -> Value:
-        there: list[Int] = [0] * len(perm)
-        for i, p in zip(index, perm, strict=True):
-            there[p] = i
-        return xs[0].at(tuple(there))
-
-    return at
+    return lambda index: xs[0].at(tuple(sym.unselect(index, perm, axis) for axis in range(len(perm))))
 
 
 def concat(

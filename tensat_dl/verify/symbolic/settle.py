@@ -30,7 +30,7 @@ def settle(difference: Value, context: Context) -> None:
         v = el.canonical(_with_one_name(v, context))
     if not v.terms:
         return
-    for case in _cases(v):
+    for case in _cases(v, context):
         for c in (case, sym.negate(case)):
             narrower = replace(context, known=context.known.copy())
             narrower.known.add([c])
@@ -44,12 +44,12 @@ def settle(difference: Value, context: Context) -> None:
     raise Remainder(v)
 
 
-def _cases(v: Value) -> Iterator[Condition]:
-    """Conditions on which a value depends."""
+def _cases(v: Value, context: Context) -> Iterator[Condition]:
+    """Conditions on which a value depends, and that are not decided."""
     yield from el.outer_guards(v)
     for _, _, n in _stretched(v):
         one = sym.equal(n, 1)
-        if isinstance(one, Condition):
+        if isinstance(one, Condition) and context.known.truth(one) is None:
             yield one
 
 
@@ -124,10 +124,8 @@ def _tight(v: Value, context: Context) -> Value:
     for t, c in v.terms:
         guards = _needed(t.guards, t.over, context)
         if guards is not None:
-            product = el.value([(Summand((), guards, t.over), c)])
-            for f, n in t.factors:
-                product = el.multiply(product, el.power(_tight_factor(f, context), n))
-            out.append(product)
+            own = replace(t, guards=guards)
+            out.append(el.changed_term(own, c, lambda f: _tight_factor(f, context)))
     return el.add(*out)
 
 
@@ -162,17 +160,21 @@ def _needed(
 
 
 def _with_one_name(v: Value, context: Context) -> Value:
-    """v with one expression for each guard, and for each offset at which elements of a variable are read."""
+    """v with one expression for each extent, each guard, and each offset at which elements of a variable are read."""
+    extents: dict[Int, Int] = {}
+    for n in sorted({n for t, _ in v.terms for n in _extents(t)}, key=repr):
+        extents[n] = extents.get(next((m for m in extents if context.known.equal(n, m)), n), n)
+    v = el.reading(v, {}, {}, extents)
     guards: dict[Condition, Condition] = {}
     for g in sorted({g for t, _ in v.terms for g in _guards(t)}, key=repr):
         alike = (h for h in guards if h.kind == g.kind and context.known.equal(g.args[0], h.args[0]))
         guards[g] = guards.get(next(alike, g), g)
-    v = el.reading(v, {}, guards)
+    v = el.reading(v, {}, guards, {})
     reads: dict[Read, Read] = {}
     for f in sorted({f for t, _ in v.terms for f in _reads(t)}, key=repr):
         same = (r for r in reads if r.tensor == f.tensor and _at_one_place(f, r, context))
         reads[f] = reads.get(next(same, f), f)
-    return el.reading(v, reads, {})
+    return el.reading(v, reads, {}, {})
 
 
 def _at_one_place(f: Read, g: Read, context: Context) -> bool:
@@ -189,6 +191,14 @@ def _reads(t: Summand) -> Iterator[Read]:
             yield f
         elif isinstance(f, FunctionOf):
             yield from (g for a in f.args for u, _ in a.terms for g in _reads(u))
+
+
+def _extents(t: Summand) -> Iterator[Int]:
+    yield from (n for _, n in t.over)
+    for f, _ in t.factors:
+        if isinstance(f, FunctionOf):
+            yield from (n for _, n in f.over)
+            yield from (n for a in f.args for u, _ in a.terms for n in _extents(u))
 
 
 def _guards(t: Summand) -> Iterator[Condition]:

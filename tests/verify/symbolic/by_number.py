@@ -26,9 +26,11 @@ def _atom(a: Atom, known: Integers) -> int:
     if a in known:
         return known[a]
     match a[0]:
+        case "dim" if len(a[1]) == 1:  # a positive attribute
+            return known[a[1][0]]
         case "dim":  # the quotient of a dimension
             whole, part = a[1]
-            return known[whole] // integer(part, known)
+            return _atom(whole, known) // integer(part, known)
         case "div":
             return integer(a[1], known) // integer(a[2], known)
         case "mod":

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tensat_dl.core.graph import TensorType
+from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.typing import Inference
@@ -20,7 +21,7 @@ from tensat_dl.verify.symbolic.context import Context, Inexpressible, Tensor, le
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tests.ops.applications import TABLE, Application, application
 from tests.ops.symbols import Case
-from tests.verify.symbolic.by_number import number
+from tests.verify.symbolic.by_number import holds, number
 
 #: Operators that are not described by indices: rules with them are not proved.
 WITHOUT = {"cast", "gather", "resize"}
@@ -56,13 +57,9 @@ def element(
         try:
             return meaning(a.op, context, tensors, attrs, INFER).at(index), context
         except Undecided as u:
-            conditions.append(u.condition if case.holds(u.condition) else negated(u))
-
-
-def negated(u: Undecided) -> Any:
-    from tensat_dl.ops import symbolic as sym
-
-    return sym.negate(u.condition)
+            about_integers = u.condition.kind in ("eq", "ne", "le", "and", "or")
+            found = holds(u.condition, case.integers) if about_integers else case.holds(u.condition)
+            conditions.append(u.condition if found else sym.negate(u.condition))
 
 
 @pytest.mark.parametrize("known", [1.0, 0.5, 0.0])
