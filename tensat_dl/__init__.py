@@ -224,7 +224,7 @@ def verify_rules(model: Model, rules: Sequence[RewriteRule] | None = None) -> tu
     """The verdicts on a model's rules, or on some of them, in order; see docs/verification.md."""
     from tensat_dl.verify.rules.verify import verify_rules as run
 
-    return run(model.rules if rules is None else rules, model.ops)
+    return run(model.rules if rules is None else rules, model.ops, proofs=True)
 
 
 def __getattr__(name: str) -> Any:

@@ -119,7 +119,8 @@ def _verify(files: list[_File], progress: Progress) -> None:
         ops = left[0].program.ops
         same = [f for f in left if f.program is not None and dict(f.program.ops) == dict(ops)]
         left = [f for f in left if f not in same]
-        verdicts = iter(verify_rules([r for f in same for r in f.rules], ops, progress=progress.checking))
+        rules = [r for f in same for r in f.rules]
+        verdicts = iter(verify_rules(rules, ops, proofs=True, progress=progress.checking))
         for file in same:
             for rule in file.rules:
                 verdict = next(verdicts)

@@ -10,6 +10,8 @@ tuples whose first element tells their kind:
     ("elem", a, i, n)    element i of list variable a, which has n
     ("div", p, q)        p / q, rounded down            ("mod", p, q)    the remainder
     ("max", p, q)  ("min", p, q)                        ("select", ps, p)  element p of the list ps
+    ("unselect", ps, qs, p)  element of ps where the permutation qs has p
+    ("element", x, p)  the element of an integer tensor variable x at offset p
 """
 
 from __future__ import annotations
@@ -100,7 +102,8 @@ def elements(name: str, length: int) -> tuple[Sym, ...]:
     return tuple(atom("elem", name, i, length) for i in range(length))
 
 
-def _terms(x: Int) -> dict[Monomial, int]:
+def terms_of(x: Int) -> dict[Monomial, int]:
+    """The terms of a polynomial: coefficients by monomial."""
     if isinstance(x, Sym):
         return dict(x.terms)
     return {(): x} if x else {}
@@ -139,8 +142,8 @@ def sub(a: Int, b: Int) -> Int:
 def _plus(a: Int, factor: int, b: Int) -> Int:
     if b == 0:
         return a
-    out = _terms(a)
-    for m, c in _terms(b).items():
+    out = terms_of(a)
+    for m, c in terms_of(b).items():
         out[m] = out.get(m, 0) + factor * c
     return _make(out)
 
@@ -155,8 +158,8 @@ def mul(a: Int, b: Int) -> Int:
     if a == 1 or b == 1:
         return b if a == 1 else a
     out: dict[Monomial, int] = {}
-    for m, c in _terms(a).items():
-        for n, d in _terms(b).items():
+    for m, c in terms_of(a).items():
+        for n, d in terms_of(b).items():
             key = tuple(sorted(m + n, key=repr)) if m and n else m or n
             out[key] = out.get(key, 0) + c * d
     return _make(out)
@@ -164,14 +167,14 @@ def mul(a: Int, b: Int) -> Int:
 
 def _exact_quotient(a: Int, b: Int) -> Int | None:
     """a / b where b is a monomial that divides every term of a, and is not 0: of dimensions."""
-    divisor = _terms(b)
+    divisor = terms_of(b)
     if len(divisor) != 1:
         return None
     ((by, factor),) = divisor.items()
     if any(x[0] != "dim" for x in by):
         return None
     out: dict[Monomial, int] = {}
-    for m, c in _terms(a).items():
+    for m, c in terms_of(a).items():
         rest = list(m)
         for x in by:
             if x not in rest:
@@ -234,6 +237,47 @@ def select(items: tuple[Int, ...], index: Int) -> Int:
         sides = [tuple(a[k] for a in inner if a is not None) for k in (1, 2)]
         return fold(select(sides[0], index), select(sides[1], index))
     return atom("select", items, index)
+
+
+def unselect(items: tuple[Int, ...], order: tuple[Int, ...], axis: Int) -> Int:
+    """The element that stands where a permutation ``order`` has ``axis``: ``items[k]`` is element ``order[k]`` of a
+    list of which this is element ``axis``."""
+    if all(isinstance(p, int) for p in order):
+        return items[order.index(axis)]
+    inner = [only_atom(i) for i in items]
+    first = inner[0] if inner else None
+    if first is None:
+        offset = items[0] if isinstance(items[0], int) else _constant(items[0])
+        if offset and all(isinstance(i, Sym) and _constant(i) == offset for i in items):
+            return add(unselect(tuple(sub(i, offset) for i in items), order, axis), offset)
+    elif all(a is not None and a[0] == "select" and a[1] == first[1] for a in inner):
+        if tuple(a[2] for a in inner if a is not None) == order:
+            return select(first[1], axis)
+    elif first[0] in ("min", "max") and all(a is not None and a[0] == first[0] for a in inner):
+        fold = minimum if first[0] == "min" else maximum
+        for flipped in _sides([a for a in inner if a is not None]):
+            left, right = (unselect(side, order, axis) for side in flipped)
+            return fold(left, right)
+    elif first[0] == "unselect" and all(
+        a is not None and a[:3] == first[:3] and a[3] == k for k, a in enumerate(inner)
+    ):
+        return unselect(first[1], tuple(select(order, q) for q in first[2]), axis)
+    return atom("unselect", items, order, axis)
+
+
+def _sides(atoms: list[Atom]) -> Iterable[tuple[tuple[Int, ...], tuple[Int, ...]]]:
+    """The operands of several minima, those with constants apart from the others if all have one."""
+    apart = [sorted(a[1:], key=lambda p: isinstance(p, Sym) and _constant(p) != 0) for a in atoms]
+    yield tuple(p for p, _ in apart), tuple(q for _, q in apart)
+
+
+def _constant(p: Int) -> int:
+    return p if isinstance(p, int) else p.coefficients.get((), 0)
+
+
+def element(tensor: str, offset: Int) -> Int:
+    """An element of an integer tensor."""
+    return atom("element", tensor, offset)
 
 
 def only_atom(x: Int) -> Atom | None:
@@ -353,6 +397,8 @@ _REBUILD: Mapping[str, Callable[..., Int]] = {
     "max": maximum,
     "min": minimum,
     "select": select,
+    "unselect": unselect,
+    "element": element,
 }
 
 

@@ -18,6 +18,7 @@ from tensat_dl.verify.prove.goals import Pair, Proof
 from tensat_dl.verify.rules.verdict import Verdict, lists_of, terms
 
 STYLES = {
+    "proved": "green",
     "derived": "green",
     "tested": "green",
     "assumed": "yellow",
@@ -42,7 +43,7 @@ def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
     """One line for each rule: verdict, evidence, rounding. Lines are never broken, so that they can be searched."""
     if not verdicts:
         return
-    evidence = [v.evidence if v.status in ("derived", "tested") else "" for v in verdicts]
+    evidence = [v.evidence if v.status in ("proved", "derived", "tested") else "" for v in verdicts]
     names = max(len(v.rule) for v in verdicts)
     room = max(map(len, evidence))
     for v, text in zip(verdicts, evidence, strict=True):
@@ -58,7 +59,9 @@ def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
 
 def _notes(v: Verdict) -> list[str]:
     notes = [f"condition {text}" for text in v.unneeded]
-    if v.status == "tested" and v.reason:
+    if v.unproved:
+        notes.insert(0, f"no proof for all sizes: {v.unproved}")
+    if v.status in ("proved", "tested") and v.reason:
         notes.insert(0, f"no bound{' for the others' if v.bounded else ''}: {v.reason}")
     elif v.status == "assumed":
         notes.insert(0, v.reason)

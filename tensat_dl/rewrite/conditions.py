@@ -100,11 +100,15 @@ class Facts:
             rest = sym.mul(sym.sub(p, Sym(((monomial, k),))), -k)
             if _mentions(rest, a):
                 continue
-            self.known = {b: sym.substitute(v, {a: rest}) for b, v in self.known.items()}
-            self.known[a] = rest
-            self._again(a)
+            self.define(a, rest)
             return True
         return False
+
+    def define(self, a: Atom, value: Int) -> None:
+        """Learns the value of an atom, which does not mention it."""
+        self.known = {b: sym.substitute(v, {a: value}) for b, v in self.known.items()}
+        self.known[a] = value
+        self._again(a)
 
     def _again(self, news: Atom | Opaque) -> None:
         """Simplifies the conditions that mention what has become known."""

@@ -114,6 +114,7 @@ class Variant:
     target_attrs: list[dict[str, Any]] = field(default_factory=list)
     guards: list[Condition] = field(default_factory=list)
     facts: list[Condition] = field(default_factory=list)
+    premises: tuple[Condition, ...] = ()  #: conditions under which the source is well-typed
     ill_typed: str = ""  #: why the rule never applies under this assignment; empty if it may
 
     def bind(self, name: str, t: SymType, varies: bool) -> None:

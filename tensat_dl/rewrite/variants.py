@@ -76,6 +76,7 @@ class Assignments:
     def _type_target(self, source: Prefix) -> None:
         """Types the target, and adds the guards."""
         variant, facts = source.variant, Facts()
+        variant.premises = source.conditions
         try:
             # sooner known than what follows
             if any(evaluate(c, variant.env) is False for c in self._ranks_only):

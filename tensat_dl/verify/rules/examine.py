@@ -50,10 +50,12 @@ ANY_RANKS = Forms((0, 1, 2, 3, 4, 5))
 
 
 class Examiner:
-    """Tests rules over one table of operators."""
+    """Tests rules over one table of operators; with ``proofs``, those that pass are proved for all sizes, if they can
+    be."""
 
-    def __init__(self, ops: OpTable, seed: int = 0) -> None:
+    def __init__(self, ops: OpTable, seed: int = 0, proofs: bool = False) -> None:
         self.ops = ops
+        self.proofs = proofs
         self.seed = seed
         self.infer = Inference(ops)
         self.semantics = semantics_of(ops)
@@ -61,9 +63,18 @@ class Examiner:
     def verdict(self, rule: RewriteRule) -> Verdict:
         """The verdict on a rule. A rule that can't be compiled is vacuous, and the reason says so."""
         try:
-            return self._verdict(rule)
+            found = self._verdict(rule)
         except TsrError as e:
             return Verdict(rule.name, "vacuous", reason=e.diagnostics[0].message)
+        return self._proved(rule, found) if self.proofs and found.status == "tested" else found
+
+    def _proved(self, rule: RewriteRule, tested: Verdict) -> Verdict:
+        from tensat_dl.verify.symbolic.proof import Unproved, prove_sizes
+
+        try:
+            return replace(tested, status="proved", proof=str(prove_sizes(rule, self.infer)))
+        except Unproved as e:
+            return replace(tested, unproved=str(e))
 
     def _verdict(self, rule: RewriteRule) -> Verdict:
         opaque = opaque_operators(rule, self.ops)

@@ -13,7 +13,7 @@ from tensat_dl.core.diagnostics import plural
 from tensat_dl.core.graph import Graph, Node, attr_text
 from tensat_dl.ops.table import OpTable
 
-Status = Literal["derived", "tested", "assumed", "refuted", "vacuous"]
+Status = Literal["proved", "derived", "tested", "assumed", "refuted", "vacuous"]
 #: In floating point a rule is exact if both sides round alike, else it reassociates. Observed, not proven.
 Rounding = Literal["exact", "reassociating"]
 #: A tensor's elements, nested by dimension; of a scalar its one element.
@@ -75,7 +75,8 @@ class Verdict:
     rule that is false at one of them would have passed with probability 2^log2_error at most. ``reason`` says why the
     others have no bound; or names the assumption; or says why a rule is vacuous. ``rules`` are the rules that it is
     derived from. ``unneeded`` are conditions without which nothing failed: they are redundant, or nothing tested
-    them. ``lengths`` are those of the lists at which a list rule was tested.
+    them. ``lengths`` are those of the lists at which a list rule was tested. A rule that is "proved" was tested, too;
+    ``proof`` says for what it is proved, ``unproved`` why there is no proof (empty if none was looked for).
     """
 
     rule: str
@@ -89,6 +90,8 @@ class Verdict:
     unneeded: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     lengths: tuple[int, ...] = ()
+    proof: str = ""
+    unproved: str = ""
 
     @property
     def failed(self) -> bool:
@@ -96,15 +99,22 @@ class Verdict:
 
     @property
     def evidence(self) -> str:
-        """As in ``p < 2^-40, 24 instances``, or of a list rule ``p < 2^-40, 24 instances, lists of 1 to 4``."""
+        """As in ``p < 2^-40, 24 instances``, or of a list rule ``p < 2^-40, 24 instances, lists of 1 to 4``; of a
+        proved rule what is proved stands before it, as in ``all sizes, ranks 2 to 6; ..``."""
         count = f"{self.instances} {plural(self.instances, 'instance')}"
         count += lists_of(self.lengths)
-        if self.status == "derived":
-            return f"from {', '.join(self.rules)}, {count}"
-        if self.status == "refuted":
-            return "see the counterexample"
-        if self.status != "tested":
-            return self.reason
+        match self.status:
+            case "derived":
+                return f"from {', '.join(self.rules)}, {count}"
+            case "refuted":
+                return "see the counterexample"
+            case "proved":
+                return f"{self.proof}; {self._tested(count)}"
+            case "tested":
+                return self._tested(count)
+        return self.reason
+
+    def _tested(self, count: str) -> str:
         if self.log2_error is None:
             return count
         bound = f"p < 2^{ceil(self.log2_error)}"

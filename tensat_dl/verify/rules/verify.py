@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, fields
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, get_args
 
@@ -40,22 +41,25 @@ def verify_rules(
     *,
     seed: int = 0,
     cached: bool = True,
+    proofs: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Verdict, ...]:
     """The verdicts on rules, in order.
 
     A rule is tested on concrete instances, whose two sides are compared exactly. docs/verification.md explains the
-    verdicts. Verdicts are kept in the user's folder for caches, unless not ``cached``. The same rule with the same
+    verdicts. With ``proofs``, rules that pass are then proved for all sizes, as far as they can be and if z3 is
+    installed. Verdicts are kept in the user's folder for caches, unless not ``cached``. The same rule with the same
     operators and seed gets the same verdict.
     """
     found: dict[int, Verdict] = {}
-    keys = [key(rule, ops, seed) for rule in rules] if cached else []
+    solver = prover() if proofs else ""
+    keys = [key(rule, ops, seed, solver) for rule in rules] if cached else []
     for i, name in enumerate(keys):
         known = _load(name)
         if known is not None:
             found[i] = known
     left = [(i, rule) for i, rule in enumerate(rules) if i not in found]
-    with closing(examine_all(left, ops, seed)) as verdicts:
+    with closing(examine_all(left, ops, seed, bool(solver))) as verdicts:
         for i, verdict in verdicts:
             found[i] = verdict
             if cached:
@@ -80,12 +84,21 @@ def _folder() -> Path:
     return root / "tensat-dl" / "verdicts"
 
 
-def key(rule: RewriteRule, ops: OpTable, seed: int) -> str:
-    """The key of a verdict in the cache. Places in files, comments and other rules make no difference."""
+def prover() -> str:
+    """The version of z3; "" if it is not installed."""
+    try:
+        return version("z3-solver")
+    except PackageNotFoundError:
+        return ""
+
+
+def key(rule: RewriteRule, ops: OpTable, seed: int, solver: str = "") -> str:
+    """The key of a verdict in the cache, with proofs by a version of z3 or without. Places in files, comments and
+    other rules make no difference."""
     conditions = [(c, c.span.text) for c in rule.conditions]
     text = (rule.name, _side(rule.source), _side(rule.target), conditions, sorted(rule.members), rule.index)
     declared = [_declaration(ops[op]) for op in sorted(_operators(rule, ops))]
-    return hashlib.sha256(repr((text, declared, seed, _checker())).encode()).hexdigest()
+    return hashlib.sha256(repr((text, declared, seed, solver, _checker())).encode()).hexdigest()
 
 
 def _load(name: str) -> Verdict | None:

@@ -19,7 +19,9 @@ SHARE = 12
 Numbered = Sequence[tuple[int, RewriteRule]]
 
 
-def examine_all(rules: Numbered, ops: OpTable, seed: int) -> Generator[tuple[int, Verdict], None, None]:
+def examine_all(
+    rules: Numbered, ops: OpTable, seed: int, proofs: bool
+) -> Generator[tuple[int, Verdict], None, None]:
     """The verdicts on numbered rules as they come in, in any order, from a number of processes that suits the work.
 
     Rules that a dead process leaves behind are examined in this process. The processes are gone when the iterator
@@ -28,22 +30,22 @@ def examine_all(rules: Numbered, ops: OpTable, seed: int) -> Generator[tuple[int
     count = min(len(os.sched_getaffinity(0)), len(rules) // SHARE)
     left = dict(rules)
     if count >= 2:
-        with closing(_elsewhere(rules, ops, seed, count)) as verdicts:
+        with closing(_elsewhere(rules, ops, seed, proofs, count)) as verdicts:
             for number, verdict in verdicts:
                 del left[number]
                 yield number, verdict
-    yield from examine(iter(()), tuple(ops.values()), tuple(left.items()), seed)
+    yield from examine(iter(()), tuple(ops.values()), tuple(left.items()), seed, proofs)
 
 
 def _elsewhere(
-    rules: Numbered, ops: OpTable, seed: int, count: int
+    rules: Numbered, ops: OpTable, seed: int, proofs: bool, count: int
 ) -> Generator[tuple[int, Verdict], None, None]:
     """The verdicts of so many processes, until each has had its share or has died."""
     with ExitStack() as stack:
         children = {}
         for k in range(count):
             share = tuple(rules[k::count])
-            child = Child("tensat_dl.verify.rules.workers:examine", tuple(ops.values()), share, seed)
+            child = Child("tensat_dl.verify.rules.workers:examine", tuple(ops.values()), share, seed, proofs)
             children[child.connection] = stack.enter_context(child)
         while children:
             for connection in wait(list(children)):
@@ -55,9 +57,9 @@ def _elsewhere(
 
 
 def examine(
-    _: Iterator[None], ops: tuple[OpDecl, ...], rules: Numbered, seed: int
+    _: Iterator[None], ops: tuple[OpDecl, ...], rules: Numbered, seed: int, proofs: bool
 ) -> Iterator[tuple[int, Verdict]]:
     """The verdicts on numbered rules."""
-    examiner = Examiner(OpTable(ops), seed)
+    examiner = Examiner(OpTable(ops), seed, proofs)
     for number, rule in rules:
         yield number, examiner.verdict(rule)

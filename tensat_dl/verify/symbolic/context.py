@@ -1,0 +1,437 @@
+"""Tensors as functions of indices, and what such functions are made with: sums over ranges, guards, cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym
+from tensat_dl.verify.exact.constants import meant
+from tensat_dl.verify.symbolic import elements as el
+from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, atoms_of
+from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Symbol, Value
+
+Index = tuple[Int, ...]
+
+
+class Inexpressible(Exception):
+    """The proof method has no words for this."""
+
+
+@dataclass
+class Tensor:
+    """``at`` gives the element at an index, ``flat`` at an offset in row-major order."""
+
+    shape: Index
+    dtype: str | Opaque
+    at: Callable[[Index], Value]
+    flat: Callable[[Int], Value] | None = None
+
+
+@dataclass
+class Context:
+    """Where elements are written down: assumptions, and the extents of indices."""
+
+    known: Assumptions
+    extents: dict[Atom, Int] = field(default_factory=dict)
+    free: set[Atom] = field(default_factory=set)  #: indices of the result
+
+    # ---- indices
+
+    def index(self, extent: Int, free: bool = False) -> Int:
+        """A new index below ``extent``, which is at least 1."""
+        a = el.fresh()
+        self.extents[a] = extent
+        if free:
+            self.free.add(a)
+        i = sym.atom(*a)
+        self.known.add((sym.at_most(0, i), sym.at_most(i, sym.sub(extent, 1))))
+        return i
+
+    def simple(self, x: Any) -> Any:
+        """An integer or a list of integers with known equations applied."""
+        return self.known.simple(x)
+
+    def settled(self, x: Any) -> Any:
+        """An attribute's value, by what is known of it."""
+        return self.known.facts.value(x) if isinstance(x, Opaque) else self.simple(x)
+
+    def remembered(self, at: Callable[[Index], Value]) -> Callable[[Index], Value]:
+        """A tensor's elements, each worked out once."""
+        known: dict[Index, Value] = {}
+
+        def lookup(index: Index) -> Value:
+            if index not in known:
+                known[index] = at(index)
+            return known[index]
+
+        return lookup
+
+    def stretched(self, i: Int, n: Int) -> Int:
+        """The index of an operand of n elements along an axis of which the index is i: i if all have n elements, 0
+        if n is 1."""
+        if self.known.plainly(n, 1):
+            return 0
+        a = sym.only_atom(i)
+        if a is not None and a[0] == "min":  # an operand's operand: its n is 1 or that of the operand
+            i = next((p for p in a[1:] if not is_last(p)), i)
+        return sym.minimum(i, self.simple(sym.sub(n, 1)))
+
+    def same_shape(self, a: Index, b: Index) -> bool:
+        return len(a) == len(b) and all(self.known.plainly(x, y) for x, y in zip(a, b, strict=True))
+
+    def offset(self, index: Index, shape: Index) -> Int:
+        """The place of an index in row-major order."""
+        out: Int = 0
+        for i, n in zip(index, shape, strict=True):
+            out = sym.add(sym.mul(out, n), i)
+        place: Int = self.simple(out)
+        return place
+
+    def digits(self, offset: Int, shape: Index) -> Index:
+        """The index at a place in row-major order. Raises `Digits`."""
+        shape = self.simple(shape)
+        offset = self.simple(offset)
+        out: list[Int] = []
+        strides: list[Int] = [1]
+        for n in shape[:0:-1]:
+            strides.insert(0, sym.mul(strides[0], n))
+        for k, stride in enumerate(strides[: len(shape)]):
+            if self.known.plainly(shape[k], 1):
+                out.append(0)
+                continue
+            quotient, offset = self.divided(offset, stride)
+            out.append(quotient)
+        return tuple(out)
+
+    def divided(self, p: Int, by: Int) -> tuple[Int, Int]:
+        """Quotient and remainder of an integer that is not negative. Raises `Digits`."""
+        p, by = self.simple(p), self.simple(by)
+        if by == 1:
+            return p, 0
+        if isinstance(p, int) and isinstance(by, int):
+            return divmod(p, by)
+        quotient, rest = long_division(p, by)
+        if self._below(rest, by):
+            return quotient, rest
+        self._take_apart(rest, by)
+        inner, last = sym.floordiv(rest, by), sym.mod(rest, by)
+        return sym.add(quotient, inner), last
+
+    def _below(self, p: Int, bound: Int) -> bool:
+        """Whether 0 <= p < bound, by the greatest values of indices."""
+        if any(k < 0 for _, k in sym.terms_of(p).items()):
+            return self.known.holds(sym.all_of((sym.at_most(0, p), sym.at_most(sym.add(p, 1), bound))))
+        greatest = p
+        for a in sorted(atoms_of(p) & self.extents.keys(), key=repr):
+            greatest = sym.substitute(greatest, {a: sym.sub(self.simple(self.extents[a]), 1)})
+        short = sym.sub(sym.add(greatest, 1), bound)
+        return self.known.holds(sym.at_most(self.simple(short), 0))
+
+    def _take_apart(self, p: Int, by: Int) -> None:
+        """Raises `Digits` for an index of which a digit is the quotient."""
+        if not isinstance(p, Sym):
+            return
+        for a in sorted(p.atoms() & self.extents.keys(), key=repr):
+            coefficient = quotient_by(p, a)
+            inner, rest = long_division(by, coefficient)
+            if rest != 0 or inner == 1:
+                continue
+            outer, rest = long_division(self.simple(self.extents[a]), inner)
+            if rest == 0 and outer != 1:
+                raise Digits(a, (outer, inner))
+
+    # ---- sums and cases
+
+    def total(self, extent: Int, body: Callable[[Int], Value]) -> Value:
+        """The sum of ``body(i)`` for 0 <= i < extent."""
+        extent = self.simple(extent)
+        if self.known.plainly(extent, 1):
+            return body(0)
+        i = self.index(extent)
+        a = sym.only_atom(i)
+        assert a is not None
+        try:
+            inside = body(i)
+        except Digits as split:
+            if split.index != a:
+                raise
+            outer, inner = split.radices
+            return self.total(
+                outer, lambda d: self.total(inner, lambda e: body(sym.add(sym.mul(d, inner), e)))
+            )
+        return el.add(*(self._closed(t, c, a, extent) for t, c in inside.terms))
+
+    def _closed(self, t: Summand, c: Fraction, a: Atom, extent: Int) -> Value:
+        """A term summed over an index, of which guards say the range."""
+        extent = self.simple(extent)
+        if self.known.equal(extent, 0):
+            return el.number(0)
+        for g in sorted((g for g in t.guards if a in atoms_of(g)), key=repr):
+            truth = self.known.truth(g)
+            if truth is False:
+                return el.number(0)
+            rest = Summand(t.factors, t.guards - {g}, t.over)
+            if truth is True:
+                return self._closed(rest, c, a, extent)
+            bound = _solved(g, a)
+            if bound is None or self._is_inner(bound[1]):
+                continue
+            kind, limit = bound
+            if kind == "is":
+                term = el.value([(rest, c)])
+                inside = sym.all_of((sym.at_most(0, limit), sym.at_most(sym.add(limit, 1), extent)))
+                return el.guarded(el.substituted(term, {a: limit}), self.simpler(inside))
+            if not self._between(limit, extent):
+                continue
+            if kind == "below":
+                return self._closed(rest, c, a, limit)
+            shifted = el.substituted(el.value([(rest, c)]), {a: sym.add(sym.atom(*a), limit)})
+            left = sym.sub(extent, limit)
+            return el.add(*(self._closed(u, d, a, left) for u, d in shifted.terms))
+        if self.known.equal(extent, 1):
+            return el.substituted(el.value([(t, c)]), {a: 0})
+        if a not in t.atoms:
+            return el.multiply(el.value([(t, c)]), el.integer(extent))
+        return el.value([(Summand(t.factors, t.guards, (*t.over, (a, extent))), c)])
+
+    def _is_inner(self, p: Int) -> bool:
+        return any(b in self.extents and b not in self.free for b in atoms_of(p))
+
+    def _between(self, limit: Int, extent: Int) -> bool:
+        """Whether 0 <= limit <= extent. Without indices of the result this is decided in cases."""
+        inside = sym.all_of((sym.at_most(0, limit), sym.at_most(limit, extent)))
+        if any(b in self.extents for b in atoms_of(inside)):
+            return self.known.holds(inside)
+        return self.known.decide(inside)
+
+    def simpler(self, c: sym.Bool) -> sym.Bool:
+        truth = self.known.truth(c)
+        return c if truth is None else truth
+
+    def guarded(self, v: Value, c: sym.Bool) -> Value:
+        """v where a condition holds, 0 elsewhere."""
+        for part in c.args if isinstance(c, Condition) and c.kind == "and" else (c,):
+            v = el.guarded(v, self.simpler(part))
+        return v
+
+    # ---- functions
+
+    def apply(self, fn: str, *args: Value) -> Value:
+        """A function of elements, applied to what guards leave."""
+        for v in args:
+            for g in el.outer_guards(v):
+                truth = self.known.truth(g)
+                if truth is not None:
+                    return self.apply(fn, *(el.where(w, g, truth) for w in args))
+                yes, no = ([el.where(w, g, side) for w in args] for side in (True, False))
+                return el.add(
+                    self.guarded(self.apply(fn, *yes), g), self.guarded(self.apply(fn, *no), sym.negate(g))
+                )
+        return _function(fn, args)
+
+    def quotient(self, a: Value, b: Value) -> Value:
+        return el.multiply(a, self.apply("inverse", b))
+
+    def real(self, x: Any) -> Value:
+        """A float of an attribute, known or not, as a number."""
+        x = self.known.facts.value(x) if isinstance(x, Opaque) else x
+        if isinstance(x, Opaque):
+            if x.atom[0] == "float":
+                _, op, left, right = x.atom
+                a, b = self.real(left), self.real(right)
+                match op:
+                    case "+":
+                        return el.add(a, b)
+                    case "-":
+                        return el.subtract(a, b)
+                    case "*":
+                        return el.multiply(a, b)
+                return self.quotient(a, b)
+            return el.single(Symbol(x.atom))
+        if isinstance(x, Sym):
+            return el.integer(x)
+        try:
+            return el.number(meant(float(x)))
+        except ValueError:
+            return el.single(Symbol(("float", repr(x))))
+
+
+def _function(fn: str, args: Sequence[Value]) -> Value:
+    """Functions with laws, and others."""
+    x = args[0]
+    match fn:
+        case "inverse":
+            if not x.terms:
+                raise Inexpressible("a divisor is 0")
+            return el.inverse(x)
+        case "max":
+            parts: dict[Value, None] = {}
+            for a in args:
+                parts |= dict.fromkeys(_parts_of_max(a))
+            constants = [c for p in parts if (c := p.constant) is not None]
+            kept = [p for p in parts if p.constant is None]
+            if constants and not (max(constants) <= 0 and any(map(is_positive, kept))):
+                kept.append(el.number(max(constants)))
+            if len(kept) == 1:
+                return kept[0]
+            inner = [_increasing(v) for v in kept]
+            if inner[0] is not None and all(i is not None and i[0] == inner[0][0] for i in inner):
+                return _function(inner[0][0], (_function("max", [i[1] for i in inner if i is not None]),))
+            return el.greatest(kept)
+        case "none":
+            return x
+        case "relu":
+            return _function("max", (x, el.number(0)))
+        case "exp":
+            return el.exponential(x)
+        case "sqrt":
+            return el.multiply(x, el.single(FunctionOf("rsqrt", (x,))))
+    return el.single(FunctionOf(fn, tuple(args)))
+
+
+#: Functions that grow with their operand.
+INCREASING = frozenset(("sigmoid", "tanh", "exp", "erf"))
+POSITIVE = frozenset(("sigmoid", "exp", "rsqrt"))
+
+
+def _increasing(v: Value) -> tuple[str, Value] | None:
+    """The function and the operand, if v is an increasing function of something."""
+    f = only_factor(v)
+    if isinstance(f, FunctionOf) and f.fn in INCREASING:
+        return f.fn, f.args[0]
+    return None
+
+
+def only_factor(v: Value) -> el.Factor | None:
+    """The factor that v is."""
+    if len(v.terms) == 1:
+        ((t, c),) = v.terms
+        if c == 1 and not t.guards and not t.over and len(t.factors) == 1 and t.factors[0][1] == 1:
+            return t.factors[0][0]
+    return None
+
+
+def is_positive(v: Value) -> bool:
+    """Whether v is not negative for sure."""
+
+    def positive(f: el.Factor, n: int) -> bool:
+        if n % 2 == 0:
+            return True
+        match f:
+            case Symbol(a):
+                return isinstance(a, tuple) and a[0] == "dim"
+            case FunctionOf("max" | "largest", args):
+                return any(map(is_positive, args))
+            case FunctionOf("sum", args):
+                return is_positive(args[0])
+            case FunctionOf(fn):
+                return fn in POSITIVE
+        return False
+
+    return all(c >= 0 and all(positive(f, n) for f, n in t.factors) for t, c in v.terms)
+
+
+def largest(v: Value, over: tuple[tuple[Atom, Int], ...], guards: frozenset[Condition]) -> Value:
+    """The greatest v over indices, of which there are some."""
+    if not over and not guards:
+        return v
+    inner = _increasing(v)
+    if inner is not None:
+        return _function(inner[0], (largest(inner[1], over, guards),))
+    f = only_factor(v)
+    if isinstance(f, FunctionOf) and f.fn == "max" and not f.over:
+        bound = {a for a, _ in over}
+        parts = [
+            a if not any(bound & t.atoms for t, _ in a.terms) else largest(a, over, guards) for a in f.args
+        ]
+        return _function("max", parts)
+    return el.single(FunctionOf("largest", (v,), over, guards))
+
+
+def _parts_of_max(v: Value) -> tuple[Value, ...]:
+    f = only_factor(v)
+    return f.args if isinstance(f, FunctionOf) and f.fn == "max" and not f.over else (v,)
+
+
+def is_last(p: Int) -> bool:
+    """Whether an operand of a minimum is a dimension less 1."""
+    return all(b[0] not in ("index", "bound") for b in atoms_of(p))
+
+
+def leaf(name: str, shape: Index, dtype: str | Opaque, context: Context) -> Tensor:
+    """A variable."""
+    return Tensor(
+        shape,
+        dtype,
+        lambda index: el.single(Read(name, context.offset(index, shape), index)),
+        lambda offset: el.single(Read(name, context.simple(offset))),
+    )
+
+
+def element_at(x: Tensor, offset: Int, context: Context) -> Value:
+    """The element at an offset in row-major order."""
+    return x.flat(offset) if x.flat is not None else x.at(context.digits(offset, x.shape))
+
+
+def _solved(g: Condition, a: Atom) -> tuple[str, Int] | None:
+    """The condition on an index as a bound: it ``is`` a number, is ``below`` it, or not below it (``from``)."""
+    if g.kind not in ("eq", "le"):
+        return None
+    p: Sym = g.args[0]
+    k = quotient_by(p, a)
+    if k not in (1, -1):
+        return None
+    rest = sym.sub(p, sym.mul(k, sym.atom(*a)))
+    if a in atoms_of(rest):
+        return None
+    if g.kind == "eq":
+        return "is", sym.mul(rest, -k)
+    return ("below", sym.sub(1, rest)) if k == 1 else ("from", rest)
+
+
+def quotient_by(p: Int, a: Atom) -> Int:
+    """The coefficient of an atom in a polynomial."""
+    if not isinstance(p, Sym):
+        return 0
+    out: Int = 0
+    for monomial, k in p.terms:
+        if monomial.count(a) == 1:
+            rest = list(monomial)
+            rest.remove(a)
+            out = sym.add(out, Sym(((tuple(rest), k),)) if rest else k)
+    return out
+
+
+def long_division(p: Int, by: Int) -> tuple[Int, Int]:
+    """Quotient and remainder of polynomials, by the leading term of the divisor."""
+    if isinstance(p, int) and isinstance(by, int):
+        return (p // by, p % by) if by else (0, p)
+    divisor = list(sym.terms_of(by).items())
+    if not divisor:
+        return 0, p
+    lead, factor = max(divisor, key=lambda mk: (len(mk[0]), repr(mk[0])))
+    quotient: Int = 0
+    rest: Int = p
+    for _ in range(16):
+        for monomial, k in sym.terms_of(rest).items():
+            left = list(monomial)
+            if k % factor or not all(_take(left, x) for x in lead):
+                continue
+            part: Int = Sym(((tuple(left), k // factor),)) if left else k // factor
+            quotient = sym.add(quotient, part)
+            rest = sym.sub(rest, sym.mul(part, by))
+            break
+        else:
+            break
+    return quotient, rest
+
+
+def _take(items: list[Atom], x: Atom) -> bool:
+    if x not in items:
+        return False
+    items.remove(x)
+    return True

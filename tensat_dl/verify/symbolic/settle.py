@@ -1,0 +1,249 @@
+"""Decides that an element is 0: by its normal form, in cases, and by steps that cost more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.symbolic import Atom, Condition, Int
+from tensat_dl.verify.symbolic import elements as el
+from tensat_dl.verify.symbolic.context import Context, is_last
+from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Value
+
+#: So many divisors are multiplied out.
+MOST_DIVISORS = 8
+
+
+class Remainder(Exception):
+    """A difference was not seen to be 0: its ``value``."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__("the two sides have different normal forms")
+        self.value = value
+
+
+def settle(difference: Value, context: Context) -> None:
+    """Raises `Remainder` unless a difference is 0, whatever its guards say and wherever operands stretch."""
+    v = _simplified(difference, context)
+    if v.terms and not el.outer_guards(v):
+        v = el.canonical(_with_one_name(v, context))
+    if not v.terms:
+        return
+    for case in _cases(v, context):
+        for c in (case, sym.negate(case)):
+            narrower = replace(context, known=context.known.copy())
+            narrower.known.add([c])
+            if narrower.known.possible():
+                settle(v, narrower)
+        return
+    for step in (_tight, _with_one_name, _without_divisors, _by_exponentials, _without_divisors):
+        v = el.canonical(_pruned(step(v, context), context))
+        if not v.terms:
+            return
+    raise Remainder(v)
+
+
+def _cases(v: Value, context: Context) -> Iterator[Condition]:
+    """Conditions on which a value depends, and that are not decided."""
+    yield from el.outer_guards(v)
+    for _, _, n in _stretched(v):
+        one = sym.equal(n, 1)
+        if isinstance(one, Condition) and context.known.truth(one) is None:
+            yield one
+
+
+# ---- integers ---------------------------------------------------------------------------------------------
+
+
+def _simplified(v: Value, context: Context) -> Value:
+    """A normal form under what is known in a context, which learns of new digits."""
+    v = el.substituted(v, context.known.facts.known)
+    while (digits := _digits(v, context)) is not None:
+        v = el.substituted(v, digits)
+        v = el.substituted(v, context.known.facts.known)
+    resolved: dict[Atom, Int] = {}
+    for a, i, n in _stretched(v):
+        if context.known.plainly(n, 1):
+            resolved[a] = 0
+        elif context.known.holds(sym.at_most(i, sym.sub(n, 1))):
+            resolved[a] = i
+    for a in _atoms(v):
+        if a[0] == "max":
+            p, q = a[1:]
+            if context.known.holds(sym.at_most(q, p)):
+                resolved[a] = p
+            elif context.known.holds(sym.at_most(p, q)):
+                resolved[a] = q
+    return el.canonical(_pruned(el.substituted(v, resolved), context))
+
+
+def _atoms(v: Value) -> list[Atom]:
+    return sorted(frozenset[Atom]().union(*(t.atoms for t, _ in v.terms)), key=repr)
+
+
+def _digits(v: Value, context: Context) -> Mapping[Atom, Int] | None:
+    """Quotient and remainder of an index of the result, as indices of their own; None if v has no such quotient."""
+    for a in _atoms(v):
+        if a[0] in ("div", "mod") and sym.only_atom(a[1]) in context.free:
+            high, low = sym.atom(*el.fresh()), sym.atom(*el.fresh())
+            context.known.add((sym.at_most(0, high), sym.at_most(0, low)))
+            context.known.add([sym.at_most(sym.add(low, 1), a[2])])
+            context.known.add([sym.equal(a[1], sym.add(sym.mul(high, a[2]), low))])
+            return {("div", *a[1:]): high, ("mod", *a[1:]): low}
+    return None
+
+
+def _stretched(v: Value) -> list[tuple[Atom, Int, Int]]:
+    """The indices of operands that may be stretched, each with the result's index and the operand's dimension."""
+    found = []
+    for a in _atoms(v):
+        if a[0] == "min" and [is_last(p) for p in a[1:]] in ([True, False], [False, True]):
+            last, index = sorted(a[1:], key=is_last, reverse=True)
+            found.append((a, index, sym.add(last, 1)))
+    return found
+
+
+# ---- guards -----------------------------------------------------------------------------------------------
+
+
+def _pruned(v: Value, context: Context) -> Value:
+    """v without guards that hold, and without terms whose guards do not."""
+    out = []
+    for t, c in v.terms:
+        truths = {g: context.known.truth(g) for g in sorted(t.guards, key=repr)}
+        if False not in truths.values():
+            kept = frozenset(g for g, truth in truths.items() if truth is None)
+            out.append((replace(t, guards=kept), c))
+    return el.value(out)
+
+
+def _tight(v: Value, context: Context) -> Value:
+    """v without guards that follow from others and from the ranges of indices."""
+    out = []
+    for t, c in v.terms:
+        guards = _needed(t.guards, t.over, context)
+        if guards is not None:
+            own = replace(t, guards=guards)
+            out.append(el.changed_term(own, c, lambda f: _tight_factor(f, context)))
+    return el.add(*out)
+
+
+def _tight_factor(f: el.Factor, context: Context) -> Value:
+    if not isinstance(f, FunctionOf):
+        return el.single(f)
+    args = tuple(_tight(a, context) for a in f.args)
+    guards = _needed(f.guards, f.over, context)
+    return el.function(replace(f, args=args, guards=f.guards if guards is None else guards))
+
+
+def _needed(
+    guards: frozenset[Condition], over: Sequence[tuple[Atom, Int]], context: Context
+) -> frozenset[Condition] | None:
+    """The guards that do not follow from the others; None if they contradict each other."""
+    ranges = [sym.at_most(0, sym.atom(*a)) for a, _ in over]
+    ranges += [sym.at_most(sym.add(sym.atom(*a), 1), n) for a, n in over]
+    kept = sorted(guards, key=repr)
+    for g in list(kept):
+        others = [h for h in kept if h != g]
+        known = context.known.copy()
+        known.add((*ranges, *others))
+        truth = known.truth(g)
+        if truth is False:
+            return None
+        if truth is True:
+            kept = others
+    return frozenset(kept)
+
+
+# ---- one name for what is equal ---------------------------------------------------------------------------
+
+
+def _with_one_name(v: Value, context: Context) -> Value:
+    """v with one expression for each extent, each guard, and each offset at which elements of a variable are read."""
+    extents: dict[Int, Int] = {}
+    for n in sorted({n for t, _ in v.terms for n in _extents(t)}, key=repr):
+        extents[n] = extents.get(next((m for m in extents if context.known.equal(n, m)), n), n)
+    v = el.reading(v, {}, {}, extents)
+    guards: dict[Condition, Condition] = {}
+    for g in sorted({g for t, _ in v.terms for g in _guards(t)}, key=repr):
+        alike = (h for h in guards if h.kind == g.kind and context.known.equal(g.args[0], h.args[0]))
+        guards[g] = guards.get(next(alike, g), g)
+    v = el.reading(v, {}, guards, {})
+    reads: dict[Read, Read] = {}
+    for f in sorted({f for t, _ in v.terms for f in _reads(t)}, key=repr):
+        same = (r for r in reads if r.tensor == f.tensor and _at_one_place(f, r, context))
+        reads[f] = reads.get(next(same, f), f)
+    return el.reading(v, reads, {}, {})
+
+
+def _at_one_place(f: Read, g: Read, context: Context) -> bool:
+    if f.index and len(f.index) == len(g.index):
+        pairs = zip(f.index, g.index, strict=True)
+        if all(context.known.equal(i, j) for i, j in pairs):
+            return True
+    return context.known.equal(f.offset, g.offset)
+
+
+def _reads(t: Summand) -> Iterator[Read]:
+    for f, _ in t.factors:
+        if isinstance(f, Read):
+            yield f
+        elif isinstance(f, FunctionOf):
+            yield from (g for a in f.args for u, _ in a.terms for g in _reads(u))
+
+
+def _extents(t: Summand) -> Iterator[Int]:
+    yield from (n for _, n in t.over)
+    for f, _ in t.factors:
+        if isinstance(f, FunctionOf):
+            yield from (n for _, n in f.over)
+            yield from (n for a in f.args for u, _ in a.terms for n in _extents(u))
+
+
+def _guards(t: Summand) -> Iterator[Condition]:
+    yield from (g for g in t.guards if g.kind in ("eq", "le"))
+    for f, _ in t.factors:
+        if isinstance(f, FunctionOf):
+            yield from (g for g in f.guards if g.kind in ("eq", "le"))
+            yield from (g for a in f.args for u, _ in a.terms for g in _guards(u))
+
+
+# ---- functions --------------------------------------------------------------------------------------------
+
+
+def _without_divisors(v: Value, context: Context) -> Value:
+    """v times its divisors, which are not 0."""
+    for _ in range(MOST_DIVISORS):
+        divisors = (
+            f
+            for t, _ in v.terms
+            for f, n in t.factors
+            if n < 0 and el.atoms_in(f).isdisjoint(a for a, _ in t.over)
+        )
+        divisor = next(divisors, None)
+        if divisor is None:
+            break
+        most = max(-n for t, _ in v.terms for f, n in t.factors if f == divisor)
+        out = []
+        for t, c in v.terms:
+            power = dict(t.factors).get(divisor, 0) + most
+            rest = replace(t, factors=tuple(x for x in t.factors if x[0] != divisor))
+            out.append(el.multiply(el.value([(rest, c)]), el.power(el.function(divisor), power)))
+        v = el.canonical(el.add(*out))
+    return v
+
+
+def _by_exponentials(v: Value, context: Context) -> Value:
+    """v with sigmoid and tanh by their definitions."""
+    return el.mapped(v, _defined)
+
+
+def _defined(f: el.Factor) -> Value | None:
+    if not isinstance(f, FunctionOf) or f.fn not in ("sigmoid", "tanh"):
+        return None
+    x = el.mapped(f.args[0], _defined)
+    one = el.number(1)
+    if f.fn == "sigmoid":
+        return el.inverse(el.add(one, el.exponential(el.scaled(x, -1))))
+    return el.subtract(one, el.scaled(el.inverse(el.add(one, el.exponential(el.scaled(x, 2)))), 2))

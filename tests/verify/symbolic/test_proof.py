@@ -1,0 +1,136 @@
+"""Rules are proved for all sizes, or not; no rule that is false over the real numbers is."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tensat_dl import resources
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.lang.program import Program, load_program
+from tensat_dl.ops.typing import Inference
+from tensat_dl.verify.symbolic.proof import Unproved, prove_sizes
+
+pytest.importorskip("z3")
+
+RULES = Path(__file__).parents[1] / "rules"
+#: False for integers alone.
+TRUE_OF_REALS = {"integer-quotients", "integer-means"}
+
+
+@cache
+def program(path: str) -> Program:
+    return load_program(path)
+
+
+def own(path: str) -> list[RewriteRule]:
+    found = program(path)
+    return [r for r in found.rules if r.declared in found.own_rules]
+
+
+def of(tmp_path: Path, text: str) -> RewriteRule:
+    path = tmp_path / "rules.tsr"
+    path.write_text(text, encoding="utf-8")
+    return own(str(path))[0]
+
+
+def pack(rule: str) -> str:
+    return "sums" if rule in ("matmul-sum", "conv-sum", "distribute") else "inference"
+
+
+def proved(rule: RewriteRule, path: str) -> str:
+    """What a rule is proved for, or "no" and why not."""
+    try:
+        return str(prove_sizes(rule, Inference(program(path).ops)))
+    except Unproved as e:
+        return f"no: {e}"
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("rule", own(str(RULES / "false_rules.tsr")), ids=lambda r: r.name)
+def test_false_rule_is_not_proved(rule: RewriteRule) -> None:
+    if rule.declared not in TRUE_OF_REALS:
+        assert proved(rule, str(RULES / "false_rules.tsr")).startswith("no: ")
+
+
+@pytest.mark.parametrize(
+    ("rule", "sizes"),
+    [
+        ("matmul-assoc", "ranks 2 to 6"),
+        ("matmul-sum", "ranks 2 to 6"),
+        ("conv-channels", "rank 4"),
+        ("conv-sum", "rank 4"),
+        ("concat-slices", "no"),
+        ("slice-slice", "ranks 1 to 6"),
+        ("reshape-reshape", "ranks 0 to 6"),
+        ("transpose-transpose", "ranks 0 to 6"),
+        ("transpose-add", "ranks 0 to 6"),
+        ("softmax-parts", "ranks 1 to 6"),
+        ("poolavg-sigmoid", "rank 4"),
+        ("poolmax-of-relu", "rank 4"),
+        ("conv-identity", "rank 4"),
+        ("conv-merge-groups", "rank 4"),
+        ("conv-batchnorm", "ranks 1 to 4"),
+        ("pad-conv", "rank 4"),
+        ("hardswish-quotient", "ranks 0 to 6"),
+        ("distribute", "ranks 0 to 6"),
+    ],
+)
+def test_rules_of_the_library(rule: str, sizes: str) -> None:
+    path = str(resources.rules() / f"{pack(rule)}.tsr")
+    found = next(r for r in program(path).rules if r.name == rule)
+    expected = f"all sizes, {sizes}" if sizes != "no" else "no: it is about any number of tensors"
+    assert proved(found, path) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rule r { ewadd(x, c) where value(c) >= 0.0, value(c) < 0.001 => x }",
+        "rule r { tanh(smul(x, c)) where value(c) < 0.01, value(c) > -0.01 => smul(x, c) }",
+        "rule r { reduce_sum(slice(x; axis = k, start = 0, stop = min(dim(x, k), 512)); axis = k)"
+        " => reduce_sum(x; axis = k) }",
+        "rule r { ewmul(ewmul(x, 2147483647.0), 2147483629.0) where is_float(dtype(x)) => ewmul(x, 0.0) }",
+        "rule r { slice(x; axis = 0, start = a, stop = b) where a < 100"
+        " => slice(x; axis = 0, start = 0, stop = b - a) }",
+        "rule r { concat(conv2d(x, u), conv2d(x, v); axis = 1) => conv2d(x, concat(u, v; axis = 0)) }",
+        "rule r { matmul(matmul(a, b; act = f), c) => matmul(a, matmul(b, c)) }",
+        "rule r { transpose(transpose(x; perm = p); perm = q)"
+        " => transpose(x; perm = [q[p[i]] for i in 0..rank(x)]) }",
+        "rule r { relu(smul(x, c)) => smul(relu(x), c) }",
+        "rule r { reduce_mean(concat(x, y; axis = k); axis = k)"
+        " => smul(ewadd(reduce_mean(x; axis = k), reduce_mean(y; axis = k)), 0.5) }",
+        "rule r { softmax(ewadd(x, y); axis = k) => softmax(x; axis = k) }",
+        "rule r { reshape(transpose(x; perm = p); shape = s) => reshape(x; shape = s) }",
+    ],
+)
+def test_false_for_some_sizes_or_values(tmp_path: Path, text: str) -> None:
+    rule = of(tmp_path, text)
+    assert proved(rule, str(tmp_path / "rules.tsr")).startswith("no: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rule r { ewadd(x, c) where value(c) == 0.0 => x }",
+        "rule r { relu(smul(x, c)) where value(c) == 2.0 => smul(relu(x), c) }",
+        "rule r { reduce_mean(concat(x, y; axis = k); axis = k) where dim(x, k) == dim(y, k)"
+        " => smul(ewadd(reduce_mean(x; axis = k), reduce_mean(y; axis = k)), 0.5) }",
+        "rule r { z = softmax(ewadd(x, y); axis = k) where dim(y, k) == 1, rank(y) == rank(x), shape(z) == shape(x)"
+        " => z = softmax(x; axis = k) }",
+        "rule r { reduce_sum(matmul(x, y); axis = 0) where rank(x) == 2 => matmul(reduce_sum(x; axis = 0), y) }",
+        "rule r { exp(ewadd(x, y)) => ewmul(exp(x), exp(y)) }",
+        "rule r { sigmoid(x) => ewdiv(exp(x), ewadd(exp(x), 1.0)) }",
+    ],
+)
+def test_true_for_all_sizes(tmp_path: Path, text: str) -> None:
+    rule = of(tmp_path, text)
+    assert proved(rule, str(tmp_path / "rules.tsr")).startswith("all sizes, ")
+
+
+def test_a_proof_does_not_depend_on_earlier_ones() -> None:
+    path = str(resources.rules() / "matmul.tsr")
+    rules = own(path)
+    assert [proved(r, path) for r in rules] == [proved(r, path) for r in reversed(rules)][::-1]
