@@ -82,8 +82,6 @@ EXPLAINED = {
     ("matmul-scaled-terms", "rank(r) == rank(a)"): SPARES_RANKS,
     ("matmul-scaled-terms", "rank(s) == rank(b)"): SPARES_RANKS,
     ("factor-difference", "rank(b) == rank(c)"): SPARES_RANKS,
-    ("blend", "rank(a) == rank(b)"): SPARES_RANKS,
-    ("blend-difference", "rank(a) == rank(b)"): SPARES_RANKS,
     ("add-parameters", "rank(a) == rank(b)"): SPARES_RANKS,
     ("mul-parameters", "rank(a) == rank(b)"): SPARES_RANKS,
     ("reshape-add", "rank(x) == rank(y)"): SPARES_RANKS,
