@@ -31,9 +31,26 @@ def test_a_true_rule(tmp_path: Path) -> None:
     done = checked(tmp_path, TRUE)
     assert (done.code, done.err) == (0, "")
     row, note, summary = done.out.splitlines()
-    assert row.split() == ["twice", "tested", "36", "instances", "exact"]
+    assert " ".join(row.split()) == "twice proved all sizes, ranks 0 to 6; 36 instances exact"
     assert note.strip().startswith("no bound: ")
     assert summary == f"{tmp_path / 'r.tsr'}: 0 graphs, 1 rule, 0 tests: ok"
+
+
+def test_a_rule_without_a_proof(tmp_path: Path) -> None:
+    done = checked(
+        tmp_path, "rule wide { cast(relu(x); to = f64) where dtype(x) == f32 => relu(cast(x; to = f64)) }"
+    )
+    assert (done.code, done.err) == (0, "")
+    row, note, *_ = done.out.splitlines()
+    assert row.split()[:2] == ["wide", "tested"]
+    assert note.strip() == "no proof for all sizes: `cast` has no meaning by indices"
+
+
+def test_without_z3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tensat_dl.verify.rules.verify.prover", lambda: "")
+    done = checked(tmp_path, TRUE)
+    assert " ".join(done.out.splitlines()[0].split()) == "twice tested 36 instances exact"
+    assert "no proof" not in done.out
 
 
 def test_a_false_rule(tmp_path: Path) -> None:
@@ -115,7 +132,8 @@ def test_json(tmp_path: Path) -> None:
     assert done.code == 1
     good, bad = json.loads(report.read_text())["files"]
     (rule,) = good["rules"]
-    assert (rule["rule"], rule["status"], rule["evidence"]) == ("twice", "tested", "36 instances")
+    told = (rule["rule"], rule["status"], rule["proof"], rule["evidence"])
+    assert told == ("twice", "proved", "all sizes, ranks 0 to 6", "all sizes, ranks 0 to 6; 36 instances")
     (rule,) = bad["rules"]
     assert rule["status"] == "refuted"
     found = rule["counterexample"]
