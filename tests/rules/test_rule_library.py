@@ -60,8 +60,10 @@ EXPLAINED = {
     ("gelu-tanh-before-factor", "rank(x) == rank(u)"): SPARES_RANKS,
     ("normalisation-parts", "rank(x) == rank(u)"): SPARES_RANKS,
     ("normalisation-parts", "rank(x) == rank(r)"): SPARES_RANKS,
+    ("transpose-concat-channels", "len(xs) > 2"): SPARES_TWINS,  # transpose-concat-1
     ("batchnorm-of-transpose", "e != 0.0"): "`batchnorm-affine` would undo the rule, again and again",
     ("batchnorm-of-reshape", "e != 0.0"): "`batchnorm-affine` would undo the rule, again and again",
+    ("transpose-concat-channels", "perm = [0, 2, 3, 1]"): "images seldom have other layouts",
     ("channels-last-mean-rows", "perm = [0, 2, 3, 1]"): "images seldom have other layouts",
     ("channels-last-mean-columns", "perm = [0, 2, 3, 1]"): "images seldom have other layouts",
     ("pair-conv-enlarge", "dim(u, 2) < dim(v, 2) or dim(u, 3) < dim(v, 3)"): SPARES_TWINS,  # pair-conv-input
