@@ -94,6 +94,11 @@ BY_HAND = {
         ],
     ),
     "gelu-gate": (GATE, "output gelu(x) * y", ["output y * x * 0.5 * (1.0 + erf(x / 1.4142135))"]),
+    "gelu-tanh-gate": (
+        GATE,
+        "output gelu_tanh(x) * y",
+        ["output y * x * 0.5 * (1.0 + tanh(0.79788456 * (x + 0.044715 * x * x * x)))"],
+    ),
     "batchnorm": (
         IMAGE,
         f"output batchnorm(x, {', '.join(ROWS.values())})",
