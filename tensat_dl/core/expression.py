@@ -126,10 +126,12 @@ class Fact:
 
     @property
     def name(self) -> str:
-        """The tensor: ``x``, or ``w[2]`` of a group."""
+        """The tensor: ``x``, or ``w[2]`` or ``w[i]`` of a group."""
         if isinstance(self.tensor, Name):
             return self.tensor.id
         assert isinstance(self.tensor.base, Name)
+        if isinstance(self.tensor.index, Name):
+            return member(self.tensor.base.id, self.tensor.index.id)
         assert isinstance(self.tensor.index, Const)
         assert isinstance(self.tensor.index.value, int)
         return member(self.tensor.base.id, self.tensor.index.value)

@@ -9,7 +9,8 @@ from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.core.graph import DTYPES
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
+from tensat_dl.ops.lists import Many, Unsupported
+from tensat_dl.ops.symbolic import EACH, MEMBER, Condition, EvaluationError, Int, Opaque, Sym
 from tensat_dl.ops.values import (
     FUNCTIONS,
     MAX_INTEGER,
@@ -58,9 +59,9 @@ def evaluate(expr: ex.Expr, env: Env) -> Any:
         raise
 
 
-def _list_expr(expr: ex.ListExpr, env: Env) -> tuple[Any, ...]:
+def _list_expr(expr: ex.ListExpr, env: Env) -> tuple[Any, ...] | Many:
     if isinstance(expr.items, ex.EachIn):
-        return tuple(_each(expr.items, env))
+        return _each(expr.items, env)
     return tuple(evaluate(i, env) for i in expr.items)
 
 
@@ -84,8 +85,10 @@ def _index(expr: ex.Index, env: Env) -> Any:
     items = evaluate(expr.base, env)
     if isinstance(items, dict):
         return member(expr, items, _known_int(evaluate(expr.index, env), expr.index))
-    items = _list(items, expr.base)
     i = _int(evaluate(expr.index, env), expr.index)
+    if isinstance(items, Many):
+        return items.at(i)
+    items = _list(items, expr.base)
     if isinstance(i, Sym):
         return sym.select(items, i)
     if not -len(items) <= i < len(items):
@@ -109,8 +112,11 @@ def member(expr: ex.Index, items: Mapping[int, Any], i: int) -> Any:
     return items[i]
 
 
-def _section(expr: ex.Section, env: Env) -> tuple[Any, ...]:
-    items = _list(evaluate(expr.base, env), expr.base)
+def _section(expr: ex.Section, env: Env) -> tuple[Any, ...] | Many:
+    items = evaluate(expr.base, env)
+    if isinstance(items, Many) and expr.start is None and expr.stop is not None:
+        return items.first(_int(evaluate(expr.stop, env), expr.stop))
+    items = _list(items, expr.base)
     low = None if expr.start is None else _known_int(evaluate(expr.start, env), expr.start)
     high = None if expr.stop is None else _known_int(evaluate(expr.stop, env), expr.stop)
     return items[low:high]
@@ -123,7 +129,7 @@ def _call(expr: ex.Call, env: Env) -> Any:
         raise Unresolved(expr, FUNCTIONS)
     check_call(expr)
     if isinstance(expr.args, ex.EachIn):
-        return function.apply(argument(function, 0, 1, tuple(_each(expr.args, env)), expr.args.span))
+        return function.apply(argument(function, 0, 1, _each(expr.args, env), expr.args.span))
     n = len(expr.args)
     return function.apply(
         *(argument(function, i, n, evaluate(a, env), a.span) for i, a in enumerate(expr.args))
@@ -158,8 +164,12 @@ def _fact(expr: ex.Fact, env: Env) -> Any:
     return value
 
 
-def _each(each: ex.EachIn, env: Env) -> list[Any]:
-    values = range_values(each.range, env)
+def _each(each: ex.EachIn, env: Env) -> tuple[Any, ...] | Many:
+    values = _values(each.range, env)
+    if isinstance(values, Many):
+        if any(v == sym.atom(*EACH) for v in env.values()):
+            raise Unsupported("lists of any length are nested")
+        return Many(evaluate(each.body, {**env, each.var: values.item}), values.length)
     rounds = env.get(_ROUNDS, 1) * len(values)
     if rounds > MAX_ELEMENTS:
         raise error(each.span, f"this makes {rounds:,} rounds", f"at most {MAX_ELEMENTS:,} are allowed")
@@ -168,19 +178,32 @@ def _each(each: ex.EachIn, env: Env) -> list[Any]:
     for i in values:
         inner[each.var] = i
         out.append(evaluate(each.body, inner))
-    return out
+    return tuple(out)
 
 
 def range_values(over: ex.Range, env: Env) -> Sequence[Any]:
-    """The elements of ``a..b`` or of a list."""
+    """The elements of ``a..b`` or of a list, of which there are as many as is known."""
+    values = _values(over, env)
+    assert not isinstance(values, Many)
+    return values
+
+
+def _values(over: ex.Range, env: Env) -> Sequence[Any] | Many:
     if over.stop is None:
         values = evaluate(over.start, env)
+        if isinstance(values, Many):
+            return values
         if is_int(values):
             text = over.start.span.text
             raise error(over.span, "expected a range or a list, found an integer", f"write `0..{text}`")
         return _list(values, over.start)
     start = _known_int(evaluate(over.start, env), over.start)
-    stop = _known_int(evaluate(over.stop, env), over.stop)
+    last = evaluate(over.stop, env)
+    if isinstance(last, Sym) and not last.mentioned.isdisjoint((MEMBER, sym.LENGTH)):
+        if start != 0:
+            raise Unsupported("a range does not begin with the first member")
+        return Many(sym.atom(*EACH), last)
+    stop = _known_int(last, over.stop)
     if stop - start > MAX_ELEMENTS:
         count = f"{stop - start:,}"
         raise error(over.span, f"the range has {count} elements", f"at most {MAX_ELEMENTS:,} are allowed")
@@ -294,6 +317,8 @@ def _bool(value: Any, at: ex.Expr) -> bool | Condition:
 
 
 def _list(value: Any, at: ex.Expr) -> tuple[Any, ...]:
+    if isinstance(value, Many):
+        raise Unsupported("a list of any length stands where one of known length is needed")
     if not isinstance(value, tuple):
         raise error(at.span, f"expected a list, found {describe(value)}")
     return value

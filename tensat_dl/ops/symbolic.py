@@ -12,6 +12,9 @@ tuples whose first element tells their kind:
     ("max", p, q)  ("min", p, q)                        ("select", ps, p)  element p of the list ps
     ("unselect", ps, qs, p)  element of ps where the permutation qs has p
     ("element", x, p)  the element of an integer tensor variable x at offset p
+    ("before", p)  the sum of p over the members of a list before `MEMBER`    ("after", p)  over those after it
+
+What varies by member of a list has the name ``Of(x, i)``: ("dim", Of("w", p), 0) is dimension 0 of member p of w.
 """
 
 from __future__ import annotations
@@ -25,6 +28,12 @@ from tensat_dl.core.diagnostics import Span
 
 Atom = tuple[Any, ...]
 Monomial = tuple[Atom, ...]
+
+#: In what holds of each member of a list of unknown length: the index.
+EACH: Atom = ("each",)
+#: The index of the member that a proof about such lists is about, and how many members there are.
+MEMBER: Atom = ("member",)
+LENGTH: Atom = ("dim", "[..]", 0)
 
 
 @dataclass(frozen=True)
@@ -46,13 +55,32 @@ class Sym:
         found: set[Atom] = set()
         for a in self.atoms():
             found.add(a)
-            if a[0] in _REBUILD:
+            if a[0] in _SUMS:
+                found.update(b for b in _mentioned(a[1:]) if b != EACH)
+            elif a[0] in _REBUILD or _is_family(a):
                 found.update(_mentioned(a[1:]))
         return frozenset(found)
 
 
+@dataclass(frozen=True, slots=True)
+class Of:
+    """The name of something that varies by member of a list."""
+
+    name: str
+    index: Int
+
+    def __str__(self) -> str:
+        return f"{self.name}[{self.index}]"
+
+
+def _is_family(a: Atom) -> bool:
+    return len(a) > 1 and isinstance(a[1], Of)
+
+
 def _mentioned(value: Any) -> Iterable[Atom]:
-    if isinstance(value, Sym):
+    if isinstance(value, Of):
+        yield from _mentioned(value.index)
+    elif isinstance(value, Sym):
         yield from value.mentioned
     elif isinstance(value, tuple):
         for v in value:
@@ -75,8 +103,9 @@ class Opaque:
 class Condition:
     """A condition on unknowns. ``eq``/``ne``/``le``: args = (p,), meaning p = 0, p != 0, p <= 0. ``same``: two values
     that are not integers are equal. ``below``: of two numbers, one of them a float, the first is smaller. ``holds``:
-    an element type has a value. ``and``/``or``/``not`` combine conditions. ``weight``/``start``/``value``: facts
-    about a tensor variable that only an e-graph knows."""
+    an element type has a value. ``and``/``or``/``not`` combine conditions. ``every``: a condition holds of so many
+    members of a list (see `every`). ``weight``/``start``/``value``: facts about a tensor variable that only an
+    e-graph knows."""
 
     kind: str
     args: tuple[Any, ...]
@@ -97,7 +126,7 @@ def atom(*parts: Any) -> Sym:
     return Sym((((tuple(parts),), 1),))
 
 
-def elements(name: str, length: int) -> tuple[Sym, ...]:
+def elements(name: str | Of, length: int) -> tuple[Sym, ...]:
     """A list variable of a known length."""
     return tuple(atom("elem", name, i, length) for i in range(length))
 
@@ -388,9 +417,73 @@ def substitute(value: Any, known: Mapping[Atom, Int]) -> Any:
         return total
     if isinstance(value, tuple):
         return tuple(substitute(v, known) for v in value)
-    return value
+    if isinstance(value, Condition):
+        return _substitute_condition(value, known)
+    return Of(value.name, substitute(value.index, known)) if isinstance(value, Of) else value
 
 
+def _substitute_condition(c: Condition, known: Mapping[Atom, Int]) -> Bool:
+    match c.kind:
+        case "eq":
+            return equal(substitute(c.args[0], known), 0)
+        case "ne":
+            return negate(equal(substitute(c.args[0], known), 0))
+        case "le":
+            return at_most(substitute(c.args[0], known), 0)
+        case "and":
+            return all_of(substitute(x, known) for x in c.args)
+        case "or":
+            return any_of(substitute(x, known) for x in c.args)
+        case "not":
+            return negate(substitute(c.args[0], known))
+        case "every":
+            item, length = c.args
+            return every(substitute(item, known), length)
+    return c
+
+
+def every(item: Bool, length: Int) -> Bool:
+    """Whether a condition, where `EACH` is the index, holds of that many members of a list, from the first on."""
+    return item if isinstance(item, bool) else Condition("every", (item, length))
+
+
+def before(p: Int) -> Int:
+    """The sum of p, where `EACH` is the index, over the members of a list before `MEMBER`."""
+    return _over_members("before", p, atom(*MEMBER))
+
+
+def after(p: Int) -> Int:
+    """The sum of p, where `EACH` is the index, over the members of a list after `MEMBER`."""
+    return _over_members("after", p, sub(atom(*LENGTH), add(atom(*MEMBER), 1)))
+
+
+def _over_members(kind: str, p: Int, count: Int) -> Int:
+    out: Int = 0
+    for monomial, k in terms_of(p).items():
+        varying = tuple(a for a in monomial if a == EACH or EACH in Sym((((a,), 1),)).mentioned)
+        rest = (
+            Sym(((tuple(a for a in monomial if a not in varying), k),)) if len(varying) < len(monomial) else k
+        )
+        out = add(out, mul(rest, _summed(kind, varying) if varying else count))
+    return out
+
+
+def _summed(kind: str, varying: Monomial) -> Int:
+    next_one = add(atom(*EACH), 1)
+    a = varying[0]
+    if kind == "before" and len(varying) == 1 and _is_family(a) and a[1].index == next_one:
+        # f(1) + .. + f(m) = f(0) + .. + f(m - 1) + f(m) - f(0)
+        this, member, first = (atom(a[0], Of(a[1].name, i), *a[2:]) for i in (atom(*EACH), atom(*MEMBER), 0))
+        return sub(add(before(this), member), first)
+    return atom(kind, Sym(((varying, 1),)))
+
+
+def is_sum_of_dimensions(a: Atom) -> bool:
+    """Whether an atom is a sum over members of a list that is not negative."""
+    return a[0] in _SUMS and all(b[0] == "dim" for b in a[1].atoms())
+
+
+_SUMS: Mapping[str, Callable[..., Int]] = {"before": before, "after": after}
 _REBUILD: Mapping[str, Callable[..., Int]] = {
     "div": floordiv,
     "mod": mod,
@@ -399,12 +492,15 @@ _REBUILD: Mapping[str, Callable[..., Int]] = {
     "select": select,
     "unselect": unselect,
     "element": element,
+    **_SUMS,
 }
 
 
 def _substitute_atom(a: Atom, known: Mapping[Atom, Int]) -> Int:
     if a in known:
         return known[a]
+    if _is_family(a):
+        return atom(a[0], *(substitute(x, known) for x in a[1:]))
     rebuild = _REBUILD.get(a[0])
     if rebuild is None:
         return Sym((((a,), 1),))

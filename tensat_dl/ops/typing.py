@@ -12,7 +12,8 @@ from tensat_dl.core.graph import TensorType
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import Unresolved, evaluate
 from tensat_dl.ops.kinds import not_a_word, words
-from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
+from tensat_dl.ops.lists import Many
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Of, Opaque
 from tensat_dl.ops.table import INFIX, AttrDecl, OpDecl, OpTable
 from tensat_dl.ops.values import Absent, AnyType, Broadcast, Env, Lazy, SymType, Unknown, unknown_tensor
 
@@ -57,7 +58,8 @@ def environment(decl: OpDecl, inputs: Sequence[AnyType], attrs: Mapping[str, Any
     env: Env = {}
     for i, param in enumerate(decl.inputs):
         if param.kind == "many":
-            env[param.name] = tuple(inputs[i:])
+            several = len(inputs) != i + 1 or not isinstance(inputs[i], Many)
+            env[param.name] = tuple(inputs[i:]) if several else inputs[i]
         else:
             env[param.name] = inputs[i] if i < len(inputs) else None
     for a in decl.attrs:
@@ -304,7 +306,7 @@ def defaults(decl: OpDecl) -> dict[str, Any]:
     return {a.name: a.default for a in decl.attrs if a.default is not None}
 
 
-def unknown_attribute(a: AttrDecl, name: str) -> Any:
+def unknown_attribute(a: AttrDecl, name: str | Of) -> Any:
     """An attribute's value that is not known, except for its length if the declaration says one."""
     if a.length is not None:
         return tuple(sym.atom("attr", name, i) for i in range(a.length))

@@ -12,7 +12,8 @@ from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Span, error
 from tensat_dl.core.graph import DTYPES, FLOATS, INTEGERS, TensorType
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
+from tensat_dl.ops.lists import Many, Unsupported
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Of, Opaque, Sym
 
 #: Larger integers have no meaning anywhere, and squaring one again and again must come to an end.
 MAX_INTEGER = 10**100
@@ -29,12 +30,14 @@ class SymType:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-AnyType = TensorType | SymType
+#: The type of an operand, or of all members of a list.
+AnyType = TensorType | SymType | Many
 
 
-def unknown_tensor(name: str, rank: int) -> SymType:
-    """The type of a tensor of which the rank alone is known."""
-    return SymType(Opaque(("dtype", name), DTYPES), tuple(sym.atom("dim", name, i) for i in range(rank)))
+def unknown_tensor(name: str | Of, rank: int) -> SymType:
+    """The type of a tensor of which the rank alone is known. Members of lists have one element type."""
+    own = name.name if isinstance(name, Of) else name
+    return SymType(Opaque(("dtype", own), DTYPES), tuple(sym.atom("dim", name, i) for i in range(rank)))
 
 
 class Absent(Exception):
@@ -97,13 +100,14 @@ def is_int(value: Any) -> bool:
 @dataclass(frozen=True, slots=True)
 class Function:
     """``parameters`` are the kinds of its arguments, ``result`` that of what it gives (see `kinds`); with ``many``
-    it also takes integers in any number in place of its list."""
+    it also takes integers in any number in place of its list, with ``any_length`` lists of unknown length."""
 
     form: str
     parameters: tuple[str, ...]
     result: str
     apply: Callable[..., Any]
     many: bool = False
+    any_length: bool = False
 
     def kind(self, i: int, count: int) -> str:
         """The kind that argument i of ``count`` must have."""
@@ -129,6 +133,10 @@ def check_call(expr: ex.Call) -> None:
 def argument(function: Function, i: int, count: int, value: Any, at: Span) -> Any:
     """The value of argument i of ``count``, if it is of the kind that the function takes."""
     kind = function.kind(i, count)
+    if isinstance(value, Many):
+        if not function.any_length:
+            raise Unsupported(f"`{function.form}` is applied to a list of any length")
+        return value
     if isinstance(value, Opaque) or _is_of(kind, value):
         return value
     items = value if isinstance(value, tuple) else ()
@@ -215,7 +223,9 @@ def _prod(items: tuple[Int, ...]) -> Int:
     return total
 
 
-def _sum(items: tuple[Int, ...]) -> Int:
+def _sum(items: tuple[Int, ...] | Many) -> Int:
+    if isinstance(items, Many):
+        return items.total()
     total: Int = 0
     for i in items:
         total = sym.add(total, i)
@@ -233,6 +243,14 @@ def _extreme(fold: Callable[[Int, Int], Int]) -> Callable[..., Int]:
         return result
 
     return apply
+
+
+def _len(items: tuple[Any, ...] | Mapping[int, Any] | Many) -> Int:
+    return items.length if isinstance(items, Many) else len(items)
+
+
+def _all(items: tuple[sym.Bool, ...] | Many) -> sym.Bool:
+    return items.every() if isinstance(items, Many) else sym.all_of(items)
 
 
 def _distinct(items: tuple[Int, ...]) -> sym.Bool:
@@ -267,12 +285,12 @@ FUNCTIONS: Mapping[str, Function] = {
     "dim": Function("dim(x, i)", ("tensor", "integer"), "integer", _dim),
     "shape": Function("shape(x)", ("tensor",), _INTS, lambda x: x.shape),
     "dtype": Function("dtype(x)", ("tensor",), "word", lambda x: x.dtype),
-    "len": Function("len(list)", ("list",), "integer", len),
+    "len": Function("len(list)", ("list",), "integer", _len, any_length=True),
     "prod": Function("prod(list)", (_INTS,), "integer", _prod),
-    "sum": Function("sum(list)", (_INTS,), "integer", _sum),
+    "sum": Function("sum(list)", (_INTS,), "integer", _sum, any_length=True),
     "max": Function("max(a, b, ..) or max(list)", (_INTS,), "integer", _extreme(sym.maximum), many=True),
     "min": Function("min(a, b, ..) or min(list)", (_INTS,), "integer", _extreme(sym.minimum), many=True),
-    "all": Function("all(condition for i in 0..n)", (_CONDITIONS,), "condition", sym.all_of),
+    "all": Function("all(condition for i in 0..n)", (_CONDITIONS,), "condition", _all, any_length=True),
     "any": Function("any(condition for i in 0..n)", (_CONDITIONS,), "condition", sym.any_of),
     "set": Function("set(list, position, value)", (_INTS, "integer", "integer"), _INTS, _set),
     "broadcast": Function("broadcast(shape(x), shape(y))", (_INTS, _INTS), _INTS, broadcast),

@@ -185,6 +185,8 @@ class Facts:
         """A lower bound of an atom; negative if none is known."""
         if a[0] == "dim":
             return max(1, self.bounds.get(a, 1))
+        if sym.is_sum_of_dimensions(a):
+            return 0
         return self.bounds.get(a, -1)
 
 

@@ -121,6 +121,22 @@ def alike(rule: RewriteRule) -> tuple[ex.Expr, ...]:
     return tuple(found)
 
 
+def lists_apart(rule: RewriteRule) -> RewriteRule:
+    """A group or list rule in which a list is the only operand of its operator: [a [b1 b2 ..]] for [a b1 b2 ..]."""
+
+    def nodes(side: Side) -> Iterable[PatternNode]:
+        for node in side.nodes:
+            args = list(node.args)
+            for k, a in enumerate(args):
+                if is_every(a) and len(args) > 1:
+                    args[k] = f"{node.result}.{k}"
+                    yield replace(node, result=args[k], args=(a,))
+            yield replace(node, args=tuple(args))
+
+    source, target = (replace(side, nodes=tuple(nodes(side))) for side in (rule.source, rule.target))
+    return replace(rule, source=source, target=target)
+
+
 def one_member(rule: RewriteRule) -> RewriteRule:
     """A group or list rule for a single member, without conditions that ask for more than ranks: it builds what the
     rule builds, of the same ranks. Any other rule as it is."""

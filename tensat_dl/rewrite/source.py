@@ -17,15 +17,16 @@ from itertools import chain, product
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import base_of
+from tensat_dl.core.expression import base_of, every, is_every
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate
-from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque
+from tensat_dl.ops.lists import INDEX, Many
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Of, Opaque
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, attributes, defaults, unknown_attribute
-from tensat_dl.ops.values import SymType, unknown_tensor
+from tensat_dl.ops.values import AnyType, SymType, unknown_tensor
 from tensat_dl.rewrite.conditions import conjuncts
 
 #: Tensors of more dimensions than this take no part in rules.
@@ -115,22 +116,43 @@ class Variant:
     guards: list[Condition] = field(default_factory=list)
     facts: list[Condition] = field(default_factory=list)
     premises: tuple[Condition, ...] = ()  #: conditions under which the source is well-typed
+    any_length: bool = False  #: whether this is about lists of unknown length (see `tensat_dl.ops.lists`)
     ill_typed: str = ""  #: why the rule never applies under this assignment; empty if it may
 
     def bind(self, name: str, t: SymType, varies: bool) -> None:
         """Names a tensor of the source. Expressions see members, ``w`` that varies or ``w[0]``, as lists."""
-        self.types[name] = t
         base = base_of(name)
+        if self.any_length and varies:
+            self.types[base] = t
+            self.env[base] = Many.like(t)
+            return
+        self.types[name] = t
         self.env[base] = (*self.env.get(base, ()), t) if varies or base != name else t
+
+    def operands(self, node: PatternNode, scope: Mapping[str, Any]) -> list[AnyType | Many]:
+        """The types of a node's operands; ``scope`` has lists of unknown length."""
+        return [scope[base_of(a)] if is_every(a) else self.types[a] for a in node.args]
 
     def let(self, name: str, value: Any) -> None:
         """Names an attribute's value. Expressions see ``a[0]`` as an element of a list."""
         self.env[name] = value
-        if base_of(name) != name:
+        if self.any_length and base_of(name) != name:
+            self.env[base_of(name)] = Many.like(value)
+        elif base_of(name) != name:
             self.env[base_of(name)] = (*self.env.get(base_of(name), ()), value)
 
     def copy(self) -> Variant:
-        return Variant(dict(self.types), dict(self.env), dict(self.chosen), list(self.source_attrs))
+        return Variant(
+            dict(self.types),
+            dict(self.env),
+            dict(self.chosen),
+            list(self.source_attrs),
+            any_length=self.any_length,
+        )
+
+    def name(self, text: str, varies: bool) -> str | Of:
+        """The name of an unknown, of which each member of a list may have its own."""
+        return Of(base_of(text), INDEX) if self.any_length and varies else text
 
 
 @dataclass(eq=False)
@@ -167,14 +189,15 @@ class Prefix:
         for name, (kind, value) in choice.items():
             attempt.chosen[name] = value
             if kind == "tensor":
-                attempt.bind(name, unknown_tensor(name, value), name in varies)
+                own = base_of(name) in varies
+                attempt.bind(name, unknown_tensor(attempt.name(name, own), value), own)
             elif kind == "axis":
                 attempt.let(name, value)
             else:
                 attempt.env[name] = sym.elements(name, value)
         try:
             attrs, equalities = _pattern_attrs(node, self.infer.table, attempt)
-            typing = self.infer(node.op, [attempt.types[a] for a in node.args], attrs)
+            typing = self.infer(node.op, attempt.operands(node, attempt.env), attrs)
         except (IllTyped, EvaluationError):
             return None
         attempt.source_attrs.append(attrs)
@@ -189,6 +212,8 @@ def choices(node: PatternNode, infer: Inference, forms: Forms, variant: Variant)
     its operator never takes together."""
     decl = infer.table[node.op]
     bound = {arg: len(t.shape) for arg, t in variant.types.items()}
+    if variant.any_length:
+        bound |= {every(arg): rank for arg, rank in bound.items()}
     last = len(decl.inputs) - 1
     # Operands of a variadic operator have one rank.
     parameters = [node.args[k:] if k == last else node.args[k : k + 1] for k in range(last + 1)]
@@ -228,6 +253,7 @@ def _pattern_attrs(
     An attribute given by an expression is an unknown that must equal the expression.
     """
     decl = ops[node.op]
+    own = node.each is not None
     values = defaults(decl)
     equalities: list[Condition] = []
     computed: list[Attribute] = []
@@ -238,7 +264,7 @@ def _pattern_attrs(
                 values[a.name] = value
             case Variable(name):
                 if name not in variant.env:
-                    variant.let(name, unknown_attribute(a, name))
+                    variant.let(name, unknown_attribute(a, variant.name(name, base_of(name) != name)))
                 values[a.name] = variant.env[name]
             case Elements(items):
                 elements: list[Any] = []
@@ -251,14 +277,14 @@ def _pattern_attrs(
                         case Computed():
                             assert isinstance(attribute.value, ex.ListExpr)
                             assert isinstance(attribute.value.items, tuple)
-                            element = sym.atom("attr", f"{node.result}:{a.name}", k)
+                            element = sym.atom("attr", variant.name(f"{node.result}:{a.name}", own), k)
                             elements.append(element)
                             wanted = evaluate(attribute.value.items[k], variant.env)
                             equalities += conjuncts(sym.equal(element, wanted))
                 values[a.name] = tuple(elements)
             case Computed():
                 computed.append(attribute)
-    inputs = [variant.types[a] for a in node.args]
+    inputs = variant.operands(node, variant.env)
     given = attributes(decl, node.attrs, variant.env, inputs) if computed else {}
     for attribute in computed:
         a = decl[attribute.name]
@@ -269,13 +295,13 @@ def _pattern_attrs(
         if isinstance(value, Opaque):  # such as dtype = dtype(x)
             values[a.name] = value
             continue
-        name = f"{node.result}:{a.name}"
+        unknown_name = variant.name(f"{node.result}:{a.name}", own)
         unknown: Any
         if a.listed:  # the length is matched like a list variable's, the elements are compared
-            variant.chosen[name] = len(value)
-            variant.env[name] = unknown = sym.elements(name, len(value))
+            unknown = sym.elements(unknown_name, len(value))
+            variant.chosen[str(unknown_name)], variant.env[str(unknown_name)] = len(value), unknown
         else:
-            unknown = unknown_attribute(a, name)
+            unknown = unknown_attribute(a, unknown_name)
         equalities += conjuncts(sym.equal(unknown, value))
         values[a.name] = unknown
     return values, equalities

@@ -17,6 +17,7 @@ from tensat_dl.core.graph import TensorType
 from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate, knowing
+from tensat_dl.ops.lists import INDEX, Many
 from tensat_dl.ops.symbolic import Condition, EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, attributes
@@ -37,12 +38,14 @@ from tensat_dl.rewrite.source import Form, Forms, Prefix, Variant, choices, form
 class Assignments:
     """The variants of one rule. Every assignment is looked at once, however often more forms are known."""
 
-    def __init__(self, rule: RewriteRule, infer: Inference) -> None:
+    def __init__(self, rule: RewriteRule, infer: Inference, any_length: bool = False) -> None:
+        """A group or list rule is for lists of unknown length with ``any_length``, else for one member."""
         self._rule = rule
         self._ops = infer.table
         self._ranks_only = [c for c in rule.conditions if is_about_ranks(c)]
         # The source of a group rule is matched for one member at a time: lists of one element, index 0.
-        self._start = Prefix(rule, infer, Variant({}, {rule.index: 0} if rule.index else {}, {}))
+        index = {rule.index: INDEX if any_length else 0} if rule.index else {}
+        self._start = Prefix(rule, infer, Variant({}, index, {}, any_length=any_length))
         self._done: set[Prefix] = set()
 
     def variants(self, forms: Forms) -> list[Variant]:
@@ -66,11 +69,11 @@ class Assignments:
             longer = prefix.longer(choice)
             if longer is None or self._form(prefix.next, longer.variant) not in forms:
                 continue
-            if len(_differing(longer.variant)) <= 1:
+            if len(differing(longer.variant)) <= 1:
                 yield from self._sources(longer, forms)
 
     def _form(self, node: PatternNode, variant: Variant) -> Form:
-        ranks = [len(variant.types[a].shape) for a in node.args]
+        ranks = [len(t.shape) for t in variant.operands(node, variant.env)]
         return form_of(self._ops[node.op], ranks, len(variant.types[node.result].shape))
 
     def _type_target(self, source: Prefix) -> None:
@@ -90,7 +93,7 @@ class Assignments:
             variant.ill_typed = str(e)
 
 
-def _differing(variant: Variant) -> set[str]:
+def differing(variant: Variant) -> set[str]:
     """The indices of members with other ranks than the first one. More than one need not be looked at: if one makes
     the variant another, rules check the ranks of every member."""
     ranks = {name: len(t.shape) for name, t in variant.types.items()}
@@ -137,7 +140,7 @@ def type_target(rule: RewriteRule, infer: Inference, variant: Variant, facts: Fa
         pending = _bind_lets(pending, scope, {n for n in unbuilt if n not in variant.env})
         unbuilt.pop(0)
         decl = infer.table[node.op]
-        inputs = [variant.types[a] for a in node.args]
+        inputs = variant.operands(node, scope)
         attrs = attributes(decl, node.attrs, scope, inputs)
         typing = infer(node.op, inputs, attrs)
         for condition in typing.conditions:
@@ -145,7 +148,9 @@ def type_target(rule: RewriteRule, infer: Inference, variant: Variant, facts: Fa
         variant.target_attrs.append(attrs)
         variant.types[node.result] = typing.types[0]
         base = base_of(node.result)
-        if base != node.result and not isinstance(variant.env.get(base), tuple):
+        if node.each is not None:
+            scope[base] = Many.like(typing.types[0])
+        elif base != node.result and not isinstance(variant.env.get(base), tuple):
             scope[base] = (*scope.get(base, ()), typing.types[0])
         scope.setdefault(node.result, typing.types[0])
     for source, a, target in zip(rule.source.outputs, matched, rule.target.outputs, strict=True):

@@ -52,8 +52,17 @@ class Digits(Exception):
 class Assumptions:
     """What is known about integers."""
 
-    def __init__(self, conditions: Iterable[Bool] = (), asked: Iterator[int] | None = None) -> None:
+    def __init__(
+        self,
+        conditions: Iterable[Bool] = (),
+        asked: Iterator[int] | None = None,
+        members: Mapping[Atom, Int] | None = None,
+    ) -> None:
+        """``members`` has equations that hold of every member of a list, with the index `sym.EACH`."""
         self.facts = Facts()
+        self._members = members or {}
+        for a, value in self._members.items():
+            self.facts.define(a, value)
         #: Counts the questions that z3 did not answer.
         self._count = count() if asked is None else asked
         self._given: list[Condition] = []
@@ -64,7 +73,7 @@ class Assumptions:
         self.add(conditions)
 
     def copy(self) -> Assumptions:
-        return Assumptions(self._given, self._count)
+        return Assumptions(self._given, self._count, self._members)
 
     def add(self, conditions: Iterable[Bool]) -> None:
         """Assumes conditions."""
@@ -165,6 +174,8 @@ class Assumptions:
             self._bounded.add(a)
             if a[0] == "dim":
                 self._solver.add(_integer(sym.atom(*a)) >= 1)
+            elif sym.is_sum_of_dimensions(a):
+                self._solver.add(_integer(sym.atom(*a)) >= 0)
         return _truth(c)
 
 
@@ -265,23 +276,3 @@ def atoms_of(value: Any) -> frozenset[Atom]:
     if isinstance(value, tuple):
         return frozenset[Atom]().union(*map(atoms_of, value))
     return frozenset()
-
-
-def replaced(c: Bool, known: Mapping[Atom, Int]) -> Bool:
-    """A condition with atoms replaced."""
-    if isinstance(c, bool):
-        return c
-    match c.kind:
-        case "eq":
-            return sym.equal(sym.substitute(c.args[0], known), 0)
-        case "ne":
-            return sym.negate(sym.equal(sym.substitute(c.args[0], known), 0))
-        case "le":
-            return sym.at_most(sym.substitute(c.args[0], known), 0)
-        case "and":
-            return sym.all_of(replaced(x, known) for x in c.args)
-        case "or":
-            return sym.any_of(replaced(x, known) for x in c.args)
-        case "not":
-            return sym.negate(replaced(c.args[0], known))
-    return c

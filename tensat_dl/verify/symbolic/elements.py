@@ -19,7 +19,7 @@ from typing import Any
 
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int
-from tensat_dl.verify.symbolic.assumptions import atoms_of, replaced
+from tensat_dl.verify.symbolic.assumptions import atoms_of
 
 #: Terms of more bound indices of one range than this are not compared under all renamings.
 MOST_RENAMED = 5
@@ -343,7 +343,7 @@ def substituted(v: Value, known: Mapping[Atom, Int]) -> Value:
         for f, n in t.factors:
             product = multiply(product, power(_substituted(f, known), n))
         for g in sorted(t.guards, key=repr):
-            product = guarded(product, replaced(g, known))
+            product = guarded(product, sym.substitute(g, known))
         out.append(summed(product, frozenset(), tuple((a, sym.substitute(n, known)) for a, n in t.over)))
     return add(*out)
 

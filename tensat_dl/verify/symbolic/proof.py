@@ -10,23 +10,27 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 from math import factorial, prod
 from typing import Any
 
+from tensat_dl.core.expression import base_of, is_every
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.lists import Many, Unsupported
 from tensat_dl.ops.symbolic import Atom, Bool, Int, Opaque
 from tensat_dl.ops.typing import IllTyped, Inference, compose
 from tensat_dl.ops.values import SymType
 from tensat_dl.rewrite.conditions import values_in
+from tensat_dl.rewrite.groups import instantiate, lists_apart
 from tensat_dl.rewrite.source import MAX_RANK, Forms, Variant
-from tensat_dl.rewrite.variants import Assignments
+from tensat_dl.rewrite.variants import Assignments, differing
 from tensat_dl.verify.symbolic import elements as el
-from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, TooHard, Undecided, replaced
+from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, TooHard, Undecided
 from tensat_dl.verify.symbolic.context import Context, Inexpressible, Tensor, leaf
 from tensat_dl.verify.symbolic.elements import TooLarge
+from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 
@@ -61,17 +65,23 @@ class ProvedFor:
 
 def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
     """Proves a rule for all sizes, at all ranks. Raises `Unproved`."""
-    if rule.index is not None:
-        raise Unproved("it is about any number of tensors")
+    if rule.kind == "group":
+        for variant in Assignments(instantiate(rule, 2), infer).variants(RANKS):
+            if not variant.ill_typed and differing(variant):
+                raise Unproved("its members may have different ranks")
+    rule = lists_apart(rule)
     ranks: set[int] = set()
     assignments = 0
-    for variant in Assignments(rule, infer).variants(RANKS):
-        if variant.ill_typed:
-            continue
-        assignments += 1
-        ranks.update(len(variant.types[name].shape) for name in rule.tensor_variables())
-        for known in _permutations(rule, variant, infer):
-            _Proof(rule, variant, known, infer).run()
+    try:
+        for variant in Assignments(rule, infer, any_length=rule.index is not None).variants(RANKS):
+            if variant.ill_typed:
+                continue
+            assignments += 1
+            ranks.update(len(variant.types[name].shape) for name in rule.tensor_variables())
+            for known in _permutations(rule, variant, infer):
+                _Proof(rule, variant, known, infer).run()
+    except Unsupported as e:
+        raise Unproved(str(e)) from None
     if not assignments:
         raise Unproved("it never applies")
     return ProvedFor(min(ranks, default=0), max(ranks, default=0), assignments)
@@ -98,6 +108,23 @@ def _permutations(rule: RewriteRule, variant: Variant, infer: Inference) -> Iter
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a case assumes, of members of lists too; how it writes indices of the result; and whether it has `Chosen`
+    the member in sight."""
+
+    conditions: Sequence[Bool]
+    members: Mapping[Atom, Int]
+    written: Mapping[Place, tuple[Int, Int] | From] = field(default_factory=dict)
+    chosen: bool = False
+
+    def where(self, condition: Bool) -> Case:
+        return replace(self, conditions=(*self.conditions, condition))
+
+    def writing(self, place: Place, index: tuple[Int, Int] | From) -> Case:
+        return replace(self, written={**self.written, place: index})
+
+
 class _Proof:
     """The proof at one assignment of ranks, axes and permutations."""
 
@@ -119,27 +146,39 @@ class _Proof:
     def run(self) -> None:
         """Proves all cases. Raises `Unproved`."""
         given = (*self.variant.premises, *self.variant.guards, *self.variant.facts)
-        conditions = [replaced(c, self.known) for c in given]
+        conditions = [sym.substitute(c, self.known) for c in given]
         if False in conditions:
             return
         el.name_anew()
         asked = itertools.count()
-        waiting: list[tuple[list[Bool], dict[Place, tuple[Int, Int]]]] = [(conditions, {})]
+        members: Mapping[Atom, Int] = {}
+        if self.rule.index is not None:
+            conditions, members = about_members(conditions)
+        waiting = [Case(conditions, members)]
         for count in range(MOST_CASES):
             if not waiting:
                 return
-            conditions, digits = waiting.pop()
-            context = Context(Assumptions(conditions, asked))
+            case = waiting.pop()
+            context = Context(Assumptions(case.conditions, asked, case.members))
             if count and not context.known.possible():
                 continue
             try:
-                self._case(context, digits)
+                self._case(context, case)
             except Undecided as u:
-                waiting += [([*conditions, c], digits) for c in (u.condition, sym.negate(u.condition))]
+                waiting += [case.where(c) for c in (u.condition, sym.negate(u.condition))]
             except Digits as d:
                 if d.index not in self._places:
                     raise Unproved("an index can't be taken apart") from None
-                waiting.append((conditions, {**digits, self._places[d.index]: d.radices}))
+                waiting.append(case.writing(self._places[d.index], d.radices))
+            except Chosen as c:
+                if case.chosen or not self.rule.takes_lists:
+                    raise Unproved("an element of a list is not seen to be of one member") from None
+                a = sym.only_atom(c.index)
+                chosen = replace(case, chosen=True)
+                if a in self._places:
+                    waiting.append(chosen.writing(self._places[a], c.place))
+                else:
+                    waiting.append(chosen.where(c.condition))
             except (IllTyped, Remainder) as e:
                 # A case that the first question did not see to be impossible may contradict what is known by now.
                 if context.known.possible():
@@ -148,7 +187,7 @@ class _Proof:
                 raise Unproved(str(e)) from None
         raise Unproved(f"there are more than {MOST_CASES} cases")
 
-    def _case(self, context: Context, digits: Mapping[Place, tuple[Int, Int]]) -> None:
+    def _case(self, context: Context, case: Case) -> None:
         self._made, self._places = {}, {}
         tensors = {name: self._variable(name, context) for name in self.rule.tensor_variables()}
         before = self._side(self.rule.source, self.variant.source_attrs, tensors, context)
@@ -156,18 +195,18 @@ class _Proof:
         for k, (s, t) in enumerate(zip(self.rule.source.outputs, self.rule.target.outputs, strict=True)):
             if before[s] is not after[t]:
                 shape = context.simple(before[s].shape)
-                index = tuple(self._index(context, (k, axis), n, digits) for axis, n in enumerate(shape))
+                index = tuple(self._index(context, (k, axis), n, case) for axis, n in enumerate(shape))
                 settle(el.subtract(before[s].at(index), after[t].at(index)), context)
 
-    def _index(
-        self, context: Context, place: Place, extent: Int, digits: Mapping[Place, tuple[Int, Int]]
-    ) -> Int:
-        """An index of the result, written with its digits if it is known to need them."""
-        if place in digits:
-            outer, inner = digits[place]
-            high = self._index(context, (*place, 0), outer, digits)
-            low = self._index(context, (*place, 1), inner, digits)
-            return sym.add(sym.mul(high, inner), low)
+    def _index(self, context: Context, place: Place, extent: Int, case: Case) -> Int:
+        """An index of the result, written as the case at hand needs it."""
+        match case.written.get(place):
+            case From(start, own):
+                return sym.add(start, self._index(context, (*place, 0), own, case))
+            case (outer, inner):
+                high = self._index(context, (*place, 0), outer, case)
+                low = self._index(context, (*place, 1), inner, case)
+                return sym.add(sym.mul(high, inner), low)
         if context.known.plainly(extent, 1):
             return 0
         i = context.index(extent, free=True)
@@ -194,8 +233,23 @@ class _Proof:
         made = dict(tensors)
         for node, given in zip(side.nodes, attrs, strict=True):
             values = {name: sym.substitute(v, self.known) for name, v in given.items()}
-            made[node.result] = self._applied(node.op, [made[a] for a in node.args], values, context)
+            if any(map(is_every, node.args)):
+                member = base_of(node.args[0])
+                shapes = Many.like(sym.substitute(self.variant.types[member].shape, self.known))
+                made[node.result] = self._joined(node.op, made[member], shapes, values, context)
+            else:
+                made[node.result] = self._applied(node.op, [made[a] for a in node.args], values, context)
         return made
+
+    def _joined(self, op: str, x: Tensor, shapes: Many, attrs: Mapping[str, Any], context: Context) -> Tensor:
+        """The concatenation of a list, given the member in sight and the shapes of all."""
+        if op != "concat":
+            raise Inexpressible(f"`{op}` of a list of any length has no meaning by indices")
+        key = ("a list", id(x), attrs["axis"])
+        if key not in self._made:
+            sizes = Many(shapes.item[attrs["axis"]])
+            self._made[key] = (joined(x, sizes, attrs["axis"], context), (x,))
+        return self._made[key][0]
 
     def _applied(self, op: str, xs: Sequence[Tensor], attrs: Mapping[str, Any], context: Context) -> Tensor:
         """One tensor for equal applications: so equal parts of the two sides cancel."""
