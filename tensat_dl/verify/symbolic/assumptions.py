@@ -7,14 +7,14 @@ two cases.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, reduce
 from itertools import count
 from operator import and_
 from typing import Any
 
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Sym
+from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Of, Opaque, Sym
 from tensat_dl.rewrite.conditions import Facts
 
 try:
@@ -56,13 +56,11 @@ class Assumptions:
         self,
         conditions: Iterable[Bool] = (),
         asked: Iterator[int] | None = None,
-        members: Mapping[Atom, Int] | None = None,
+        members: Sequence[Condition] = (),
     ) -> None:
-        """``members`` has equations that hold of every member of a list, with the index `sym.EACH`."""
+        """``members`` are conditions that hold of every member of a list, with the index `sym.EACH`."""
         self.facts = Facts()
-        self._members = members or {}
-        for a, value in self._members.items():
-            self.facts.define(a, value)
+        self._members = members
         #: Counts the questions that z3 did not answer.
         self._count = count() if asked is None else asked
         self._given: list[Condition] = []
@@ -70,7 +68,16 @@ class Assumptions:
         self._solver: Any = None
         self._told = 0  #: how many of the given conditions z3 has been told
         self._bounded: set[Atom] = set()
+        self._products: list[tuple[Counter[Atom], Counter[Atom]]] = []  #: products that are equal
         self.add(conditions)
+        for c in members:
+            if c.kind != "every":
+                self._learn(self.facts.simplify(c))
+        # What is equal for each of the members before the one in sight has equal sums over them.
+        for c in members:
+            p = self.facts.simplify(c.args[0] if c.kind == "every" else c)
+            if isinstance(p, Condition) and p.kind == "eq":
+                self.add([sym.equal(sym.before(p.args[0]), 0)])
 
     def copy(self) -> Assumptions:
         return Assumptions(self._given, self._count, self._members)
@@ -95,14 +102,47 @@ class Assumptions:
             if (quotient := _quotient(c.args[0])) is not None:
                 self.add([quotient])
                 return
+            if (either := _one_of(c.args[0])) is not None:
+                if not self.decide(sym.equal(sym.atom(*either[0]), 1)):
+                    self.add([sym.equal(sym.atom(*either[1]), 1)])
+                return
+            if (products := _products(c.args[0])) is not None and products not in self._products:
+                self._products.append(products)
+                for other in self._products[:-1]:
+                    self.add((*_divided(products, other), *_divided(other, products)))
         if c.kind == "le" and (positive := _positive(c.args[0])) is not None:
             self._given.append(c)
             self.facts.define(positive, sym.atom("dim", (positive,), 0))
             self._add(self.facts.simplify(c))
             return
+        if (ordered := _ordered(c)) is not None:
+            # The size of a slice becomes a dimension: it is known to be positive.
+            low, high = ordered
+            self.facts.define(high, sym.add(sym.atom(*low), _difference(low, high)))
+            equation = sym.equal(sym.atom(*high), self.facts.known[high])
+            assert isinstance(equation, Condition)
+            self._given += [c, equation]
+            return
         self._given.append(c)
         self.facts.add([c])
         self._known = {c: truth for c, truth in self._known.items() if truth is not None}
+
+    def _learn(self, c: Bool) -> None:
+        """Solves an equation of every member for something that varies by member."""
+        if isinstance(c, bool):
+            return
+        p: Int = 0
+        if c.kind == "eq":
+            p = _reduced(c.args[0])
+        elif (ordered := _ordered(c)) is not None:
+            low, high = ordered
+            p = sym.sub(sym.atom(*high), sym.add(sym.atom(*low), _difference(low, high)))
+        for monomial, k in sym.terms_of(p).items():
+            if len(monomial) == 1 and abs(k) == 1 and _is_of_each(monomial[0]):
+                rest = sym.mul(sym.sub(p, Sym(((monomial, k),))), -k)
+                if monomial[0] not in atoms_of(rest):
+                    self.facts.define(monomial[0], rest)
+                    return
 
     def simple(self, value: Any) -> Any:
         """An integer, or a tuple of them, with known equations applied."""
@@ -138,6 +178,15 @@ class Assumptions:
     def plainly(self, a: Int, b: Int) -> bool:
         """Whether two integers are equal by known equations alone."""
         return a == b or self.facts.simplify(sym.equal(a, b)) is True
+
+    def equal_products(self, p: Int) -> Iterator[Int]:
+        """Other products of dimensions that are equal to one."""
+        if isinstance(p, Sym) and len(p.terms) == 1 and p.terms[0][1] == 1:
+            factors = Counter(p.terms[0][0])
+            for one, other in self._products:
+                for a, b in ((one, other), (other, one)):
+                    if a <= factors:
+                        yield self.simple(_product(factors - a + b))
 
     def possible(self) -> bool:
         """Whether the assumptions don't contradict each other, as far as is seen."""
@@ -197,7 +246,17 @@ def _truth(c: Bool) -> Any:
             return z3.Or([_truth(x) for x in c.args])
         case "not":
             return z3.Not(_truth(c.args[0]))
+        case "same":
+            return _word(c.args[0]) == _word(c.args[1])
     return z3.Bool(repr(c))
+
+
+#: A number for each value that is no integer, equal values having one number.
+_WORDS: dict[Any, int] = {}
+
+
+def _word(x: Any) -> Any:
+    return z3.Int(repr(x.atom)) if isinstance(x, Opaque) else z3.IntVal(_WORDS.setdefault(x, len(_WORDS)))
 
 
 @cache
@@ -235,6 +294,25 @@ def _positive(p: Sym) -> Atom | None:
     return None
 
 
+def _ordered(c: Condition) -> tuple[Atom, Atom] | None:
+    """The attributes of which a condition says that the first is smaller than the second."""
+    if c.kind != "le" or len(c.args[0].terms) != 3 or c.args[0].coefficients.get((), 0) != 1:
+        return None
+    by = {k: m[0] for m, k in c.args[0].terms if len(m) == 1 and m[0][0] in ("attr", "elem")}
+    return (by[1], by[-1]) if by.keys() == {1, -1} else None
+
+
+def _difference(low: Atom, high: Atom) -> Int:
+    """How much larger one attribute is than another, as a dimension."""
+    if isinstance(low[1], Of) and isinstance(high[1], Of) and low[1].index == high[1].index:
+        return sym.atom("dim", Of(f"{low[1].name}..{high[1].name}", low[1].index), 0)
+    return sym.atom("dim", (low, high), 0)
+
+
+def _is_of_each(a: Atom) -> bool:
+    return len(a) > 1 and isinstance(a[1], Of) and a[1].index == sym.atom(*sym.EACH)
+
+
 def _quotient(p: Sym) -> Bool | None:
     """From ``m % n = 0`` for dimensions, m = n q for a new dimension q."""
     a = sym.only_atom(p)
@@ -265,6 +343,45 @@ def _factors_of_one(p: Sym) -> list[Atom]:
         return []
     short, long = sorted((m for m, _ in p.terms), key=len)
     return list(long) if not short and len(long) > 1 and all(a[0] == "dim" for a in long) else []
+
+
+def _one_of(p: Sym) -> tuple[Atom, Atom] | None:
+    """Two dimensions of which p = 0 says that one is 1: p = (a - 1) (b - 1)."""
+    for monomial, k in p.terms:
+        if len(monomial) == 2 and abs(k) == 1:
+            a, b = monomial
+            others = sym.mul(sym.sub(sym.atom(*a), 1), sym.sub(sym.atom(*b), 1))
+            if a[0] == b[0] == "dim" and sym.sub(p, sym.mul(k, others)) == 0:
+                return a, b
+    return None
+
+
+def _products(p: Sym) -> tuple[Counter[Atom], Counter[Atom]] | None:
+    """The products of dimensions that are equal if p = 0."""
+    if len(p.terms) != 2 or {k for _, k in p.terms} != {1, -1}:
+        return None
+    one, other = (Counter(m) for m, _ in p.terms)
+    return (one, other) if all(a[0] == "dim" for a in one | other) else None
+
+
+def _divided(
+    equation: tuple[Counter[Atom], Counter[Atom]], by: tuple[Counter[Atom], Counter[Atom]]
+) -> Iterator[Bool]:
+    """What follows if a product in an equation has one in another equation as a factor, and what takes its place has
+    factors of the other side."""
+    for left, right in (equation, equation[::-1]):
+        for part, same in (by, by[::-1]):
+            if part <= left:
+                new = left - part + same
+                if new & right:
+                    yield sym.equal(_product(new - right), _product(right - new))
+
+
+def _product(factors: Counter[Atom]) -> Int:
+    out: Int = 1
+    for a in factors.elements():
+        out = sym.mul(out, sym.atom(*a))
+    return out
 
 
 def atoms_of(value: Any) -> frozenset[Atom]:

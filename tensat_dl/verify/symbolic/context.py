@@ -88,8 +88,7 @@ class Context:
         out: Int = 0
         for i, n in zip(index, shape, strict=True):
             out = sym.add(sym.mul(out, n), i)
-        place: Int = self.simple(out)
-        return place
+        return recombined(self.simple(out))
 
     def digits(self, offset: Int, shape: Index) -> Index:
         """The index at a place in row-major order. Raises `Digits`."""
@@ -114,9 +113,17 @@ class Context:
             return p, 0
         if isinstance(p, int) and isinstance(by, int):
             return divmod(p, by)
+        for divisor in (by, *self.known.equal_products(by)):
+            quotient, rest = long_division(p, divisor)
+            if self._below(rest, divisor):
+                return quotient, rest
         quotient, rest = long_division(p, by)
-        if self._below(rest, by):
-            return quotient, rest
+        for n in sorted(by.atoms() if isinstance(by, Sym) and len(by.terms) == 1 else (), key=repr):
+            # (n q + r) / (n k) = q / k for r < n.
+            many, few = long_division(p, sym.atom(*n))
+            if many != 0 and by != sym.atom(*n) and self._below(few, sym.atom(*n)):
+                quotient, rest = self.divided(many, quotient_by(by, n))
+                return quotient, sym.add(sym.mul(rest, sym.atom(*n)), few)
         self._take_apart(rest, by)
         inner, last = sym.floordiv(rest, by), sym.mod(rest, by)
         return sym.add(quotient, inner), last
@@ -360,6 +367,18 @@ def _parts_of_max(v: Value) -> tuple[Value, ...]:
 def is_last(p: Int) -> bool:
     """Whether an operand of a minimum is a dimension less 1."""
     return all(b[0] not in ("index", "bound") for b in atoms_of(p))
+
+
+def recombined(p: Int) -> Int:
+    """A polynomial with q in place of (q / k) k + q % k."""
+    for a in sorted(p.atoms() if isinstance(p, Sym) else (), key=repr):
+        if a[0] == "mod":
+            whole = ("div", *a[1:])
+            rests, quotients = quotient_by(p, a), quotient_by(p, whole)
+            if rests != 0 and quotients == sym.mul(rests, a[2]):
+                parts = sym.add(sym.mul(rests, sym.atom(*a)), sym.mul(quotients, sym.atom(*whole)))
+                return recombined(sym.add(sym.sub(p, parts), sym.mul(rests, a[1])))
+    return p
 
 
 def leaf(name: str, shape: Index, dtype: str | Opaque, context: Context) -> Tensor:

@@ -8,12 +8,12 @@ which the proof shows that of the member in sight.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.lists import INDEX, LENGTH, Many
-from tensat_dl.ops.symbolic import EACH, MEMBER, Atom, Bool, Condition, Int, Of, Sym
+from tensat_dl.ops.symbolic import EACH, MEMBER, Bool, Condition, Int
 from tensat_dl.rewrite.conditions import conjuncts
 from tensat_dl.verify.symbolic.assumptions import atoms_of
 from tensat_dl.verify.symbolic.context import Context, Index, Inexpressible, Tensor
@@ -64,51 +64,31 @@ def joined(x: Tensor, sizes: Many, axis: int, context: Context) -> Tensor:
     return Tensor((*x.shape[:axis], total, *x.shape[axis + 1 :]), x.dtype, context.remembered(at))
 
 
-def about_members(conditions: Iterable[Bool]) -> tuple[list[Bool], Mapping[Atom, Int]]:
-    """What follows of the member in sight and of the first one from what holds of each; and equations for what
-    varies by member, with the index `EACH`."""
+def about_members(conditions: Iterable[Bool]) -> tuple[list[Bool], Sequence[Condition]]:
+    """What follows of the member in sight and of the first one from what holds of each; and what holds of each, with
+    the index `EACH`."""
     given: list[Bool] = [sym.at_most(0, INDEX), sym.at_most(sym.add(INDEX, 1), LENGTH)]
     everywhere: list[Bool] = []
-    earlier: list[Bool] = []
+    earlier: list[Condition] = []
     for c in conditions:
         if isinstance(c, bool):
             given.append(c)
         elif c.kind == "every":
             item, length = c.args
-            (everywhere if length == LENGTH else earlier).append(item)
+            if length == LENGTH:
+                everywhere.append(item)
+            else:
+                earlier.append(c)
         else:
             given.append(c)
             if _varies(c):
                 everywhere.append(sym.substitute(c, {MEMBER: sym.atom(*EACH)}))
-    equations = [p.args[0] for c in everywhere for p in conjuncts(c) if p.kind == "eq"]
     for c in everywhere:
         given += [sym.substitute(c, {EACH: i}) for i in (INDEX, 0)]
-    for c in earlier:
-        given += [sym.equal(sym.before(p.args[0]), 0) for p in conjuncts(c) if p.kind == "eq"]
-    return given, _solved(equations)
+    return given, [p for c in everywhere for p in conjuncts(c)] + earlier
 
 
 def _varies(c: Condition) -> bool:
     """Whether a condition is about the member in sight as it is about each."""
     found = atoms_of(c)
     return MEMBER in found and not any(a[0] in ("before", "after") for a in found)
-
-
-def _solved(equations: Iterable[Int]) -> Mapping[Atom, Int]:
-    """Polynomials that are 0 for every member, each solved for something that varies by member."""
-    known: dict[Atom, Int] = {}
-    for equation in equations:
-        p = sym.substitute(equation, known)
-        for monomial, k in sym.terms_of(p).items():
-            if len(monomial) != 1 or abs(k) != 1 or not _is_of_each(monomial[0]):
-                continue
-            rest = sym.mul(sym.sub(p, Sym(((monomial, k),))), -k)
-            if monomial[0] not in atoms_of(rest):
-                known = {a: sym.substitute(v, {monomial[0]: rest}) for a, v in known.items()}
-                known[monomial[0]] = rest
-                break
-    return known
-
-
-def _is_of_each(a: Atom) -> bool:
-    return len(a) > 1 and isinstance(a[1], Of) and a[1].index == sym.atom(*EACH)

@@ -8,8 +8,10 @@ operators' executable semantics in the tests.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
+from tensat_dl.core.graph import FLOATS, INTEGERS
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 from tensat_dl.ops.symbolic import Condition, Int, Opaque
@@ -47,18 +49,28 @@ def _power(context: Context, x: Value, exponent: Any) -> Value:
     return context.apply(f"power {exponent}", x)
 
 
-def as_integer(v: Value) -> Int | None:
-    """An element that is an integer made of indices and dimensions, as such."""
+def as_integer(v: Value, elements: bool = False) -> Int | None:
+    """An element that is an integer made of indices and dimensions, as such; with ``elements`` of elements of
+    variables, too, which are then known to be integers."""
     out: Int = 0
     for t, c in v.terms:
         if t.guards or t.over or c.denominator != 1:
             return None
         monomial: Int = int(c)
         for f, n in t.factors:
-            if not isinstance(f, el.Symbol) or n < 0 or f.atom[0] in ("attr", "value", "float"):
+            if isinstance(f, el.Read) and elements and n > 0:
+                factor: Int = sym.element(f.tensor, f.offset)
+            elif isinstance(f, el.Symbol) and n > 0 and f.atom[0] not in ("attr", "value", "float"):
+                factor = sym.atom(*f.atom)
+            elif isinstance(f, el.FunctionOf) and f.fn == "max" and elements and n > 0:
+                args = [as_integer(a, elements) for a in f.args]
+                if f.over or any(a is None for a in args):
+                    return None
+                factor = reduce(sym.maximum, [a for a in args if a is not None])
+            else:
                 return None
             for _ in range(n):
-                monomial = sym.mul(monomial, sym.atom(*f.atom))
+                monomial = sym.mul(monomial, factor)
         out = sym.add(out, monomial)
     return out
 
@@ -132,6 +144,39 @@ def pointwise(
 
 
 # ---- products, pooling ------------------------------------------------------------------------------------
+
+
+def _is(context: Context, dtype: str | Opaque, *others: str | Opaque) -> bool:
+    """Whether an element type is one of several. Raises `Undecided`."""
+    facts = context.known.facts
+    own = facts.value(dtype)
+    return context.known.decide(sym.any_of(sym.equal(own, facts.value(d)) for d in others))
+
+
+def cast(context: Context, x: Tensor, to: str | Opaque, shape: Index) -> Tensor:
+    """Casts to floats keep numbers, but for rounding; so do casts of integers to wider types. Raises `Undecided`."""
+
+    def kept(v: Value) -> Value:
+        return v
+
+    def converted(v: Value) -> Value:
+        return context.apply(f"cast to {context.known.facts.value(to)}", v)
+
+    def truth(v: Value) -> Value:
+        return el.subtract(el.number(1), _is_zero(context, v, el.number(0)))
+
+    f: Callable[[Value], Value]
+    if _is(context, x.dtype, to) or _is(context, to, *FLOATS) or _is(context, x.dtype, "bool"):
+        f = kept
+    elif _is(context, to, "bool"):
+        f = truth
+    else:
+        low, high = (INTEGERS.get(str(context.known.facts.value(t)), (0, 0)) for t in (x.dtype, to))
+        f = kept if low != high and high[0] <= low[0] < low[1] <= high[1] else converted
+    flat = x.flat
+    return Tensor(
+        shape, to, lambda index: f(x.at(index)), flat and (lambda offset: f(element_at(x, offset, context)))
+    )
 
 
 def activation(context: Context, act: Any, v: Value) -> Value:
@@ -396,13 +441,31 @@ def expand(
 
 
 def pad(context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index) -> Callable[[Index], Value]:
-    (x,) = xs
-    if attrs["mode"] != "constant":
-        raise Inexpressible("pads other than constants")
+    (x,), before = xs, attrs["before"]
+    if not _is(context, attrs["mode"], "constant"):
+        edge = _is(context, attrs["mode"], "edge")
+
+        def nearest(i: Int, n: Int) -> Int:
+            last = sym.sub(n, 1)
+            if edge:
+                return sym.minimum(sym.maximum(i, 0), last)
+            distance = sym.maximum(i, sym.neg(i))
+            return sym.minimum(distance, sym.sub(sym.mul(2, last), distance))
+
+        def mirrored(index: Index) -> Value:
+            own = (sym.sub(i, b) for i, b in zip(index, before, strict=True))
+            return x.at(
+                tuple(
+                    i if context.known.holds(_inside(context, i, n)) else nearest(i, n)
+                    for i, n in zip(own, x.shape, strict=True)
+                )
+            )
+
+        return mirrored
     value = context.real(attrs["value"])
 
     def at(index: Index) -> Value:
-        own = tuple(sym.sub(i, b) for i, b in zip(index, attrs["before"], strict=True))
+        own = tuple(sym.sub(i, b) for i, b in zip(index, before, strict=True))
         inside = sym.all_of(_inside(context, i, n) for i, n in zip(own, x.shape, strict=True))
         return el.add(value, context.guarded(el.subtract(x.at(own), value), inside))
 
@@ -435,6 +498,51 @@ def merge(
         _, member = context.divided(group, attrs["count"])
         block, own = context.divided(c, w.shape[1])
         return context.guarded(w.at((o, own, *taps)), sym.equal(block, member))
+
+    return at
+
+
+def gather(
+    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
+) -> Callable[[Index], Value]:
+    (x, indices), axis = xs, attrs["axis"]
+    last = axis + len(indices.shape)
+
+    def at(index: Index) -> Value:
+        row = as_integer(indices.at(index[axis:last]), elements=True)
+        if row is None:
+            raise Inexpressible("an index of a look-up is no element of a tensor")
+        if not context.known.holds(_inside(context, row, x.shape[axis])):
+            row = sym.mod(row, x.shape[axis])
+        return x.at((*index[:axis], row, *index[last:]))
+
+    return at
+
+
+def resize(
+    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
+) -> Callable[[Index], Value]:
+    """Means of old pixels, with weights that depend on the mode, the sizes and the places along each dimension, and
+    that add up to 1."""
+    (x,) = xs
+    facts = context.known.facts
+    mode = " ".join(str(facts.value(attrs[name])) for name in ("mode", "coordinates", "rounding"))
+
+    def at(index: Index) -> Value:
+        image, channel, *place = index
+        first = x.at((image, channel, 0, 0))
+
+        def share(k: int, old: Int) -> Value:
+            return context.apply(
+                f"weight {mode}", *map(el.integer, (place[k], old, shape[2 + k], x.shape[2 + k]))
+            )
+
+        def part(r: Int, s: Int) -> Value:
+            difference = el.subtract(x.at((image, channel, r, s)), first)
+            return el.multiply(el.multiply(share(0, r), share(1, s)), difference)
+
+        high, wide = x.shape[2:]
+        return el.add(first, context.total(high, lambda r: context.total(wide, lambda s: part(r, s))))
 
     return at
 
@@ -478,7 +586,8 @@ MEANINGS: Mapping[str, Meaning] = {
     f.__name__.removesuffix("_"): f
     for f in (
         matmul, conv2d, poolavg, poolmax, reduce_sum, reduce_mean, reduce_max, softmax, batchnorm, layernorm,
-        rmsnorm, transpose, concat, slice_, expand, pad, enlarge, merge, fill, iota, eye, conv_identity, conv_average,
+        rmsnorm, transpose, concat, slice_, expand, pad, enlarge, merge, gather, resize, fill, iota, eye,
+        conv_identity, conv_average,
     )
 }  # fmt: skip
 
@@ -499,6 +608,8 @@ def meaning(op: str, context: Context, xs: Sequence[Tensor], attrs: Attributes, 
     shape = context.simple(t.shape)
     if op in POINTWISE:
         return pointwise(op, context, xs, attrs, shape, t.dtype)
+    if op == "cast":
+        return cast(context, xs[0], attrs["to"], shape)
     if op == "reshape":
         return reshape(context, xs[0], shape)
     if op not in MEANINGS:

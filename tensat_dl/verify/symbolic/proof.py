@@ -19,7 +19,7 @@ from tensat_dl.core.expression import base_of, is_every
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.lists import Many, Unsupported
-from tensat_dl.ops.symbolic import Atom, Bool, Int, Opaque
+from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Opaque
 from tensat_dl.ops.typing import IllTyped, Inference, compose
 from tensat_dl.ops.values import SymType
 from tensat_dl.rewrite.conditions import values_in
@@ -50,17 +50,19 @@ class Unproved(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProvedFor:
-    """The lowest and the highest rank of a tensor variable at which a rule applies, and how many assignments of ranks
-    and axes were proved."""
+    """The lowest and the highest rank of a tensor variable at which a rule applies, how many assignments of ranks and
+    axes were proved, and whether the rule is about any number of tensors."""
 
     lowest: int
     highest: int
     assignments: int
+    any_number: bool = False
 
     def __str__(self) -> str:
-        if self.lowest == self.highest:
-            return f"all sizes, rank {self.lowest}"
-        return f"all sizes, ranks {self.lowest} to {self.highest}"
+        ranks = f"rank {self.lowest}"
+        if self.lowest != self.highest:
+            ranks = f"ranks {self.lowest} to {self.highest}"
+        return f"all sizes, {ranks}{', any number of tensors' if self.any_number else ''}"
 
 
 def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
@@ -84,7 +86,7 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
         raise Unproved(str(e)) from None
     if not assignments:
         raise Unproved("it never applies")
-    return ProvedFor(min(ranks, default=0), max(ranks, default=0), assignments)
+    return ProvedFor(min(ranks, default=0), max(ranks, default=0), assignments, rule.index is not None)
 
 
 def _permutations(rule: RewriteRule, variant: Variant, infer: Inference) -> Iterator[Mapping[Atom, Int]]:
@@ -114,12 +116,12 @@ class Case:
     the member in sight."""
 
     conditions: Sequence[Bool]
-    members: Mapping[Atom, Int]
+    members: Sequence[Condition]
     written: Mapping[Place, tuple[Int, Int] | From] = field(default_factory=dict)
     chosen: bool = False
 
     def where(self, condition: Bool) -> Case:
-        return replace(self, conditions=(*self.conditions, condition))
+        return replace(self, conditions=(condition, *self.conditions))
 
     def writing(self, place: Place, index: tuple[Int, Int] | From) -> Case:
         return replace(self, written={**self.written, place: index})
@@ -151,7 +153,7 @@ class _Proof:
             return
         el.name_anew()
         asked = itertools.count()
-        members: Mapping[Atom, Int] = {}
+        members: Sequence[Condition] = ()
         if self.rule.index is not None:
             conditions, members = about_members(conditions)
         waiting = [Case(conditions, members)]
@@ -159,10 +161,10 @@ class _Proof:
             if not waiting:
                 return
             case = waiting.pop()
-            context = Context(Assumptions(case.conditions, asked, case.members))
-            if count and not context.known.possible():
-                continue
             try:
+                context = Context(Assumptions(case.conditions, asked, case.members))
+                if count and not context.known.possible():
+                    continue
                 self._case(context, case)
             except Undecided as u:
                 waiting += [case.where(c) for c in (u.condition, sym.negate(u.condition))]

@@ -41,6 +41,8 @@ def _atom(a: Atom, known: Integers) -> int:
             return min(integer(p, known) for p in a[1:])
         case "select":
             return integer(a[1][integer(a[2], known)], known)
+        case "element":
+            return int(known[("array", a[1])].reshape(-1)[integer(a[2], known)])  # type: ignore[attr-defined]
     raise KeyError(a)
 
 
@@ -61,6 +63,7 @@ def holds(c: Condition, known: Integers) -> bool:
 
 
 def number(v: Value, arrays: Mapping[str, Array], known: Integers) -> float:
+    known = {**known, **{("array", name): x for name, x in arrays.items()}}
     total = 0.0
     for t, c in v.terms:
         for inner in _ranges(t.over, known):
@@ -96,6 +99,13 @@ def _factor(f: Factor, arrays: Mapping[str, Array], known: Integers) -> float:
             return float(args[0] == 0)
         case "is positive":
             return float(args[0] > 0)
+    if f.fn.startswith("cast to "):
+        return float(SEMANTICS["cast"](np.asarray(args[0]), to=f.fn.removeprefix("cast to ")))
+    if f.fn.startswith("weight "):
+        words = dict(zip(("mode", "coordinates", "rounding"), f.fn.split()[1:], strict=True))
+        new, old, size, count = map(round, args)
+        only = (np.arange(count) == old).astype(float).reshape(1, 1, count, 1)
+        return float(SEMANTICS["resize"](only, size=(size, 1), **words)[0, 0, new, 0])
     if f.fn.startswith("power "):
         return args[0] ** float(f.fn.removeprefix("power "))
     return float(SEMANTICS[f.fn](np.asarray(args[0])))
