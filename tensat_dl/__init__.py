@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tensat_dl.extract.extraction import Extraction
     from tensat_dl.onnx.importer import Imported
     from tensat_dl.ops.table import OpTable
+    from tensat_dl.run.options import Trust
     from tensat_dl.run.result import Result
     from tensat_dl.verify.rules.verdict import Verdict
 
@@ -107,6 +108,7 @@ def optimize(
     max_memory: int | None = None,
     cycles: Cycles = "none",
     reassociate: bool = True,
+    trust: Trust = "tested",
     fuse: bool = False,
     extract: str = "exact",
     extract_time_limit: float | None = None,
@@ -134,6 +136,7 @@ def optimize(
             none, vanilla, efficient, incremental. Default: 'none'.
         reassociate: If False: Leave out rules that change how results are rounded, as far as their tests show.
             Default: True.
+        trust: Use the rules alone that are proved for all sizes. One of tested, proved. Default: 'tested'.
         fuse: Chains of elementwise operators may become operators with one kernel. Default: False.
         extract: Extraction method. One of exact, ilp-real, ilp-int, ilp-none, greedy, greedy-dag. Default: 'exact'.
         extract_time_limit: Stop extracting after so many seconds. At least 0. Default: None.
@@ -143,7 +146,8 @@ def optimize(
     Raises:
         TypeError: ``graph`` is no `Model`, or ``rules`` are names.
         ValueError: an argument is out of range, two rules have the same name, the device is unknown, ``fuse`` is set
-            for the CPU, or ``extract`` is "ilp-none" and the e-graph has cycles (`CyclicEGraphError`).
+            for the CPU, ``trust`` is "proved" and z3 is not installed, or ``extract`` is "ilp-none" and the e-graph
+            has cycles (`CyclicEGraphError`).
         TsrError: the package `onnx` is needed to measure on the CPU, and is not installed.
         GpuError: ``device`` is cuda, or ``measure`` is set for a GPU, and this machine has no such GPU.
         ProfileError: the file of the device's measured prices cannot be read.
@@ -165,6 +169,7 @@ def optimize(
         max_memory=max_memory,
         cycles=cycles,
         reassociate=reassociate,
+        trust=trust,
         fuse=fuse,
         extract=extract,
         extract_time_limit=extract_time_limit,

@@ -111,14 +111,12 @@ def _origin(out: str, source: str | None) -> tuple[Recorded, str]:
 def _explain(opened: Opened, after: Graph, options: Options, progress: Progress) -> Explanation:
     """The steps from a graph to another one, as a run with these options found them."""
     from tensat_dl.run.rounds import explain
-    from tensat_dl.verify.rules.verify import rounding_alike
     from tensat_dl.why.steps import Explanation
     from tensat_dl.why.way import NoWay
 
     ops, rules = opened.program.ops, opened.program.rules
     setup = options.setup(ops, unfit=unfit_of(opened.model))
-    if not options.reassociate:
-        rules = rounding_alike(rules, ops, progress.checking)
+    rules = options.relied_on(rules, ops, progress)
     try:
         return explain(opened.graph, after, rules, setup, progress)
     except NoWay as e:

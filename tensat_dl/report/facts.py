@@ -212,17 +212,18 @@ def rules_checked(result: Result) -> str:
     bounds = [v.log2_error for v in result.verdicts if v.log2_error is not None]
     bound = f"p < 2^{ceil(max(bounds, default=0.0))}"
     said = {
+        "proved": "proved for all sizes",
         "bounded": f"tested, {bound}",
         "derived": "derived",
         "partly": f"tested, {bound} on some instances only",
         "tested": "tested without a bound",
     }
     parts = []
-    for kind in ("refuted", "bounded", "derived", "partly", "tested", "assumed"):
+    for kind in ("refuted", "proved", "bounded", "derived", "partly", "tested", "assumed"):
         names = kinds[kind]
         if names:
             listed = ", ".join(names[:3]) + (", .." if names[3:] else "")
-            which = "" if kind in ("bounded", "derived") else f" ({listed})"
+            which = "" if kind in ("proved", "bounded", "derived") else f" ({listed})"
             parts.append(f"{len(names)} {said.get(kind, kind)}{which}")
     return "; ".join(parts)
 

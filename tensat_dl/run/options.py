@@ -13,7 +13,11 @@ from tensat_dl.extract.budget import ExtractLimits
 from tensat_dl.extract.extraction import METHODS, check_method
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tensat_dl.core.graph import Graph
+    from tensat_dl.core.progress import Progress
+    from tensat_dl.core.rule import RewriteRule
     from tensat_dl.engine.exploration import Cycles, Limits
     from tensat_dl.gpu.this_gpu import Gpu
     from tensat_dl.measure.machine import Machine
@@ -27,6 +31,8 @@ DEVICE, ONNX_DEVICE = "h100", "cpu"
 Group = Literal["aim", "search", "check"]
 #: `tensat_dl.engine.exploration.CYCLES`, which is too heavy to import for ``--help``.
 _CYCLES: tuple[Cycles, ...] = ("none", "vanilla", "efficient", "incremental")
+#: Verdicts on which a run relies: rules that no test refutes, or rules that are proved.
+Trust = Literal["tested", "proved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,9 @@ class Options:
     reassociate: bool = _option(
         True, "search", "Leave out rules that change how results are rounded, as far as their tests show."
     )
+    trust: Trust = _option(  # noqa: RUF009 (it makes a field)
+        "tested", "search", "Use the rules alone that are proved for all sizes.", choices=("tested", "proved")
+    )
     fuse: bool = _option(
         False, "search", "Chains of elementwise operators may become operators with one kernel."
     )
@@ -122,11 +131,33 @@ class Options:
             if value is not None and least is not None and not value >= least:
                 raise ValueError(f"{f.name} is {value}: at least {least} is needed")
 
+    def relied_on(
+        self, rules: Sequence[RewriteRule], ops: OpTable, progress: Progress
+    ) -> tuple[RewriteRule, ...]:
+        """The rules that a run may use: those that keep roundings, and those that are proved, if it must."""
+        from tensat_dl.verify.rules.verify import verify_rules
+
+        proved = self.trust == "proved"
+        if self.reassociate and not proved:
+            return tuple(rules)
+        progress.phase("verify")
+        verdicts = verify_rules(rules, ops, proofs=proved, progress=progress.checking)
+        return tuple(
+            rule
+            for rule, v in zip(rules, verdicts, strict=True)
+            if (self.reassociate or v.rounding == "exact") and (not proved or v.status == "proved")
+        )
+
     def aimed(self, of_onnx: bool) -> Options:
         """The same with the name of the device, and whether graphs are measured on it, where either was left open;
         ``cuda`` is this machine's GPU. Raises `UnknownDeviceError`, `GpuError` where there is no such GPU, and
-        ValueError for threads of a device other than the CPU."""
+        ValueError for threads of a device other than the CPU,
+        and for proofs without z3."""
         from tensat_dl.cost import load_device
+        from tensat_dl.verify.rules.prover import prover
+
+        if self.trust == "proved" and not prover():
+            raise ValueError("proofs need z3: pip install 'tensat-dl[prove]'")
 
         device, measure = device_of(self.device, of_onnx), self.measure
         if self.threads != 1 and device != "cpu":

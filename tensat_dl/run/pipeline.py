@@ -27,7 +27,7 @@ from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.opaque_laws import UNSAMPLED, assumed, on_trust, rules_applied, unsampled
 from tensat_dl.verify.rules.verdict import Verdict
-from tensat_dl.verify.rules.verify import rounding_alike, verify_rules
+from tensat_dl.verify.rules.verify import verify_rules
 from tensat_dl.why.steps import Explanation
 from tensat_dl.why.way import INTERRUPTED, NoWay, missing
 
@@ -82,15 +82,13 @@ def optimize(
     options = options or Options()
     progress = progress or Progress()
     setup = options.setup(ops, machine, unfit)
-    if not options.reassociate:
-        progress.phase("verify")
-        rules = rounding_alike(rules, ops, progress.checking)
+    rules = options.relied_on(rules, ops, progress)
     found = search(graph, rules, setup, progress, explained)
     exploration, egraph = found.last.exploration, found.last.egraph
     iterations = found.iterations
     answer = _answer(graph, found, setup, progress)
     checked = (
-        _verified(graph, answer.after.graph, rules, ops, found, options.seed, progress)
+        _verified(graph, answer.after.graph, rules, ops, found, options, progress)
         if options.verify
         else Checked()
     )
@@ -199,7 +197,7 @@ def _verified(
     rules: Sequence[RewriteRule],
     ops: OpTable,
     found: Searched,
-    seed: int,
+    options: Options,
     progress: Progress,
 ) -> Checked:
     """The rules that were applied, over the operators ``ops``, and the comparison of the two graphs."""
@@ -208,12 +206,13 @@ def _verified(
     checked = Checked()
     try:
         applied = rules_applied(rules, iterations)
-        verdicts = unsampled(verify_rules(applied, ops, progress=progress.checking))
+        proofs = options.trust == "proved"
+        verdicts = unsampled(verify_rules(applied, ops, proofs=proofs, progress=progress.checking))
         checked = replace(checked, verdicts=verdicts)
-        compared = compare(before, after, semantics_of(table), seed)
+        compared = compare(before, after, semantics_of(table), options.seed)
         trusted = on_trust(compared, (before, after), iterations, assumed(rules, ops))
         checked = replace(checked, equivalence=trusted)
-        exact = compare_if_small(before, after, table, seed)
+        exact = compare_if_small(before, after, table, options.seed)
         return replace(checked, equivalence=refuted_by(trusted, exact), exact=exact)
     except KeyboardInterrupt:
         return replace(checked, interrupted=True)

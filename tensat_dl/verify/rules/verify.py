@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, fields
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,6 +23,7 @@ from tensat_dl.core.expression import children
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.files import write
 from tensat_dl.ops.table import INFIX, OpDecl, OpTable
+from tensat_dl.verify.rules.prover import prover
 from tensat_dl.verify.rules.verdict import Counterexample, Status, Verdict
 from tensat_dl.verify.rules.workers import examine_all
 
@@ -69,27 +69,11 @@ def verify_rules(
     return tuple(found[i] for i in range(len(rules)))
 
 
-def rounding_alike(
-    rules: Sequence[RewriteRule], ops: OpTable, progress: Progress | None = None
-) -> tuple[RewriteRule, ...]:
-    """The rules whose two sides gave the same floating-point numbers on every instance, to the last bit."""
-    verdicts = verify_rules(rules, ops, progress=progress)
-    return tuple(rule for rule, v in zip(rules, verdicts, strict=True) if v.rounding == "exact")
-
-
 def _folder() -> Path:
     """The folder of verdicts: ``tensat-dl/verdicts`` in the user's folder for caches."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
     return root / "tensat-dl" / "verdicts"
-
-
-def prover() -> str:
-    """The version of z3; "" if it is not installed."""
-    try:
-        return version("z3-solver")
-    except PackageNotFoundError:
-        return ""
 
 
 def key(rule: RewriteRule, ops: OpTable, seed: int, solver: str = "") -> str:

@@ -24,6 +24,8 @@ except ImportError:  # conditions are decided by `Facts` alone
 
 #: The work that z3 may put into one question, in its own unit: the answer is the same on a busy machine.
 PATIENCE = 200_000
+#: z3 does not count all of its work: so many milliseconds end a question in any case.
+MOST_MILLISECONDS = 4_000
 #: How many questions of a proof at one assignment of ranks may go unanswered: these take the longest.
 MOST_UNANSWERED = 12
 
@@ -197,6 +199,7 @@ class Assumptions:
         if self._solver is None:
             self._solver = z3.Solver()
             self._solver.set("rlimit", PATIENCE)
+            self._solver.set("timeout", MOST_MILLISECONDS)
         for c in self._given[self._told :]:
             self._solver.add(self._truth(c))
         self._told = len(self._given)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from tensat_dl.core.graph import INTEGERS
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym
 from tensat_dl.verify.exact.constants import meant
@@ -38,6 +39,7 @@ class Context:
     known: Assumptions
     extents: dict[Atom, Int] = field(default_factory=dict)
     free: set[Atom] = field(default_factory=set)  #: indices of the result
+    integers: set[str] = field(default_factory=set)  #: variables of which the elements are integers
 
     # ---- indices
 
@@ -383,6 +385,9 @@ def recombined(p: Int) -> Int:
 
 def leaf(name: str, shape: Index, dtype: str | Opaque, context: Context) -> Tensor:
     """A variable."""
+    facts = context.known.facts
+    if context.known.holds(sym.any_of(sym.equal(facts.value(dtype), t) for t in INTEGERS)):
+        context.integers.add(name)
     return Tensor(
         shape,
         dtype,

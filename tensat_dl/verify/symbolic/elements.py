@@ -435,7 +435,18 @@ def canonical(v: Value) -> Value:
 
 
 def _canonical_term(t: Summand, c: Fraction) -> Value:
-    return add(*(Value(((_named(u), d),)) for u, d in changed_term(t, c, _canonical_factor).terms))
+    def named(u: Summand, d: Fraction) -> Value:
+        return add(*(Value(((_named(w), e),)) for w, e in changed_term(u, d, _canonical_factor).terms))
+
+    found = named(t, c)
+    if t.over and any(isinstance(f, FunctionOf) for f, _ in t.factors):
+        # The operands of a maximum stand in the order of their texts, which have new names now.
+        for _ in range(MOST_RENAMED):
+            again = add(*(named(u, d) for u, d in found.terms))
+            if again.text == found.text:
+                break
+            found = again
+    return found
 
 
 def _canonical_factor(f: Factor) -> Value:

@@ -49,21 +49,20 @@ def _power(context: Context, x: Value, exponent: Any) -> Value:
     return context.apply(f"power {exponent}", x)
 
 
-def as_integer(v: Value, elements: bool = False) -> Int | None:
-    """An element that is an integer made of indices and dimensions, as such; with ``elements`` of elements of
-    variables, too, which are then known to be integers."""
+def as_integer(v: Value, context: Context) -> Int | None:
+    """An element that is an integer, made of indices, dimensions and elements of integer tensors, as such."""
     out: Int = 0
     for t, c in v.terms:
         if t.guards or t.over or c.denominator != 1:
             return None
         monomial: Int = int(c)
         for f, n in t.factors:
-            if isinstance(f, el.Read) and elements and n > 0:
+            if isinstance(f, el.Read) and f.tensor in context.integers and n > 0:
                 factor: Int = sym.element(f.tensor, f.offset)
             elif isinstance(f, el.Symbol) and n > 0 and f.atom[0] not in ("attr", "value", "float"):
                 factor = sym.atom(*f.atom)
-            elif isinstance(f, el.FunctionOf) and f.fn == "max" and elements and n > 0:
-                args = [as_integer(a, elements) for a in f.args]
+            elif isinstance(f, el.FunctionOf) and f.fn == "max" and n > 0:
+                args = [as_integer(a, context) for a in f.args]
                 if f.over or any(a is None for a in args):
                     return None
                 factor = reduce(sym.maximum, [a for a in args if a is not None])
@@ -77,7 +76,7 @@ def as_integer(v: Value, elements: bool = False) -> Int | None:
 
 def _is_zero(context: Context, x: Value, y: Value) -> Value:
     d = el.subtract(x, y)
-    whole = as_integer(d)
+    whole = as_integer(d, context)
     if whole is not None:
         return context.guarded(el.number(1), sym.equal(whole, 0))
     if d.terms and d.terms[0][1] < 0:
@@ -89,7 +88,7 @@ def _greater(context: Context, x: Value, y: Value) -> Value:
     d = el.subtract(x, y)
     if d.constant is not None:
         return el.number(int(d.constant > 0))
-    whole = as_integer(d)
+    whole = as_integer(d, context)
     if whole is not None:
         return context.guarded(el.number(1), sym.at_most(sym.sub(1, whole), 0))
     return context.apply("is positive", d)
@@ -509,7 +508,7 @@ def gather(
     last = axis + len(indices.shape)
 
     def at(index: Index) -> Value:
-        row = as_integer(indices.at(index[axis:last]), elements=True)
+        row = as_integer(indices.at(index[axis:last]), context)
         if row is None:
             raise Inexpressible("an index of a look-up is no element of a tensor")
         if not context.known.holds(_inside(context, row, x.shape[axis])):

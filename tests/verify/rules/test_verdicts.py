@@ -15,9 +15,10 @@ from tensat_dl.lang.program import Program, load_program
 from tensat_dl.verify.exact.compare import compare_exactly
 from tensat_dl.verify.rules import verify
 from tensat_dl.verify.rules.examine import Examiner
+from tensat_dl.verify.rules.prover import prover
 from tensat_dl.verify.rules.sampling import instances
 from tensat_dl.verify.rules.verdict import Verdict, derived
-from tensat_dl.verify.rules.verify import prover, verify_rules
+from tensat_dl.verify.rules.verify import verify_rules
 
 pytestmark = pytest.mark.sampled(5)
 
