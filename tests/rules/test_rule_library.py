@@ -114,6 +114,7 @@ EXPLAINED = {
         "s == set(shape(y), len(s) - 3, s[-3])",
     ): "it says to the proof for all sizes what types say",
     ("matmul-rows-transposed", "p[-3] > p[-2]"): SPARES_ROUNDS,
+    ("transpose-unit", "rank(x) == 4"): SPARES_RANKS,
     ("transpose-unit", "p[0] > 0"): "a dimension that stays in front is in nobody's way",
     ("mask-rank", "rank(y) > 2"): SPARES_ROUNDS,
     ("mask-rank", "dim(x, -3) > 1"): "a single matrix needs no broadcasting",
