@@ -109,10 +109,6 @@ EXPLAINED = {
     ("slice-transpose-2", "axis = 0"): SPARES_PARTS,
     ("expand-rank", "rank(x) < len(s)"): SPARES_ROUNDS,
     ("matmul-repeated", "dim(y, -3) == 1"): "only repetitions before the rows are left out of a product",
-    (
-        "matmul-expanded",
-        "s == set(shape(y), len(s) - 3, s[-3])",
-    ): "it says to the proof for all sizes what types say",
     ("matmul-rows-transposed", "p[-3] > p[-2]"): SPARES_ROUNDS,
     ("transpose-unit", "rank(x) == 4"): SPARES_RANKS,
     ("transpose-unit", "p[0] > 0"): "a dimension that stays in front is in nobody's way",
