@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 # The function `extract` below has the name of a package. Loading a package binds its name here, but only the first
@@ -50,12 +51,12 @@ class Model:
 
 
 def load(
-    path: str,
+    path: str | PathLike[str],
     graph: str | None = None,
-    rules: Sequence[str] = (),
+    rules: Sequence[str | PathLike[str]] = (),
     *,
     dims: Mapping[str, int] | None = None,
-    inputs: str | None = None,
+    inputs: str | PathLike[str] | None = None,
 ) -> Model:
     """Reads a .tsr or .onnx file. Raises `tensat_dl.core.diagnostics.TsrError`, and ValueError for an argument that
     does not apply to the kind of file.
@@ -66,6 +67,7 @@ def load(
     """
     if isinstance(rules, str):
         raise TypeError(f"rules is a list of packs: rules=[{rules!r}]")
+    path, packs = fspath(path), tuple(fspath(rule) for rule in rules)
     if path.lower().endswith(".onnx"):
         if graph is not None:
             raise ValueError("graph chooses among the graphs of a .tsr file; an ONNX model has one")
@@ -74,7 +76,8 @@ def load(
         need_onnx(path)
         from tensat_dl.onnx.importer import import_model
 
-        model = import_model(path, dims or {}, tuple(rules) or (PACK,), inputs)
+        given = None if inputs is None else fspath(inputs)
+        model = import_model(path, dims or {}, packs or (PACK,), given)
         return Model(model.graph, model.program.ops, model.program.rules, model)
     if dims or inputs is not None:
         raise ValueError(
@@ -84,7 +87,7 @@ def load(
     from tensat_dl.lang.elaborate import elaborate
     from tensat_dl.lang.program import load_program
 
-    program = load_program(path, tuple(rules))
+    program = load_program(path, packs)
     name = graph if graph is not None else next(iter(program.graphs), None)
     if name not in program.graphs or (graph is None and len(program.graphs) > 1):
         known = ", ".join(program.graphs) or "none"
@@ -195,7 +198,7 @@ def _rules_for(graph: Model, rules: Sequence[RewriteRule] | None) -> tuple[Rewri
     return chosen
 
 
-def save(model: Model, result: Result, path: str, *, seed: int = 0) -> None:
+def save(model: Model, result: Result, path: str | PathLike[str], *, seed: int = 0) -> None:
     """Writes the graph of a result as an ONNX model.
 
     If the graph was read from a model, both models are compared in ONNX Runtime first; `Mismatch` is raised if they
@@ -203,6 +206,7 @@ def save(model: Model, result: Result, path: str, *, seed: int = 0) -> None:
     """
     from tensat_dl.onnx import need_onnx
 
+    path = fspath(path)
     need_onnx(path)
     from tensat_dl.fuse.fuse import extended, unfused
     from tensat_dl.onnx.write import write_back, write_fresh

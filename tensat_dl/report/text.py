@@ -35,6 +35,9 @@ from tensat_dl.verify.exact.run import described
 MAX_ITEMS = 6
 MAX_NOTES = 3
 
+#: The largest count that is printed digit by digit: 40 members have more subsets.
+MAX_COUNT = 10**12
+
 #: Columns that labels take.
 LABEL = 14
 
@@ -85,7 +88,9 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
         ),
     )
     if groups := result.groups.count:
-        subsets = f"{result.groups.merged:,} of {result.groups.possible:,} subsets of members merged"
+        merged, possible = result.groups.merged, result.groups.possible
+        total = f"{possible:,}" if possible <= MAX_COUNT else f"more than {MAX_COUNT:,}"
+        subsets = f"{merged:,} of {total} subsets of members merged"
         yield "groups", Text(f"{groups:,} {plural(groups, 'group')}; {subsets}")
     if grown := growth_line(result.iterations, result.stop):
         yield "growth", Text(grown)

@@ -141,6 +141,13 @@ def test_extract() -> None:
         tensat_dl.extract(egraph, "best")
 
 
+def test_files_are_named_by_paths(tmp_path: Path) -> None:
+    rules = tmp_path / "once.tsr"
+    rules.write_text("rule once { relu(relu(x)) => relu(x) }\n", encoding="utf-8")
+    model = tensat_dl.load(Path(write(tmp_path, GRAPH)), rules=[rules])
+    assert "once" in [rule.name for rule in model.rules]
+
+
 def test_errors_are_located(tmp_path: Path) -> None:
     path = write(tmp_path, GRAPH.replace("relu(x)", "relu(y)"))
     with pytest.raises(TsrError) as raised:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tensat_dl.engine.exploration import Groups
 from tensat_dl.report.facts import latency, rules_checked
 from tensat_dl.report.terminal import LiveProgress
 from tensat_dl.report.text import print_summary
@@ -22,6 +23,17 @@ def printed(run: Result, width: int = 80) -> str:
     out = io.StringIO()
     print_summary(run, Console(file=out, width=width))
     return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("possible", "shown"),
+    [(10**12, "1,000,000,000,000"), *((n, "more than 1,000,000,000,000") for n in (10**12 + 1, 2**100))],
+)
+def test_numbers_of_subsets_fit_on_a_line(possible: int, shown: str, tmp_path: Path) -> None:
+    graph = read_text(BEFORE, tmp_path)[0]
+    run = replace(result(graph, graph), groups=Groups(1, 26, possible))
+    lines = [line for line in printed(run, 120).splitlines() if line.startswith("groups ")]
+    assert [f"1 group; 26 of {shown}" in line for line in lines] == [True]
 
 
 def test_summary(tmp_path: Path) -> None:

@@ -21,12 +21,77 @@ ONE = """
   (a, v) = split(m; axis = 1, sizes = [512, 512])
   output softmax(a @ transpose(x; perm = [1, 0]); axis = 1) @ v @ wo
 """
-MANY = f"m = x @ concat(wq * 0.125, wk, wv; axis = 1)\n{SPLIT}\n{HEADS}\n{ATTEND.format(scale='')}\n{JOIN}"
+#: The heads' results are computed transposed, so that joining them copies nothing.
+BEST = """
+  weights = softmax(q @ transpose(k; perm = [0, 2, 1]); axis = 2)
+  y = transpose(v; perm = [0, 2, 1]) @ transpose(weights; perm = [0, 2, 1])
+  output transpose(reshape(y; shape = [512, 128]); perm = [1, 0]) @ wo
+"""
+MANY = f"m = x @ concat(wq * 0.125, wk, wv; axis = 1)\n{SPLIT}\n{HEADS}\n{BEST}"
 FROM_PACKED = (
     "(a, b) = split(w; axis = 1, sizes = [512, 1024])\n"
-    f"m = x @ concat(a * 0.125, b; axis = 1)\n{SPLIT}\n{HEADS}\n{ATTEND.format(scale='')}\n{JOIN}"
+    f"m = x @ concat(a * 0.125, b; axis = 1)\n{SPLIT}\n{HEADS}\n{BEST}"
 )
 SEPARATE = "q = x @ wq\nk = x @ wk\nv = x @ wv\n"
+
+
+def shared(groups: int) -> str:
+    """The inputs of 8 heads, of which 8 / ``groups`` share their keys and values."""
+    widths = {"wq": 512, "wk": 64 * groups, "wv": 64 * groups, "wo": 512}
+    weights = "\n".join(f"weight {name} : f32[512, {width}]" for name, width in widths.items())
+    return f"input x : f32[128, 512]\nweight mask : f32[128, 128]\n{weights}"
+
+
+def repeated(groups: int, mask: str = "") -> str:
+    """Keys and values repeated by expand between reshapes, as exporters do."""
+    one, each = f"[{groups}, 1, 128, 64]", f"[{groups}, {8 // groups}, 128, 64]"
+    lines = ["q = transpose(reshape(x @ wq; shape = [128, 8, 64]); perm = [1, 0, 2])"]
+    for c in "kv":
+        lines += [
+            f"{c} = transpose(reshape(x @ w{c}; shape = [128, {groups}, 64]); perm = [1, 0, 2])",
+            f"{c} = expand(reshape({c}; shape = {one}); shape = {each})",
+            f"{c} = reshape({c}; shape = [8, 128, 64])",
+        ]
+    return "\n".join([*lines, ATTEND.format(scale=f" / 8.0{mask}"), JOIN])
+
+
+def of_groups(groups: int, mask: str = "") -> str:
+    """By hand: the queries of the heads that share keys are rows of one product, token by token."""
+    heads = f"[{groups}, 128, {8 // groups}, {{}}]"
+    rows = f"shape = [{groups}, {128 * (8 // groups)}, {{}}]"
+    return f"""
+  q = x @ (wq * 0.125)
+  (k, v) = split(x @ concat(wk, wv; axis = 1); axis = 1, sizes = [{64 * groups}, {64 * groups}])
+  q = transpose(reshape(q; shape = [128, {groups}, {8 // groups}, 64]); perm = [1, 0, 2, 3])
+  k = transpose(reshape(k; shape = [128, {groups}, 64]); perm = [1, 2, 0])
+  v = transpose(reshape(v; shape = [128, {groups}, 64]); perm = [1, 0, 2])
+  s = reshape(reshape(q; {rows.format(64)}) @ k; shape = {heads.format(128)}){mask}
+  y = reshape(reshape(softmax(s; axis = 3); {rows.format(128)}) @ v; shape = {heads.format(64)})
+  output reshape(transpose(y; perm = [1, 0, 2, 3]); shape = [128, 512]) @ wo
+"""
+
+
+def broadcast(groups: int) -> str:
+    """Keys and values of rank 4, which `@` stretches."""
+    parts = {"q": 8 // groups, "k": 1, "v": 1}
+    lines = [
+        f"{c} = transpose(reshape(x @ w{c}; shape = [128, {groups}, {n}, 64]); perm = [1, 2, 0, 3])"
+        for c, n in parts.items()
+    ]
+    return "\n".join(
+        [
+            *lines,
+            "y = softmax(q @ transpose(k; perm = [0, 1, 3, 2]) / 8.0; axis = 3) @ v",
+            "output reshape(transpose(y; perm = [2, 0, 1, 3]); shape = [128, 512]) @ wo",
+        ]
+    )
+
+
+EARLY = "\n".join(
+    f"{c} = expand(reshape(x @ w{c}; shape = [128, 2, 1, 64]); shape = [128, 2, 4, 64])\n"
+    f"{c} = transpose(reshape({c}; shape = [128, 8, 64]); perm = [1, 0, 2])"
+    for c in "kv"
+)
 SPELLINGS = {
     "one head": (
         INPUTS,
@@ -60,6 +125,21 @@ SPELLINGS = {
         PACKED,
         f"m = x @ w\n{SPLIT}\n{HEADS}\n{ATTEND.format(scale=' / 8.0')}\n{JOIN}",
         FROM_PACKED,
+    ),
+    "one head of keys, repeated": (shared(1), repeated(1), of_groups(1)),
+    "one head of keys, broadcast": (shared(1), broadcast(1), of_groups(1)),
+    "two heads of keys, repeated": (shared(2), repeated(2), of_groups(2)),
+    "two heads of keys, broadcast": (shared(2), broadcast(2), of_groups(2)),
+    "two heads of keys, repeated before they are apart": (
+        shared(2),
+        "q = transpose(reshape(x @ wq; shape = [128, 8, 64]); perm = [1, 0, 2])\n"
+        f"{EARLY}\n{ATTEND.format(scale=' / 8.0')}\n{JOIN}",
+        of_groups(2),
+    ),
+    "one head of keys, with a mask": (
+        shared(1),
+        repeated(1, " + mask"),
+        of_groups(1, " + reshape(mask; shape = [128, 1, 128])"),
     ),
 }
 
