@@ -9,7 +9,7 @@ from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.core.graph import DTYPES
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.lists import Many, Unsupported
+from tensat_dl.ops.lists import AnyLength, Many
 from tensat_dl.ops.symbolic import EACH, MEMBER, Condition, EvaluationError, Int, Opaque, Sym
 from tensat_dl.ops.values import (
     FUNCTIONS,
@@ -168,7 +168,7 @@ def _each(each: ex.EachIn, env: Env) -> tuple[Any, ...] | Many:
     values = _values(each.range, env)
     if isinstance(values, Many):
         if any(v == sym.atom(*EACH) for v in env.values()):
-            raise Unsupported("lists of any length are nested")
+            raise AnyLength("lists of any length are nested")
         return Many(evaluate(each.body, {**env, each.var: values.item}), values.length)
     rounds = env.get(_ROUNDS, 1) * len(values)
     if rounds > MAX_ELEMENTS:
@@ -201,7 +201,7 @@ def _values(over: ex.Range, env: Env) -> Sequence[Any] | Many:
     last = evaluate(over.stop, env)
     if isinstance(last, Sym) and not last.mentioned.isdisjoint((MEMBER, sym.LENGTH)):
         if start != 0:
-            raise Unsupported("a range does not begin with the first member")
+            raise AnyLength("a range does not begin with the first member")
         return Many(sym.atom(*EACH), last)
     stop = _known_int(last, over.stop)
     if stop - start > MAX_ELEMENTS:
@@ -318,7 +318,7 @@ def _bool(value: Any, at: ex.Expr) -> bool | Condition:
 
 def _list(value: Any, at: ex.Expr) -> tuple[Any, ...]:
     if isinstance(value, Many):
-        raise Unsupported("a list of any length stands where one of known length is needed")
+        raise AnyLength("a list of any length stands where one of known length is needed")
     if not isinstance(value, tuple):
         raise error(at.span, f"expected a list, found {describe(value)}")
     return value

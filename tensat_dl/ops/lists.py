@@ -18,7 +18,7 @@ INDEX = sym.atom(*MEMBER)
 LENGTH = sym.atom(*sym.LENGTH)
 
 
-class Unsupported(Exception):
+class AnyLength(Exception):
     """An expression about a list of unknown length that has no value here."""
 
 
@@ -33,7 +33,7 @@ class Many:
     def like(value: Any) -> Many:
         """The list of which a value is the member in sight."""
         if any(a[0] in ("before", "after") for a in mentioned(value)):
-            raise Unsupported("a member depends on the members before it")
+            raise AnyLength("a member depends on the members before it")
         return Many(substituted(value, MEMBER, sym.atom(*EACH)))
 
     @property
@@ -63,7 +63,7 @@ class Many:
             return sym.before(self.item)
         if self.length == LENGTH:
             return sym.add(sym.add(sym.before(self.item), self.at(INDEX)), sym.after(self.item))
-        raise Unsupported("a sum is over some members")
+        raise AnyLength("a sum is over some members")
 
     def every(self) -> Bool:
         """Whether all members, which are conditions, hold."""

@@ -271,8 +271,11 @@ def select(items: tuple[Int, ...], index: Int) -> Int:
 def unselect(items: tuple[Int, ...], order: tuple[Int, ...], axis: Int) -> Int:
     """The element that stands where a permutation ``order`` has ``axis``: ``items[k]`` is element ``order[k]`` of a
     list of which this is element ``axis``."""
-    if all(isinstance(p, int) for p in order):
+    known = [k for k, p in enumerate(order) if isinstance(p, int)]
+    if axis in order:
         return items[order.index(axis)]
+    # What stands where the permutation has another axis makes no difference.
+    items = tuple(0 if k in known else item for k, item in enumerate(items))
     inner = [only_atom(i) for i in items]
     first = inner[0] if inner else None
     if first is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Span
@@ -155,6 +155,17 @@ class OpTable(Mapping[str, OpDecl]):
         """The commutative operators."""
         return frozenset(name for name, decl in self._decls.items() if decl.commutative)
 
+    def closure(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of these names that are operators, with the operators that they are composed of."""
+        found: set[str] = set()
+        waiting = list(names)
+        while waiting:
+            op = waiting.pop()
+            if op in self and op not in found:
+                found.add(op)
+                waiting += operators_in(self[op].composition)
+        return frozenset(found)
+
     def content(self, name: str) -> str:
         """Eight characters that tell compositions with different definitions apart; "" for another operator."""
         composition = self[name].composition
@@ -165,6 +176,17 @@ class OpTable(Mapping[str, OpDecl]):
             text = repr((self[name].inputs, self[name].attrs, composition, sorted(parts.items())))
             self._contents[name] = hashlib.sha256(text.encode()).hexdigest()[:8]
         return self._contents[name]
+
+
+def operators_in(tree: Any) -> Iterator[str]:
+    """The operators, and functions, that an expression calls."""
+    match tree:
+        case ex.Call(fn):
+            yield fn
+        case ex.Binary(op) if op in INFIX:
+            yield INFIX[op]
+    for part in ex.children(tree):
+        yield from operators_in(part)
 
 
 def wanted(a: AttrDecl) -> str:

@@ -12,7 +12,7 @@ from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Span, error
 from tensat_dl.core.graph import DTYPES, FLOATS, INTEGERS, TensorType
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.lists import Many, Unsupported
+from tensat_dl.ops.lists import AnyLength, Many
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Of, Opaque, Sym
 
 #: Larger integers have no meaning anywhere, and squaring one again and again must come to an end.
@@ -135,7 +135,7 @@ def argument(function: Function, i: int, count: int, value: Any, at: Span) -> An
     kind = function.kind(i, count)
     if isinstance(value, Many):
         if not function.any_length:
-            raise Unsupported(f"`{function.form}` is applied to a list of any length")
+            raise AnyLength(f"`{function.form}` is applied to a list of any length")
         return value
     if isinstance(value, Opaque) or _is_of(kind, value):
         return value

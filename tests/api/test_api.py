@@ -109,6 +109,7 @@ def test_options_reach_the_pipeline() -> None:
         "max_memory": 6,
         "cycles": "vanilla",
         "reassociate": False,
+        "trust": "proved",
         "fuse": False,
         "extract": "greedy",
         "extract_time_limit": 7.0,

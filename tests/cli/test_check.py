@@ -31,19 +31,19 @@ def test_a_true_rule(tmp_path: Path) -> None:
     done = checked(tmp_path, TRUE)
     assert (done.code, done.err) == (0, "")
     row, note, summary = done.out.splitlines()
-    assert " ".join(row.split()) == "twice proved all sizes, ranks 0 to 6; 36 instances exact"
+    assert " ".join(row.split()) == "twice proved all sizes, any rank; 36 instances exact"
     assert note.strip().startswith("no bound: ")
     assert summary == f"{tmp_path / 'r.tsr'}: 0 graphs, 1 rule, 0 tests: ok"
 
 
 def test_a_rule_without_a_proof(tmp_path: Path) -> None:
     done = checked(
-        tmp_path, "rule wide { cast(relu(x); to = f64) where dtype(x) == f32 => relu(cast(x; to = f64)) }"
+        tmp_path, "rule low { cast(cast(x; to = i16); to = i8) where dtype(x) == i32 => cast(x; to = i8) }"
     )
     assert (done.code, done.err) == (0, "")
-    row, note, *_ = done.out.splitlines()
-    assert row.split()[:2] == ["wide", "tested"]
-    assert note.strip() == "no proof for all sizes: `cast` has no meaning by indices"
+    row, _, note, *_ = done.out.splitlines()
+    assert row.split()[:2] == ["low", "tested"]
+    assert note.strip() == "no proof for all sizes: the two sides have different normal forms"
 
 
 def test_without_z3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_json(tmp_path: Path) -> None:
     good, bad = json.loads(report.read_text())["files"]
     (rule,) = good["rules"]
     told = (rule["rule"], rule["status"], rule["proof"], rule["evidence"])
-    assert told == ("twice", "proved", "all sizes, ranks 0 to 6", "all sizes, ranks 0 to 6; 36 instances")
+    assert told == ("twice", "proved", "all sizes, any rank", "all sizes, any rank; 36 instances")
     (rule,) = bad["rules"]
     assert rule["status"] == "refuted"
     found = rule["counterexample"]

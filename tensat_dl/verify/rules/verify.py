@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, fields
 from functools import cache
@@ -18,11 +18,9 @@ from typing import Any, get_args
 import numpy as np
 
 import tensat_dl
-from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import children
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.files import write
-from tensat_dl.ops.table import INFIX, OpDecl, OpTable
+from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.verify.rules.prover import prover
 from tensat_dl.verify.rules.verdict import Counterexample, Status, Verdict
 from tensat_dl.verify.rules.workers import examine_all
@@ -81,7 +79,7 @@ def key(rule: RewriteRule, ops: OpTable, seed: int, solver: str = "") -> str:
     other rules make no difference."""
     conditions = [(c, c.span.text) for c in rule.conditions]
     text = (rule.name, _side(rule.source), _side(rule.target), conditions, sorted(rule.members), rule.index)
-    declared = [_declaration(ops[op]) for op in sorted(_operators(rule, ops))]
+    declared = [_declaration(ops[op]) for op in sorted(ops.closure((*_LEAVES, *(n.op for n in rule.nodes))))]
     return hashlib.sha256(repr((text, declared, seed, solver, _checker())).encode()).hexdigest()
 
 
@@ -104,28 +102,6 @@ def _save(name: str, verdict: Verdict) -> None:
 def _side(side: Side) -> Any:
     nodes = [(n.result, n.op, n.args, n.attrs, n.each) for n in side.nodes]
     return nodes, side.outputs, side.lets
-
-
-def _operators(rule: RewriteRule, ops: OpTable) -> set[str]:
-    """The operators of a rule, with those that they are composed of."""
-    found: set[str] = set()
-    waiting = [*_LEAVES, *(n.op for n in rule.nodes)]
-    while waiting:
-        op = waiting.pop()
-        if op in ops and op not in found:
-            found.add(op)
-            waiting += _mentioned(ops[op].composition)
-    return found
-
-
-def _mentioned(tree: Any) -> Iterator[str]:
-    match tree:
-        case ex.Call(fn):
-            yield fn
-        case ex.Binary(op) if op in INFIX:
-            yield INFIX[op]
-    for part in children(tree):
-        yield from _mentioned(part)
 
 
 def _declaration(decl: OpDecl) -> Any:

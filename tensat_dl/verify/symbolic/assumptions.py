@@ -23,7 +23,7 @@ except ImportError:  # conditions are decided by `Facts` alone
     z3 = None
 
 #: The work that z3 may put into one question, in its own unit: the answer is the same on a busy machine.
-PATIENCE = 200_000
+PATIENCE = 100_000
 #: z3 does not count all of its work: so many milliseconds end a question in any case.
 MOST_MILLISECONDS = 4_000
 #: How many questions of a proof at one assignment of ranks may go unanswered: these take the longest.

@@ -39,7 +39,7 @@ class Context:
     known: Assumptions
     extents: dict[Atom, Int] = field(default_factory=dict)
     free: set[Atom] = field(default_factory=set)  #: indices of the result
-    integers: set[str] = field(default_factory=set)  #: variables of which the elements are integers
+    dtypes: dict[str, str | Opaque] = field(default_factory=dict)  #: of variables
 
     # ---- indices
 
@@ -81,6 +81,11 @@ class Context:
         if a is not None and a[0] == "min":  # an operand's operand: its n is 1 or that of the operand
             i = next((p for p in a[1:] if not is_last(p)), i)
         return sym.minimum(i, self.simple(sym.sub(n, 1)))
+
+    def has_integers(self, variable: str) -> bool:
+        """Whether the elements of a variable are integers for sure."""
+        dtype = self.known.facts.value(self.dtypes[variable])
+        return self.known.holds(sym.any_of(sym.equal(dtype, t) for t in INTEGERS))
 
     def same_shape(self, a: Index, b: Index) -> bool:
         return len(a) == len(b) and all(self.known.plainly(x, y) for x, y in zip(a, b, strict=True))
@@ -385,9 +390,7 @@ def recombined(p: Int) -> Int:
 
 def leaf(name: str, shape: Index, dtype: str | Opaque, context: Context) -> Tensor:
     """A variable."""
-    facts = context.known.facts
-    if context.known.holds(sym.any_of(sym.equal(facts.value(dtype), t) for t in INTEGERS)):
-        context.integers.add(name)
+    context.dtypes[name] = dtype
     return Tensor(
         shape,
         dtype,

@@ -57,7 +57,7 @@ def as_integer(v: Value, context: Context) -> Int | None:
             return None
         monomial: Int = int(c)
         for f, n in t.factors:
-            if isinstance(f, el.Read) and f.tensor in context.integers and n > 0:
+            if isinstance(f, el.Read) and n > 0 and context.has_integers(f.tensor):
                 factor: Int = sym.element(f.tensor, f.offset)
             elif isinstance(f, el.Symbol) and n > 0 and f.atom[0] not in ("attr", "value", "float"):
                 factor = sym.atom(*f.atom)

@@ -9,16 +9,18 @@ SMT solver decides about integers.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 from math import factorial, prod
 from typing import Any
 
-from tensat_dl.core.expression import base_of, is_every
+from tensat_dl.core import expression as ex
+from tensat_dl.core.expression import base_of, calls_of, is_every
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.lists import Many, Unsupported
+from tensat_dl.ops.lists import AnyLength, Many
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Opaque
 from tensat_dl.ops.typing import IllTyped, Inference, compose
 from tensat_dl.ops.values import SymType
@@ -31,7 +33,7 @@ from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, TooHard, 
 from tensat_dl.verify.symbolic.context import Context, Inexpressible, Tensor, leaf
 from tensat_dl.verify.symbolic.elements import TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
-from tensat_dl.verify.symbolic.meanings import meaning
+from tensat_dl.verify.symbolic.meanings import POINTWISE, meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 
 #: Ranks at which rules are proved.
@@ -50,15 +52,17 @@ class Unproved(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProvedFor:
-    """The lowest and the highest rank of a tensor variable at which a rule applies, how many assignments of ranks and
-    axes were proved, and whether the rule is about any number of tensors."""
+    """The lowest and the highest rank of a tensor variable at which a rule applies and is proved, or whether that is
+    any rank; and whether the rule is about any number of tensors."""
 
     lowest: int
     highest: int
-    assignments: int
+    any_rank: bool = False
     any_number: bool = False
 
     def __str__(self) -> str:
+        if self.any_rank:
+            return "all sizes, any rank"
         ranks = f"rank {self.lowest}"
         if self.lowest != self.highest:
             ranks = f"ranks {self.lowest} to {self.highest}"
@@ -67,30 +71,67 @@ class ProvedFor:
 
 def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
     """Proves a rule for all sizes, at all ranks. Raises `Unproved`."""
-    if rule.kind == "group":
-        for variant in Assignments(instantiate(rule, 2), infer).variants(RANKS):
-            if not variant.ill_typed and differing(variant):
-                raise Unproved("its members may have different ranks")
-    rule = lists_apart(rule)
-    ranks: set[int] = set()
-    assignments = 0
     try:
+        if _is_pointwise(rule, infer) and (variant := _at_one_rank(rule, infer)) is not None:
+            _Proof(rule, variant, {}, infer).run()
+            return ProvedFor(0, MAX_RANK, any_rank=True)
+        if rule.kind == "group":
+            for variant in Assignments(instantiate(rule, 2), infer).variants(RANKS):
+                if not variant.ill_typed and differing(variant):
+                    raise Unproved("its members may have different ranks")
+        rule = lists_apart(rule)
+        ranks: set[int] = set()
         for variant in Assignments(rule, infer, any_length=rule.index is not None).variants(RANKS):
-            if variant.ill_typed:
-                continue
-            assignments += 1
-            ranks.update(len(variant.types[name].shape) for name in rule.tensor_variables())
-            for known in _permutations(rule, variant, infer):
-                _Proof(rule, variant, known, infer).run()
-    except Unsupported as e:
+            if not variant.ill_typed:
+                ranks.update(len(variant.types[name].shape) for name in rule.tensor_variables())
+                _prove_variant(rule, variant, infer)
+    except AnyLength as e:
         raise Unproved(str(e)) from None
-    if not assignments:
+    if not ranks:
         raise Unproved("it never applies")
-    return ProvedFor(min(ranks, default=0), max(ranks, default=0), assignments, rule.index is not None)
+    return ProvedFor(min(ranks), max(ranks), any_number=rule.index is not None)
 
 
-def _permutations(rule: RewriteRule, variant: Variant, infer: Inference) -> Iterator[Mapping[Atom, Int]]:
-    """Every choice of the permutations that the rule leaves open; if these are many, none: they stay unknown."""
+def _is_pointwise(rule: RewriteRule, infer: Inference) -> bool:
+    """Whether both sides compute element by element, from numbers that do not depend on shapes. Then each element of
+    both sides depends on the same elements of the variables, at whatever ranks the sides have one shape."""
+    ops = {op for op in infer.table.closure(n.op for n in rule.nodes) if infer.table[op].composition is None}
+    numbers = all(
+        a.name in ("shape", "dtype") or not list(calls_of(a.value)) for n in rule.nodes for a in n.attrs
+    )
+    scalars = all(
+        a.value == ex.ListExpr((), span=a.value.span)
+        for n in rule.nodes
+        for a in n.attrs
+        if n.op == "fill" and a.name == "shape"
+    )
+    return rule.index is None and numbers and scalars and ops <= {*POINTWISE, "fill"}
+
+
+def _at_one_rank(rule: RewriteRule, infer: Inference) -> Variant | None:
+    """An assignment under which a rule applies, all tensors having one rank, if there is one."""
+    for rank in RANKS.ranks:
+        for variant in Assignments(rule, infer).variants(Forms((rank,))):
+            if not variant.ill_typed:
+                return variant
+    return None
+
+
+def _prove_variant(rule: RewriteRule, variant: Variant, infer: Inference) -> None:
+    """Proves a rule at one assignment of ranks and axes. Raises `Unproved`."""
+    *others, last = _permutations(rule, variant, infer)
+    for orders in others:
+        with suppress(Unproved):
+            for known in orders:
+                _Proof(rule, variant, known, infer).run()
+            return
+    for known in last:
+        _Proof(rule, variant, known, infer).run()
+
+
+def _permutations(rule: RewriteRule, variant: Variant, infer: Inference) -> list[list[Mapping[Atom, Int]]]:
+    """Ways to go through the permutations that the rule leaves open: every choice; if these are many, without
+    knowing them, or by what stands at one place, or by the place of one axis."""
     lengths = {
         name: variant.chosen[name]
         for node in rule.source.nodes
@@ -99,15 +140,22 @@ def _permutations(rule: RewriteRule, variant: Variant, infer: Inference) -> Iter
         for name in attribute.variables()
         if name in variant.chosen
     }
-    if prod(map(factorial, lengths.values())) > MOST_PERMUTATIONS:
-        yield {}
-        return
-    for orders in product(*(permutations(range(n)) for n in lengths.values())):
-        yield {
-            ("elem", name, i, n): axis
-            for (name, n), order in zip(lengths.items(), orders, strict=True)
-            for i, axis in enumerate(order)
-        }
+    if prod(map(factorial, lengths.values())) <= MOST_PERMUTATIONS:
+        return [
+            [
+                {
+                    ("elem", name, i, n): axis
+                    for (name, n), order in zip(lengths.items(), orders, strict=True)
+                    for i, axis in enumerate(order)
+                }
+                for orders in product(*(permutations(range(n)) for n in lengths.values()))
+            ]
+        ]
+    ways: list[list[Mapping[Atom, Int]]] = [[{}]]
+    for name, n in lengths.items():
+        ways += [[{("elem", name, i, n): axis} for axis in range(n)] for i in range(n)]
+        ways += [[{("elem", name, i, n): axis} for i in range(n)] for axis in range(n)]
+    return ways
 
 
 @dataclass(frozen=True, slots=True)
