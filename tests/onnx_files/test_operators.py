@@ -283,6 +283,16 @@ CASES = [
     case("Concat", "Concat", "concat", random("w", 2, 6, 1, 8), axis=-2),
     case("Slice", "Slice", "slice slice", ints("s", 1, -3), ints("e", 4, 9999), ints("a", 1, -2)),
     case("Slice with step", "Slice", "slice", ints("s", 1), ints("e", 4), ints("a", 1), ints("t", 1)),
+    case("Slice backwards", "Slice", "reverse", ints("s", -1), ints("e", -99), ints("a", 1), ints("t", -1)),
+    case(
+        "Slice part backwards",
+        "Slice",
+        "slice reverse",
+        ints("s", 4),
+        ints("e", 1),
+        ints("a", 3),
+        ints("t", -1),
+    ),
     case("Gather one", "Gather", "slice reshape", tensor("i", -2, I64), axis=1),
     case("Gather some", "Gather", "slice", ints("i", 2, 3, 4), axis=2),
     case("Gather anywhere", "Gather", "gather", tensor("i", [[2, -1], [0, 5]], I64), axis=1),
@@ -346,7 +356,7 @@ OPAQUE: dict[str, tuple[Any, list[Any], list[Any], str]] = {
     "Slice backwards": (
         make_node("Slice", ["x", "s", "e", "a", "t"], ["y"]),
         [value("x", *X)],
-        [ints("s", 5), ints("e", 0), ints("a", 1), ints("t", -1)],
+        [ints("s", 5), ints("e", 0), ints("a", 1), ints("t", -2)],
         "step",
     ),
     "Powers": (make_node("Pow", ["x", "e"], ["y"]), [value("x", *X)], [random("e", 8)], "one number"),
@@ -448,6 +458,28 @@ def test_casts_comparisons_and_choices(tmp_path: Path) -> None:
     weights = [random("w", 8), tensor("one", 0, I64)]
     imported = read(tmp_path, model(nodes, [value("x", 2, 8)], ["y", value("z", 2, 8, dtype=9)], weights))
     assert operators(imported.graph) == ["greater", "select", "cast", "cast", "equal", "select", "greater"]
+    assert rewriting(tmp_path, imported).status == "agrees"
+
+
+@pytest.mark.parametrize("opset", [11, 12, 22])
+def test_truth_values(opset: int, tmp_path: Path) -> None:
+    nodes = [
+        make_node("Greater", ["x", "w"], ["g"]),
+        make_node("Less", ["x", "v"], ["l"]),
+        make_node("And", ["g", "l"], ["a"]),
+        make_node("Not", ["a"], ["n"]),
+        make_node("Or", ["n", "g"], ["o"]),
+        make_node("And", ["o", "l"], ["y"]),
+    ]
+    becomes = ["greater", "greater", "logical_and", "logical_not", "logical_or", "logical_and"]
+    if opset >= 12:
+        nodes += [make_node("GreaterOrEqual", ["x", "w"], ["p"]), make_node("LessOrEqual", ["x", "w"], ["q"])]
+        becomes += ["greater_equal", "greater_equal"]
+    outputs = [value(name, 2, 8, dtype=9) for name in ("y", "p", "q")][: 1 if opset < 12 else 3]
+    imported = read(
+        tmp_path, model(nodes, [value("x", 2, 8)], outputs, [random("w", 8), random("v", 8)], opset)
+    )
+    assert operators(imported.graph) == becomes
     assert rewriting(tmp_path, imported).status == "agrees"
 
 

@@ -27,7 +27,7 @@ from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, TooHard, Undecided, replaced
 from tensat_dl.verify.symbolic.context import Context, Inexpressible, Tensor, leaf
 from tensat_dl.verify.symbolic.elements import TooLarge
-from tensat_dl.verify.symbolic.meanings import meaning
+from tensat_dl.verify.symbolic.meanings import MEANINGS, meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 
 #: Ranks at which rules are proved.
@@ -207,7 +207,7 @@ class _Proof:
 
     def _computed(self, op: str, xs: Sequence[Tensor], attrs: Mapping[str, Any], context: Context) -> Tensor:
         decl = self.infer.table[op]
-        if decl.composition is not None:
+        if decl.composition is not None and op not in MEANINGS:
             return compose(
                 decl,
                 self.infer.table,

@@ -41,6 +41,8 @@ def _atom(a: Atom, known: Integers) -> int:
             return min(integer(p, known) for p in a[1:])
         case "select":
             return integer(a[1][integer(a[2], known)], known)
+        case "element":
+            return known["element", a[1], integer(a[2], known)]
     raise KeyError(a)
 
 
@@ -80,6 +82,8 @@ def _factor(f: Factor, arrays: Mapping[str, Array], known: Integers) -> float:
     match f:
         case Read(tensor, offset):
             return float(arrays[tensor].reshape(-1)[integer(offset, known)])
+        case Symbol(("float", atom)) if atom in known:
+            return float(known[atom])
         case Symbol(atom):
             return float(integer(Sym((((atom,), 1),)), known))
     assert isinstance(f, FunctionOf)
