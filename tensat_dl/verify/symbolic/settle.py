@@ -179,6 +179,8 @@ def _as_one_sum(v: Value, context: Context) -> Value:
 
 def _joined(t: Summand, c: Fraction) -> Value:
     for (a, m), (b, n) in permutations(t.over, 2):
+        if any({a, b} & atoms_of(extent) for _, extent in t.over):
+            continue
         whole = el.fresh()
         low = sym.sub(sym.atom(*whole), sym.mul(sym.atom(*a), n))
         inside = el.substituted(el.value([(replace(t, over=()), c)]), {b: low})
