@@ -15,9 +15,11 @@ pytest.importorskip("onnx_ir")
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx.helper import make_node
 
 from tensat_dl.onnx.model_files import NEWEST
+from tests.cli.running import invoke
 
 from .models import model, operators, random, read, rewriting, round_trip, tensor, value
 
@@ -515,3 +517,41 @@ def test_element_types(dtype: str, tmp_path: Path) -> None:
     imported = read(tmp_path, proto)
     assert operators(imported.graph) == ["matmul", "ewadd"]
     assert rewriting(tmp_path, imported).status == "agrees"
+
+
+SLICES = """
+graph slices {
+  input x : f32[3, 8]
+  input y : f32[3, 2]
+  input i : i64[]
+  input c : bool[3, 1]
+  a = reverse(x; axis = 1)
+  b = dynamic_slice(x, i; axis = 1, size = 3)
+  d = dynamic_update_slice(x, y, i; axis = 1)
+  e = dilate(x; axis = 0, count = 1, value = 2.0)
+  f = mod(x, 0.75)
+  g = select(c, greater_equal(x, a), not_equal(x, d))
+  output a, b, d, e, f, select(g, x, a)
+}
+"""
+
+
+@pytest.mark.parametrize("start", [-4, 0, 3, 99])
+def test_operators_that_onnx_does_not_have_are_written_as_their_parts(start: int, tmp_path: Path) -> None:
+    """Of the places that are computed at run time, the model limits those that are out of range."""
+    path = tmp_path / "slices.tsr"
+    path.write_text(SLICES, encoding="utf-8")
+    assert invoke("run", path, "-o", tmp_path / "slices.onnx", "--device", "h100", "--no-verify").code == 0
+    rng = np.random.default_rng(0)
+    x, y, c = rng.normal(size=(3, 8)), rng.normal(size=(3, 2)), np.array([[True], [False], [True]])
+    given = {"x": x.astype("f4"), "y": y.astype("f4"), "i": np.array(start), "c": c}
+    found = onnxruntime.InferenceSession(tmp_path / "slices.onnx").run(None, given)
+    first, last = min(max(start, 0), 5), min(max(start, 0), 6)
+    updated, stretched = given["x"].copy(), np.full((5, 8), 2.0)
+    updated[:, last : last + 2], stretched[::2] = given["y"], given["x"]
+    reversed_ = given["x"][:, ::-1]
+    chosen = np.where(np.where(c, given["x"] >= reversed_, given["x"] != updated), given["x"], reversed_)
+    sliced = given["x"][:, first : first + 3]
+    expected = [reversed_, sliced, updated, stretched, np.mod(given["x"], np.float32(0.75)), chosen]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
