@@ -143,6 +143,8 @@ def term(node: Node, operands: Sequence[str]) -> str:
     """The Triton expression of an elementwise operator on the expressions of its operands."""
     attrs: dict[str, Any] = dict(node.attrs)
     match node.op:
+        case "fill" if node.type.dtype == "bool":
+            return repr(attrs["value"] != 0)
         case "fill":
             return (
                 repr(float(attrs["value"]))

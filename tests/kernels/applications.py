@@ -19,6 +19,7 @@ APPLICATIONS = [
     "equal(f32[5, 4], f32[4]) -> bool[5, 4]",
     "greater(f32[5, 4], f32[4]) -> bool[5, 4]",
     "select(bool[5, 1], f32[5, 4], f32[4]) -> f32[5, 4]",
+    "select(bool[5, 1], bool[5, 4], bool[4]) -> bool[5, 4]",
     "cast(f32[9]; to=f16) -> f16[9]",
     "batchnorm(f32[2, 3, 4, 5], f32[3], f32[3], f32[3], f32[3]; eps=0.001) -> f32[2, 3, 4, 5]",
     "matmul(f32[5, 40], f32[40, 33]; act=none) -> f32[5, 33]",

@@ -15,9 +15,11 @@ pytest.importorskip("onnx_ir")
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx.helper import make_node
 
 from tensat_dl.onnx.model_files import NEWEST
+from tests.cli.running import invoke
 
 from .models import model, operators, random, read, rewriting, round_trip, tensor, value
 
@@ -283,6 +285,16 @@ CASES = [
     case("Concat", "Concat", "concat", random("w", 2, 6, 1, 8), axis=-2),
     case("Slice", "Slice", "slice slice", ints("s", 1, -3), ints("e", 4, 9999), ints("a", 1, -2)),
     case("Slice with step", "Slice", "slice", ints("s", 1), ints("e", 4), ints("a", 1), ints("t", 1)),
+    case("Slice backwards", "Slice", "reverse", ints("s", -1), ints("e", -99), ints("a", 1), ints("t", -1)),
+    case(
+        "Slice part backwards",
+        "Slice",
+        "slice reverse",
+        ints("s", 4),
+        ints("e", 1),
+        ints("a", 3),
+        ints("t", -1),
+    ),
     case("Gather one", "Gather", "slice reshape", tensor("i", -2, I64), axis=1),
     case("Gather some", "Gather", "slice", ints("i", 2, 3, 4), axis=2),
     case("Gather anywhere", "Gather", "gather", tensor("i", [[2, -1], [0, 5]], I64), axis=1),
@@ -346,7 +358,7 @@ OPAQUE: dict[str, tuple[Any, list[Any], list[Any], str]] = {
     "Slice backwards": (
         make_node("Slice", ["x", "s", "e", "a", "t"], ["y"]),
         [value("x", *X)],
-        [ints("s", 5), ints("e", 0), ints("a", 1), ints("t", -1)],
+        [ints("s", 5), ints("e", 0), ints("a", 1), ints("t", -2)],
         "step",
     ),
     "Powers": (make_node("Pow", ["x", "e"], ["y"]), [value("x", *X)], [random("e", 8)], "one number"),
@@ -451,6 +463,28 @@ def test_casts_comparisons_and_choices(tmp_path: Path) -> None:
     assert rewriting(tmp_path, imported).status == "agrees"
 
 
+@pytest.mark.parametrize("opset", [11, 12, 22])
+def test_truth_values(opset: int, tmp_path: Path) -> None:
+    nodes = [
+        make_node("Greater", ["x", "w"], ["g"]),
+        make_node("Less", ["x", "v"], ["l"]),
+        make_node("And", ["g", "l"], ["a"]),
+        make_node("Not", ["a"], ["n"]),
+        make_node("Or", ["n", "g"], ["o"]),
+        make_node("And", ["o", "l"], ["y"]),
+    ]
+    becomes = ["greater", "greater", "logical_and", "logical_not", "logical_or", "logical_and"]
+    if opset >= 12:
+        nodes += [make_node("GreaterOrEqual", ["x", "w"], ["p"]), make_node("LessOrEqual", ["x", "w"], ["q"])]
+        becomes += ["greater_equal", "greater_equal"]
+    outputs = [value(name, 2, 8, dtype=9) for name in ("y", "p", "q")][: 1 if opset < 12 else 3]
+    imported = read(
+        tmp_path, model(nodes, [value("x", 2, 8)], outputs, [random("w", 8), random("v", 8)], opset)
+    )
+    assert operators(imported.graph) == becomes
+    assert rewriting(tmp_path, imported).status == "agrees"
+
+
 def test_constants_are_the_numbers_that_were_meant(tmp_path: Path) -> None:
     """To the left or right, of any rank, known weights come last; the file has the same f32 again."""
     numbers = {"tenth": 0.1, "sixth": 1 / 6, "root": np.sqrt(0.5), "other": 0.7234871, "three": [[3.0]]}
@@ -483,3 +517,41 @@ def test_element_types(dtype: str, tmp_path: Path) -> None:
     imported = read(tmp_path, proto)
     assert operators(imported.graph) == ["matmul", "ewadd"]
     assert rewriting(tmp_path, imported).status == "agrees"
+
+
+SLICES = """
+graph slices {
+  input x : f32[3, 8]
+  input y : f32[3, 2]
+  input i : i64[]
+  input c : bool[3, 1]
+  a = reverse(x; axis = 1)
+  b = dynamic_slice(x, i; axis = 1, size = 3)
+  d = dynamic_update_slice(x, y, i; axis = 1)
+  e = dilate(x; axis = 0, count = 1, value = 2.0)
+  f = mod(x, 0.75)
+  g = select(c, greater_equal(x, a), not_equal(x, d))
+  output a, b, d, e, f, select(g, x, a)
+}
+"""
+
+
+@pytest.mark.parametrize("start", [-4, 0, 3, 99])
+def test_operators_that_onnx_does_not_have_are_written_as_their_parts(start: int, tmp_path: Path) -> None:
+    """Of the places that are computed at run time, the model limits those that are out of range."""
+    path = tmp_path / "slices.tsr"
+    path.write_text(SLICES, encoding="utf-8")
+    assert invoke("run", path, "-o", tmp_path / "slices.onnx", "--device", "h100", "--no-verify").code == 0
+    rng = np.random.default_rng(0)
+    x, y, c = rng.normal(size=(3, 8)), rng.normal(size=(3, 2)), np.array([[True], [False], [True]])
+    given = {"x": x.astype("f4"), "y": y.astype("f4"), "i": np.array(start), "c": c}
+    found = onnxruntime.InferenceSession(tmp_path / "slices.onnx").run(None, given)
+    first, last = min(max(start, 0), 5), min(max(start, 0), 6)
+    updated, stretched = given["x"].copy(), np.full((5, 8), 2.0)
+    updated[:, last : last + 2], stretched[::2] = given["y"], given["x"]
+    reversed_ = given["x"][:, ::-1]
+    chosen = np.where(np.where(c, given["x"] >= reversed_, given["x"] != updated), given["x"], reversed_)
+    sliced = given["x"][:, first : first + 3]
+    expected = [reversed_, sliced, updated, stretched, np.mod(given["x"], np.float32(0.75)), chosen]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)

@@ -46,7 +46,8 @@ def application(op: str, rng: Rng, spoil: float = 0.0) -> Application:
 def element_types(op: str, dtype: str, count: int) -> list[str]:
     """Of ``count`` operands, where those that are numbers have ``dtype``."""
     own = {"select": ["bool", dtype, dtype], "gather": [dtype, "i64"], "one_hot": ["i32"]}
-    return own.get(op, [dtype] * count)
+    own |= {"dynamic_slice": [dtype, "i64"], "dynamic_update_slice": [dtype, dtype, "i64"]}
+    return own.get(op, ["bool" if op.startswith("logical_") else dtype] * count)
 
 
 def _spoil(op: str, inputs: list[TensorType], attrs: dict[str, Any], rng: Rng) -> None:
@@ -197,6 +198,22 @@ def _slice(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
     return [shape], {"axis": axis, "start": start, "stop": rng.randint(start + 1, shape[axis])}
 
 
+def _dilate(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
+    shapes, attrs = _axis(rng)
+    return shapes, {**attrs, "count": rng.randint(0, 2), "value": rng.choice((0.0, 3.0))}
+
+
+def _dynamic_slice(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
+    (x,), attrs = _axis(rng)
+    return [x, ()], {**attrs, "size": rng.randint(1, x[attrs["axis"]])}
+
+
+def _dynamic_update_slice(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
+    (x, start), attrs = _dynamic_slice(rng)
+    axis = attrs["axis"]
+    return [x, (*x[:axis], attrs["size"], *x[axis + 1 :]), start], {"axis": axis}
+
+
 def _enlarge(rng: Rng) -> tuple[list[Shape], dict[str, Any]]:
     w = _shape(rng, 4, 4)
     return [w], {"kernel": tuple(d + rng.randint(0, 2) for d in w[2:])}
@@ -282,8 +299,9 @@ _WELL_TYPED: dict[str, _Draw] = {
     **dict.fromkeys(
         ("ewadd", "ewsub", "ewmul", "ewdiv", "ewmax", "ewmin", "prelu", "equal", "greater"), _binary
     ),
+    **dict.fromkeys(("not_equal", "greater_equal", "logical_and", "logical_or", "mod"), _binary),
     "smul": lambda rng: ([_shape(rng), ()], {}),
-    **dict.fromkeys((*FUNCTIONS, "silu", "dropout", "neg", "abs", "leakyrelu", "elu"), _unary),
+    **dict.fromkeys((*FUNCTIONS, "silu", "dropout", "neg", "abs", "leakyrelu", "elu", "logical_not"), _unary),
     **dict.fromkeys(("hardsigmoid", "hardswish", "softplus", "softsign", "mish", "gelu_tanh"), _unary),
     "clip": lambda rng: ([_shape(rng)], {"low": -1.0, "high": rng.choice((1.0, 6.0, -2.0))}),
     "power": _power,
@@ -310,6 +328,10 @@ _WELL_TYPED: dict[str, _Draw] = {
     "reshape": _reshape,
     "concat": _concat,
     "slice": _slice,
+    "dilate": _dilate,
+    "reverse": _axis,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
     "enlarge": _enlarge,
     "merge": _merge,
 }

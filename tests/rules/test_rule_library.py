@@ -31,6 +31,7 @@ SPARES_SMALL = "small weights are in a near cache, where it does not matter on w
 SPARES_TABLES = "a new table would be larger than what is looked up in it"
 SPARES_STACKS = "heads are stacked along a new first axis"
 SPARES_PARTS = "other slices are no parts of a packed projection"
+PROVES = "a proof need not look at operands that broadcast"
 OF_TABLES = (
     *("lookup-relu", "lookup-tanh", "lookup-sigmoid", "lookup-gelu", "lookup-gelu-tanh", "lookup-silu"),
     *("lookup-smul", "lookup-shift"),
@@ -120,6 +121,22 @@ EXPLAINED = {
     ("slice-packed-bias", "dim(w, 1) > dim(w, 0)"): SPARES_PARTS,
     ("slice-packed-bias", "8 * (n - m) >= dim(w, 1)"): SPARES_PARTS,
     ("slice-packed-bias", "axis = 1"): SPARES_PARTS,
+    ("xla-mul-scaled", "rank(a) == 0"): SPARES_RANKS,
+    ("xla-mul-scaled", "rank(b) == 0"): SPARES_RANKS,
+    ("xla-mul-broadcast", "rank(c) == 0"): SPARES_RANKS,
+    ("xla-div-quotients", "shape(a) == shape(b)"): SPARES_RANKS,
+    ("xla-div-quotients", "shape(c) == shape(d)"): SPARES_RANKS,
+    ("xla-dynamic-slice-iota", "axis = 0"): "the places of one axis are a list",
+    ("xla-mul-sums", "dim(x, k) == 1"): PROVES,
+    ("xla-mul-sums", "dim(y, j) == 1"): PROVES,
+    ("xla-add-update", "set(shape(y), k, 1) == set(shape(x), k, 1)"): PROVES,
+    ("xla-update-twice", "set(shape(y), k, 1) == set(shape(x), k, 1)"): PROVES,
+    ("xla-update-twice", "rank(i) == 0"): SPARES_RANKS,
+    ("xla-update-twice", "rank(j) == 0"): SPARES_RANKS,
+    **{
+        (f"xla-{name}-self", "not is_float(dtype(x))"): "a float may be NaN"
+        for name in ("equal", "not-equal", "greater-equal")
+    },
 }
 
 

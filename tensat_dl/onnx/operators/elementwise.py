@@ -131,6 +131,21 @@ def _write_mish(w: Writing) -> ir.Value:
     return w.op("Mish", w.x) if w.opset >= 18 else w.op("Mul", w.x, w.op("Tanh", w.op("Softplus", w.x)))
 
 
+def _write_greater_equal(w: Writing) -> ir.Value:
+    """ONNX has had GreaterOrEqual since opset 12."""
+    if w.opset >= 12:
+        return w.renamed("GreaterOrEqual")
+    return w.op("Or", w.renamed("Greater"), w.renamed("Equal"))
+
+
+def _write_select(w: Writing) -> ir.Value:
+    """ONNX Runtime has no Where for truth values."""
+    if w.type.dtype != "bool":
+        return w.renamed("Where")
+    c, x, y = (operand.value for operand in w.xs)
+    return w.op("Or", w.op("And", c, x), w.op("And", w.op("Not", c), y))
+
+
 ROWS = (
     _commutative("Add", "ewadd"),
     _commutative("Mul", "ewmul"),
@@ -148,7 +163,14 @@ ROWS = (
     same("Equal", "equal"),
     same("Greater", "greater"),
     OnnxRow("Less", lambda r: r.op("greater", r.x(1), r.x(0))),
-    same("Where", "select"),
+    OnnxRow(
+        "GreaterOrEqual", lambda r: r.op("greater_equal", *r.xs()), "greater_equal", _write_greater_equal
+    ),
+    OnnxRow("LessOrEqual", lambda r: r.op("greater_equal", r.x(1), r.x(0))),
+    same("Not", "logical_not"),
+    same("And", "logical_and"),
+    same("Or", "logical_or"),
+    OnnxRow("Where", lambda r: r.op("select", *r.xs()), "select", _write_select),
     *(same(function.onnx, op) for op, function in FUNCTIONS.items() if function.onnx),
     OnnxRow("Gelu", _read_gelu, "gelu", lambda w: _gelu(w, w.x)),
     OnnxRow(op="gelu_tanh", write=_write_gelu_tanh),

@@ -95,18 +95,27 @@ def _read_slice(r: Reading) -> int:
     x = r.x()
     starts, ends = r.list_of(1), r.list_of(2)
     axes = r.list_of(3) if r.has(3) else range(len(starts))
-    if r.has(4) and any(step != 1 for step in r.list_of(4)):
+    steps = r.list_of(4) if r.has(4) else [1] * len(starts)
+    if any(abs(step) != 1 for step in steps):
         raise Unmapped("its step is not 1")
-    for start, end, axis in zip(starts, ends, (r.axis(a, x) for a in axes), strict=True):
-        x = _cut(r, x, axis, start, end)
+    for start, end, axis, step in zip(starts, ends, (r.axis(a, x) for a in axes), steps, strict=True):
+        x = _cut(r, x, axis, start, end, step)
     return x
 
 
-def _cut(r: Reading, x: int, axis: int, start: int, end: int) -> int:
+def _cut(r: Reading, x: int, axis: int, start: int, end: int, step: int = 1) -> int:
     """The elements from start to end, which may count from the end, or lie beyond it."""
     size = r.type(x).shape[axis]
-    start, stop, _ = slice(start, end).indices(size)
-    return x if (start, stop) == (0, size) else r.op("slice", x, axis=axis, start=start, stop=stop)
+    start, stop, _ = slice(start, end, step).indices(size)
+    if step < 0:
+        start, stop = stop + 1, start + 1
+    if (start, stop) != (0, size):
+        x = r.op("slice", x, axis=axis, start=start, stop=stop)
+    return x if step > 0 else r.op("reverse", x, axis=axis)
+
+
+def _write_reverse(w: Writing) -> ir.Value:
+    return w.op("Slice", w.x, w.ints(-1), w.ints(-END), w.ints(w.attrs["axis"]), w.ints(-1))
 
 
 def _write_slice(w: Writing) -> OnnxTensor:
@@ -170,6 +179,7 @@ ROWS = (
     OnnxRow("Transpose", _read_transpose, "transpose", renamed("Transpose", perm="perm")),
     OnnxRow("Concat", _read_concat, "concat", renamed("Concat", axis="axis")),
     OnnxRow("Slice", _read_slice, "slice", _write_slice),
+    OnnxRow(op="reverse", write=_write_reverse),
     OnnxRow("Split", _read_split),
     OnnxRow("Gather", _read_gather, "gather", renamed("Gather", axis="axis")),
     OnnxRow("OneHot", _read_one_hot),

@@ -65,6 +65,8 @@ class Rational(Arithmetic[Array]):
         return _typed(x + y, x, y)
 
     def subtract(self, x: Array, y: Array) -> Array:
+        if x.dtype == y.dtype == np.bool_:  # which NumPy does not subtract
+            x = x.astype(np.int64)
         return _typed(x - y, x, y)
 
     def multiply(self, x: Array, y: Array) -> Array:

@@ -114,7 +114,10 @@ class Assumptions:
                     self.add((*_divided(products, other), *_divided(other, products)))
         if c.kind == "le" and (positive := _positive(c.args[0])) is not None:
             self._given.append(c)
-            self.facts.define(positive, sym.atom("dim", (positive,), 0))
+            dimension = sym.atom("dim", (positive,), 0)
+            self.facts.define(positive, dimension)
+            # Conditions that z3 knows already name the attribute.
+            self._given.append(sym.Condition("eq", (sym.sub(sym.atom(*positive), dimension),)))
             self._add(self.facts.simplify(c))
             return
         if (ordered := _ordered(c)) is not None:

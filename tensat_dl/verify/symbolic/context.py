@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 from tensat_dl.core.graph import INTEGERS
@@ -13,9 +14,13 @@ from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym
 from tensat_dl.verify.exact.constants import meant
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, atoms_of
-from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Symbol, Value
+from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Symbol, TooLarge, Value
 
 Index = tuple[Int, ...]
+
+
+#: The most values of which a limit is the least.
+MOST_CLAUSES = 16
 
 
 class Inexpressible(Exception):
@@ -78,6 +83,8 @@ class Context:
         if self.known.plainly(n, 1):
             return 0
         a = sym.only_atom(i)
+        if a in self.extents and a not in self.free and self.known.holds(sym.at_most(sym.add(i, 1), n)):
+            return i
         if a is not None and a[0] == "min":  # an operand's operand: its n is 1 or that of the operand
             i = next((p for p in a[1:] if not is_last(p)), i)
         return sym.minimum(i, self.simple(sym.sub(n, 1)))
@@ -155,8 +162,11 @@ class Context:
             if rest != 0 or inner == 1:
                 continue
             outer, rest = long_division(self.simple(self.extents[a]), inner)
-            if rest == 0 and outer != 1:
+            if (rest == 0 and outer != 1) or (a not in self.free and self._is_part(rest, inner)):
                 raise Digits(a, (outer, inner))
+
+    def _is_part(self, rest: Int, whole: Int) -> bool:
+        return self.known.holds(sym.all_of((sym.at_most(1, rest), sym.at_most(rest, whole))))
 
     # ---- sums and cases
 
@@ -174,8 +184,14 @@ class Context:
             if split.index != a:
                 raise
             outer, inner = split.radices
+            rest: Int = self.simple(sym.sub(extent, sym.mul(outer, inner)))
+
+            def part(d: Int, e: Int) -> Value:
+                inside = sym.any_of((sym.at_most(sym.add(d, 1), outer), sym.at_most(sym.add(e, 1), rest)))
+                return self.guarded(body(sym.add(sym.mul(d, inner), e)), inside)
+
             return self.total(
-                outer, lambda d: self.total(inner, lambda e: body(sym.add(sym.mul(d, inner), e)))
+                outer if rest == 0 else sym.add(outer, 1), lambda d: self.total(inner, lambda e: part(d, e))
             )
         return el.add(*(self._closed(t, c, a, extent) for t, c in inside.terms))
 
@@ -245,7 +261,67 @@ class Context:
                 return el.add(
                     self.guarded(self.apply(fn, *yes), g), self.guarded(self.apply(fn, *no), sym.negate(g))
                 )
+        if fn in ("max", "min"):
+            return self._limited(fn, args)
+        if fn == "floor" and self._is_proper_fraction(*args):
+            return el.number(0)
         return _function(fn, args)
+
+    def _limited(self, fn: str, args: Sequence[Value]) -> Value:
+        """The greatest or the least of several values: the least of several greatest, none of which is idle."""
+        found = [_clauses(v) for v in args]
+        sets = [*product(*found)] if fn == "max" else [(c,) for clauses in found for c in clauses]
+        if len(sets) > MOST_CLAUSES:
+            raise TooLarge(f"more than {MOST_CLAUSES} limits")
+        clauses = list(dict.fromkeys(self._without_idle(frozenset().union(*s)) for s in sets))
+        for c in list(clauses):
+            if any(d is not c and all(any(self._at_most(x, y) for y in c) for x in d) for d in clauses):
+                clauses.remove(c)
+        tops = [_function("max", sorted(c, key=lambda v: v.text)) for c in clauses]
+        if len(tops) == 1:
+            return tops[0]
+        return el.scaled(el.greatest(el.scaled(v, -1) for v in tops), -1)
+
+    def _without_idle(self, clause: frozenset[Value]) -> frozenset[Value]:
+        """Values without those that another one is as great as."""
+        kept = sorted(clause, key=lambda v: v.text)
+        for x in list(kept):
+            if any(y is not x and self._at_most(x, y) for y in kept):
+                kept.remove(x)
+        return frozenset(kept)
+
+    def _is_proper_fraction(self, v: Value) -> bool:
+        """Whether v is i / c for an index i, where a condition says that c is not below what i is below."""
+        if len(v.terms) != 1 or v.terms[0][1] != 1 or v.terms[0][0].over:
+            return False
+        match sorted(v.terms[0][0].factors, key=lambda fn: fn[1]):
+            case [(Symbol(c), -1), (Symbol(a), 1)] if is_integer(a) and not is_integer(c):
+                i = sym.atom(*a)
+            case _:
+                return False
+        limits = [
+            k.args[0].args[1]
+            for k in self.known.facts.conditions
+            if k.kind == "not" and k.args[0].kind == "below" and _floats(k.args[0]) == [c]
+        ]
+        return any(
+            isinstance(n, int | Sym)
+            and self.known.holds(sym.all_of((sym.at_most(0, i), sym.at_most(sym.add(i, 1), n))))
+            for n in map(self.simple, limits)
+        )
+
+    def _at_most(self, x: Value, y: Value) -> bool:
+        """Whether x <= y is known of two limits."""
+        if x == y:
+            return True
+        if x.constant is not None and y.constant is not None:
+            return x.constant <= y.constant
+        p, q = only_factor(x), only_factor(y)
+        return any(
+            isinstance(p, Symbol) and isinstance(q, Symbol) and _floats(c.args[0]) == [q.atom, p.atom]
+            for c in self.known.facts.conditions
+            if c.kind == "not" and c.args[0].kind == "below"
+        )
 
     def quotient(self, a: Value, b: Value) -> Value:
         return el.multiply(a, self.apply("inverse", b))
@@ -265,7 +341,7 @@ class Context:
                     case "*":
                         return el.multiply(a, b)
                 return self.quotient(a, b)
-            return el.single(Symbol(x.atom))
+            return el.single(Symbol(("float", x.atom)))
         if isinstance(x, Sym):
             return el.integer(x)
         try:
@@ -302,9 +378,52 @@ def _function(fn: str, args: Sequence[Value]) -> Value:
             return _function("max", (x, el.number(0)))
         case "exp":
             return el.exponential(x)
+        case "floor":
+            whole = el.value((t, c) for t, c in x.terms if _is_whole(t, c))
+            rest = el.subtract(x, whole)
+            return el.add(whole, el.single(FunctionOf("floor", (rest,)))) if rest.terms else whole
         case "sqrt":
             return el.multiply(x, el.single(FunctionOf("rsqrt", (x,))))
     return el.single(FunctionOf(fn, tuple(args)))
+
+
+def _is_whole(t: Summand, c: Fraction) -> bool:
+    """Whether a term is a whole number for sure."""
+    return (
+        c.denominator == 1
+        and not t.over
+        and all(
+            n > 0
+            and (
+                f.fn == "floor" if isinstance(f, FunctionOf) else isinstance(f, Symbol) and is_integer(f.atom)
+            )
+            for f, n in t.factors
+        )
+    )
+
+
+def is_integer(a: Any) -> bool:
+    """Whether a number that is not known is an integer."""
+    return isinstance(a, tuple) and a[0] != "float"
+
+
+def _clauses(v: Value) -> list[frozenset[Value]]:
+    """v as the least of several numbers, each the greatest of several."""
+    if len(v.terms) == 1:
+        ((t, c),) = v.terms
+        if len(t.factors) == 1 and not t.guards and not t.over:
+            ((f, n),) = t.factors
+            if isinstance(f, FunctionOf) and f.fn == "max" and not f.over and n == 1:
+                parts = [_clauses(el.scaled(a, c)) for a in f.args]
+                if c < 0:
+                    return [clause for clauses in parts for clause in clauses]
+                return [frozenset[Value]().union(*choice) for choice in product(*parts)]
+    return [frozenset((v,))]
+
+
+def _floats(c: Condition) -> list[Atom]:
+    """The unknown floats that a condition compares."""
+    return [("float", x.atom) for x in c.args if isinstance(x, Opaque)]
 
 
 #: Functions that grow with their operand.

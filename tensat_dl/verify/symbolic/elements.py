@@ -34,6 +34,8 @@ class TooLarge(Exception):
     """A normal form has too many terms."""
 
 
+#: Functions that are 0 or 1.
+TRUTHS = frozenset(("is zero", "is positive"))
 #: The most terms of a normal form.
 MOST_TERMS = 400
 
@@ -119,7 +121,7 @@ def atoms_in(f: Factor) -> frozenset[Atom]:
         case Read(offset=offset):
             return atoms_of(offset)
         case Symbol(a):
-            return frozenset((a,)) if isinstance(a, tuple) else frozenset()
+            return sym.atom(*a).mentioned if isinstance(a, tuple) else frozenset()
         case FunctionOf(_, args, over, guards):
             return _free((t.atoms for v in args for t, _ in v.terms), guards, over)
     return frozenset()
@@ -154,6 +156,10 @@ def single(f: Factor, power: int = 1) -> Value:
     return value([(Summand(((f, power),)), Fraction(1))])
 
 
+def _factor(a: Atom) -> Factor:
+    return Read(*a[1:]) if a[0] == "element" else Symbol(a)
+
+
 def integer(p: Int) -> Value:
     """An integer as a number."""
     if isinstance(p, int):
@@ -161,7 +167,7 @@ def integer(p: Int) -> Value:
     out: list[tuple[Summand, Fraction]] = []
     for monomial, k in p.terms:
         powers = {a: monomial.count(a) for a in monomial}
-        out.append((Summand(_ordered({Symbol(a): n for a, n in powers.items()})), Fraction(k)))
+        out.append((Summand(_ordered({_factor(a): n for a, n in powers.items()})), Fraction(k)))
     return value(out)
 
 
@@ -201,7 +207,8 @@ def _made(
     guards: frozenset[Condition],
     over: Over,
 ) -> Value:
-    """A product with the laws of exp and rsqrt: products of exponentials are one, rsqrt(x)^2 = 1 / x."""
+    """A product with the laws of functions: products of exponentials are one, rsqrt(x)^2 = 1 / x, |x|^2 = x^2, and a
+    truth value is its own square."""
     plain: dict[Factor, int] = {}
     more: list[Value] = []
     exponent: list[Value] = []
@@ -210,6 +217,11 @@ def _made(
             exponent.append(scaled(f.args[0], n))
         elif isinstance(f, FunctionOf) and f.fn == "rsqrt" and n not in (0, 1):
             more.append(power(f.args[0], -(n // 2)))
+            plain[f] = n % 2
+        elif isinstance(f, FunctionOf) and f.fn in TRUTHS and n > 1:
+            plain[f] = 1
+        elif isinstance(f, FunctionOf) and n not in (0, 1) and _is_magnitude(f):
+            more.append(power(f.args[0], n - n % 2))
             plain[f] = n % 2
         elif isinstance(f, FunctionOf) and f.fn == "sum" and n > 0:
             more.append(power(Value(tuple((opened(t), k) for t, k in f.args[0].terms)), n))
@@ -223,6 +235,11 @@ def _made(
     for v in more:
         out = multiply(out, v)
     return out
+
+
+def _is_magnitude(f: FunctionOf) -> bool:
+    """Whether it is the larger of x and -x."""
+    return f.fn == "max" and not f.over and len(f.args) == 2 and f.args[0] == scaled(f.args[1], -1)
 
 
 def _ordered(factors: Mapping[Factor, int]) -> tuple[tuple[Factor, int], ...]:
@@ -352,8 +369,8 @@ def _substituted(f: Factor, known: Mapping[Atom, Int]) -> Value:
     match f:
         case Read(tensor, offset, index):
             return single(Read(tensor, sym.substitute(offset, known), sym.substitute(index, known)))
-        case Symbol(a) if a in known:
-            return integer(known[a])
+        case Symbol(a) if isinstance(a, tuple):
+            return integer(sym.substitute(sym.atom(*a), known))
         case FunctionOf(fn, args, over, guards):
             if over:
                 # As a term, which looks after the names that it binds.

@@ -1,13 +1,14 @@
 """What operators compute, element by element: the index functions of ``rules/ops.tsr``.
 
-``MEANINGS`` has a function for each operator that is neither a leaf nor a composition: from operands as functions of
-indices, attributes and the result's shape to the result as a function of indices. What is here is compared with the
-operators' executable semantics in the tests.
+``MEANINGS`` has a function for each operator that is neither a leaf nor understood by its definition: from operands
+as functions of indices, attributes and the result's shape to the result as a function of indices. What is here is
+compared with the operators' executable semantics in the tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -18,7 +19,16 @@ from tensat_dl.ops.symbolic import Condition, Int, Opaque
 from tensat_dl.ops.typing import Inference
 from tensat_dl.ops.values import SymType
 from tensat_dl.verify.symbolic import elements as el
-from tensat_dl.verify.symbolic.context import Context, Index, Inexpressible, Tensor, element_at, largest
+from tensat_dl.verify.symbolic.context import (
+    Context,
+    Index,
+    Inexpressible,
+    Tensor,
+    element_at,
+    is_integer,
+    largest,
+    only_factor,
+)
 from tensat_dl.verify.symbolic.elements import Value
 
 Attributes = Mapping[str, Any]
@@ -35,8 +45,20 @@ def _function(name: str) -> Pointwise:
     return lambda context, attrs, operands: context.apply(name, *operands)
 
 
-def _min(context: Context, x: Value, y: Value) -> Value:
-    return el.scaled(context.apply("max", el.scaled(x, -1), el.scaled(y, -1)), -1)
+def _limit(fn: str) -> Pointwise:
+    """The larger or the smaller of two elements. Of places it is a place."""
+    fold = sym.maximum if fn == "max" else sym.minimum
+
+    def apply(context: Context, attrs: Attributes, operands: Sequence[Value]) -> Value:
+        p, q = (as_integer(v, context) for v in operands)
+        if p is None or q is None:
+            return context.apply(fn, *operands)
+        low, high = (p, q) if fn == "max" else (q, p)
+        if context.known.holds(sym.at_most(low, high)):
+            return operands[1]
+        return operands[0] if context.known.holds(sym.at_most(high, low)) else el.integer(fold(p, q))
+
+    return apply
 
 
 def _power(context: Context, x: Value, exponent: Any) -> Value:
@@ -59,7 +81,7 @@ def as_integer(v: Value, context: Context) -> Int | None:
         for f, n in t.factors:
             if isinstance(f, el.Read) and n > 0 and context.has_integers(f.tensor):
                 factor: Int = sym.element(f.tensor, f.offset)
-            elif isinstance(f, el.Symbol) and n > 0 and f.atom[0] not in ("attr", "value", "float"):
+            elif isinstance(f, el.Symbol) and n > 0 and is_integer(f.atom):
                 factor = sym.atom(*f.atom)
             elif isinstance(f, el.FunctionOf) and f.fn == "max" and n > 0:
                 args = [as_integer(a, context) for a in f.args]
@@ -91,7 +113,21 @@ def _greater(context: Context, x: Value, y: Value) -> Value:
     whole = as_integer(d, context)
     if whole is not None:
         return context.guarded(el.number(1), sym.at_most(sym.sub(1, whole), 0))
+    for t, c in d.terms:
+        f = only_factor(el.value([(t, Fraction(1))]))
+        if isinstance(f, el.FunctionOf) and f.fn == "max" and not f.over:
+            rest = el.subtract(d, el.value([(t, c)]))
+            parts = [_greater(context, rest, el.scaled(a, -c)) for a in f.args]
+            return _all(parts) if c < 0 else _opposite(_all(map(_opposite, parts)))
     return context.apply("is positive", d)
+
+
+def _all(truths: Iterable[Value]) -> Value:
+    return reduce(el.multiply, truths)
+
+
+def _opposite(truth: Value) -> Value:
+    return el.subtract(el.number(1), truth)
 
 
 def _select(c: Value, x: Value, y: Value) -> Value:
@@ -106,8 +142,8 @@ POINTWISE: Mapping[str, Pointwise] = {
     "ewmul": lambda context, attrs, v: el.multiply(*v),
     "smul": lambda context, attrs, v: el.multiply(*v),
     "ewdiv": lambda context, attrs, v: context.quotient(*v),
-    "ewmax": lambda context, attrs, v: context.apply("max", *v),
-    "ewmin": lambda context, attrs, v: _min(context, *v),
+    "ewmax": _limit("max"),
+    "ewmin": _limit("min"),
     "power": lambda context, attrs, v: _power(context, *v, **attrs),
     "equal": lambda context, attrs, v: _is_zero(context, *v),
     "greater": lambda context, attrs, v: _greater(context, *v),
@@ -471,6 +507,21 @@ def pad(context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index)
     return at
 
 
+def dilate(
+    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
+) -> Callable[[Index], Value]:
+    """Simpler than by its definition, where all elements stand in one row."""
+    (x,) = xs
+    value, axis = context.real(attrs["value"]), attrs["axis"]
+
+    def at(index: Index) -> Value:
+        own, between = context.divided(index[axis], sym.add(attrs["count"], 1))
+        there = el.subtract(x.at(_along(index, axis, own)), value)
+        return el.add(value, context.guarded(there, sym.equal(between, 0)))
+
+    return at
+
+
 def enlarge(
     context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
 ) -> Callable[[Index], Value]:
@@ -585,7 +636,7 @@ MEANINGS: Mapping[str, Meaning] = {
     f.__name__.removesuffix("_"): f
     for f in (
         matmul, conv2d, poolavg, poolmax, reduce_sum, reduce_mean, reduce_max, softmax, batchnorm, layernorm,
-        rmsnorm, transpose, concat, slice_, expand, pad, enlarge, merge, gather, resize, fill, iota, eye,
+        rmsnorm, transpose, concat, slice_, expand, pad, dilate, enlarge, merge, gather, resize, fill, iota, eye,
         conv_identity, conv_average,
     )
 }  # fmt: skip
@@ -601,8 +652,8 @@ def reshape(context: Context, x: Tensor, shape: Index) -> Tensor:
 
 
 def meaning(op: str, context: Context, xs: Sequence[Tensor], attrs: Attributes, infer: Inference) -> Tensor:
-    """The result of an operator that is no composition. Raises `Inexpressible`, and `IllTyped` for operands that it
-    does not take."""
+    """The result of an operator that is not understood by its definition. Raises `Inexpressible`, and `IllTyped` for
+    operands that it does not take."""
     (t,) = infer(op, [SymType(x.dtype, x.shape) for x in xs], attrs).types
     shape = context.simple(t.shape)
     if op in POINTWISE:

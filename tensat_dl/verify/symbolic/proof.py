@@ -33,7 +33,7 @@ from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, TooHard, 
 from tensat_dl.verify.symbolic.context import Context, Inexpressible, Tensor, leaf
 from tensat_dl.verify.symbolic.elements import TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
-from tensat_dl.verify.symbolic.meanings import POINTWISE, meaning
+from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 
 #: Ranks at which rules are proved.
@@ -83,13 +83,21 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
         ranks: set[int] = set()
         for variant in Assignments(rule, infer, any_length=rule.index is not None).variants(RANKS):
             if not variant.ill_typed:
-                ranks.update(len(variant.types[name].shape) for name in rule.tensor_variables())
+                ranks.update(_ranks(rule, variant))
                 _prove_variant(rule, variant, infer)
     except AnyLength as e:
         raise Unproved(str(e)) from None
     if not ranks:
         raise Unproved("it never applies")
     return ProvedFor(min(ranks), max(ranks), any_number=rule.index is not None)
+
+
+def _ranks(rule: RewriteRule, variant: Variant) -> set[int]:
+    """The ranks of the tensor variables; without any, those of the source's shapes."""
+    variables = rule.tensor_variables()
+    if not variables:
+        return {len(attrs["shape"]) for attrs in variant.source_attrs if "shape" in attrs}
+    return {len(variant.types[name].shape) for name in variables}
 
 
 def _is_pointwise(rule: RewriteRule, infer: Inference) -> bool:
@@ -311,7 +319,7 @@ class _Proof:
 
     def _computed(self, op: str, xs: Sequence[Tensor], attrs: Mapping[str, Any], context: Context) -> Tensor:
         decl = self.infer.table[op]
-        if decl.composition is not None:
+        if decl.composition is not None and op not in MEANINGS:
             return compose(
                 decl,
                 self.infer.table,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from itertools import permutations
 
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Condition, Int
 from tensat_dl.verify.symbolic import elements as el
+from tensat_dl.verify.symbolic.assumptions import atoms_of
 from tensat_dl.verify.symbolic.context import Context, is_last
 from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Value
 
@@ -37,7 +40,7 @@ def settle(difference: Value, context: Context) -> None:
             if narrower.known.possible():
                 settle(v, narrower)
         return
-    for step in (_tight, _with_one_name, _without_divisors, _by_exponentials, _without_divisors):
+    for step in (_tight, _as_one_sum, _with_one_name, _without_divisors, _by_exponentials, _without_divisors):
         v = el.canonical(_pruned(step(v, context), context))
         if not v.terms:
             return
@@ -51,6 +54,16 @@ def _cases(v: Value, context: Context) -> Iterator[Condition]:
         one = sym.equal(n, 1)
         if isinstance(one, Condition) and context.known.truth(one) is None:
             yield one
+    for a in _atoms(v):
+        if _is_limit(a):
+            order = sym.at_most(*a[1:])
+            if isinstance(order, Condition) and context.known.truth(order) is None:
+                yield order
+
+
+def _is_limit(a: Atom) -> bool:
+    """Whether it is a place that is computed at run time, and limited."""
+    return a[0] in ("max", "min") and any(b[0] == "element" for b in atoms_of(sym.atom(*a)))
 
 
 # ---- integers ---------------------------------------------------------------------------------------------
@@ -69,12 +82,12 @@ def _simplified(v: Value, context: Context) -> Value:
         elif context.known.holds(sym.at_most(i, sym.sub(n, 1))):
             resolved[a] = i
     for a in _atoms(v):
-        if a[0] == "max":
+        if a[0] == "max" or _is_limit(a):
             p, q = a[1:]
-            if context.known.holds(sym.at_most(q, p)):
-                resolved[a] = p
-            elif context.known.holds(sym.at_most(p, q)):
-                resolved[a] = q
+            if context.known.holds(sym.at_most(p, q)):
+                resolved[a] = q if a[0] == "max" else p
+            elif context.known.holds(sym.at_most(q, p)):
+                resolved[a] = p if a[0] == "max" else q
     return el.canonical(_pruned(el.substituted(v, resolved), context))
 
 
@@ -154,6 +167,28 @@ def _needed(
         if truth is True:
             kept = others
     return frozenset(kept)
+
+
+# ---- sums -------------------------------------------------------------------------------------------------
+
+
+def _as_one_sum(v: Value, context: Context) -> Value:
+    """v with one sum in place of two whose indices are the digits of one index."""
+    return el.add(*(_joined(t, c) for t, c in v.terms))
+
+
+def _joined(t: Summand, c: Fraction) -> Value:
+    for (a, m), (b, n) in permutations(t.over, 2):
+        if any({a, b} & atoms_of(extent) for _, extent in t.over):
+            continue
+        whole = el.fresh()
+        low = sym.sub(sym.atom(*whole), sym.mul(sym.atom(*a), n))
+        inside = el.substituted(el.value([(replace(t, over=()), c)]), {b: low})
+        if all(a not in u.atoms for u, _ in inside.terms):
+            others = tuple(x for x in t.over if x[0] not in (a, b))
+            joined = el.summed(inside, frozenset(), (*others, (whole, sym.mul(m, n))))
+            return el.add(*(_joined(u, d) for u, d in joined.terms))
+    return el.value([(t, c)])
 
 
 # ---- one name for what is equal ---------------------------------------------------------------------------

@@ -83,6 +83,8 @@ def _factor(f: Factor, arrays: Mapping[str, Array], known: Integers) -> float:
     match f:
         case Read(tensor, offset):
             return float(arrays[tensor].reshape(-1)[integer(offset, known)])
+        case Symbol(("float", atom)) if atom in known:
+            return float(known[atom])
         case Symbol(atom):
             return float(integer(Sym((((atom,), 1),)), known))
     assert isinstance(f, FunctionOf)
