@@ -298,6 +298,26 @@ def test_without_verification_rules_are_trusted(tmp_path: Path) -> None:
     assert "rules applied" not in done.out
 
 
+def test_trust_proved_keeps_to_proved_rules(tmp_path: Path) -> None:
+    pytest.importorskip("z3")
+    narrow = "rule narrow { cast(cast(x; to = i16); to = i8) where dtype(x) == i32 => cast(x; to = i8) }\n"
+    graph = "graph g {\n  input x : i32[4]\n  output cast(cast(relu(relu(x)); to = i16); to = i8)\n}\n"
+    path, report = write(tmp_path, narrow + RULE + graph), tmp_path / "r.json"
+    applied = {}
+    for trust in ("tested", "proved"):
+        done = invoke("run", path, "--trust", trust, "--json", report)
+        assert done.code == 0, done.err
+        applied[trust] = {v["rule"]: v["status"] for v in json.loads(report.read_text())["rules_applied"]}
+    assert applied == {"tested": {"narrow": "tested", "once": "tested"}, "proved": {"once": "proved"}}
+    assert "1 proved for all sizes" in " ".join(done.out.split())
+
+
+def test_proofs_need_z3(tmp_path: Path) -> None:
+    with patch("tensat_dl.verify.rules.prover.prover", lambda: ""):
+        done = invoke("run", write(tmp_path, RULE + GRAPH), "--trust", "proved")
+    refused(done, "proofs need z3: pip install 'tensat-dl[prove]'")
+
+
 def test_check(tmp_path: Path) -> None:
     test = (
         "test once {\n  input x : f32[4]\n  output relu(relu(x))\n  =>\n  input x : f32[4]\n  output OUT\n}\n"
