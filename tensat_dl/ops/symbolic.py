@@ -307,6 +307,17 @@ def _constant(p: Int) -> int:
     return p if isinstance(p, int) else p.coefficients.get((), 0)
 
 
+def atoms_of(value: Any) -> frozenset[Atom]:
+    """The atoms in integers and conditions."""
+    if isinstance(value, Sym):
+        return value.mentioned
+    if isinstance(value, Condition):
+        return frozenset[Atom]().union(*map(atoms_of, value.args))
+    if isinstance(value, tuple):
+        return frozenset[Atom]().union(*map(atoms_of, value))
+    return frozenset()
+
+
 def element(tensor: str, offset: Int) -> Int:
     """An element of an integer tensor."""
     return atom("element", tensor, offset)

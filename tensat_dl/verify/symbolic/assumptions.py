@@ -8,30 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, reduce
-from itertools import count
+from functools import reduce
 from operator import and_
 from typing import Any
 
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Of, Opaque, Sym
+from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Of, Sym, atoms_of
 from tensat_dl.rewrite.conditions import Facts
-
-try:
-    import z3  # type: ignore[import-untyped, import-not-found, unused-ignore]
-except ImportError:  # conditions are decided by `Facts` alone
-    z3 = None
-
-#: The work that z3 may put into one question, in its own unit: the answer is the same on a busy machine.
-PATIENCE = 100_000
-#: z3 does not count all of its work: so many milliseconds end a question in any case.
-MOST_MILLISECONDS = 4_000
-#: How many questions of a proof at one assignment of ranks may go unanswered: these take the longest.
-MOST_UNANSWERED = 12
-
-
-class TooHard(Exception):
-    """Too many questions of a proof went unanswered."""
+from tensat_dl.verify.symbolic.solver import Solver, Terms
 
 
 class Undecided(Exception):
@@ -57,19 +41,18 @@ class Assumptions:
     def __init__(
         self,
         conditions: Iterable[Bool] = (),
-        asked: Iterator[int] | None = None,
+        terms: Terms | None = None,
         members: Sequence[Condition] = (),
     ) -> None:
-        """``members`` are conditions that hold of every member of a list, with the index `sym.EACH`."""
+        """``terms`` are z3's for this proof, None where z3 is not installed; ``members`` are conditions that hold of
+        every member of a list, with the index `sym.EACH`."""
         self.facts = Facts()
         self._members = members
-        #: Counts the questions that z3 did not answer.
-        self._count = count() if asked is None else asked
+        self._terms = terms
         self._given: list[Condition] = []
         self._known: dict[Bool, bool | None] = {}
-        self._solver: Any = None
-        self._told = 0  #: how many of the given conditions z3 has been told
-        self._bounded: set[Atom] = set()
+        self._solver: Solver | None = None
+        self._told = 0  #: how many of the given conditions the solver has been told
         self._products: list[tuple[Counter[Atom], Counter[Atom]]] = []  #: products that are equal
         self.add(conditions)
         for c in members:
@@ -82,7 +65,7 @@ class Assumptions:
                 self.add([sym.equal(sym.before(p.args[0]), 0)])
 
     def copy(self) -> Assumptions:
-        return Assumptions(self._given, self._count, self._members)
+        return Assumptions(self._given, self._terms, self._members)
 
     def add(self, conditions: Iterable[Bool]) -> None:
         """Assumes conditions."""
@@ -155,7 +138,7 @@ class Assumptions:
 
     def truth(self, c: Bool) -> bool | None:
         """True or False if that follows, else None."""
-        c = self.facts.simplify(c) if z3 is not None else self.facts.unproven(c)
+        c = self.facts.simplify(c) if self._terms is not None else self.facts.unproven(c)
         if isinstance(c, bool):
             return c
         if c in self.facts.conditions:
@@ -195,100 +178,23 @@ class Assumptions:
 
     def possible(self) -> bool:
         """Whether the assumptions don't contradict each other, as far as is seen."""
-        return z3 is None or self._prover().check() != z3.unsat
+        solver = self._told_solver()
+        return solver is None or solver.possible()
 
-    def _prover(self) -> Any:
+    def _told_solver(self) -> Solver | None:
         """z3, with the assumptions."""
+        if self._terms is None:
+            return None
         if self._solver is None:
-            self._solver = z3.Solver()
-            self._solver.set("rlimit", PATIENCE)
-            self._solver.set("timeout", MOST_MILLISECONDS)
+            self._solver = Solver(self._terms)
         for c in self._given[self._told :]:
-            self._solver.add(self._truth(c))
+            self._solver.add(c)
         self._told = len(self._given)
         return self._solver
 
     def _asked(self, c: Condition) -> bool | None:
-        if z3 is None:
-            return None
-        self._prover()
-        term = self._truth(c)
-        for truth, claim in ((True, z3.Not(term)), (False, term)):
-            self._solver.push()
-            self._solver.add(claim)
-            found = self._solver.check()
-            self._solver.pop()
-            if found == z3.unsat:
-                return truth
-            if found == z3.unknown and next(self._count) == MOST_UNANSWERED:
-                raise TooHard("z3 does not answer questions about its sizes")
-        return None
-
-    def _truth(self, c: Bool) -> Any:
-        for a in sorted(atoms_of(c) - self._bounded, key=repr):
-            self._bounded.add(a)
-            if a[0] == "dim":
-                self._solver.add(_integer(sym.atom(*a)) >= 1)
-            elif sym.is_sum_of_dimensions(a):
-                self._solver.add(_integer(sym.atom(*a)) >= 0)
-        return _truth(c)
-
-
-@cache
-def _truth(c: Bool) -> Any:
-    """A condition in z3's words."""
-    if isinstance(c, bool):
-        return z3.BoolVal(c)
-    match c.kind:
-        case "eq":
-            return _integer(c.args[0]) == 0
-        case "ne":
-            return _integer(c.args[0]) != 0
-        case "le":
-            return _integer(c.args[0]) <= 0
-        case "and":
-            return z3.And([_truth(x) for x in c.args])
-        case "or":
-            return z3.Or([_truth(x) for x in c.args])
-        case "not":
-            return z3.Not(_truth(c.args[0]))
-        case "same":
-            return _word(c.args[0]) == _word(c.args[1])
-    return z3.Bool(repr(c))
-
-
-#: A number for each value that is no integer, equal values having one number.
-_WORDS: dict[Any, int] = {}
-
-
-def _word(x: Any) -> Any:
-    return z3.Int(repr(x.atom)) if isinstance(x, Opaque) else z3.IntVal(_WORDS.setdefault(x, len(_WORDS)))
-
-
-@cache
-def _integer(x: Int) -> Any:
-    if isinstance(x, int):
-        return z3.IntVal(x)
-    return z3.Sum([z3.Product([z3.IntVal(k), *map(_atom, m)]) for m, k in x.terms])
-
-
-@cache
-def _atom(a: Atom) -> Any:
-    match a[0]:
-        case "div":
-            return _integer(a[1]) / _integer(a[2])
-        case "mod":
-            return _integer(a[1]) % _integer(a[2])
-        case "max" | "min":
-            p, q = _integer(a[1]), _integer(a[2])
-            return z3.If(p >= q, *((p, q) if a[0] == "max" else (q, p)))
-        case "select":
-            index = _integer(a[2])
-            found = _integer(a[1][-1])
-            for k, item in enumerate(a[1][:-1]):
-                found = z3.If(index == k, _integer(item), found)
-            return found
-    return z3.Int(repr(a))
+        solver = self._told_solver()
+        return None if solver is None else solver.truth(c)
 
 
 def _positive(p: Sym) -> Atom | None:
@@ -388,14 +294,3 @@ def _product(factors: Counter[Atom]) -> Int:
     for a in factors.elements():
         out = sym.mul(out, sym.atom(*a))
     return out
-
-
-def atoms_of(value: Any) -> frozenset[Atom]:
-    """The atoms in integers and conditions."""
-    if isinstance(value, Sym):
-        return value.mentioned
-    if isinstance(value, Condition):
-        return frozenset[Atom]().union(*map(atoms_of, value.args))
-    if isinstance(value, tuple):
-        return frozenset[Atom]().union(*map(atoms_of, value))
-    return frozenset()

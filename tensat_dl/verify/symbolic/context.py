@@ -10,10 +10,10 @@ from typing import Any
 
 from tensat_dl.core.graph import INTEGERS
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym
+from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, atoms_of
 from tensat_dl.verify.exact.constants import meant
 from tensat_dl.verify.symbolic import elements as el
-from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, atoms_of
+from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits
 from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Symbol, TooLarge, Value
 
 Index = tuple[Int, ...]

@@ -18,8 +18,7 @@ from itertools import count, permutations
 from typing import Any
 
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int
-from tensat_dl.verify.symbolic.assumptions import atoms_of
+from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, atoms_of
 
 #: Terms of more bound indices of one range than this are not compared under all renamings.
 MOST_RENAMED = 5

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.lists import INDEX, LENGTH, Many
-from tensat_dl.ops.symbolic import EACH, MEMBER, Bool, Condition, Int
+from tensat_dl.ops.symbolic import EACH, MEMBER, Bool, Condition, Int, atoms_of
 from tensat_dl.rewrite.conditions import conjuncts
-from tensat_dl.verify.symbolic.assumptions import atoms_of
 from tensat_dl.verify.symbolic.context import Context, Index, Inexpressible, Tensor
 from tensat_dl.verify.symbolic.elements import Value
 

@@ -8,7 +8,6 @@ SMT solver decides about integers.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -29,12 +28,13 @@ from tensat_dl.rewrite.groups import instantiate, lists_apart
 from tensat_dl.rewrite.source import MAX_RANK, Forms, Variant
 from tensat_dl.rewrite.variants import Assignments, differing
 from tensat_dl.verify.symbolic import elements as el
-from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, TooHard, Undecided
+from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, Undecided
 from tensat_dl.verify.symbolic.context import Context, Inexpressible, Tensor, leaf
 from tensat_dl.verify.symbolic.elements import TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
+from tensat_dl.verify.symbolic.solver import TooHard, new_terms
 
 #: Ranks at which rules are proved.
 RANKS = Forms(tuple(range(MAX_RANK + 1)))
@@ -208,7 +208,7 @@ class _Proof:
         if False in conditions:
             return
         el.name_anew()
-        asked = itertools.count()
+        terms = new_terms()
         members: Sequence[Condition] = ()
         if self.rule.index is not None:
             conditions, members = about_members(conditions)
@@ -218,7 +218,7 @@ class _Proof:
                 return
             case = waiting.pop()
             try:
-                context = Context(Assumptions(case.conditions, asked, case.members))
+                context = Context(Assumptions(case.conditions, terms, case.members))
                 if count and not context.known.possible():
                     continue
                 self._case(context, case)

@@ -8,9 +8,8 @@ from fractions import Fraction
 from itertools import permutations
 
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Atom, Condition, Int
+from tensat_dl.ops.symbolic import Atom, Condition, Int, atoms_of
 from tensat_dl.verify.symbolic import elements as el
-from tensat_dl.verify.symbolic.assumptions import atoms_of
 from tensat_dl.verify.symbolic.context import Context, is_last
 from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Value
 

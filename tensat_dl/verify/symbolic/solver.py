@@ -1,0 +1,147 @@
+"""z3 where it is installed: conditions on integers that follow from others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Opaque, Sym, atoms_of
+
+try:
+    import z3  # type: ignore[import-untyped, import-not-found, unused-ignore]
+except ImportError:  # conditions are decided by `Facts` alone
+    z3 = None
+
+#: The work that z3 may put into one question, in its own unit: the answer is the same on a busy machine.
+PATIENCE = 100_000
+#: z3 does not count all of its work: so many milliseconds end a question in any case.
+MOST_MILLISECONDS = 4_000
+#: How many questions of a proof at one assignment of ranks may go unanswered: these take the longest.
+MOST_UNANSWERED = 12
+
+
+class TooHard(Exception):
+    """Too many questions of a proof went unanswered."""
+
+
+class Terms:
+    """The terms of one proof, and how many of its questions went unanswered. They have a context of their own: z3's
+    answers depend on the terms that were made before, and must not depend on the proofs of other rules."""
+
+    def __init__(self) -> None:
+        self.context = z3.Context()
+        self.unanswered = 0
+        self._conditions: dict[Condition, Any] = {}
+        self._integers: dict[Sym, Any] = {}
+        self._atoms: dict[Atom, Any] = {}
+        self._words: dict[Any, int] = {}  #: a number for each value that is no integer
+
+    def condition(self, c: Bool) -> Any:
+        if isinstance(c, bool):
+            return z3.BoolVal(c, self.context)
+        if c not in self._conditions:
+            self._conditions[c] = self._condition(c)
+        return self._conditions[c]
+
+    def _condition(self, c: Condition) -> Any:
+        match c.kind:
+            case "eq":
+                return self.integer(c.args[0]) == 0
+            case "ne":
+                return self.integer(c.args[0]) != 0
+            case "le":
+                return self.integer(c.args[0]) <= 0
+            case "and":
+                return z3.And([self.condition(x) for x in c.args])
+            case "or":
+                return z3.Or([self.condition(x) for x in c.args])
+            case "not":
+                return z3.Not(self.condition(c.args[0]))
+            case "same":
+                return self._word(c.args[0]) == self._word(c.args[1])
+        return z3.Bool(repr(c), self.context)
+
+    def _word(self, x: Any) -> Any:
+        if isinstance(x, Opaque):
+            return z3.Int(repr(x.atom), self.context)
+        return z3.IntVal(self._words.setdefault(x, len(self._words)), self.context)
+
+    def integer(self, x: Int) -> Any:
+        if isinstance(x, int):
+            return z3.IntVal(x, self.context)
+        if x not in self._integers:
+            self._integers[x] = z3.Sum(
+                [z3.Product([z3.IntVal(k, self.context), *map(self._atom, m)]) for m, k in x.terms]
+            )
+        return self._integers[x]
+
+    def _atom(self, a: Atom) -> Any:
+        if a not in self._atoms:
+            self._atoms[a] = self._number(a)
+        return self._atoms[a]
+
+    def _number(self, a: Atom) -> Any:
+        match a[0]:
+            case "div":
+                return self.integer(a[1]) / self.integer(a[2])
+            case "mod":
+                return self.integer(a[1]) % self.integer(a[2])
+            case "max" | "min":
+                p, q = self.integer(a[1]), self.integer(a[2])
+                return z3.If(p >= q, *((p, q) if a[0] == "max" else (q, p)))
+            case "select":
+                index = self.integer(a[2])
+                found = self.integer(a[1][-1])
+                for k, item in enumerate(a[1][:-1]):
+                    found = z3.If(index == k, self.integer(item), found)
+                return found
+        return z3.Int(repr(a), self.context)
+
+
+class Solver:
+    """What is assumed, and questions about it."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._bounded: set[Atom] = set()
+        self._solver = z3.Solver(ctx=terms.context)
+        self._solver.set("rlimit", PATIENCE)
+        self._solver.set("timeout", MOST_MILLISECONDS)
+
+    def add(self, c: Bool) -> None:
+        """Assumes a condition."""
+        self._solver.add(self._term(c))
+
+    def possible(self) -> bool:
+        """Whether the assumptions don't contradict each other, as far as is seen."""
+        return bool(self._solver.check() != z3.unsat)
+
+    def truth(self, c: Condition) -> bool | None:
+        """True or False if that follows, else None. Raises `TooHard`."""
+        term = self._term(c)
+        for truth, claim in ((True, z3.Not(term)), (False, term)):
+            self._solver.push()
+            self._solver.add(claim)
+            found = self._solver.check()
+            self._solver.pop()
+            if found == z3.unsat:
+                return truth
+            if found == z3.unknown:
+                self._terms.unanswered += 1
+                if self._terms.unanswered > MOST_UNANSWERED:
+                    raise TooHard("z3 does not answer questions about its sizes")
+        return None
+
+    def _term(self, c: Bool) -> Any:
+        for a in sorted(atoms_of(c) - self._bounded, key=repr):
+            self._bounded.add(a)
+            if a[0] == "dim":
+                self._solver.add(self._terms.integer(sym.atom(*a)) >= 1)
+            elif sym.is_sum_of_dimensions(a):
+                self._solver.add(self._terms.integer(sym.atom(*a)) >= 0)
+        return self._terms.condition(c)
+
+
+def new_terms() -> Terms | None:
+    """None where z3 is not installed."""
+    return Terms() if z3 is not None else None
