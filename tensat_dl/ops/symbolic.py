@@ -20,11 +20,13 @@ What varies by member of a list has the name ``Of(x, i)``: ("dim", Of("w", p), 0
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from tensat_dl.core.diagnostics import Span
+
+T = TypeVar("T")
 
 Atom = tuple[Any, ...]
 Monomial = tuple[Atom, ...]
@@ -36,6 +38,33 @@ MEMBER: Atom = ("member",)
 LENGTH: Atom = ("dim", "[..]", 0)
 
 
+def remembered(cls: type[T]) -> type[T]:
+    """A frozen dataclass whose objects compute their hash and their text once: normal forms ask for both often.
+    Copies in other processes compute theirs anew, since hashes of strings differ there."""
+    hash_of, text_of = cls.__hash__, cls.__repr__
+    names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+
+    def __hash__(self: T) -> int:
+        found = self.__dict__.get("_hash")
+        if found is None:
+            found = self.__dict__["_hash"] = hash_of(self)
+        return int(found)
+
+    def __repr__(self: T) -> str:
+        found = self.__dict__.get("_text")
+        if found is None:
+            found = self.__dict__["_text"] = text_of(self)
+        return str(found)
+
+    def __reduce__(self: T) -> tuple[Any, ...]:
+        return cls, tuple(getattr(self, name) for name in names)
+
+    for method in (__hash__, __repr__, __reduce__):
+        setattr(cls, method.__name__, method)
+    return cls
+
+
+@remembered
 @dataclass(frozen=True)
 class Sym:
     """A polynomial: sorted (monomial, coefficient) pairs without zero coefficients. Never a constant."""
@@ -99,7 +128,8 @@ class Opaque:
     words: tuple[str, ...] = field(default=(), repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@remembered
+@dataclass(frozen=True)
 class Condition:
     """A condition on unknowns. ``eq``/``ne``/``le``: args = (p,), meaning p = 0, p != 0, p <= 0. ``same``: two values
     that are not integers are equal. ``below``: of two numbers, one of them a float, the first is smaller. ``holds``:
@@ -148,12 +178,13 @@ def _make(terms: Mapping[Monomial, int]) -> Int:
 
 
 @cache
-def _text(monomial: Monomial) -> str:
-    return repr(monomial)
+def text_of(parts: tuple[Any, ...]) -> str:
+    """An atom or a monomial, to sort by."""
+    return repr(parts)
 
 
 def _order(term: tuple[Monomial, int]) -> str:
-    return _text(term[0])
+    return text_of(term[0])
 
 
 def add(a: Int, b: Int) -> Int:
@@ -189,7 +220,7 @@ def mul(a: Int, b: Int) -> Int:
     out: dict[Monomial, int] = {}
     for m, c in terms_of(a).items():
         for n, d in terms_of(b).items():
-            key = tuple(sorted(m + n, key=repr)) if m and n else m or n
+            key = tuple(sorted(m + n, key=text_of)) if m and n else m or n
             out[key] = out.get(key, 0) + c * d
     return _make(out)
 

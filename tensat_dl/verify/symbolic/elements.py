@@ -18,7 +18,7 @@ from itertools import count, permutations
 from typing import Any
 
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, atoms_of
+from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, atoms_of, remembered
 
 #: Terms of more bound indices of one range than this are not compared under all renamings.
 MOST_RENAMED = 5
@@ -39,7 +39,8 @@ TRUTHS = frozenset(("is zero", "is positive"))
 MOST_TERMS = 400
 
 
-@dataclass(frozen=True, slots=True)
+@remembered
+@dataclass(frozen=True)
 class Read:
     """The element of a variable at an offset in row-major order, of which the ``index`` may be known."""
 
@@ -55,6 +56,7 @@ class Symbol:
     atom: Any
 
 
+@remembered
 @dataclass(frozen=True)
 class FunctionOf:
     """A function of elements. ``over`` has bound indices with their extents: of "max", whose operand is a set."""
@@ -68,6 +70,7 @@ class FunctionOf:
 Factor = Read | Symbol | FunctionOf
 
 
+@remembered
 @dataclass(frozen=True)
 class Summand:
     factors: tuple[tuple[Factor, int], ...] = ()
@@ -84,6 +87,7 @@ class Summand:
         return _free((atoms_in(f) for f, _ in self.factors), self.guards, self.over)
 
 
+@remembered
 @dataclass(frozen=True)
 class Value:
     """Terms with their coefficients, none of which is 0, in the order of their texts."""

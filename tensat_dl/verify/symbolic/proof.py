@@ -34,7 +34,7 @@ from tensat_dl.verify.symbolic.elements import TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
-from tensat_dl.verify.symbolic.solver import TooHard, new_terms
+from tensat_dl.verify.symbolic.solver import Terms, TooHard, new_terms
 
 #: Ranks at which rules are proved.
 RANKS = Forms(tuple(range(MAX_RANK + 1)))
@@ -73,7 +73,7 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
     """Proves a rule for all sizes, at all ranks. Raises `Unproved`."""
     try:
         if _is_pointwise(rule, infer) and (variant := _at_one_rank(rule, infer)) is not None:
-            _Proof(rule, variant, {}, infer).run()
+            _Proof(rule, variant, {}, infer, new_terms()).run()
             return ProvedFor(0, MAX_RANK, any_rank=True)
         if rule.kind == "group":
             for variant in Assignments(instantiate(rule, 2), infer).variants(RANKS):
@@ -81,10 +81,11 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
                     raise Unproved("its members may have different ranks")
         rule = lists_apart(rule)
         ranks: set[int] = set()
+        terms = new_terms()
         for variant in Assignments(rule, infer, any_length=rule.index is not None).variants(RANKS):
             if not variant.ill_typed:
                 ranks.update(_ranks(rule, variant))
-                _prove_variant(rule, variant, infer)
+                _prove_variant(rule, variant, infer, terms)
     except AnyLength as e:
         raise Unproved(str(e)) from None
     if not ranks:
@@ -125,16 +126,16 @@ def _at_one_rank(rule: RewriteRule, infer: Inference) -> Variant | None:
     return None
 
 
-def _prove_variant(rule: RewriteRule, variant: Variant, infer: Inference) -> None:
+def _prove_variant(rule: RewriteRule, variant: Variant, infer: Inference, terms: Terms | None) -> None:
     """Proves a rule at one assignment of ranks and axes. Raises `Unproved`."""
     *others, last = _permutations(rule, variant, infer)
     for orders in others:
         with suppress(Unproved):
             for known in orders:
-                _Proof(rule, variant, known, infer).run()
+                _Proof(rule, variant, known, infer, terms).run()
             return
     for known in last:
-        _Proof(rule, variant, known, infer).run()
+        _Proof(rule, variant, known, infer, terms).run()
 
 
 def _permutations(rule: RewriteRule, variant: Variant, infer: Inference) -> list[list[Mapping[Atom, Int]]]:
@@ -187,12 +188,18 @@ class _Proof:
     """The proof at one assignment of ranks, axes and permutations."""
 
     def __init__(
-        self, rule: RewriteRule, variant: Variant, known: Mapping[Atom, Int], infer: Inference
+        self,
+        rule: RewriteRule,
+        variant: Variant,
+        known: Mapping[Atom, Int],
+        infer: Inference,
+        terms: Terms | None,
     ) -> None:
         self.rule = rule
         self.variant = variant
         self.known = known
         self.infer = infer
+        self.terms = terms
         facts = (*variant.facts, *variant.guards)
         #: Tensors of which conditions know the value.
         self.constants = {name for c in facts for name in values_in(c)}
@@ -208,7 +215,8 @@ class _Proof:
         if False in conditions:
             return
         el.name_anew()
-        terms = new_terms()
+        if self.terms is not None:
+            self.terms.unanswered = 0
         members: Sequence[Condition] = ()
         if self.rule.index is not None:
             conditions, members = about_members(conditions)
@@ -218,7 +226,7 @@ class _Proof:
                 return
             case = waiting.pop()
             try:
-                context = Context(Assumptions(case.conditions, terms, case.members))
+                context = Context(Assumptions(case.conditions, self.terms, case.members))
                 if count and not context.known.possible():
                     continue
                 self._case(context, case)

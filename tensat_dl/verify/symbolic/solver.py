@@ -18,6 +18,8 @@ PATIENCE = 100_000
 MOST_MILLISECONDS = 4_000
 #: How many questions of a proof at one assignment of ranks may go unanswered: these take the longest.
 MOST_UNANSWERED = 12
+#: So many models are kept for the next question.
+MOST_MODELS = 8
 
 
 class TooHard(Exception):
@@ -25,8 +27,8 @@ class TooHard(Exception):
 
 
 class Terms:
-    """The terms of one proof, and how many of its questions went unanswered. They have a context of their own: z3's
-    answers depend on the terms that were made before, and must not depend on the proofs of other rules."""
+    """The terms of one rule's proof, and how many questions went ``unanswered``. They have a context of their own:
+    z3's answers depend on the terms that were made before, and must not depend on the proofs of other rules."""
 
     def __init__(self) -> None:
         self.context = z3.Context()
@@ -104,25 +106,33 @@ class Solver:
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         self._bounded: set[Atom] = set()
+        self._models: list[Any] = []  #: of what is assumed: most questions have an answer in one of them
         self._solver = z3.Solver(ctx=terms.context)
         self._solver.set("rlimit", PATIENCE)
         self._solver.set("timeout", MOST_MILLISECONDS)
 
     def add(self, c: Bool) -> None:
         """Assumes a condition."""
-        self._solver.add(self._term(c))
+        self._assume(self._term(c))
+
+    def _assume(self, term: Any) -> None:
+        self._solver.add(term)
+        self._models = [m for m in self._models if _value(m, term) is True]
 
     def possible(self) -> bool:
         """Whether the assumptions don't contradict each other, as far as is seen."""
-        return bool(self._solver.check() != z3.unsat)
+        return bool(self._models) or self._check() != z3.unsat
 
     def truth(self, c: Condition) -> bool | None:
         """True or False if that follows, else None. Raises `TooHard`."""
         term = self._term(c)
+        seen = {_value(m, term) for m in self._models}
         for truth, claim in ((True, z3.Not(term)), (False, term)):
+            if (not truth) in seen:
+                continue
             self._solver.push()
             self._solver.add(claim)
-            found = self._solver.check()
+            found = self._check()
             self._solver.pop()
             if found == z3.unsat:
                 return truth
@@ -132,14 +142,25 @@ class Solver:
                     raise TooHard("z3 does not answer questions about its sizes")
         return None
 
+    def _check(self) -> Any:
+        found = self._solver.check()
+        if found == z3.sat:
+            self._models = [*self._models[1 - MOST_MODELS :], self._solver.model()]
+        return found
+
     def _term(self, c: Bool) -> Any:
-        for a in sorted(atoms_of(c) - self._bounded, key=repr):
+        for a in sorted(atoms_of(c) - self._bounded, key=sym.text_of):
             self._bounded.add(a)
             if a[0] == "dim":
-                self._solver.add(self._terms.integer(sym.atom(*a)) >= 1)
+                self._assume(self._terms.integer(sym.atom(*a)) >= 1)
             elif sym.is_sum_of_dimensions(a):
-                self._solver.add(self._terms.integer(sym.atom(*a)) >= 0)
+                self._assume(self._terms.integer(sym.atom(*a)) >= 0)
         return self._terms.condition(c)
+
+
+def _value(model: Any, term: Any) -> bool | None:
+    value = model.eval(term, model_completion=True)
+    return True if z3.is_true(value) else False if z3.is_false(value) else None
 
 
 def new_terms() -> Terms | None:
