@@ -38,9 +38,13 @@ from tensat_dl.rewrite.source import Form, Forms, Prefix, Variant, choices, form
 class Assignments:
     """The variants of one rule. Every assignment is looked at once, however often more forms are known."""
 
-    def __init__(self, rule: RewriteRule, infer: Inference, any_length: bool = False) -> None:
-        """A group or list rule is for lists of unknown length with ``any_length``, else for one member."""
+    def __init__(
+        self, rule: RewriteRule, infer: Inference, *, met: bool = False, any_length: bool = False
+    ) -> None:
+        """Assignments under which a condition of the rule can't hold are left out with ``met``. A group or list rule
+        is for lists of unknown length with ``any_length``, else for one member."""
         self._rule = rule
+        self._early = [(c, {n.id for n in names_of(c)}) for c in rule.conditions if met]
         self._ops = infer.table
         self._ranks_only = [c for c in rule.conditions if is_about_ranks(c)]
         # The source of a group rule is matched for one member at a time: lists of one element, index 0.
@@ -69,8 +73,17 @@ class Assignments:
             longer = prefix.longer(choice)
             if longer is None or self._form(prefix.next, longer.variant) not in forms:
                 continue
-            if len(differing(longer.variant)) <= 1:
+            if len(differing(longer.variant)) <= 1 and not self._unmet(longer.variant):
                 yield from self._sources(longer, forms)
+
+    def _unmet(self, variant: Variant) -> bool:
+        """Whether a condition whose names are all known can't hold."""
+        try:
+            return any(
+                names <= variant.env.keys() and evaluate(c, variant.env) is False for c, names in self._early
+            )
+        except EvaluationError:
+            return True
 
     def _form(self, node: PatternNode, variant: Variant) -> Form:
         ranks = [len(t.shape) for t in variant.operands(node, variant.env)]

@@ -76,13 +76,13 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
             _Proof(rule, variant, {}, infer, new_terms()).run()
             return ProvedFor(0, MAX_RANK, any_rank=True)
         if rule.kind == "group":
-            for variant in Assignments(instantiate(rule, 2), infer).variants(RANKS):
+            for variant in Assignments(instantiate(rule, 2), infer, met=True).variants(RANKS):
                 if not variant.ill_typed and differing(variant):
                     raise Unproved("its members may have different ranks")
         rule = lists_apart(rule)
         ranks: set[int] = set()
         terms = new_terms()
-        for variant in Assignments(rule, infer, any_length=rule.index is not None).variants(RANKS):
+        for variant in Assignments(rule, infer, met=True, any_length=rule.index is not None).variants(RANKS):
             if not variant.ill_typed:
                 ranks.update(_ranks(rule, variant))
                 _prove_variant(rule, variant, infer, terms)
@@ -120,7 +120,7 @@ def _is_pointwise(rule: RewriteRule, infer: Inference) -> bool:
 def _at_one_rank(rule: RewriteRule, infer: Inference) -> Variant | None:
     """An assignment under which a rule applies, all tensors having one rank, if there is one."""
     for rank in RANKS.ranks:
-        for variant in Assignments(rule, infer).variants(Forms((rank,))):
+        for variant in Assignments(rule, infer, met=True).variants(Forms((rank,))):
             if not variant.ill_typed:
                 return variant
     return None
