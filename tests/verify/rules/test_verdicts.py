@@ -283,6 +283,36 @@ def test_a_false_rule_about_large_tensors(tmp_path: Path) -> None:
     assert any(line.startswith("with x = 0 but for ") for line in found.counterexample.lines())
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (
+            "relu(x) * 2.0 => relu(x) * 3.0",
+            ["for x : f32[]", "with x = 1", "the result is 2 on the left and 3 on the right"],
+        ),
+        (
+            "tanh(x) => x",
+            ["for x : f32[]", "with x = 1", "the result is 0.7616 on the left and 1 on the right"],
+        ),
+        (
+            "ewmin(sqrt(x), 100.0) => sqrt(x)",
+            ["for x : f32[]", "with x = 100000", "the result is 100 on the left and 316.2 on the right"],
+        ),
+        (
+            "1.0 / x => 1.0 / (x + 0.000001)",
+            ["for x : f32[]", "with x = -1", "the result is -1 on the left and -1.000001 on the right"],
+        ),
+    ],
+)
+def test_counterexamples_have_written_names_and_short_numbers(
+    body: str, told: list[str], tmp_path: Path
+) -> None:
+    found = verdict(f"rule r {{ {body} }}", tmp_path).counterexample
+    assert found is not None
+    lines = found.lines()
+    assert [lines[0], *lines[-2:]] == told
+
+
 def test_conditions_that_are_not_needed(tmp_path: Path) -> None:
     """One is redundant, one follows from the types, one is needed, one is about costs."""
     text = """rule r {
