@@ -19,7 +19,7 @@ from tensat_dl.rewrite.conditions import UNMET
 from tensat_dl.rewrite.groups import instantiate, listed
 from tensat_dl.rewrite.source import MAX_RANK, Forms
 from tensat_dl.verify.exact.compare import Difference, Exact, compare_exactly
-from tensat_dl.verify.opaque_laws import false_whatever, opaque_operators
+from tensat_dl.verify.opaque_laws import false_whatever, opaque_operators, with_results_given
 from tensat_dl.verify.rules.counterexample import counterexample, size, smallest, told
 from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.rounding import rounds_alike
@@ -100,6 +100,9 @@ class Examiner:
             return Verdict(rule.name, "assumed", reason=f"it can't be tested: {unsupported}")
         if not found:
             if computed := _values_of_results(rule):
+                given = with_results_given(rule, self.ops)
+                if given is not None and (anyway := self._verdict(given)).status == "refuted":
+                    return anyway
                 return Verdict(
                     rule.name,
                     "assumed",
