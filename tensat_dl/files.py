@@ -28,7 +28,7 @@ def write(path: str, text: str) -> None:
         if target.exists() and not target.is_file():  # a device or a pipe has nothing to keep
             target.write_text(text, encoding="utf-8")
         else:
-            _replace(target.resolve(), text)
+            _replace(real_path(path), text)
 
 
 def _replace(target: Path, text: str) -> None:
@@ -87,9 +87,11 @@ def _check(path: str) -> None:
     if "\0" in path:
         raise OSError(errno.EINVAL, "The name of the file has a NUL character")
     target = Path(path)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        target.stat()  # raises OSError for a symbolic link to itself
     if target.is_dir() or path.endswith(os.sep):
         raise IsADirectoryError(errno.EISDIR, "Is a directory")
-    folder = target.resolve().parent
+    folder = real_path(path).parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, "No such folder to write to")
     if not os.access(folder, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
@@ -100,5 +102,11 @@ def same_file(a: str, b: str) -> bool:
     """Whether writing one would overwrite the other. Devices and pipes can be written many times."""
     if "-" in (a, b):
         return a == b
-    first, second = Path(a).resolve(), Path(b).resolve()
+    first, second = real_path(a), real_path(b)
     return first == second and (first.is_file() or not first.exists())
+
+
+def real_path(path: str | Path) -> Path:
+    """The absolute path without symbolic links. A link to itself stays (before Python 3.13, `Path.resolve` raises
+    RuntimeError for it)."""
+    return Path(os.path.realpath(path))

@@ -123,6 +123,9 @@ def translate(file: str, out: str, multi: bool, quiet: bool) -> int:
 
     With --multi every two lines are one rule with two outputs. Rules are called by their file and line. Check them
     with `tensat-dl check`: published sets have false ones.
+
+    A rule that can't be translated is left out, and the reason is printed. Exits with 0 if there are none, with 1 if
+    the other rules were written, and with 2 if there is no other rule.
     """
     from tensat_dl.cli.inputs import warn
     from tensat_dl.cli.outputs import check_outputs
@@ -135,10 +138,12 @@ def translate(file: str, out: str, multi: bool, quiet: bool) -> int:
     check_outputs([out], [file])
     found = import_rules(read_source(file), multi, library_operators())
     write(out, found.text)
+    for problem in found.problems:
+        print(problem.render(), file=sys.stderr)
     if not quiet:
         for note in found.notes:
             warn(note)
-        left_out = f", {len(found.notes)} left out" if found.notes else ""
+        left_out = f", {found.left_out} left out" if found.left_out else ""
         rules = f"{found.rules} {plural(found.rules, 'rule')}"
         print(f"{file}: {rules}{left_out}", file=sys.stderr if out == "-" else sys.stdout)
-    return 0
+    return 1 if found.problems else 0

@@ -2,14 +2,16 @@
 
 The format names e-nodes: ``{"nodes": {id: {"op", "children": [id], "eclass", "cost"}}, "root_eclasses":
 [class], "class_data": {class: {"type"}}}``. A child names an e-node and stands for the e-class of that
-e-node. Without "children" an e-node has none, without "cost" it costs 1. Costs are milliseconds in the files
-written here; in foreign files they have the unit of their author.
+e-node. Without "children" an e-node has none, without "cost" it costs 1. An e-node that is ``"subsumed": true`` is no
+candidate: others may name it as a child. Costs are milliseconds in the files written here; in foreign files they have
+the unit of their author.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,7 +35,7 @@ def loads(text: str) -> EGraph:
 def loads_named(text: str) -> tuple[EGraph, tuple[str, ...], tuple[str, ...]]:
     """As `loads`, with the file's names of the e-classes and of the e-nodes, by number."""
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=_unique)
     except (json.JSONDecodeError, RecursionError) as error:
         raise EGraphFormatError(f"not JSON: {error}") from None
     entries = _field(data, "nodes", dict, "the file")
@@ -46,7 +48,9 @@ def loads_named(text: str) -> tuple[EGraph, tuple[str, ...], tuple[str, ...]]:
     for node_id, entry in entries.items():
         name = _field(entry, "eclass", (str, int), f"e-node {node_id!r}")
         class_of[node_id] = str(name)
-        members.setdefault(str(name), []).append(node_id)
+        candidates = members.setdefault(str(name), [])
+        if not _subsumed(entry, f"e-node {node_id!r}"):
+            candidates.append(node_id)
     classes = tuple(members)
     number = {name: i for i, name in enumerate(classes)}
 
@@ -132,6 +136,22 @@ def _label(egraph: EGraph, n: int) -> str:
     if not attrs:
         return egraph.op[n]
     return f"{egraph.op[n]}[{', '.join(f'{key} = {attr_text(value)}' for key, value in attrs)}]"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. JSON leaves open which of two values a name has."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise EGraphFormatError(f"the name {twice!r} appears twice in one object")
+    return found
+
+
+def _subsumed(entry: Mapping[str, Any], where: str) -> bool:
+    value = entry.get("subsumed", False)
+    if not isinstance(value, bool):
+        raise EGraphFormatError(f"{where}: field 'subsumed' must not be {_kind(value)}")
+    return value
 
 
 def _field(entry: object, key: str, kind: type | tuple[type, ...], where: str, default: object = None) -> Any:

@@ -128,7 +128,10 @@ def _field(data: Any, name: str, kind: type[Any], where: str = "the file") -> An
 
 
 def _number(data: Any, name: str, where: str) -> float:
-    value = float(_field(data, name, (int, float), where))  # type: ignore[arg-type]
+    try:
+        value = float(_field(data, name, (int, float), where))  # type: ignore[arg-type]
+    except OverflowError:  # an integer that no float holds
+        value = inf
     if not math.isfinite(value) or value < 0:
         raise _Damaged(f"`{name}` of {where} is {value}")
     return value

@@ -11,7 +11,7 @@ below from each e-node on to its dearest child.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
@@ -152,7 +152,7 @@ def contract(problem: Problem, keep: frozenset[int]) -> Problem:
     The users take over the children and the cost. The classes of ``keep`` and the roots stay.
     The problem must have no classes without a derivation (see `prune`).
     """
-    kids = dict(problem.kids)
+    kids = {n: set(ds) for n, ds in problem.kids.items()}
     cost = dict(problem.cost)
     nodes = dict(problem.nodes)
     inlined = dict(problem.inlined)
@@ -171,16 +171,31 @@ def contract(problem: Problem, keep: frozenset[int]) -> Problem:
         for d in below:
             users[d].discard(n)
         for user in sorted(above):
-            kids[user] = tuple(dict.fromkeys(e for d in kids[user] for e in (below if d == c else (d,))))
+            kids[user].remove(c)
+            kids[user] |= below
             cost[user] += cost[n]
             for d in below:
                 users[d].add(user)
     # An e-node that took over its own class as a child needs itself; another candidate remains.
     nodes = {c: tuple(n for n in ns if c not in kids[n]) for c, ns in nodes.items()}
     left = [n for ns in nodes.values() for n in ns]
-    kids = {n: kids[n] for n in left}
     cost = {n: cost[n] for n in left}
-    return replace(problem, nodes=nodes, kids=kids, cost=cost, inlined=inlined)
+    return replace(
+        problem, nodes=nodes, kids={n: _kids(problem, n, inlined) for n in left}, cost=cost, inlined=inlined
+    )
+
+
+def _kids(problem: Problem, n: int, inlined: Mapping[int, int]) -> tuple[int, ...]:
+    """The children of an e-node, in argument order, with those of contracted classes in place of these classes."""
+    found: dict[int, None] = {}
+    stack = [*reversed(problem.kids[n])]
+    while stack:
+        d = stack.pop()
+        if d not in found:
+            found[d] = None
+            if d in inlined:
+                stack += reversed(problem.kids[inlined[d]])
+    return tuple(d for d in found if d not in inlined)
 
 
 def fixed(

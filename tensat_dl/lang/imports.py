@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from tensat_dl import resources
 from tensat_dl.core.diagnostics import Diagnostic, Source, Span, collected, did_you_mean
+from tensat_dl.files import real_path
 from tensat_dl.lang import ast
 from tensat_dl.lang.families import each_rule
 from tensat_dl.lang.load import read_source
@@ -89,6 +90,9 @@ class Items:
         path = find(target, importer.parent)
         if path is None:
             self.problems.append(Diagnostic(*_not_found(target, importer.parent, span)))
+        elif path.suffix != ".tsr":  # messages show lines of the files that are imported
+            message = f'"{target}" is a link to a file that does not end in .tsr'
+            self.problems.append(Diagnostic(message, span, "import the file under its own name"))
         elif path in self._open:
             cycle = [*self._open[self._open.index(path) :], path]
             message = "imports form a cycle" if len(cycle) > 2 else "the file imports itself"
@@ -107,7 +111,7 @@ def files_of(path: str) -> tuple[Path, ...]:
     """A file and everything that it imports, as far as they can be read. Standard input is not read."""
     if path == "-":
         return ()
-    items = Items(Path(path).resolve())
+    items = Items(real_path(path))
     items.add(items.own)
     return tuple(items.files)
 
@@ -132,12 +136,13 @@ def find(target: str, folder: Path) -> Path | None:
     """The file that an import means: a pack of the library, or a path ending in .tsr relative to the importer."""
     try:
         if target.endswith(".tsr"):
-            path = (folder / target).resolve()
+            path = real_path(folder / target)
         else:
-            path = (library() / f"{target}.tsr").resolve()
+            path = real_path(library() / f"{target}.tsr")
             if path.parent != library():
                 return None
-        return path if path.is_file() else None
+        # A link to itself is found, so that reading it says what is wrong.
+        return path if path.is_file() or path.is_symlink() else None
     except (OSError, ValueError):  # a name that no file system has
         return None
 

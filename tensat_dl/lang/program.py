@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tensat_dl.core.diagnostics import Diagnostic, Source, TsrError, collected, did_you_mean
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.files import real_path
 from tensat_dl.lang import ast
 from tensat_dl.lang.blocks import check_blocks, signature
 from tensat_dl.lang.declare import Declared, check_declaration, compositions_cycle, declare
@@ -116,7 +117,7 @@ def load_program(
 def _read(path: str, rules: Iterable[str], source: Source | None, option: str) -> Items:
     """All items. Raises `TsrError` for a file or pack that is not there."""
     source = source or read_source(path)
-    items = Items(Path(path).resolve())
+    items = Items(real_path(path))
     if items.own != table():
         items.add(table())
     for pack in rules:

@@ -53,6 +53,7 @@ def read_model(path: str) -> ir.Model:
     if not model.graph.outputs:
         raise failed(path, "this is not an ONNX file: it has no graph with outputs", _what_it_is(path))
     _supported(path, model)
+    _sizes_are_possible(path, model)
     if any(_external_attributes(model)):  # everything else looks for external data among initialisers
         LiftConstantsToInitializersPass(size_limit=0)(model)
         for node in _external_attributes(model):
@@ -105,10 +106,15 @@ def _has_its_weights(path: str, model: ir.Model) -> None:
         hint = "external data stands beside the model, under the name that it was written with"
         try:
             size = os.path.getsize(tensor.path)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a name with a NUL character
             message = f"the weight {name} is in {tensor.location}, which is not there"
             raise failed(path, message, hint) from None
-        if (tensor.offset or 0) + (tensor.length or tensor.nbytes) > size:
+        if tensor.length not in (None, tensor.nbytes):
+            message = (
+                f"the weight {name} has {tensor.length:,} bytes in {tensor.location}, not {tensor.nbytes:,}"
+            )
+            raise failed(path, message, "is the file damaged?")
+        if (tensor.offset or 0) + tensor.nbytes > size:
             message = f"the weight {name} lies beyond the end of {tensor.location}"
             raise failed(path, message, "the file is truncated, or belongs to another model")
         if tensor.location in readable:
@@ -119,6 +125,33 @@ def _has_its_weights(path: str, model: ir.Model) -> None:
             message = f"{tensor.location} is a link, or outside of the model's folder, and is not read"
             raise failed(path, message, "copy the model and its data to one folder (cp -L)") from None
         readable.add(tensor.location)
+
+
+def _sizes_are_possible(path: str, model: ir.Model) -> None:
+    """Raises `TsrError` for a dimension below -1, which stands for an open one, and for a tensor in the file that has
+    more or fewer elements than its shape says."""
+    for graph in model.graphs():
+        nodes = list(graph)
+        values = [*graph.inputs, *graph.initializers.values(), *(v for node in nodes for v in node.outputs)]
+        for value in values:
+            below = [d for d in value.shape or () if isinstance(d, int) and d < -1]
+            if below:
+                message = f"{value.name} has a dimension of {below[0]}"
+                raise failed(path, message, "sizes are not negative; an open dimension has a name, or is -1")
+        tensors = [(str(v.name), v.const_value) for v in graph.initializers.values()]
+        tensors += [(f"of a node {n.op_type}", a.value) for n in nodes for a in n.attributes.values()]
+        for name, tensor in tensors:
+            if not isinstance(tensor, ir.TensorProtoTensor):
+                continue
+            if any(isinstance(d, int) and d < 0 for d in tensor.shape):
+                raise failed(
+                    path, f"the tensor {name} has the shape {tensor.shape}", "sizes are not negative"
+                )
+            try:
+                tensor.numpy()
+            except ValueError as e:
+                message = f"the tensor {name} can't be read: {first_line(e)}"
+                raise failed(path, message, "is the file damaged?") from None
 
 
 def _what_it_is(path: str) -> str:

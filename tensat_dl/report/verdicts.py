@@ -98,9 +98,10 @@ def plain(value: Any, instead: Callable[[float], Any]) -> Any:
     return instead(value) if isinstance(value, float) and not isfinite(value) else value
 
 
-def print_proofs(proofs: Sequence[Proof], ops: OpTable, console: Console) -> None:
-    """One line for each rule; under a rule that was not derived, the first assignment at which it was not."""
-    names = max((len(p.goal.rule) for p in proofs), default=0)
+def print_proofs(proofs: Sequence[Proof], refuted: Sequence[str], ops: OpTable, console: Console) -> None:
+    """One line for each rule; under a rule that was not derived, the first assignment at which it was not. Rules that
+    were ``refuted`` come last."""
+    names = max(map(len, (*(p.goal.rule for p in proofs), *refuted)), default=0)
     for proof in proofs:
         verdict = ("derived    ", "green") if proof.derived else ("not derived", "yellow")
         line = Text.assemble(f"  {proof.goal.rule.ljust(names)}  ", verdict, f"  {evidence(proof)}")
@@ -108,6 +109,11 @@ def print_proofs(proofs: Sequence[Proof], ops: OpTable, console: Console) -> Non
         if not proof.derived and proof.stop not in ("time", "interrupted") and proof.missed is not None:
             for part in _assignment(proof.missed, ops):
                 console.print(Text(f"      {part}", "dim"), soft_wrap=True)
+    for name in refuted:
+        line = Text.assemble(
+            f"  {name.ljust(names)}  ", ("refuted    ", STYLES["refuted"]), "  see the counterexample"
+        )
+        console.print(line, soft_wrap=True)
 
 
 def evidence(proof: Proof) -> str:

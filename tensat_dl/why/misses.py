@@ -18,7 +18,8 @@ from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import Absent
 from tensat_dl.rewrite.classes import EGraphTerms, Known, fact
 from tensat_dl.rewrite.matcher import Match, Pattern, merged
-from tensat_dl.rewrite.variants import Checks, matched, type_target
+from tensat_dl.rewrite.source import Forms
+from tensat_dl.rewrite.variants import Assignments, Checks, matched, type_target
 
 #: Structural matches of which conditions are looked at.
 MAX_MATCHES = 2_000
@@ -84,11 +85,14 @@ def look(patterns: Sequence[Pattern], terms: EGraphTerms, nearly: bool = True) -
     ``nearly``, for the nearest part if it does not match anywhere. Each list has the best first."""
     found = NearMisses()
     checks = Checks(patterns[0].ops)
+    infer = Inference(patterns[0].ops)
+    compiled = {pattern: Assignments(pattern.rule, infer) for pattern in patterns}
     matches = ((pattern, match) for pattern in patterns for match in pattern.matches(terms))
     for pattern, match in islice(matches, MAX_MATCHES):
         if len({match.nodes[r] for r in pattern.roots}) < len(pattern.roots):
             continue  # merging a thing with itself is nothing that anyone asks for
         wrong = _failure(pattern.rule, match, terms, checks)
+        wrong = wrong or _not_compiled(pattern.rule, match, terms, compiled[pattern])
         if wrong is None:
             found.fires.append(match)
         else:
@@ -124,6 +128,24 @@ def _failure(rule: RewriteRule, match: Match, known: Known, checks: Checks) -> F
         requires = f"{node.op} requires that {message}" if isinstance(e, IllTyped) else message
         return Failure(what, f"{requires} ({operands})" if operands else requires, len(rule.conditions))
     raise AssertionError(f"{rule.name} applies")
+
+
+def _not_compiled(
+    rule: RewriteRule, match: Match, terms: EGraphTerms, compiled: Assignments
+) -> Failure | None:
+    """Why a rule that applies to a match is not compiled for it: ranks and axes alone have to give the target a type.
+    None if it is compiled."""
+    ranks = {name: len(terms.types[c].shape) for name, c in match.tensors.items()}
+    lists = {name: len(value) for name, value in match.attrs.items() if isinstance(value, tuple)}
+    found = {**match.attrs, **ranks, **lists}
+    forms = Forms(tuple(sorted({*ranks.values(), *lists.values()})))
+    fit = [v for v in compiled.variants(forms) if all(found.get(n, k) == k for n, k in v.chosen.items())]
+    if not fit or not all(v.ill_typed for v in fit):
+        return None
+    variant = fit[0]
+    done = len(variant.target_attrs)
+    at = rule.target.nodes[done].span if done < len(rule.target.nodes) else rule.span
+    return Failure(f"the target's `{at.line}`", variant.ill_typed, len(rule.conditions))
 
 
 def _holds(expr: ex.Expr, scope: dict[str, Any]) -> bool:

@@ -73,6 +73,15 @@ def test_outputs_that_cannot_be_written(option: str, tmp_path: Path) -> None:
     assert file.read_text() == "as it was\n"
 
 
+def test_an_output_that_is_a_link_to_itself(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.tsr"
+    loop.symlink_to(loop)
+    done = invoke("run", SHARED, "-o", loop)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"error: {loop}: too many levels of symbolic links")
+    assert invoke("run", loop, "-o", tmp_path / "out.tsr").code == 2
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_is_read_only(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)

@@ -83,6 +83,17 @@ def test_bad_rules(tmp_path: Path) -> None:
     assert out.read_text() == "as it was\n"
 
 
+def test_rules_that_are_left_out(tmp_path: Path) -> None:
+    """The others are written; the exit code says that these are not all."""
+    rules, out = written(tmp_path, "some.txt", RULES + "(reluu ?x)=>(tanh ?x)\n"), tmp_path / "out.tsr"
+    for options in ((), ("-q",)):
+        done = invoke("import", rules, "-o", out, *options)
+        assert done.code == 1
+        assert done.out == ("" if options else f"{rules}: 2 rules, 2 left out\n")
+        assert f"{rules}:5:2: error: unknown operator `reluu`" in done.err
+        assert invoke("check", out).code == 0
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

@@ -384,6 +384,28 @@ def test_what_fails(tmp_path: Path, rule: str, body: str, said: str) -> None:
     assert said in asked(tmp_path, rule, body)
 
 
+def test_a_target_that_no_ranks_give_a_type(tmp_path: Path) -> None:
+    """The rule applies to the values of this graph, but is not compiled: it was said to fire."""
+    rules = """\
+rule shrink {
+  transpose(x; perm = p)
+  =>
+  slice(
+    transpose(x; perm = p);
+    axis = max(p[0], p[1]), start = 0, stop = dim(x, min(p[0], p[1]))
+  )
+}
+rule sorted { transpose(x; perm = p) => transpose(x; perm = [max(p[0], p[1]), min(p[0], p[1])]) }
+"""
+    graph = "graph g {\n  input x : f32[4, 8]\n  output transpose(x; perm = [1, 0])\n}\n"
+    (tmp_path / "g.tsr").write_text(rules + graph)
+    said = invoke("why-not", "shrink", tmp_path / "g.tsr").out
+    assert "does not fire on graph g, nor on any graph that the rules make of it" in said
+    assert "fails the target's `slice(" in said
+    assert "the position is not known when rules are compiled" in said
+    assert "fires on the graph itself" in invoke("why-not", "sorted", tmp_path / "g.tsr").out
+
+
 def test_members_that_need_one_another(tmp_path: Path) -> None:
     body = "y = transpose(x; perm = [1, 0])\n z = y @ x\n output y @ (x @ z)"
     # z = y x, and y (x z): both multiply y, and the second needs the first.

@@ -82,6 +82,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
         {"median_ms": "1", "spread_ms": 0.0, "samples": 1},
         {"median_ms": -1.0, "spread_ms": 0.0, "samples": 1},
         {"median_ms": float("nan"), "spread_ms": 0.0, "samples": 1},
+        {"median_ms": 10**400, "spread_ms": 0.0, "samples": 1},
         {"median_ms": 1.0, "spread_ms": 0.0, "samples": 0},
         {"median_ms": 1.0, "spread_ms": 0.0, "samples": True},
     ],

@@ -11,6 +11,7 @@ import pytest
 from tensat_dl.core.egraph_json import EGraphFormatError, dumps, loads, loads_named
 from tensat_dl.core.graph import TensorType
 from tensat_dl.extract.api import extract
+from tensat_dl.extract.extraction import ExtractionError
 
 from .builders import egraph, random_egraph
 
@@ -92,6 +93,28 @@ def test_foreign_file() -> None:
     assert extract(graph).choices == {0: 0, 1: 2}
 
 
+def test_a_subsumed_e_node_is_no_candidate() -> None:
+    """It would be cheapest. Its e-class may still be named by it."""
+    nodes = {
+        "root": {"op": "f", "children": ["a1"], "eclass": "R", "cost": 1.0},
+        "a1": {"op": "x", "children": [], "eclass": "A", "cost": 1.0, "subsumed": True},
+        "a2": {"op": "y", "children": [], "eclass": "A", "cost": 5.0, "subsumed": False},
+    }
+    graph, _, names = loads_named(json.dumps({"nodes": nodes, "root_eclasses": ["R"]}))
+    assert names == ("root", "a2")
+    assert extract(graph).cost == 6.0
+    del nodes["a2"]
+    with pytest.raises(ExtractionError, match="no finite derivation"):
+        extract(loads(json.dumps({"nodes": nodes, "root_eclasses": ["R"]})))
+
+
+def test_one_name_for_two_e_nodes() -> None:
+    node = json.dumps(NODE)
+    text = f'{{"nodes": {{"a": {node}, "b": {node}, "a": {node}}}, "root_eclasses": ["A"]}}'
+    with pytest.raises(EGraphFormatError, match="the name 'a' appears twice in one object"):
+        loads(text)
+
+
 NODE = {"op": "f", "children": [], "eclass": "A", "cost": 1.0}
 
 
@@ -121,6 +144,7 @@ NODE = {"op": "f", "children": [], "eclass": "A", "cost": 1.0}
         ({"nodes": {"a": {"op": "f"}}, "root_eclasses": ["A"]}, "e-node 'a' has no field 'eclass'"),
         ({"nodes": {"a": {"eclass": "A"}}, "root_eclasses": ["A"]}, "e-node 'a' has no field 'op'"),
         ({"nodes": {"a": NODE | {"op": None}}, "root_eclasses": ["A"]}, "field 'op' must not be null"),
+        ({"nodes": {"a": NODE | {"subsumed": 1}}, "root_eclasses": ["A"]}, "'subsumed' must not be a number"),
         ({"nodes": [], "root_eclasses": ["A"]}, "field 'nodes' must not be a list"),
     ],
 )

@@ -170,3 +170,26 @@ def test_large_file(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_endless_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "MAX_BYTES", 2**20)
     assert message("/dev/zero").startswith("/dev/zero: error: the file is larger than 1 MB")
+
+
+def test_a_link_to_itself() -> None:
+    Path("loop.tsr").symlink_to("loop.tsr")
+    assert message("loop.tsr").startswith("loop.tsr: error: cannot be read: ")
+    with pytest.raises(TsrError) as caught:
+        load_program(write("a.tsr", b'import "./loop.tsr"\n'))
+    said = caught.value.render()
+    assert said.startswith("loop.tsr: error: cannot be read: ")
+    assert "imported at a.tsr:1:1" in said
+    with pytest.raises(TsrError, match="cannot be read"):
+        load_program(write("b.tsr", b""), ["./loop.tsr"])
+
+
+def test_an_import_shows_no_other_files() -> None:
+    """A link's name ends in .tsr, and it is to some other file."""
+    write("secret.txt", b"password = 3\n")
+    Path("link.tsr").symlink_to("secret.txt")
+    with pytest.raises(TsrError) as caught:
+        load_program(write("a.tsr", b'import "./link.tsr"\n'))
+    said = caught.value.render()
+    assert said.startswith('a.tsr:1:1: error: "./link.tsr" is a link to a file that does not end in .tsr')
+    assert "password" not in said

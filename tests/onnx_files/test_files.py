@@ -77,9 +77,42 @@ def no_outputs(proto: Any) -> None:
     del proto.graph.output[:]
 
 
+def negative_input(proto: Any) -> None:
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -5
+
+
+def negative_output(proto: Any) -> None:
+    proto.graph.output[0].type.tensor_type.shape.dim[0].dim_value = -5
+
+
+def negative_weight(proto: Any) -> None:
+    proto.graph.initializer[0].dims[0] = -1
+
+
+def short_weight(proto: Any) -> None:
+    weight = proto.graph.initializer[0]
+    weight.raw_data = weight.raw_data[:7]
+
+
+def long_weight(proto: Any) -> None:
+    proto.graph.initializer[0].raw_data += bytes(4)
+
+
+def short_constant(proto: Any) -> None:
+    weight = proto.graph.initializer.pop()
+    weight.raw_data = weight.raw_data[:8]
+    proto.graph.node.insert(0, make_node("Constant", [], ["w"], value=weight))
+
+
 @pytest.mark.parametrize(
     ("damage", "say"),
     [
+        (negative_input, "x has a dimension of -5"),
+        (negative_output, "y has a dimension of -5"),
+        (negative_weight, "the tensor w has the shape [-1,32]"),
+        (short_weight, "the tensor w can't be read: buffer size must be a multiple"),
+        (long_weight, "the tensor w can't be read: cannot reshape"),
+        (short_constant, "the tensor of a node Constant can't be read"),
         (future_opset, "opset 999"),
         (future_ir, "IR version 999"),
         (undefined_operand, "takes nobody, which nothing computes"),
@@ -217,6 +250,22 @@ def test_external_data_that_is_not_there(tmp_path: Path) -> None:
     refused(path, say="beyond the end of weights.bin", hint="truncated")
     data.unlink()
     refused(path, say="weights.bin, which is not there")
+
+
+@pytest.mark.parametrize(
+    ("entry", "text", "say"),
+    [
+        ("location", "a\0b", "the weight w is in a\0b, which is not there"),
+        ("length", "12", "the weight w has 12 bytes in weights.bin, not 8,192"),
+    ],
+)
+def test_external_data_that_can_not_be(entry: str, text: str, say: str, tmp_path: Path) -> None:
+    path = external(tmp_path / "in")
+    proto = onnx.load(path, load_external_data=False)
+    (found,) = (e for e in proto.graph.initializer[0].external_data if e.key == entry)
+    found.value = text
+    path.write_bytes(proto.SerializeToString())
+    refused(path, say=say)
 
 
 @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])

@@ -14,7 +14,7 @@ from tensat_dl.lang.program import library_operators
 from tensat_dl.lang.rules import resolve_rule
 from tensat_dl.lang.sexpr.importer import ImportedRules, import_rules
 from tensat_dl.lang.sexpr.taso_terms import SIGNATURES
-from tensat_dl.verify.rules.examine import check_rule_types
+from tensat_dl.verify.rules.examine import Examiner, check_rule_types
 
 
 def imported(text: str, multi: bool = False) -> ImportedRules:
@@ -101,6 +101,11 @@ def one_line(text: str) -> str:
             "(matmul 0 ?x (concat 1 3 ?u ?v))=>(split_0 (split 1 (concat 1 3 (matmul 0 ?x ?u) ?v)))",
             "matmul(x, concat(u, v; axis = 1)) where rank(u) == 3 => t0 = matmul(x, u) "
             "slice(concat(t0, v; axis = 1); axis = 1, start = 0, stop = dim(t0, 1))",
+        ),
+        (
+            "(conv2d 1 1 0 0 ?x ?w)=>(conv2d 1 1 0 0 ?x (enlarge 3 4 ?w))",
+            "conv2d(x, w; pads = same) where dim(w, 2) % 2 == 1, dim(w, 3) % 2 == 0 => "
+            "conv2d(x, enlarge(w; kernel = [3, 4]); pads = same)",
         ),
         # groups, and constants
         (
@@ -208,6 +213,7 @@ def test_a_repeated_rule_is_left_out() -> None:
         ("", "", "the file has no rules"),
         ("(reluu ?x)=>?x", "1:2", "unknown operator `reluu`"),
         ("(noop ?x ?y)=>?x", "1:2", "`noop` does not stand in rules"),
+        ("(enlarge 3 3 3 ?x)=>?x", "1:1", "`enlarge` takes 2 arguments, not 4"),
         ("(matmul ?x ?y)=>?x", "1:1", "`matmul` takes 3 arguments, not 2"),
         ("(Imatmul 3)=>(relu Imatmul)", "1:1", "`Imatmul` takes no arguments, not 1"),
         ("(matmul 4 ?x ?y)=>?x", "1:9", "there is no activation 4"),
@@ -244,11 +250,50 @@ def test_what_is_not_understood(text: str, place: str, message: str) -> None:
     assert message in found[0][1]
 
 
-def test_several_problems_at_once() -> None:
-    with pytest.raises(TsrError) as raised:
-        imported("(relux ?x)=>(conv2d 1 1 9 9 ?x x)\n(f)\n(relu ?x)=>(tanh ?x)\n(relu ?x)=>?y")
-    places = [d.span.place for d in raised.value.diagnostics if d.span]
+@pytest.mark.parametrize("good", ["", "(relu ?x)=>(tanh ?x)"])
+def test_several_problems_at_once(good: str) -> None:
+    """The rules with problems are left out. If no rule is left that is an error."""
+    text = f"(relux ?x)=>(conv2d 1 1 9 9 ?x x)\n(f)\n{good}\n(relu ?x)=>?y"
+    if good:
+        found = imported(text)
+        problems = found.problems
+        assert (found.rules, found.left_out) == (1, 3)
+        assert "rule r-3 { relu(x) => tanh(x) }" in found.text
+    else:
+        with pytest.raises(TsrError) as raised:
+            imported(text)
+        problems = raised.value.diagnostics
+    places = [d.span.place for d in problems if d.span]
     assert places == ["r.txt:1:2", "r.txt:1:25", "r.txt:1:27", "r.txt:1:32", "r.txt:2:1", "r.txt:4:12"]
+
+
+def test_a_pair_with_a_problem_is_left_out() -> None:
+    """Also if one of its lines can't be read: the lines after it are still pairs."""
+    pair = "(matmul 0 ?x ?u)=>(tanh ?x)\n(matmul 0 ?x ?v)=>(tanh ?x)\n"
+    for wrong in ("(relu ?x)=>(tanh ?x)\n(relu ?y\n", "(relu ?x)=>(tanh ?x)\n(reluu ?y)=>(tanh ?y)\n"):
+        for text, line in ((wrong + pair, 3), (pair + wrong, 1)):
+            found = imported(text, multi=True)
+            assert (found.rules, found.left_out, len(found.problems)) == (1, 1, 1)
+            assert f"rule r-{line} {{" in found.text
+
+
+#: True rules, whose translations were false: for integers, for kernels of other channels, for even kernels.
+TRUE = """\
+(ewadd (poolavg ?x 3 3 1 1 0 0) (poolavg ?y 3 3 1 1 0 0))=>(poolavg (ewadd ?x ?y) 3 3 1 1 0 0)
+(smul (poolavg ?x 3 3 1 1 0 0) ?y)=>(poolavg (smul ?x ?y) 3 3 1 1 0 0)
+(conv2d 1 1 0 0 (conv2d 1 1 0 0 ?x (Iconv 3 3)) ?w)=>(conv2d 1 1 0 0 ?x ?w)
+(conv2d 1 1 0 0 (conv2d 1 1 1 0 ?x (Cpool 3 3)) ?w)=>(conv2d 1 1 0 0 (poolavg ?x 3 3 1 1 1 0) ?w)
+(relu (ewmul (relu ?x) Iewmul))=>(relu ?x)
+(conv2d 1 1 0 0 ?x ?w)=>(conv2d 1 1 0 0 ?x (enlarge 3 3 ?w))
+(conv2d 1 1 0 2 ?x (enlarge 5 3 ?w))=>(relu (conv2d 1 1 0 0 ?x ?w))
+"""
+
+
+def test_true_rules_stay_true() -> None:
+    ops = library_operators()
+    items = parse(Source("out.tsr", imported(TRUE).text)).items
+    rules = [rule for item in items if isinstance(item, ast.Rule) for rule in resolve_rule(item, ops)]
+    assert [Examiner(ops).verdict(rule).status for rule in rules] == ["tested"] * TRUE.count("\n")
 
 
 def test_multi_pattern_rules_without_the_option() -> None:

@@ -17,10 +17,11 @@ def test_lines() -> None:
     source = Source("r.txt", "; a comment\n\n  (relu (f 1 ?x))  =>\t?x\n# another\n// a third\n(g)=>(h 2)")
     lines, problems = read_lines(source)
     assert not problems
-    assert [(x.number, plain(x.left), plain(x.right)) for x in lines] == [
+    assert [(x.number, plain(x.left), plain(x.right)) for x in lines if x] == [
         (3, ["relu", ["f", "1", "?x"]], "?x"),
         (6, ["g"], ["h", "2"]),
     ]
+    assert lines[0] is not None
     assert lines[0].text == "(relu (f 1 ?x)) => ?x"
 
 
@@ -28,6 +29,7 @@ def test_places() -> None:
     """Every tree knows where it stands."""
     source = Source("r.txt", "\n (relu (f 1 ?x)) => ?x")
     ((line,), _) = read_lines(source)
+    assert line is not None
     assert isinstance(line.left, SForm)
     assert line.left.span.text == "(relu (f 1 ?x))"
     assert line.left.items[0].span.text == "(f 1 ?x)"
@@ -52,7 +54,7 @@ def test_places() -> None:
 )
 def test_bad_lines(text: str, place: str, message: str) -> None:
     lines, (problem,) = read_lines(Source("r.txt", text))
-    assert not lines
+    assert lines == [None]
     assert problem.span is not None
     assert problem.span.place == f"r.txt:{place}"
     assert message in problem.message
@@ -60,5 +62,5 @@ def test_bad_lines(text: str, place: str, message: str) -> None:
 
 def test_every_bad_line_is_reported() -> None:
     lines, problems = read_lines(Source("r.txt", "(f\n(f)=>(g)\n(a => b)\nx"))
-    assert [line.number for line in lines] == [2]
+    assert [line and line.number for line in lines] == [None, 2, None, None]
     assert [p.span.place for p in problems if p.span] == ["r.txt:1:1", "r.txt:3:1", "r.txt:3:8", "r.txt:4:1"]

@@ -23,11 +23,14 @@ from tensat_dl.ops.values import FUNCTIONS
 
 @dataclass(frozen=True, slots=True)
 class ImportedRules:
-    """A .tsr file's text, its number of rules, and notes on rules that were left out."""
+    """A .tsr file's text, its number of rules, and the number of rules that were left out: ``notes`` are about those
+    that repeat others, ``problems`` about those that can't be translated."""
 
     text: str
     rules: int
+    left_out: int
     notes: tuple[Diagnostic, ...]
+    problems: tuple[Diagnostic, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,40 +48,47 @@ def import_rules(source: Source, multi: bool, ops: OpTable) -> ImportedRules:
     """Translates every line, or with ``multi`` every two lines, to a rule of the .tsr language.
 
     A rule is called by its file and line. One that repeats another, but for names of variables, is left out with a
-    note. Raises `TsrError` with everything that is wrong in any line.
+    note, and so is one that can't be translated, with everything that is wrong in it. Raises `TsrError` if no rule is
+    left, or if the file ends with half a rule.
     """
     lines, problems = read_lines(source)
     count = 2 if multi else 1
     groups = [tuple(lines[i : i + count]) for i in range(0, len(lines), count)]
-    if multi and len(lines) % 2 and not problems:
-        message = "the file ends with half a rule"
-        problems.append(Diagnostic(message, lines[-1].span, "with --multi two lines are one rule"))
-        groups.pop()
-    if not lines and not problems:
-        problems.append(Diagnostic("the file has no rules", None, path=source.path))
-    if multi and problems:  # lines that cannot be read shift all pairs after them
+    if multi and len(lines) % 2:  # any line may be the one that lacks its partner
+        if lines[-1] is not None:
+            hint = "with --multi two lines are one rule"
+            problems.append(Diagnostic("the file ends with half a rule", lines[-1].span, hint))
         groups = []
+    if not lines:
+        problems.append(Diagnostic("the file has no rules", None, path=source.path))
     taken = _taken(ops)
     items: list[ast.Rule] = []
     notes: list[Diagnostic] = []
     first: dict[object, _Rule] = {}
+    imported = 0
     for group in groups:
+        readable = tuple(line for line in group if line is not None)
+        if len(readable) < count:
+            continue
         with collected(problems):
-            rule = _rule(group, multi)
+            rule = _rule(readable, multi)
             same = first.setdefault(_key(rule), rule)
             if same is not rule:
                 message = f"this rule repeats line {same.lines[0].number}: left out"
                 notes.append(Diagnostic(message, rule.span, severity="warning"))
                 continue
-            for item in _translated(rule, source, taken):
+            made = list(_translated(rule, source, taken))
+            for item in made:
                 resolve_rule(item, ops)
-                items.append(item)
-    if problems:
-        raise TsrError(sorted(problems, key=lambda d: d.span.start if d.span else 0))
+            items += made
+            imported += 1
+    problems.sort(key=lambda d: d.span.start if d.span else 0)
+    if not items:
+        raise TsrError(problems)
     header = f"// Imported from {_printable(PurePath(source.path).name)}.\n\n"
-    return ImportedRules(
-        header + print_file(ast.File(tuple(items), (), span=ast.NOWHERE)), len(items), tuple(notes)
-    )
+    text = header + print_file(ast.File(tuple(items), (), span=ast.NOWHERE))
+    left_out = -(-len(lines) // count) - imported
+    return ImportedRules(text, len(items), left_out, tuple(notes), tuple(problems))
 
 
 # ---- reading --------------------------------------------------------------------------------------------

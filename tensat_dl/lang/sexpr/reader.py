@@ -47,17 +47,18 @@ class SLine:
     span: Span
 
 
-def read_lines(source: Source) -> tuple[list[SLine], list[Diagnostic]]:
-    """The rewrites of a file, and the problems of all other lines."""
-    lines: list[SLine] = []
+def read_lines(source: Source) -> tuple[list[SLine | None], list[Diagnostic]]:
+    """The rewrites of a file in order, None for one that can't be read, and the problems of those."""
+    lines: list[SLine | None] = []
     problems: list[Diagnostic] = []
     start = 0
     for number, text in enumerate(source.text.split("\n"), 1):
         stripped = text.strip()
         if stripped and not stripped.startswith(COMMENTS):
             first = start + len(text) - len(text.lstrip())
+            lines.append(None)
             with collected(problems):
-                lines.append(_line(number, Span(source, first, first + len(stripped))))
+                lines[-1] = _line(number, Span(source, first, first + len(stripped)))
         start += len(text) + 1
     return lines, problems
 

@@ -7,7 +7,7 @@ The operators are those of TENSAT's language. Parameters stand among the operand
     (concat AXIS RANK x y)                (concat3 ..), (concat4 ..) and (concat5 ..) likewise
     (split_0 (split AXIS x))              (split_1 (split AXIS x))
     (transpose x PERM SHUFFLE)            (reshape x SHAPE), where lists of integers are written 1_0
-    (enlarge w LIKE)                      (merge w COUNT)
+    (enlarge w LIKE), (enlarge KH KW w)   (merge w COUNT)
     (Iconv KH KW)   (Cpool KH KW)   Imatmul   Iewmul
 
 The rules do not state where ``split`` cuts, or which shapes and ranks agree: these follow from types. Types are not
@@ -58,6 +58,8 @@ SIGNATURES: Mapping[str, tuple[Kind, ...]] = {
     "Imatmul": (),
     "Iewmul": (),
 }
+#: TASO states the new size of a kernel, TENSAT a kernel of this size.
+ENLARGE: tuple[Kind, ...] = (N, N, T)
 #: Operators that stand in no rule, and why.
 _NO_RULES = {
     "input": "rules are about any tensors: write a variable such as `?x`",
@@ -115,7 +117,8 @@ class STerms:
             if SIGNATURES.get(tree.text) == ():  # constants go without parentheses
                 return Apply(tree.text, (), (), tree.span)
             raise error(tree.span, *_no_tensor(tree.text))
-        signature = SIGNATURES.get(tree.head.text)
+        by_size = tree.head.text == "enlarge" and len(tree.items) == len(ENLARGE)
+        signature = ENLARGE if by_size else SIGNATURES.get(tree.head.text)
         if signature is None:
             raise error(tree.head.span, *_unknown(tree.head.text))
         if len(tree.items) != len(signature):

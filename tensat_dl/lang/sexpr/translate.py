@@ -1,12 +1,13 @@
 """One S-expression rule as a rule of the .tsr language.
 
 What TASO's conventions imply is written as conditions: elementwise operands have one shape, and the operands of
-``concat`` the rank that it names. ``split`` gets the sizes of what was concatenated.
+``concat`` the rank that it names. Tensors have floats: where it matters, the condition says so. A kernel that is
+enlarged to a size keeps its centre. ``split`` gets the sizes of what was concatenated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -44,7 +45,7 @@ class Translation:
         if len(self.sources) > 1:
             for source in self.sources:
                 self._output(source)
-        where = [*self._shapes(), *self._ranks()]
+        where = [*self._shapes(), *self._ranks(), *self._fitting(), *self._centres(), *self._floats()]
         right = self._right()
         left: list[ast.Bind] = []
         for term in _all(self.sources):
@@ -154,6 +155,50 @@ class Translation:
                 found.append(_equal(self._about("rank", variable), ast.integer(rank, variable.span)))
         return found
 
+    def _fitting(self) -> Iterator[ast.Expr]:
+        """Constants inside a source have the channels, or the shape, of the operand beside them. (The type of the
+        result says it of others.)"""
+        for term in _all(self.sources):
+            if not isinstance(term, Apply) or term in self.sources or len(term.operands) != 2:
+                continue
+            for i, constant in enumerate(term.operands):
+                other = term.operands[1 - i]
+                if isinstance(other, Apply) and other.op in _CONSTANTS:
+                    continue
+                if (
+                    term.op == "conv2d"
+                    and i == 1
+                    and (_is_apply(constant, "Iconv") or _is_apply(constant, "Cpool"))
+                ):
+                    yield _equal(self._free(term, i, "channels"), self._dim(other, 1))
+                elif term.op == "ewmul" and _is_apply(constant, "Iewmul"):
+                    yield _equal(self._free(term, i, "shape"), self._about("shape", taso.same_shape(other)))
+
+    def _centres(self) -> Iterator[ast.Expr]:
+        """A matched kernel is enlarged by as much on both sides."""
+        matched = set(_all(self.sources))
+        for term in _all((*self.sources, *self.targets)):
+            if not isinstance(term, Apply) or term.op != "enlarge" or not term.parameters:
+                continue
+            (w,), two = term.operands, ast.integer(2, term.span)
+            for axis, size in zip((2, 3), term.parameters, strict=True):
+                if w in matched:
+                    old, new = (
+                        ast.Binary("%", n, two, span=term.span)
+                        for n in (self._dim(w, axis), self._number(size, term.span))
+                    )
+                    yield _equal(old, ast.integer(size % 2, term.span) if isinstance(size, int) else new)
+
+    def _floats(self) -> Iterator[ast.Expr]:
+        """Means of integers are rounded, so what is computed with means is about floats."""
+        terms = [t for t in _all((*self.sources, *self.targets)) if isinstance(t, Apply)]
+        pools = [t for t in terms if t.op == "poolavg"]
+        computed = any(t.op in ("ewadd", "ewmul", "smul", "matmul", "conv2d") for t in terms)
+        if pools and computed and not any(t.op in ("Cpool", "tanh", "sigmoid") for t in terms):
+            (pooled,) = pools[0].operands
+            variable = next(t for t in taso.subterms(pooled) if isinstance(t, SVariable))
+            yield ast.call("is_float", [self._about("dtype", variable)], (), pooled.span)
+
     # ---- names -------------------------------------------------------------------------------------------
 
     def _about(self, function: str, term: Term) -> ast.Expr:
@@ -205,8 +250,11 @@ class Translation:
         if op in ("merge", "Iconv", "Cpool", "Imatmul", "Iewmul"):
             raise error(span, *_MISPLACED[op])
         if op == "enlarge":
-            small, like = term.operands
-            kernel = ast.ListExpr((self._dim(like, 2), self._dim(like, 3)), span=span)
+            small, *like = term.operands
+            if like:
+                kernel: ast.Expr = ast.ListExpr((self._dim(like[0], 2), self._dim(like[0], 3)), span=span)
+            else:
+                kernel = self._pair(given, span)
             return ast.call("enlarge", [self._value(small, known)], (ast.keyword("kernel", kernel),), span)
         values = [self._operand(term, i, known) for i in range(len(term.operands))]
         attrs: list[ast.KeywordArg | None] = []
@@ -256,15 +304,12 @@ class Translation:
         """The attributes of a constant that is operand i of a term; None if it is none, or does not belong there.
 
         In a target its type is computed from the other operand's. A source matches any: what does not fit the other
-        operand is ill-typed, or changes the type of the result.
+        operand is ill-typed, changes the type of the result, or fails a condition (see `_fitting`).
         """
         span, matched = constant.span, term in _all(self.sources)
 
         def free(name: str) -> ast.KeywordArg:
-            place = (term, i, name)
-            if place not in self.free:
-                self.free[place] = self._fresh(name[0])
-            return ast.keyword(name, ast.Name(self.free[place], span=span))
+            return ast.keyword(name, self._free(term, i, name))
 
         same = other if isinstance(other, SVariable) else taso.same_shape(other)
         dtype = free("dtype") if matched else ast.keyword("dtype", self._about("dtype", same))
@@ -285,6 +330,13 @@ class Translation:
                 shape = free("shape") if matched else ast.keyword("shape", self._about("shape", same))
                 return (one, dtype, shape)
         return None
+
+    def _free(self, term: Apply, i: int, name: str) -> ast.Name:
+        """The variable for an open attribute of a constant that is operand i of a term."""
+        place = (term, i, name)
+        if place not in self.free:
+            self.free[place] = self._fresh(name[0])
+        return ast.Name(self.free[place], span=term.operands[i].span)
 
     def _part(self, term: Apply, known: Mapping[Term, str]) -> ast.Expr:
         """One part of a split alone: a slice."""

@@ -2,7 +2,8 @@
 
 All goals share one e-graph first, with the axioms that are none of them. Each goal is then derived alone, one
 assignment after the other: from axioms that were enough before, from those about its own operators, from all but
-itself. From the axioms that were enough at an assignment, axioms are dropped until each is needed.
+itself. From the axioms that were enough at an assignment, axioms are dropped until each is needed. If some of these
+have no proof for all sizes, the goal is tried once more without them. What needs a false axiom is not derived.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from tensat_dl.lang.program import Program, load_program
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.prove.equality import Equality, find_equal, near, tight
 from tensat_dl.verify.prove.goals import Goal, Pair, Proof
+from tensat_dl.verify.rules.verdict import Status
+from tensat_dl.verify.rules.verify import verify_rules
 
 #: Told what is tried, and how it goes.
 Progress = Callable[[str, str], None]
@@ -37,6 +40,7 @@ class Prover:
     ops: OpTable
     limits: Limits
     progress: Progress = lambda what, detail: None
+    status: Callable[[str], Status] = lambda name: "proved"  #: the verdict on an axiom, by name
     _sets: list[frozenset[str]] = field(default_factory=list)  #: that were enough, the last ones first
     _end: float | None = None
     _stop: Stop | None = None  #: why everything ends
@@ -64,8 +68,21 @@ class Prover:
         return frozenset() if found is None else found.equal
 
     def _proof(self, goal: Goal, equal: set[int]) -> Proof:
-        """A goal of which some pairs are known to be equal. The first that is not derived ends it."""
+        """A goal of which some pairs are known to be equal: from proved axioms, if it can be; never from a false
+        one."""
         axioms = [a for a in self.axioms if a.declared != goal.declared]
+        found = self._proof_from(goal, equal, axioms)
+        left: set[str] = set()
+        while doubtful := {name for name in found.axioms if self.status(name) != "proved"} - left:
+            left |= doubtful
+            other = self._proof_from(goal, set(), [a for a in axioms if a.declared not in left])
+            if not other.derived and all(self.status(name) != "refuted" for name in found.axioms):
+                break
+            found = other
+        return found
+
+    def _proof_from(self, goal: Goal, equal: set[int], axioms: Sequence[RewriteRule]) -> Proof:
+        """A goal of which some pairs are known to be equal. The first that is not derived ends it."""
         used: set[str] = set()
         named = True
         left = list(range(len(goal.pairs)))
@@ -144,6 +161,24 @@ class Prover:
         if found.stop == "interrupted":
             self._stop = "interrupted"
         return found
+
+
+@dataclass
+class AxiomStatus:
+    """The verdicts on axioms, which are examined when they are asked for. ``known`` has those by name: "proved" where
+    both directions of a rule are, "refuted" where one is. Definitions of operators count as proved."""
+
+    axioms: tuple[RewriteRule, ...]
+    program: Program
+    known: dict[str, Status] = field(default_factory=dict)
+
+    def __call__(self, name: str) -> Status:
+        if name not in self.known:
+            rules = [a for a in self.axioms if a.declared == name and not _is_definition(a, self.program)]
+            found = {v.status for v in verify_rules(rules, self.program.ops, proofs=True)}
+            worst: Status = "refuted" if "refuted" in found else "tested"
+            self.known[name] = "proved" if found <= {"proved"} else worst
+        return self.known[name]
 
 
 def _named(axioms: Sequence[RewriteRule], names: Collection[str]) -> list[RewriteRule]:

@@ -35,10 +35,16 @@ PALETTES = (
     (0, 0.5),
     (-1.5, -0.5, 0.5),
     tuple(range(-9, 10)),
+    tuple(10.0**k for k in range(-6, 7)),
 )
-#: How often elements are set to something simpler, and how many a tensor may have to be shown.
+#: How often elements are set to something simpler; in elements of both sides, all times together; and at least.
 SIMPLER = 400
+SIMPLER_WORK = 20_000_000
+SIMPLER_LEAST = 4
+#: How many elements a tensor may have to be shown. Of larger tensors only all elements at once are made simpler.
 SHOWN = 4096
+#: With how many significant digits the numbers of the two sides are told, at least.
+DIGITS = 4
 #: Sides that differ by less than this, relative to the larger, are not said to differ.
 TOLERANCE = 1e-6
 
@@ -86,10 +92,12 @@ def told(instance: Instance, ops: OpTable, difference: Difference | None) -> Cou
     if difference is None or difference.modulus is not None:
         return None
     given = instance.assignment
+    left, right = _apart(_real(difference.before), _real(difference.after))
     kinds = leaves((instance.before, instance.after))
     return Counterexample(
         tuple((name, str(t)) for name, t in given.types.items()),
-        tuple((name, attr_text(value)) for name, value in given.attrs.items()),
+        # The element types of literals are called as in `fill.l0.dtype`, which nobody wrote.
+        tuple((name, attr_text(value)) for name, value in given.attrs.items() if "." not in name),
         tuple((tensor, float(value)) for (fn, tensor), value in given.facts.items() if fn == "value"),
         terms(instance.before, ops),
         terms(instance.after, ops),
@@ -100,10 +108,20 @@ def told(instance: Instance, ops: OpTable, difference: Difference | None) -> Cou
         ),
         [name for name, _ in instance.before.outputs].index(difference.output),
         difference.index,
-        _real(difference.before),
-        _real(difference.after),
+        left,
+        right,
         tuple(sorted(instance.before.opaque)),
     )
+
+
+def _apart(x: float, y: float) -> tuple[float, float]:
+    """Two different numbers. Those that are not whole are rounded to the fewest digits that tell the two apart."""
+
+    def rounded(number: float, digits: int) -> float:
+        return number if number.is_integer() else float(f"{number:.{digits}g}")
+
+    pairs = ((rounded(x, n), rounded(y, n)) for n in range(DIGITS, 17))
+    return next((pair for pair in pairs if pair[0] != pair[1]), (x, y))
 
 
 def _real(number: int | float | Fraction) -> float:
@@ -130,11 +148,13 @@ def _difference(instance: Instance, semantics: Mapping[str, Semantics], seed: in
 
 def _simpler(instance: Instance, semantics: Mapping[str, Semantics], found: Difference) -> Difference:
     """With elements set to 0, or to 1, as long as the sides differ: many at once at first."""
-    effort = SIMPLER
+    elements = sum(n.type.size for graph in (instance.before, instance.after) for n in graph.nodes)
+    effort = max(SIMPLER_LEAST, min(SIMPLER, SIMPLER_WORK // max(1, elements)))
     longest = max((v.size for v in found.values.values()), default=0)
     step = 1 << max(0, longest - 1).bit_length()
     while step and effort:
-        for name, start in [(n, k) for n, v in found.values.items() for k in range(0, v.size, step)]:
+        left = {n: v.size for n, v in found.values.items() if v.size <= max(SHOWN, step)}
+        for name, start in [(n, k) for n, m in left.items() for k in range(0, m, step)]:
             for value in (0, 1) if step == 1 else (0,):
                 part = found.values[name].reshape(-1)[start : start + step]
                 if not effort or not part.size or (part == value).all():

@@ -17,9 +17,9 @@ from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.conditions import UNMET
 from tensat_dl.rewrite.groups import instantiate, listed
-from tensat_dl.rewrite.source import Forms
+from tensat_dl.rewrite.source import MAX_RANK, Forms
 from tensat_dl.verify.exact.compare import Difference, Exact, compare_exactly
-from tensat_dl.verify.opaque_laws import false_whatever, opaque_operators
+from tensat_dl.verify.opaque_laws import false_whatever, opaque_operators, with_results_given
 from tensat_dl.verify.rules.counterexample import counterexample, size, smallest, told
 from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.rounding import rounds_alike
@@ -46,7 +46,7 @@ ROUNDED = 12
 #: Facts in conditions that say where a rule pays, not where it is true.
 ABOUT_COST = frozenset(("weight", "varying", "start", "factors"))
 #: Ranks for which types are checked.
-ANY_RANKS = Forms((0, 1, 2, 3, 4, 5))
+ANY_RANKS = Forms(tuple(range(MAX_RANK + 1)))
 
 
 class Examiner:
@@ -100,6 +100,9 @@ class Examiner:
             return Verdict(rule.name, "assumed", reason=f"it can't be tested: {unsupported}")
         if not found:
             if computed := _values_of_results(rule):
+                given = with_results_given(rule, self.ops)
+                if given is not None and (anyway := self._verdict(given)).status == "refuted":
+                    return anyway
                 return Verdict(
                     rule.name,
                     "assumed",
@@ -325,7 +328,8 @@ def check_rule_types(rule: RewriteRule, ops: OpTable) -> list[Diagnostic]:
         schema = Schema(ops)
         found = schema.variants(rule if rule.index is None else instantiate(rule, 2), ANY_RANKS)
         if not found:
-            return [Diagnostic(f"the source of rule `{rule.name}` never type-checks", rule.span)]
+            hint = f"rules are about tensors of at most {MAX_RANK} dimensions"
+            return [Diagnostic(f"the source of rule `{rule.name}` never type-checks", rule.span, hint)]
         reasons = [v.ill_typed for v in found]
         if all(reasons) and UNMET not in reasons:  # where conditions are never met the rule is vacuous
             message = f"the target of rule `{rule.name}` never type-checks: {reasons[0]}"

@@ -8,8 +8,10 @@ import pytest
 
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.verify.prove.goals import DRAWS
+from tensat_dl.verify.prove.prove import Prover
+from tensat_dl.verify.rules.verdict import Status
 
-from .proving import ADD, LIMITS, RELU, goals, prove
+from .proving import ADD, LIMITS, RELU, goals, program, prove
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -43,6 +45,25 @@ def test_axioms_are_used_in_the_direction_that_they_have() -> None:
     assert not prove(nested.format("other", "x, matmul(z, y)"), nested.format("one", "x, matmul(y, z)"))[
         0
     ].derived
+
+
+@pytest.mark.parametrize(
+    ("status", "axioms"),
+    [
+        ({"one": "tested", "two": "proved"}, ("two",)),
+        ({"one": "proved", "two": "tested"}, ("one",)),
+        ({"one": "refuted", "two": "proved"}, ("two",)),
+        ({"one": "refuted", "two": "tested"}, ("two",)),
+        ({"one": "refuted", "two": "refuted"}, None),
+    ],
+)
+def test_proved_axioms_are_preferred_and_false_ones_not_used(
+    status: dict[str, Status], axioms: tuple[str, ...] | None
+) -> None:
+    given = program("rule one { relu(relu(x)) => relu(x) }\nrule two { relu(relu(x)) => relu(x) }\n")
+    wanted = goals("rule three { relu(relu(relu(x))) => relu(x) }\n")
+    (proof,) = Prover(given.rules, given.ops, LIMITS, status=status.__getitem__).run(wanted)
+    assert (proof.axioms if proof.derived else None) == axioms
 
 
 def test_no_rule_proves_itself() -> None:

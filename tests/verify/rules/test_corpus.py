@@ -62,12 +62,12 @@ def test_false_rule_is_refuted(rule: RewriteRule) -> None:
     assert result.status == "refuted"
     found = result.counterexample
     assert found is not None
-    # The numbers that are printed are what the two terms compute.
+    # The numbers that are printed are what the two terms compute, in four digits.
     values = arrays(found)
     left, right = (evaluate(side[found.output], values) for side in (found.before, found.after))
     assert left.shape == right.shape
-    assert left[found.index] == pytest.approx(found.left, rel=1e-6)
-    assert right[found.index] == pytest.approx(found.right, rel=1e-6)
+    assert left[found.index] == pytest.approx(found.left, rel=5e-4)
+    assert right[found.index] == pytest.approx(found.right, rel=5e-4)
     assert abs(found.left - found.right) > 1e-7
     # A reader can follow it.
     assert sum(math.prod(shape(t)) for _, t in found.variables) <= 16
