@@ -18,7 +18,7 @@ SMALL = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RuleCase:
     """A condition on unknowns, as ``text``. ``name`` is the same at all ranks and for all members. A verdict tells of
     cases that were never tried if they are ``told``; others are tried if they can be."""
 
@@ -28,13 +28,13 @@ class Case:
     told: bool = True
 
 
-def cases(values: Any, axes: Mapping[int, str]) -> tuple[Case, ...]:
+def cases(values: Any, axes: Mapping[int, str]) -> tuple[RuleCase, ...]:
     """The cases in symbolic integers and conditions, each once. The conditions hold. ``axes`` has the rule's names of
     axes."""
     words, anywhere = _Words(axes), _Words(None)
     found = ((c, told) for c, told in _cases(values, True) if isinstance(c, Condition))
     return tuple(
-        Case(anywhere(c), text := words(c), c, told and ":" not in text)  # of an attribute without a name
+        RuleCase(anywhere(c), text := words(c), c, told and ":" not in text)  # of an attribute without a name
         for c, told in dict(found).items()
     )
 
@@ -165,7 +165,7 @@ class _Words:
             yield self(p)
 
 
-def place(case: Case, rule: RewriteRule) -> str:
+def place(case: RuleCase, rule: RewriteRule) -> str:
     """The expression of a rule that has a number of a case's text; "" if there is none."""
     numbers = {int(n) for n in re.findall(r"\b\d+\b(?![\])])", case.text)}
     waiting: list[Any] = [rule.conditions, [k.value for n in rule.nodes for k in n.attrs], rule.target.lets]

@@ -10,7 +10,7 @@ from tensat_dl.core.graph import DTYPES
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Condition, Opaque, Sym
-from tensat_dl.verify.rules.cases import SMALL, Case, place
+from tensat_dl.verify.rules.cases import SMALL, RuleCase, place
 from tensat_dl.verify.rules.sampling import CASE_LIMIT, MOST_MEMBERS, Draw, Frame, numbers_of
 from tensat_dl.verify.rules.unknowns import INTEGERS
 from tensat_dl.verify.symbolic.assumptions import Assumptions
@@ -29,7 +29,9 @@ class Coverage:
         self._rule = rule
         self._rng = rng
         self._met: set[str] = set()
-        self._where: dict[str, dict[Frame, Case]] = {}  #: the cases by name, and by the frames that have them
+        self._where: dict[
+            str, dict[Frame, RuleCase]
+        ] = {}  #: the cases by name, and by the frames that have them
         self._assumed: dict[Frame, Assumptions] = {}
 
     def note(self, draw: Draw) -> None:
@@ -76,13 +78,13 @@ class Coverage:
     def _is_told(self, name: str) -> bool:
         return next(iter(self._where[name].values())).told
 
-    def _possible(self, frame: Frame, case: Case) -> bool:
+    def _possible(self, frame: Frame, case: RuleCase) -> bool:
         """Whether the conditions leave room for a case, as far as z3 can tell."""
         if frame not in self._assumed:
             self._assumed[frame] = Assumptions(frame.skeleton.conditions)
         return not case.told or self._assumed[frame].truth(case.condition) is not False
 
-    def _cases(self, frame: Frame) -> Iterator[Case]:
+    def _cases(self, frame: Frame) -> Iterator[RuleCase]:
         """Those of the rule, and such as are to be tried whether or not an expression asks for them."""
         yield from frame.cases
         for x in frame.unknowns:
@@ -98,10 +100,10 @@ class Coverage:
             less, inverse = sym.below(x, y), sym.all_of((sym.equal(x, 2.0), sym.equal(y, 0.5)))
             assert isinstance(less, Condition)
             assert isinstance(inverse, Condition)
-            yield Case(f"{pair}: below", pair, less, told=False)
-            yield Case(f"{pair}: reciprocals", pair, inverse, told=False)
+            yield RuleCase(f"{pair}: below", pair, less, told=False)
+            yield RuleCase(f"{pair}: reciprocals", pair, inverse, told=False)
 
-    def _beyond(self, frame: Frame, x: Sym) -> Iterator[Case]:
+    def _beyond(self, frame: Frame, x: Sym) -> Iterator[RuleCase]:
         """Sizes beyond each number of the rule: along its axes, and along others."""
         a = sym.only_atom(x)
         if a is None or a[0] not in INTEGERS:
@@ -113,7 +115,7 @@ class Coverage:
                 beyond = sym.at_most(int(n) + 2, x)
                 assert isinstance(beyond, Condition)
                 name = f"{a[1]} {place} beyond {n}"
-                yield Case(name, name, beyond, told=False)
+                yield RuleCase(name, name, beyond, told=False)
 
     @staticmethod
     def _is_number(frame: Frame, x: Opaque) -> bool:
@@ -131,8 +133,8 @@ def _between(numbers: Iterable[float]) -> Sequence[float]:
 _TYPES = frozenset(f"types {t}" for t in DTYPES)
 
 
-def _same(x: Opaque, value: str | float) -> Case:
+def _same(x: Opaque, value: str | float) -> RuleCase:
     same = sym.equal(x, value)
     assert isinstance(same, Condition)
     kind = "types" if isinstance(value, str) else str(x.atom[1])
-    return Case(f"{kind} {value}", f"{kind} {value}", same, told=False)
+    return RuleCase(f"{kind} {value}", f"{kind} {value}", same, told=False)

@@ -17,7 +17,7 @@ from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque, atom, fact, substitute
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.groups import alike, instantiate
-from tensat_dl.verify.rules.cases import Case, cases
+from tensat_dl.verify.rules.cases import RuleCase, cases
 from tensat_dl.verify.rules.domains import RandomDomain, SmallerDomain
 from tensat_dl.verify.rules.instance import Assignment, Instance, build
 from tensat_dl.verify.rules.skeleton import HIGH, Skeleton, Skeletons, attribute_variables
@@ -236,7 +236,7 @@ class Frame:
         return sum(len(self.skeleton.types[name].shape) for name in self.variables)
 
     @cached_property
-    def cases(self) -> tuple[Case, ...]:
+    def cases(self) -> tuple[RuleCase, ...]:
         """The cases of the rule at these ranks."""
         values = (*self.skeleton.conditions, self.skeleton.shapes, self.skeleton.attrs)
         simple = substitute(values, self.problem.facts.known)
@@ -252,13 +252,13 @@ class Frame:
         a = self.form.attrs.get(x.atom[1]) if x.atom[0] == "attr" else None
         return a is not None and a.type == "float"
 
-    def meets(self, case: Case, values: Values) -> bool:
+    def meets(self, case: RuleCase, values: Values) -> bool:
         """Whether the instance of a solution is one of a case."""
         with suppress(ArithmeticError, EvaluationError):
             return bool(self.problem.value(case.condition, values))
         return False
 
-    def draw_case(self, case: Case, rng: random.Random) -> Draw | None:
+    def draw_case(self, case: RuleCase, rng: random.Random) -> Draw | None:
         """One attempt at an instance of a case: a small one, or else a large one if the case is to be told."""
         words = {x.atom: x for x in self.unknowns if isinstance(x, Opaque)}
         usual = self.form.limit
