@@ -127,6 +127,15 @@ class RewriteRule:
         return self.name if self.count is None else member(self.name, self.count)
 
     @property
+    def content(self) -> str:
+        """The text of what the rule says: its name, its places and comments make no difference."""
+        sides = [
+            ([(n.result, n.op, n.args, n.attrs, n.each) for n in side.nodes], side.outputs, side.lets)
+            for side in (self.source, self.target)
+        ]
+        return repr((sides, self.conditions, sorted(self.members), self.index, self.count))
+
+    @property
     def nodes(self) -> tuple[PatternNode, ...]:
         """The nodes of both sides."""
         return (*self.source.nodes, *self.target.nodes)

@@ -58,7 +58,7 @@ def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
 
 
 def _notes(v: Verdict) -> list[str]:
-    notes = [f"condition {text}" for text in v.unneeded]
+    notes = [*v.remarks, *(f"condition {text}" for text in v.unneeded)]
     if v.unproved:
         notes.insert(0, f"no proof for all sizes: {v.unproved}")
     if v.status in ("proved", "tested") and v.reason:

@@ -12,7 +12,7 @@ The first level that can decide does:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -26,7 +26,7 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import flops
 from tensat_dl.verify.equivalence import interface_difference, place
 from tensat_dl.verify.exact.arithmetic import OutOfReach
-from tensat_dl.verify.exact.constants import constants, far, near, scales
+from tensat_dl.verify.exact.constants import constants, far, near, numbers, scales
 from tensat_dl.verify.exact.draws import (
     FRACTIONS,
     LARGE,
@@ -36,13 +36,15 @@ from tensat_dl.verify.exact.draws import (
     beyond,
     exact_values,
     leaves,
+    ramps,
     real_values,
     wrapping,
 )
-from tensat_dl.verify.exact.modular import PRIMES, Modular
+from tensat_dl.verify.exact.modular import PRIMES, Modular, fresh_primes
 from tensat_dl.verify.exact.operators import evaluate
 from tensat_dl.verify.exact.rational import Rational
 from tensat_dl.verify.execute import execute
+from tensat_dl.verify.keyed import generator
 
 Status = Literal["equal", "different", "unsupported"]
 Level = Literal["modular", "integer", "float"]
@@ -52,6 +54,8 @@ Level = Literal["modular", "integer", "float"]
 FIXED = (*WHOLE, *FRACTIONS, LARGE)
 NEAR_TURNS = 2
 NEAR_ELEMENTS = 48
+#: Tensors of so many elements get growing ones as well: few numbers have the largest in many places.
+LONG = 24
 #: How often values are drawn again because a divisor is zero, or an integer has no place in its type.
 ATTEMPTS = 8
 #: Graphs with more floating-point operations are not evaluated in Python's numbers.
@@ -60,6 +64,12 @@ MOST_RATIONAL_OPERATIONS = 3_000_000
 #: ``TOLERANCE_WITHIN`` times the largest magnitude of anything that was computed: what cancels leaves an error.
 TOLERANCE = 1e-9
 TOLERANCE_WITHIN = 1e-12
+#: Where an output is so much smaller than what it is computed from that this allows for any difference, rounding is
+#: measured: everything is changed by about the first, relative, a few times. What float64 rounds is less than the
+#: second times what changes.
+CHANGE = 2.0**-24
+CHANGES = 3
+ROUNDED = 2.0**-19
 #: The same for graphs that may be deep: what they make of numbers far beyond their constants is rounded more often.
 TOLERANCE_DEEP = 1e-6
 #: Functions whose results are much nearer to 1 than what they are taken of.
@@ -109,7 +119,7 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
     if reason := interface_difference(before, after):
         return Exact("different", "modular", reason=reason)
     try:
-        modular = compare_modular(before, after, ops, seed)
+        modular = compare_modular(before, after, ops, seed, _primes(before, after, ops, seed))
         if modular.status == "equal":
             return modular
         reason = "true only because of the values of " + ", ".join(modular.stand_ins)
@@ -129,6 +139,12 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
     ranges = (*RANGES, *beyond(scales(constants((before, after), ops))))
     floats = _compare_floats(before, after, ops, seed, reason, ranges)
     return equal if equal is not None and floats.status == "unsupported" else floats
+
+
+def _primes(before: Graph, after: Graph, ops: OpTable, seed: int) -> tuple[int, int]:
+    """Primes that nobody knew who wrote the graphs."""
+    written = [[(n.op, n.attrs, n.inputs) for n in graph.nodes] for graph in (before, after)]
+    return fresh_primes(numbers((before, after), ops), seed, written)
 
 
 def compare_modular(
@@ -187,14 +203,16 @@ def compare_integers(
     passed = constants((before, after), ops)
     turns = max(NEAR_TURNS, NEAR_ELEMENTS // max(1, sum(t.size for t in types.values())))
     fixed = (*FIXED, *wrapping((before, after)))
-    for i in range(len(fixed) + 2 * turns):
-        numbers = fixed[i] if i < len(fixed) else near(seen) if i < len(fixed) + turns else far(passed)
-        if not numbers:  # the graphs have no constants
+    longest = max((t.size for t in types.values()), default=0)
+    rising = (True, False) if longest >= LONG else ()
+    for i in range(-len(rising), len(fixed) + 2 * turns):
+        drawn = fixed[i] if 0 <= i < len(fixed) else near(seen) if i < len(fixed) + turns else far(passed)
+        if i >= 0 and not drawn:  # the graphs have no constants
             break
         for attempt in range(ATTEMPTS):
             key = (seed, i, attempt)
             a = Rational(key, passed=passed if i >= len(fixed) else ())
-            values = exact_values(types, numbers, *key)
+            values = exact_values(types, drawn, *key) if i >= 0 else ramps(types, rising[i])
             try:
                 x, y = evaluate(before, values, a, ops), evaluate(after, values, a, ops)
             except ArithmeticError:  # a divisor is zero, or a number is not one of i64
@@ -249,6 +267,9 @@ def _compare_floats(
             with np.errstate(invalid="ignore"):
                 counts = not deep and not too_far
                 unequal = np.where(finite, np.abs(p - q) > allowed, np.isfinite(p) & counts)
+                if not deep and (finite & (np.abs(p - q) > TOLERANCE * size)).any() and not unequal.any():
+                    changed = _change((before, after), values, semantics, name, seed)
+                    unequal = finite & (np.abs(p - q) > TOLERANCE * size + ROUNDED * changed)
             if unequal.any():
                 index = place(unequal)
                 difference = Difference(name, index, float(p[index]), float(q[index]), values)
@@ -257,6 +278,36 @@ def _compare_floats(
     if not compared:
         return Exact("unsupported", "float", reason=f"{reason}; no output is a finite number")
     return Exact("equal", "float", reason=reason)
+
+
+def _change(
+    graphs: Sequence[Graph],
+    values: Mapping[str, Array],
+    semantics: Mapping[str, Semantics],
+    output: str,
+    seed: int,
+) -> float:
+    """By how much an output changes at most if everything that is computed changes by `CHANGE`; infinite if it is no
+    number then."""
+    largest = 0.0
+    for graph in graphs:
+        (k,) = (i for i, (name, _) in enumerate(graph.outputs) if name == output)
+        usual = execute(graph, values, semantics)[k]
+        for turn in range(CHANGES):
+            drawn = generator("change", seed, turn)
+
+            def changed(x: Array, drawn: np.random.Generator = drawn) -> Array:
+                return x * (1 + CHANGE * drawn.uniform(-1, 1, x.shape)) if x.dtype.kind == "f" else x
+
+            def perturbed(function: Semantics, changed: Callable[[Array], Array] = changed) -> Semantics:
+                return lambda *xs, **attrs: np.asarray(changed(function(*xs, **attrs)))
+
+            other = {name: perturbed(f) for name, f in semantics.items()}
+            found = execute(graph, {name: changed(v) for name, v in values.items()}, other)[k]
+            with np.errstate(all="ignore"):
+                error = np.abs(np.asarray(found, np.float64) - np.asarray(usual, np.float64))
+            largest = max(largest, float(np.nan_to_num(error, nan=np.inf).max(initial=0.0)))
+    return largest
 
 
 def _run(

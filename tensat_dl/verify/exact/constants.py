@@ -75,15 +75,19 @@ def near(constants: Collection[Fraction]) -> Numbers:
 
 
 def constants(graphs: Iterable[Graph], ops: OpTable) -> tuple[Fraction, ...]:
-    """The magnitudes of numbers that graphs or the definitions of their operators have, 0 excepted, the farthest from
-    1 first."""
+    """The magnitudes of numbers that graphs or the definitions of their operators have, 0 excepted: those that are
+    farthest from 1, in this order."""
+    return tuple(sorted(numbers(graphs, ops), key=lambda c: (-abs(_log(c)), c))[:MOST_CONSTANTS])
+
+
+def numbers(graphs: Iterable[Graph], ops: OpTable) -> set[Fraction]:
+    """The magnitudes of all of these numbers."""
     found: set[float] = set()
     for node in (n for graph in graphs for n in graph.nodes):
         if node.op == "fill" or (node.op in ops and ops[node.op].composition is not None):
             found.update(value for _, value in node.attrs if isinstance(value, float))
             found.update(_written(node.op, ops))
-    numbers = {abs(meant(x)) for x in found if math.isfinite(x) and x != 0}
-    return tuple(sorted(numbers, key=lambda c: (-abs(_log(c)), c))[:MOST_CONSTANTS])
+    return {abs(meant(x)) for x in found if math.isfinite(x) and x != 0}
 
 
 def _written(op: str, ops: OpTable) -> Iterator[float]:

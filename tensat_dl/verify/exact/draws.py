@@ -59,6 +59,17 @@ def exact_values(types: Mapping[str, TensorType], numbers: Numbers, *key: object
     return values
 
 
+def ramps(types: Mapping[str, TensorType], rising: bool) -> dict[str, Array]:
+    """Tensors whose elements grow from the first to the last, or fall: none but the last, or the first, is
+    the largest of many."""
+    values: dict[str, Array] = {}
+    for name, t in types.items():
+        least, most = INTEGERS.get(t.dtype, (-t.size, t.size))
+        ramp = np.linspace(max(least, -t.size), min(most, t.size), t.size).astype(np.int64)
+        values[name] = (ramp if rising else ramp[::-1]).reshape(t.shape).astype(exact_type(t.dtype))
+    return values
+
+
 def _usable(numbers: Numbers, dtype: str) -> Array:
     """The numbers that an element type has."""
     if dtype not in INTEGERS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -18,6 +18,9 @@ from tensat_dl.verify.keyed import digest, generator, packed, scrambled
 
 #: The two largest primes below 2^31.
 PRIMES = (2**31 - 1, 2**31 - 19)
+
+#: Primes that are drawn lie between this and 2^31.
+LEAST_PRIME = 2**31 - 2**25
 
 #: Sums of more products are not computed: digits would be too narrow (`Field.products`).
 MOST_TERMS = 1 << 18
@@ -170,6 +173,32 @@ class Modular(Arithmetic[Residues]):
     def _each(self, function: Callable[[Field, int], Array]) -> Pair:
         """A result for each prime."""
         return function(self.fields[0], 0), function(self.fields[1], 1)
+
+
+def fresh_primes(numbers: Iterable[Fraction], *key: object) -> tuple[int, int]:
+    """Two primes that the key decides, and that divide neither numerator nor denominator of these numbers.
+
+    Graphs may have been written for known primes: x * 2147483647 is 0 modulo 2^31 - 1.
+    """
+    given = [n for x in numbers for n in (x.numerator, x.denominator) if n]
+    drawn = generator("primes", *key)
+    found: list[int] = []
+    while len(found) < 2:
+        p = int(drawn.integers(LEAST_PRIME, 2**31)) | 1
+        if p not in found and _is_prime(p) and all(n % p for n in given):
+            found.append(p)
+    return found[0], found[1]
+
+
+def _is_prime(p: int) -> bool:
+    """Whether an odd number below 2^32 is prime, by the test of Miller and Rabin (exact for these bases: Jaeschke
+    1993)."""
+    twos = (p - 1 & 1 - p).bit_length() - 1
+    for base in (2, 7, 61):
+        x = pow(base, p - 1 >> twos, p)
+        if x != 1 and all(pow(x, 1 << k, p) != p - 1 for k in range(twos)):
+            return False
+    return True
 
 
 class Field:

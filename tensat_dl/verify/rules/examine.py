@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, collected
@@ -21,13 +21,16 @@ from tensat_dl.rewrite.source import MAX_RANK, Forms
 from tensat_dl.verify.exact.compare import Difference, Exact, compare_exactly
 from tensat_dl.verify.opaque_laws import false_whatever, opaque_operators, with_results_given
 from tensat_dl.verify.rules.counterexample import counterexample, size, smallest, told
+from tensat_dl.verify.rules.coverage import Coverage
 from tensat_dl.verify.rules.instance import Instance
+from tensat_dl.verify.rules.points import lost_numbers
 from tensat_dl.verify.rules.rounding import rounds_alike
 from tensat_dl.verify.rules.sampling import LARGE_INSTANCES, WIDE_LIMIT, Draw, Sampler, instances
 from tensat_dl.verify.rules.verdict import Counterexample, Verdict
 
 #: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
 INSTANCES = 36
+AT_RANDOM = 20  #: after so many, other element types are looked for
 MOST_DRAWN = 4 * INSTANCES  #: instances whose sides are the same graph included
 PATIENCE = 150
 #: The same for a rule without one of its conditions: the first that fails is enough.
@@ -49,6 +52,18 @@ ABOUT_COST = frozenset(("weight", "varying", "start", "factors"))
 ANY_RANKS = Forms(tuple(range(MAX_RANK + 1)))
 
 
+@dataclass
+class _Tests:
+    """What the instances of a rule have shown. ``law``: both sides may differ, by what is not known of an opaque
+    operator."""
+
+    coverage: Coverage
+    equal: list[tuple[Draw, Exact]] = field(default_factory=list)
+    unsupported: str = ""
+    law: bool = False
+    count: int = 0
+
+
 class Examiner:
     """Tests rules over one table of operators; with ``proofs``, those that pass are proved for all sizes, if they can
     be."""
@@ -63,83 +78,105 @@ class Examiner:
     def verdict(self, rule: RewriteRule) -> Verdict:
         """The verdict on a rule. A rule that can't be compiled is vacuous, and the reason says so."""
         try:
-            found = self._verdict(rule)
+            return self._verdict(rule)
         except TsrError as e:
             return Verdict(rule.name, "vacuous", reason=e.diagnostics[0].message)
-        return self._proved(rule, found) if self.proofs and found.status == "tested" else found
-
-    def _proved(self, rule: RewriteRule, tested: Verdict) -> Verdict:
-        from tensat_dl.verify.symbolic.proof import Unproved, prove_sizes
-
-        try:
-            return replace(tested, status="proved", proof=str(prove_sizes(rule, self.infer)))
-        except Unproved as e:
-            return replace(tested, unproved=str(e))
 
     def _verdict(self, rule: RewriteRule) -> Verdict:
-        opaque = opaque_operators(rule, self.ops)
-        found: list[tuple[Instance, Exact]] = []
-        unsupported = ""
-        law = False
-        for number, draw in enumerate(self._telling(rule)):
-            frame, _, instance = draw
-            exact = self._compare(instance, number)
-            if exact.status == "equal":
-                found.append((instance, exact))
-            elif exact.status == "unsupported":
-                unsupported = exact.reason
-            elif opaque and not false_whatever(instance.before, instance.after, self.ops, self.seed + number):
-                law = True
-            else:
-                worst = self._smallest_failing(rule, draw, exact)
-                return Verdict(rule.name, "refuted", number + 1, reason=exact.reason, counterexample=worst)
-        if law:
-            names = ", ".join(f"`{op}`" for op in opaque)
+        coverage = Coverage(rule, random.Random(f"{self.seed} {rule.content}"))
+        tests = _Tests(coverage)
+        failed = self._refuted(rule, self._telling(rule, coverage), tests)
+        if failed is None and tests.equal and not tests.law:
+            proof, unproved = self._proof(rule) if self.proofs else ("", "")
+            if not proof:
+                failed = self._refuted(rule, coverage.others(), tests)
+        if failed is not None:
+            return failed
+        if tests.law:
+            names = ", ".join(f"`{op}`" for op in opaque_operators(rule, self.ops))
             return Verdict(rule.name, "assumed", reason=f"this law of {names}, of which only types are known")
-        if unsupported and not found:
-            return Verdict(rule.name, "assumed", reason=f"it can't be tested: {unsupported}")
-        if not found:
-            if computed := _values_of_results(rule):
-                given = with_results_given(rule, self.ops)
-                if given is not None and (anyway := self._verdict(given)).status == "refuted":
-                    return anyway
-                return Verdict(
-                    rule.name,
-                    "assumed",
-                    reason=f"a condition needs the value of {computed}, a result",
-                )
-            return Verdict(rule.name, "vacuous", reason=self._never(rule))
-        tested, results = [instance for instance, _ in found], [exact for _, exact in found]
+        if not tests.equal:
+            return self._untested(rule, tests)
+        tested, results = [draw[2] for draw, _ in tests.equal], [exact for _, exact in tests.equal]
         nodes = (*tested[0].before.nodes, *tested[0].after.nodes)
         compile_rule(
             _of_two(rule), Schema(self.ops), Forms(tuple(sorted({t.rank for n in nodes for t in n.types})))
         )
         alike = (rounds_alike(i, self.semantics, self.seed) for i in tested[:ROUNDED])
         bounds = [x.log2_error for x in results if x.log2_error is not None]
+        form = tests.equal[0][0][0].form
+        remarks = [] if proof else [*coverage.untried()]
+        if lost := lost_numbers(tested, self.semantics, self.seed):
+            remarks.append(lost)
         return Verdict(
             rule.name,
-            "tested",
-            len(found),
+            "proved" if proof else "tested",
+            len(tested),
             len(bounds),
             max(bounds, default=None),
             next((x.reason for x in results if x.log2_error is None), ""),
             "reassociating" if any(same is False for same in alike) else "exact",
-            unneeded=tuple(self._unneeded(rule, frame.form.wide, frame.form.thorough)),
+            unneeded=tuple(self._unneeded(rule, form.wide, form.thorough)),
             lengths=tuple(sorted({i.members for i in tested})) if rule.takes_lists else (),
+            remarks=tuple(remarks),
+            proof=proof,
+            unproved=unproved,
         )
 
-    def _telling(self, rule: RewriteRule) -> Iterator[Draw]:
-        """Instances of a rule; where both sides are one graph nothing is tested, unless they always are."""
+    def _proof(self, rule: RewriteRule) -> tuple[str, str]:
+        """What a rule is proved for, and why it is not proved; one of them is empty."""
+        from tensat_dl.verify.symbolic.proof import Unproved, prove_sizes
+
+        try:
+            return str(prove_sizes(rule, self.infer)), ""
+        except Unproved as e:
+            return "", str(e)
+
+    def _refuted(self, rule: RewriteRule, draws: Iterable[Draw], tests: _Tests) -> Verdict | None:
+        """The verdict on a rule that is false on an instance; else None."""
+        opaque = opaque_operators(rule, self.ops)
+        for draw in draws:
+            seed = self.seed + tests.count
+            tests.count += 1
+            exact = self._compare(draw[2], seed)
+            if exact.status == "equal":
+                tests.equal.append((draw, exact))
+                tests.coverage.note(draw)
+            elif exact.status == "unsupported":
+                tests.unsupported = exact.reason
+            elif opaque and not false_whatever(draw[2].before, draw[2].after, self.ops, seed):
+                tests.law = True
+            else:
+                worst = self._smallest_failing(rule, draw, exact)
+                return Verdict(rule.name, "refuted", tests.count, reason=exact.reason, counterexample=worst)
+        return None
+
+    def _untested(self, rule: RewriteRule, tests: _Tests) -> Verdict:
+        """The verdict on a rule without an instance that could be compared."""
+        if tests.unsupported:
+            return Verdict(rule.name, "assumed", reason=f"it can't be tested: {tests.unsupported}")
+        if computed := _values_of_results(rule):
+            given = with_results_given(rule, self.ops)
+            if given is not None and (anyway := self._verdict(given)).status == "refuted":
+                return anyway
+            reason = f"a condition needs the value of {computed}, a result"
+            return Verdict(rule.name, "assumed", reason=reason)
+        return Verdict(rule.name, "vacuous", reason=self._never(rule))
+
+    def _telling(self, rule: RewriteRule, coverage: Coverage) -> Iterator[Draw]:
+        """Instances of a rule: random ones, one for each element type that these do not have, and more random ones.
+        Where both sides are one graph nothing is tested, unless they always are."""
         plain: list[Draw] = []
         count = 0
-        for draw in instances(rule, self.infer, MOST_DRAWN, PATIENCE, self.seed):
-            if count == INSTANCES:
-                break
-            if draw[2].before == draw[2].after:
-                plain.append(draw)
-            else:
-                count += 1
-                yield draw
+        drawn = instances(rule, self.infer, MOST_DRAWN, PATIENCE, self.seed)
+        for draws, enough in ((drawn, AT_RANDOM), (coverage.types(), INSTANCES), (drawn, INSTANCES)):
+            while count < enough and (draw := next(draws, None)) is not None:
+                if draw[2].before == draw[2].after:
+                    plain.append(draw)
+                    coverage.note(draw)
+                else:
+                    count += 1
+                    yield draw
         if count == 0:
             yield from plain[:INSTANCES]
 
@@ -154,7 +191,7 @@ class Examiner:
         """The instances of `_weaker` that were compared; None if the sides of one differ."""
         found = []
         for number, (_, _, instance) in enumerate(self._weaker(rule, without, wide, thorough), start=1):
-            if self._compare(instance, number).status == "different":
+            if self._compare(instance, self.seed + number).status == "different":
                 return None
             found.append(instance)
         return found
@@ -181,20 +218,20 @@ class Examiner:
                 reported.add(text)
                 yield f"`{text}`: the rule is true for other values, too, on {telling} instances"
 
-    def _compare(self, instance: Instance, number: int) -> Exact:
+    def _compare(self, instance: Instance, seed: int) -> Exact:
         nodes = (*instance.before.nodes, *instance.after.nodes)
         elements = max(t.size for n in nodes for t in n.types)
         if elements > WIDE_LIMIT:
             return Exact("unsupported", "float", reason=f"a tensor has {elements:,} elements")
-        return compare_exactly(instance.before, instance.after, self.ops, self.seed + number)
+        return compare_exactly(instance.before, instance.after, self.ops, seed)
 
     def _differs(self, instance: Instance) -> bool:
         """With few elements one draw of values is not enough."""
-        return any(self._compare(instance, k).status == "different" for k in range(REPEATS))
+        return any(self._compare(instance, self.seed + k).status == "different" for k in range(REPEATS))
 
     def _difference(self, instance: Instance) -> Difference | None:
         """The first difference in one of these draws that is not one of residues."""
-        found = (self._compare(instance, k).difference for k in range(REPEATS))
+        found = (self._compare(instance, self.seed + k).difference for k in range(REPEATS))
         return next((d for d in found if d is not None and d.modulus is None), None)
 
     def _smallest_failing(self, rule: RewriteRule, first: Draw, exact: Exact) -> Counterexample | None:

@@ -45,6 +45,12 @@ class Assignment:
         """The number of elements of all tensors together."""
         return sum(prod(t.shape) for t in self.types.values())
 
+    @property
+    def largest(self) -> int:
+        """The largest magnitude of an integer among the attributes."""
+        numbers = (x for a in self.attrs.values() for x in (a if isinstance(a, tuple) else (a,)))
+        return max((abs(x) for x in numbers if isinstance(x, int)), default=0)
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:
@@ -125,7 +131,7 @@ def _leaf(builder: GraphBuilder, name: str, t: TensorType, given: Assignment) ->
     value = given.facts.get(("value", name))
     if value is not None:
         least, most = INTEGERS.get(t.dtype, (value, value))
-        if not least <= value <= most:
+        if not least <= value <= most or (t.dtype in INTEGERS and value != int(value)):
             raise EvaluationError(f"{value} is not one of {t.dtype}")
         return builder.add("fill", (), fill_attrs(float(value), t), (t,))
     op = "weight" if given.facts.get(("weight", name)) else "input"

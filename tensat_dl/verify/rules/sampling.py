@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from math import isfinite
 
 from tensat_dl.core import expression as ex
@@ -13,22 +14,25 @@ from tensat_dl.core.expression import calls_of, children, facts_of, names_of
 from tensat_dl.core.graph import TensorType
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.evaluate import evaluate
-from tensat_dl.ops.symbolic import Condition, EvaluationError, fact
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque, atom, fact, substitute
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.groups import alike, instantiate
+from tensat_dl.verify.rules.cases import RuleCase, cases
 from tensat_dl.verify.rules.domains import RandomDomain, SmallerDomain
 from tensat_dl.verify.rules.instance import Assignment, Instance, build
 from tensat_dl.verify.rules.skeleton import HIGH, Skeleton, Skeletons, attribute_variables
 from tensat_dl.verify.rules.solve import Constraints, Domain
 from tensat_dl.verify.rules.unknowns import Values
 
-#: How many members a group gets.
+#: How many members a group gets, and how many elements a list; and numbers around those of a rule, up to the most.
 MEMBERS = (2, 3, 4)
-#: How many elements a list gets.
 LENGTHS = (1, 2, 3, 4)
+MOST_MEMBERS = 17
 #: Tensors have at most so many elements; where a rule has no such instances, so many more.
 LIMIT = 400
 WIDE_LIMIT = 1 << 22
+#: At most so many elements have the tensors of instances that meet a certain case.
+CASE_LIMIT = 1 << 18
 #: How many of the ranks are high ones if possible: there are rules that are false for these alone.
 HIGH_FIRST = 0.2
 #: How many instances are drawn at the same ranks, one after the other.
@@ -55,7 +59,7 @@ class Sampler:
         high: float = HIGH_FIRST,
     ) -> None:
         self._high = high
-        self._rng = random.Random(f"{seed} {rule.name} {sorted(without)}")
+        self._rng = random.Random(f"{seed} {rule.content} {sorted(without)}")
         self._forms = [
             form for n in sizes(rule) or (0,) for form in _forms(rule, infer, n, without, wide, thorough)
         ]
@@ -127,7 +131,16 @@ def sizes(rule: RewriteRule) -> tuple[int, ...]:
     """For how many members a rule is examined: of a group, or elements of a list; none for other rules."""
     if rule.index is None:
         return ()
-    return LENGTHS if rule.takes_lists else MEMBERS
+    usual = LENGTHS if rule.takes_lists else MEMBERS
+    near = {n + d for n in numbers_of(rule) if isinstance(n, int) for d in (-1, 0, 1, 2)}
+    return (*usual, *sorted(n for n in near if max(usual) < n <= MOST_MEMBERS))
+
+
+def numbers_of(rule: RewriteRule) -> tuple[int | float, ...]:
+    """The numbers that a rule is written with: in its conditions, attributes and lets."""
+    attrs = tuple(k.value for n in rule.nodes for k in n.attrs)
+    lets = tuple(expr for _, expr in rule.target.lets)
+    return tuple(dict.fromkeys(_numbers((*rule.conditions, *attrs, *lets))))
 
 
 def _forms(
@@ -174,12 +187,9 @@ class _Form:
         asked = list(facts_of(conditions))
         functions = ("weight" if f.function == "varying" else f.function for f in asked)
         self.facts = tuple(dict.fromkeys(zip(functions, (f.name for f in asked), strict=True)))
-        attrs = tuple(k.value for n in rule.nodes for k in n.attrs)
-        lets = tuple(expr for _, expr in rule.target.lets)
         used = {n.op for n in rule.nodes}
         wraps = (1 << 7, 1 << 8) if {"iota", "cast"} <= used else ()  #: places that one byte does not hold
-        written = _numbers((*rule.conditions, *rejected, *attrs, *lets))
-        self.constants = tuple(dict.fromkeys((*written, *wraps)))
+        self.constants = tuple(dict.fromkeys((*numbers_of(rule), *_numbers(rejected), *wraps)))
         self._frames: dict[Skeleton, Frame] = {}
 
     def frame(self, skeleton: Skeleton) -> Frame:
@@ -187,6 +197,10 @@ class _Form:
         if skeleton not in self._frames:
             self._frames[skeleton] = Frame(self, skeleton)
         return self._frames[skeleton]
+
+    def domain(self, rng: random.Random, thorough: bool) -> RandomDomain:
+        """Values to try for one instance."""
+        return RandomDomain(rng, self.attrs, self.constants, self.every_type, thorough)
 
     def below(self, tensor: str) -> Iterator[str]:
         """The variables that a tensor of the source is computed from: itself, if it is one."""
@@ -201,28 +215,74 @@ class _Form:
 class Frame:
     """A rule at chosen ranks: instances of one kind, that differ in dimensions and attributes."""
 
-    def __init__(self, form: _Form, skeleton: Skeleton) -> None:
+    def __init__(self, form: _Form, skeleton: Skeleton, limit: int | None = None) -> None:
         self.form = form
         self.skeleton = skeleton
         self.variables = form.rule.tensor_variables()
         types = [skeleton.types[name] for name in self.variables]
         attrs = [skeleton.env[name] for name in form.attrs]
-        unknowns = [x for t in types for x in (t.dtype, *t.shape)]
-        unknowns += [x for value in attrs for x in (value if isinstance(value, tuple) else (value,))]
-        unknowns += [x for f in form.facts if not isinstance(x := fact(*f), Condition)]
-        self.problem = Constraints(skeleton.conditions, unknowns, skeleton.shapes, form.limit, form.thorough)
+        self.unknowns = [x for t in types for x in (t.dtype, *t.shape)]
+        self.unknowns += [x for value in attrs for x in (value if isinstance(value, tuple) else (value,))]
+        self.unknowns += [x for f in form.facts if not isinstance(x := fact(*f), Condition)]
+        self.problem = self._problem((), limit or form.limit, form.thorough)
+
+    def _problem(self, more: Sequence[Condition], limit: int, thorough: bool) -> Constraints:
+        conditions = (*self.skeleton.conditions, *more)
+        return Constraints(conditions, self.unknowns, self.skeleton.shapes, limit, thorough)
 
     @property
     def dimensions(self) -> int:
         """The number of dimensions of all variables together."""
         return sum(len(self.skeleton.types[name].shape) for name in self.variables)
 
+    @cached_property
+    def cases(self) -> tuple[RuleCase, ...]:
+        """The cases of the rule at these ranks."""
+        values = (*self.skeleton.conditions, self.skeleton.shapes, self.skeleton.attrs)
+        simple = substitute(values, self.problem.facts.known)
+        return cases((values, simple), {k: name for name, k in self.axes.items()})
+
+    @property
+    def axes(self) -> dict[str, int]:
+        """The rule's variables for axes, and their values."""
+        return {name: self.skeleton.env[name] for name, a in self.form.attrs.items() if a.type == "axis"}
+
+    def is_float(self, x: Opaque) -> bool:
+        """Whether an unknown is the value of a float attribute."""
+        a = self.form.attrs.get(x.atom[1]) if x.atom[0] == "attr" else None
+        return a is not None and a.type == "float"
+
+    def meets(self, case: RuleCase, values: Values) -> bool:
+        """Whether the instance of a solution is one of a case."""
+        with suppress(ArithmeticError, EvaluationError):
+            return bool(self.problem.value(case.condition, values))
+        return False
+
+    def draw_case(self, case: RuleCase, rng: random.Random) -> Draw | None:
+        """One attempt at an instance of a case: a small one, or else a large one if the case is to be told."""
+        words = {x.atom: x for x in self.unknowns if isinstance(x, Opaque)}
+        usual = self.form.limit
+        beyond = max(usual, min(CASE_LIMIT, max((4 * int(n) for n in self.form.constants), default=0)))
+        attempts = (*[(usual, False)] * 4, (usual, True), (beyond, True), (CASE_LIMIT, True))
+        for limit, thorough in attempts if case.told else attempts[:-1]:
+            problem = self._problem((case.condition,), limit, thorough)
+            solution = problem.draw(rng, self.form.domain(rng, True))
+            if solution is None:
+                continue
+            frame = self if limit == usual else Frame(self.form, self.skeleton, limit)
+            values = {
+                a: solution[a] if a in solution else problem.value(words.get(a, atom(*a)), solution)
+                for a in frame.problem.free
+            }
+            found = frame.instance(values)
+            if found is not None and found.assignment.largest <= limit:
+                return frame, values, found
+        return None
+
     def draw(self, rng: random.Random) -> Draw | None:
         """One attempt at an instance."""
-        form = self.form
         tries = 2 if max((len(s) for s in self.skeleton.shapes), default=0) < HIGH else 30
-        domain = RandomDomain(rng, form.attrs, form.constants, form.every_type, form.thorough)
-        values = self.problem.draw(rng, domain, tries)
+        values = self.problem.draw(rng, self.form.domain(rng, self.form.thorough), tries)
         found = None if values is None else self.instance(values)
         return None if values is None or found is None else (self, values, found)
 

@@ -41,13 +41,15 @@ class Skeleton:
     """A rule whose ranks, axes and list lengths are chosen; dimensions and other attributes are unknown.
 
     ``types`` has the types of all tensors of the source, ``env`` the other names of expressions. ``conditions`` are
-    those of the operators of both sides, of the rule and of its outputs. ``shapes`` has the shapes of all tensors.
+    those of the operators of both sides, of the rule and of its outputs. ``shapes`` has the shapes of all tensors,
+    ``attrs`` the attributes of all operators.
     """
 
     types: Mapping[str, SymType]
     env: Mapping[str, Any]
     conditions: tuple[Bool, ...]
     shapes: tuple[tuple[Int, ...], ...]
+    attrs: tuple[Any, ...]
 
 
 @dataclass
@@ -170,7 +172,8 @@ class Skeletons:
         except (IllTyped, EvaluationError):
             return None
         shapes = tuple(t.shape for t in (*types.values(), *variant.types.values()))
-        return Skeleton(types, env, (*conditions, *variant.guards), shapes)
+        attrs = tuple(v for a in (*variant.source_attrs, *variant.target_attrs) for v in a.values())
+        return Skeleton(types, env, (*conditions, *variant.guards), shapes, attrs)
 
 
 def _both(a: ex.Expr, b: ex.Expr) -> ex.Expr:

@@ -63,10 +63,12 @@ class Constraints:
             flat = [part for c in conditions for part in conjuncts(c)]
             facts.add(flat)
             left = dict.fromkeys(facts.simplify(c) for c in flat)
-        self._facts = facts
+        self.facts = facts
         self._thorough = thorough
+        unknowns = list(unknowns)
+        self._no_integers = {x.atom for x in unknowns if isinstance(x, Opaque)}
         self._writer = FunctionWriter(facts)
-        self._functions: dict[Sym | Opaque, Callable[[Values], Any]] = {}
+        self._functions: dict[Sym | Opaque | Condition, Callable[[Values], Any]] = {}
         others: list[Bool] = []
         for a, x in facts.known.items():
             if a[0] not in INTEGERS:  # a quotient or the like that must have a value
@@ -100,7 +102,7 @@ class Constraints:
         """The value of an unknown or an expression of unknowns in a solution."""
         if isinstance(x, tuple):
             return tuple(self.value(item, values) for item in x)
-        if not isinstance(x, Sym | Opaque):
+        if not isinstance(x, Sym | Opaque | Condition):
             return x
         if x not in self._functions:
             self._functions[x] = self._writer.function(x)
@@ -162,7 +164,8 @@ class Constraints:
         self, a: Atom, due: Sequence[_Check], values: Values, rng: random.Random
     ) -> Sequence[Any]:
         """Some of the values with which all conditions hold, in a random order."""
-        inverse = Inverse(a, self._writer, self._facts, lambda x: self.value(x, values), rng)
+        whole = a[0] in INTEGERS and a not in self._no_integers
+        inverse = Inverse(a, whole, self._writer, self.facts, lambda x: self.value(x, values), rng)
         try:
             found = inverse.candidates(c.condition for c in due)
         except (ArithmeticError, EvaluationError):

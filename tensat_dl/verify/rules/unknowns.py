@@ -153,13 +153,20 @@ class _Range:
 
 
 class Inverse:
-    """Takes conditions back to the unknown ``a``; ``value`` gives the values of expressions without it. There may be
-    too many candidates, as conditions are evaluated afterwards."""
+    """Takes conditions back to the unknown ``a``, an integer if it is ``whole``; ``value`` gives the values of
+    expressions without it. There may be too many candidates, as conditions are evaluated afterwards."""
 
     def __init__(
-        self, a: Atom, writer: FunctionWriter, facts: Facts, value: Callable[[Any], Any], rng: random.Random
+        self,
+        a: Atom,
+        whole: bool,
+        writer: FunctionWriter,
+        facts: Facts,
+        value: Callable[[Any], Any],
+        rng: random.Random,
     ) -> None:
         self._a = a
+        self._whole = whole
         self._writer = writer
         self._facts = facts
         self._value = value
@@ -167,7 +174,7 @@ class Inverse:
 
     def candidates(self, conditions: Iterable[Condition]) -> tuple[Any, ...]:
         """Values to try for the unknown, each once; of words none."""
-        if self._a[0] in INTEGERS:
+        if self._whole:
             found = _Range(1 if self._a[0] == "dim" else -FAR, FAR)
             for c in conditions:
                 self._meet(c, found)

@@ -75,8 +75,9 @@ class Verdict:
     rule that is false at one of them would have passed with probability 2^log2_error at most. ``reason`` says why the
     others have no bound; or names the assumption; or says why a rule is vacuous. ``rules`` are the rules that it is
     derived from. ``unneeded`` are conditions without which nothing failed: they are redundant, or nothing tested
-    them. ``lengths`` are those of the lists at which a list rule was tested. A rule that is "proved" was tested, too;
-    ``proof`` says for what it is proved, ``unproved`` why there is no proof (empty if none was looked for).
+    them. ``remarks`` say what no instance has tried, and at which points both sides differ. ``lengths`` are those of
+    the lists at which a list rule was tested. A rule that is "proved" was tested, too; ``proof`` says for what it is
+    proved, ``unproved`` why there is no proof (empty if none was looked for).
     """
 
     rule: str
@@ -90,6 +91,7 @@ class Verdict:
     unneeded: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     lengths: tuple[int, ...] = ()
+    remarks: tuple[str, ...] = ()
     proof: str = ""
     unproved: str = ""
 

@@ -18,7 +18,7 @@ from typing import Any, get_args
 import numpy as np
 
 import tensat_dl
-from tensat_dl.core.rule import RewriteRule, Side
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.files import write
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.verify.rules.prover import prover
@@ -77,8 +77,7 @@ def _folder() -> Path:
 def key(rule: RewriteRule, ops: OpTable, seed: int, solver: str = "") -> str:
     """The key of a verdict in the cache, with proofs by a version of z3 or without. Places in files, comments and
     other rules make no difference."""
-    conditions = [(c, c.span.text) for c in rule.conditions]
-    text = (rule.name, _side(rule.source), _side(rule.target), conditions, sorted(rule.members), rule.index)
+    text = (rule.name, rule.content, [c.span.text for c in rule.conditions])
     declared = [_declaration(ops[op]) for op in sorted(ops.closure((*_LEAVES, *(n.op for n in rule.nodes))))]
     return hashlib.sha256(repr((text, declared, seed, solver, _checker())).encode()).hexdigest()
 
@@ -97,11 +96,6 @@ def _save(name: str, verdict: Verdict) -> None:
     with suppress(OSError):
         _folder().mkdir(parents=True, exist_ok=True)
         write(str(_folder() / f"{name}.json"), json.dumps(asdict(verdict)) + "\n")
-
-
-def _side(side: Side) -> Any:
-    nodes = [(n.result, n.op, n.args, n.attrs, n.each) for n in side.nodes]
-    return nodes, side.outputs, side.lets
 
 
 def _declaration(decl: OpDecl) -> Any:

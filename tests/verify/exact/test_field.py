@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensat_dl.verify.exact.modular import MOST_TERMS, PRIMES, Field
+from tensat_dl.verify.exact.modular import LEAST_PRIME, MOST_TERMS, PRIMES, Field, fresh_primes
 
 ELEMENTS = st.lists(st.integers(0, PRIMES[0] - 1), min_size=1, max_size=20)
 
@@ -52,3 +55,15 @@ def test_primes_are_prime(p: int) -> None:
 def test_other_moduli_are_refused(p: int) -> None:
     with pytest.raises(ValueError, match="odd prime below"):
         Field(p)
+
+
+def test_primes_are_drawn() -> None:
+    """They are primes, others for each key, and none divides a given number."""
+    drawn = {p for key in range(20) for p in fresh_primes((), key)}
+    assert len(drawn) == 40
+    for p in drawn:
+        assert LEAST_PRIME < p < 2**31
+        assert all(p % d for d in range(2, math.isqrt(p) + 1))
+    p, q = fresh_primes((), "key")
+    others = fresh_primes((Fraction(p), Fraction(1, q)), "key")
+    assert not {p, q} & set(others)

@@ -1,0 +1,140 @@
+"""The cases of a rule that its instances have met, and instances that meet others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise, permutations
+
+from tensat_dl.core.graph import DTYPES
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.symbolic import Condition, Opaque, Sym
+from tensat_dl.verify.rules.cases import SMALL, RuleCase, place
+from tensat_dl.verify.rules.sampling import CASE_LIMIT, MOST_MEMBERS, Draw, Frame, numbers_of
+from tensat_dl.verify.rules.unknowns import INTEGERS
+from tensat_dl.verify.symbolic.assumptions import Assumptions
+
+#: How many frames a case is looked for in, at most, and how many cases of each kind are looked for.
+FRAMES = 3
+MOST = 40
+#: How many numbers are tried in the place of one that a rule compares.
+MOST_VALUES = 12
+
+
+class Coverage:
+    """Which cases instances have met. ``rng`` decides about instances of others."""
+
+    def __init__(self, rule: RewriteRule, rng: random.Random) -> None:
+        self._rule = rule
+        self._rng = rng
+        self._met: set[str] = set()
+        self._where: dict[
+            str, dict[Frame, RuleCase]
+        ] = {}  #: the cases by name, and by the frames that have them
+        self._assumed: dict[Frame, Assumptions] = {}
+
+    def note(self, draw: Draw) -> None:
+        """Takes note of an instance on which both sides were equal."""
+        frame, values, _ = draw
+        for case in self._cases(frame):
+            self._where.setdefault(case.name, {})[frame] = case
+            if case.name not in self._met and frame.meets(case, values):
+                self._met.add(case.name)
+
+    def types(self) -> Iterator[Draw]:
+        """Instances with element types that none has had."""
+        return self._instances([n for n in self._where if n in _TYPES])
+
+    def others(self) -> Iterator[Draw]:
+        """Instances of cases that were not met, one for each case, as far as any are found."""
+        for told in (True, False):
+            names = [n for n in self._where if self._is_told(n) is told and n not in _TYPES]
+            yield from self._instances(self._rng.sample(names, len(names))[:MOST])
+
+    def _instances(self, names: Iterable[str]) -> Iterator[Draw]:
+        for name in names:
+            frames = [*self._where[name]]
+            self._rng.shuffle(frames)
+            for frame in sorted(frames, key=lambda f: sum(map(len, f.skeleton.shapes)))[:FRAMES]:
+                if name in self._met:
+                    break
+                case = self._where[name][frame]
+                found = frame.draw_case(case, self._rng) if self._possible(frame, case) else None
+                if found is not None:
+                    yield found
+
+    def untried(self) -> Iterator[str]:
+        """Remarks about the cases that no instance has met, though nothing excludes them."""
+        for name, found in self._where.items():
+            if name not in self._met and self._is_told(name):
+                for case in islice((c for f, c in found.items() if self._possible(f, c)), 1):
+                    where = place(case, self._rule)
+                    yield f"never tried: `{case.text}`" + (f", of `{where}`" if where else "")
+        most = max((n for n in numbers_of(self._rule) if isinstance(n, int)), default=0)
+        if self._rule.index is not None and most >= MOST_MEMBERS:
+            yield f"never tried: more than {MOST_MEMBERS} members"
+
+    def _is_told(self, name: str) -> bool:
+        return next(iter(self._where[name].values())).told
+
+    def _possible(self, frame: Frame, case: RuleCase) -> bool:
+        """Whether the conditions leave room for a case, as far as z3 can tell."""
+        if frame not in self._assumed:
+            self._assumed[frame] = Assumptions(frame.skeleton.conditions)
+        return not case.told or self._assumed[frame].truth(case.condition) is not False
+
+    def _cases(self, frame: Frame) -> Iterator[RuleCase]:
+        """Those of the rule, and such as are to be tried whether or not an expression asks for them."""
+        yield from frame.cases
+        for x in frame.unknowns:
+            if isinstance(x, Opaque) and x.atom[0] == "dtype":
+                yield from (_same(x, t) for t in DTYPES)
+            elif isinstance(x, Opaque) and self._is_number(frame, x):
+                yield from (_same(x, v) for v in _between(frame.form.constants))
+            elif isinstance(x, Sym):
+                yield from self._beyond(frame, x)
+        floats = [x for x in frame.unknowns if isinstance(x, Opaque) and self._is_number(frame, x)]
+        for x, y in permutations(floats, 2):
+            pair = f"{x.atom[1]}, {y.atom[1]}"
+            less, inverse = sym.below(x, y), sym.all_of((sym.equal(x, 2.0), sym.equal(y, 0.5)))
+            assert isinstance(less, Condition)
+            assert isinstance(inverse, Condition)
+            yield RuleCase(f"{pair}: below", pair, less, told=False)
+            yield RuleCase(f"{pair}: reciprocals", pair, inverse, told=False)
+
+    def _beyond(self, frame: Frame, x: Sym) -> Iterator[RuleCase]:
+        """Sizes beyond each number of the rule: along its axes, and along others."""
+        a = sym.only_atom(x)
+        if a is None or a[0] not in INTEGERS:
+            return
+        axes = frame.axes.values()
+        place = [k == a[2] for k in axes] if axes and len(a) > 2 else a[2:]
+        for n in frame.form.constants:
+            if SMALL < n <= CASE_LIMIT:
+                beyond = sym.at_most(int(n) + 2, x)
+                assert isinstance(beyond, Condition)
+                name = f"{a[1]} {place} beyond {n}"
+                yield RuleCase(name, name, beyond, told=False)
+
+    @staticmethod
+    def _is_number(frame: Frame, x: Opaque) -> bool:
+        return x.atom[0] == "value" or frame.is_float(x)
+
+
+def _between(numbers: Iterable[float]) -> Sequence[float]:
+    """Numbers between these, beyond them, and these."""
+    points = sorted({-1.0, 0.0, 1.0, *map(float, numbers)})
+    between = [low + (high - low) / 2 for low, high in pairwise(points)]
+    return [*between, 2 * points[0] - 1, 2 * points[-1] + 1, *points][:MOST_VALUES]
+
+
+#: The names of the cases of element types.
+_TYPES = frozenset(f"types {t}" for t in DTYPES)
+
+
+def _same(x: Opaque, value: str | float) -> RuleCase:
+    same = sym.equal(x, value)
+    assert isinstance(same, Condition)
+    kind = "types" if isinstance(value, str) else str(x.atom[1])
+    return RuleCase(f"{kind} {value}", f"{kind} {value}", same, told=False)

@@ -1,0 +1,103 @@
+"""Instances meet the cases of a rule, and a verdict names the cases that none has met."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.lang.program import Program, load_program
+from tensat_dl.verify.rules.examine import Examiner
+from tensat_dl.verify.rules.verdict import Verdict
+
+QUIET = Path(__file__).parent / "false_quiet.tsr"
+
+
+@cache
+def program() -> Program:
+    return load_program(str(QUIET))
+
+
+def own(found: Program) -> list[RewriteRule]:
+    return [r for r in found.rules if r.declared in found.own_rules]
+
+
+def rule_named(name: str) -> RewriteRule:
+    return next(r for r in program().rules if r.name == name)
+
+
+def verdict(body: str, tmp_path: Path) -> Verdict:
+    path = tmp_path / "r.tsr"
+    path.write_text(f"rule r {{ {body} }}", encoding="utf-8")
+    found = load_program(str(path))
+    (rule,) = own(found)
+    return Examiner(found.ops).verdict(rule)
+
+
+@pytest.mark.sampled(25)
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("rule", own(program()), ids=lambda r: r.name)
+def test_a_rule_that_is_nearly_true_does_not_pass(rule: RewriteRule, seed: int) -> None:
+    found = Examiner(program().ops, seed).verdict(rule)
+    assert found.status == "refuted" or (found.status == "tested" and found.remarks)
+
+
+@pytest.mark.parametrize("name", ["sum-of-64", "powers-commute", "slope-above-one"])
+def test_a_rule_may_have_any_name(name: str) -> None:
+    """Neither the verdict nor the counterexample depends on it."""
+    rule = rule_named(name)
+    found = Examiner(program().ops).verdict(rule)
+    assert found.status == "refuted"
+    for other in ("a", "true-for-sure", "r" * 40):
+        renamed = Examiner(program().ops).verdict(replace(rule, name=other, declared=other))
+        assert repr(renamed) == repr(replace(found, rule=other))  # not a number is not equal to itself
+
+
+@pytest.mark.parametrize(
+    ("body", "remark"),
+    [
+        (
+            "reduce_sum(slice(x; axis = k, start = 0, stop = min(dim(x, k), 1000000)); axis = k)"
+            " => reduce_sum(x; axis = k)",
+            "never tried: `dim(x, k) > 1000000`, of `min(dim(x, k), 1000000)`",
+        ),
+        (
+            "reduce_sum(slice(x; axis = 0, start = dim(x, 0) / 9000000, stop = dim(x, 0)); axis = 0)"
+            " => reduce_sum(x; axis = 0)",
+            "never tried: `dim(x, 0) > 9000000`, of `dim(x, 0) / 9000000`",
+        ),
+        (
+            """each i: y[i] = matmul(x, w[i])
+            where rank(x) == 2, dim(w[i], 1) == dim(w[0], 1)
+            =>
+            m = matmul(x, concat(w[..]; axis = 1))
+            each i: y[i] = slice(m; axis = 1, start = min(i, 30) * dim(w[0], 1), stop = min(i + 1, 31) * dim(w[0], 1))
+            """,
+            "never tried: more than 17 members",
+        ),
+    ],
+)
+def test_what_was_never_tried_is_named(body: str, remark: str, tmp_path: Path) -> None:
+    found = verdict(body, tmp_path)
+    assert found.status == "tested"
+    assert remark in found.remarks
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "relu(relu(x)) => relu(x)",
+        # what no size can meet is not missed
+        "reduce_sum(slice(x; axis = 0, start = 0, stop = min(dim(x, 0), 512)); axis = 0) where dim(x, 0) <= 512"
+        " => reduce_sum(x; axis = 0)",
+        "slice(x; axis = k, start = 0, stop = min(dim(x, k), max(dim(x, k), 9))) => x",
+        "relu(relu(x)) where dim(x, 0) % 1000 == 0 or dim(x, 0) > 2000 => relu(x)",
+    ],
+)
+def test_no_remark_without_need(body: str, tmp_path: Path) -> None:
+    found = verdict(body, tmp_path)
+    assert found.status == "tested"
+    assert found.remarks == ()
