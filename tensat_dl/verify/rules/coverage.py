@@ -9,17 +9,20 @@ from itertools import islice, pairwise, permutations
 from tensat_dl.core.graph import DTYPES
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Condition, Opaque, Sym
+from tensat_dl.ops.symbolic import Condition, Int, Opaque, Sym
 from tensat_dl.verify.rules.cases import SMALL, RuleCase, place
 from tensat_dl.verify.rules.sampling import CASE_LIMIT, MOST_MEMBERS, Draw, Frame, numbers_of
 from tensat_dl.verify.rules.unknowns import INTEGERS
-from tensat_dl.verify.symbolic.assumptions import Assumptions
+from tensat_dl.verify.symbolic.assumptions import Assumptions, Undecided
+from tensat_dl.verify.symbolic.solver import TooHard
 
 #: How many frames a case is looked for in, at most, and how many cases of each kind are looked for.
 FRAMES = 3
 MOST = 40
 #: How many numbers are tried in the place of one that a rule compares.
 MOST_VALUES = 12
+#: How many of the cases that were never tried are told.
+MOST_TOLD = 4
 
 
 class Coverage:
@@ -66,11 +69,17 @@ class Coverage:
 
     def untried(self) -> Iterator[str]:
         """Remarks about the cases that no instance has met, though nothing excludes them."""
+        untried: list[RuleCase] = []
         for name, found in self._where.items():
             if name not in self._met and self._is_told(name):
-                for case in islice((c for f, c in found.items() if self._possible(f, c)), 1):
-                    where = place(case, self._rule)
-                    yield f"never tried: `{case.text}`" + (f", of `{where}`" if where else "")
+                untried += islice((c for f, c in found.items() if self._possible(f, c)), 1)
+        different = [c.condition.args[0] for c in untried if c.condition.kind == "ne"]
+        untried = [c for c in untried if not _tells_which_is_less(c.condition, different)]
+        for case in untried[:MOST_TOLD]:
+            where = place(case, self._rule)
+            yield f"never tried: `{case.text}`" + (f", of `{where}`" if where else "")
+        if (more := len(untried) - MOST_TOLD) > 0:
+            yield f"never tried: {more} more case{'s' if more > 1 else ''}"
         most = max((n for n in numbers_of(self._rule) if isinstance(n, int)), default=0)
         if self._rule.index is not None and most >= MOST_MEMBERS:
             yield f"never tried: more than {MOST_MEMBERS} members"
@@ -80,9 +89,14 @@ class Coverage:
 
     def _possible(self, frame: Frame, case: RuleCase) -> bool:
         """Whether the conditions leave room for a case, as far as z3 can tell."""
-        if frame not in self._assumed:
-            self._assumed[frame] = Assumptions(frame.skeleton.conditions)
-        return not case.told or self._assumed[frame].truth(case.condition) is not False
+        if not case.told:
+            return True
+        try:
+            if frame not in self._assumed:
+                self._assumed[frame] = Assumptions(frame.skeleton.conditions)
+            return self._assumed[frame].truth(case.condition) is not False
+        except (TooHard, Undecided):
+            return True
 
     def _cases(self, frame: Frame) -> Iterator[RuleCase]:
         """Those of the rule, and such as are to be tried whether or not an expression asks for them."""
@@ -127,6 +141,12 @@ def _between(numbers: Iterable[float]) -> Sequence[float]:
     points = sorted({-1.0, 0.0, 1.0, *map(float, numbers)})
     between = [low + (high - low) / 2 for low, high in pairwise(points)]
     return [*between, 2 * points[0] - 1, 2 * points[-1] + 1, *points][:MOST_VALUES]
+
+
+def _tells_which_is_less(c: Condition, different: Sequence[Int]) -> bool:
+    """Whether a condition p < 0 is about a number p that was never tried to be other than 0."""
+    p = sym.sub(c.args[0], 1) if c.kind == "le" else 0
+    return p in different or sym.neg(p) in different
 
 
 #: The names of the cases of element types.

@@ -15,7 +15,7 @@ from typing import Any
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Of, Sym, atoms_of
 from tensat_dl.rewrite.conditions import Facts
-from tensat_dl.verify.symbolic.solver import Solver, Terms
+from tensat_dl.verify.symbolic.solver import Solver, Z3Terms, new_terms
 
 
 class Undecided(Exception):
@@ -41,14 +41,14 @@ class Assumptions:
     def __init__(
         self,
         conditions: Iterable[Bool] = (),
-        terms: Terms | None = None,
+        terms: Z3Terms | None = None,
         members: Sequence[Condition] = (),
     ) -> None:
-        """``terms`` are z3's for this proof, None where z3 is not installed; ``members`` are conditions that hold of
-        every member of a list, with the index `sym.EACH`."""
+        """``terms`` are z3's for this proof, if it asks more than this. ``members`` are conditions that hold of every
+        member of a list, with the index `sym.EACH`."""
         self.facts = Facts()
         self._members = members
-        self._terms = terms
+        self._terms = new_terms() if terms is None else terms
         self._given: list[Condition] = []
         self._known: dict[Bool, bool | None] = {}
         self._solver: Solver | None = None

@@ -34,7 +34,7 @@ from tensat_dl.verify.symbolic.elements import TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
-from tensat_dl.verify.symbolic.solver import Terms, TooHard, new_terms
+from tensat_dl.verify.symbolic.solver import TooHard, Z3Terms, new_terms
 
 #: Ranks at which rules are proved.
 RANKS = Forms(tuple(range(MAX_RANK + 1)))
@@ -126,7 +126,7 @@ def _at_one_rank(rule: RewriteRule, infer: Inference) -> Variant | None:
     return None
 
 
-def _prove_variant(rule: RewriteRule, variant: Variant, infer: Inference, terms: Terms | None) -> None:
+def _prove_variant(rule: RewriteRule, variant: Variant, infer: Inference, terms: Z3Terms | None) -> None:
     """Proves a rule at one assignment of ranks and axes. Raises `Unproved`."""
     *others, last = _permutations(rule, variant, infer)
     for orders in others:
@@ -193,7 +193,7 @@ class _Proof:
         variant: Variant,
         known: Mapping[Atom, Int],
         infer: Inference,
-        terms: Terms | None,
+        terms: Z3Terms | None,
     ) -> None:
         self.rule = rule
         self.variant = variant

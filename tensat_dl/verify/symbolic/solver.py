@@ -26,7 +26,7 @@ class TooHard(Exception):
     """Too many questions of a proof went unanswered."""
 
 
-class Terms:
+class Z3Terms:
     """The terms of one rule's proof, and how many questions went ``unanswered``. They have a context of their own:
     z3's answers depend on the terms that were made before, and must not depend on the proofs of other rules."""
 
@@ -103,7 +103,7 @@ class Terms:
 class Solver:
     """What is assumed, and questions about it."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: Z3Terms) -> None:
         self._terms = terms
         self._bounded: set[Atom] = set()
         self._models: list[Any] = []  #: of what is assumed: most questions have an answer in one of them
@@ -163,6 +163,6 @@ def _value(model: Any, term: Any) -> bool | None:
     return True if z3.is_true(value) else False if z3.is_false(value) else None
 
 
-def new_terms() -> Terms | None:
+def new_terms() -> Z3Terms | None:
     """None where z3 is not installed."""
-    return Terms() if z3 is not None else None
+    return Z3Terms() if z3 is not None else None

@@ -13,7 +13,6 @@ from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Undecided
 from tensat_dl.verify.symbolic.context import Context
 from tensat_dl.verify.symbolic.elements import Read, Value
-from tensat_dl.verify.symbolic.solver import new_terms
 from tests.verify.symbolic.by_number import number
 
 N = sym.atom("dim", "x", 0)
@@ -73,7 +72,7 @@ def parts(draw: st.DrawFn, context: Context, indices: tuple[Int, ...] = (PLACE,)
 @given(st.data())
 @EXAMPLES
 def test_canonical_form_has_the_same_value(data: st.DataObject) -> None:
-    context = Context(Assumptions((), new_terms()))
+    context = Context(Assumptions())
     v = data.draw(elements(context))
     expected = number(v, ARRAYS, SIZES)
     once = el.canonical(v)
@@ -85,7 +84,7 @@ def test_canonical_form_has_the_same_value(data: st.DataObject) -> None:
 @EXAMPLES
 def test_substitution_does_not_touch_bound_indices(data: st.DataObject) -> None:
     """Not even if both sides of it have names that are bound inside."""
-    context = Context(Assumptions((), new_terms()))
+    context = Context(Assumptions())
     v = el.canonical(data.draw(elements(context)))
     moved = el.substituted(v, {("index", "i"): sym.atom("bound", 1, 0)})
     assert number(moved, ARRAYS, {**SIZES, ("bound", 1, 0): 2}) == pytest.approx(
@@ -97,14 +96,14 @@ def test_substitution_does_not_touch_bound_indices(data: st.DataObject) -> None:
 @EXAMPLES
 def test_products_of_canonical_forms(data: st.DataObject) -> None:
     """Both factors have the same names for bound indices."""
-    context = Context(Assumptions((), new_terms()))
+    context = Context(Assumptions())
     a, b = (el.canonical(data.draw(elements(context))) for _ in range(2))
     expected = number(a, ARRAYS, SIZES) * number(b, ARRAYS, SIZES)
     assert number(el.multiply(a, b), ARRAYS, SIZES) == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 def test_names_make_no_difference() -> None:
-    context = Context(Assumptions((), new_terms()))
+    context = Context(Assumptions())
 
     def square() -> Value:
         return context.total(

@@ -20,7 +20,6 @@ from tensat_dl.ops.values import SymType
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Undecided
 from tensat_dl.verify.symbolic.context import Context, Tensor, leaf
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
-from tensat_dl.verify.symbolic.solver import new_terms
 from tests.ops.applications import TABLE, Application, application
 from tests.ops.symbols import Case
 from tests.verify.symbolic.by_number import holds, number
@@ -54,7 +53,7 @@ def element(
     """The element at an index, in the case at hand."""
     conditions = list(INFER(a.op, types, attrs).conditions)
     while True:
-        context = Context(Assumptions(conditions, new_terms()))
+        context = Context(Assumptions(conditions))
         tensors: list[Tensor] = [leaf(f"x{k}", t.shape, t.dtype, context) for k, t in enumerate(types)]
         try:
             return meaning(a.op, context, tensors, attrs, INFER).at(index), context
