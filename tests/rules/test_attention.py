@@ -87,6 +87,33 @@ def broadcast(groups: int) -> str:
     )
 
 
+TURNED = "weight cs : f32[128, 64]\nweight sn : f32[128, 64]"
+
+
+def turned(c: str) -> str:
+    """Rotary position embeddings of heads of queries or keys."""
+    return (
+        f"(a{c}, b{c}) = split({c}; axis = 2, sizes = [32, 32])\n"
+        f"{c} = {c} * cs + concat(b{c} * -1.0, a{c}; axis = 2) * sn"
+    )
+
+
+#: By hand: turned weights, and the scale in the numbers that multiply the keys.
+ROTARY = f"""
+  (q1, q2) = split(reshape(wq; shape = [512, 8, 64]); axis = 2, sizes = [32, 32])
+  (k1, k2) = split(reshape(wk; shape = [512, 8, 64]); axis = 2, sizes = [32, 32])
+  wr = reshape(concat(neg(q2), q1; axis = 2); shape = [512, 512])
+  ws = reshape(concat(neg(k2), k1; axis = 2); shape = [512, 512])
+  m = x @ concat(wq, wk, wv, wr, ws; axis = 1)
+  (q, k, v, r, s) = split(m; axis = 1, sizes = [512, 512, 512, 512, 512])
+  {HEADS.replace("4, 128", "8, 64")}
+  r = transpose(reshape(r; shape = [128, 8, 64]); perm = [1, 0, 2])
+  s = transpose(reshape(s; shape = [128, 8, 64]); perm = [1, 0, 2])
+  q = q * cs + r * sn
+  k = k * (cs * 0.125) + s * (sn * 0.125)
+  {BEST}
+"""
+
 EARLY = "\n".join(
     f"{c} = expand(reshape(x @ w{c}; shape = [128, 2, 1, 64]); shape = [128, 2, 4, 64])\n"
     f"{c} = transpose(reshape({c}; shape = [128, 8, 64]); perm = [1, 0, 2])"
@@ -125,6 +152,12 @@ SPELLINGS = {
         PACKED,
         f"m = x @ w\n{SPLIT}\n{HEADS}\n{ATTEND.format(scale=' / 8.0')}\n{JOIN}",
         FROM_PACKED,
+    ),
+    "rotary positions": (
+        f"{INPUTS}\n{TURNED}",
+        f"{SEPARATE}{HEADS.replace('4, 128', '8, 64')}\n{turned('q')}\n{turned('k')}\n"
+        f"{ATTEND.format(scale=' / 8.0')}\n{JOIN}",
+        ROTARY,
     ),
     "one head of keys, repeated": (shared(1), repeated(1), of_groups(1)),
     "one head of keys, broadcast": (shared(1), broadcast(1), of_groups(1)),
