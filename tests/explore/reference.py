@@ -6,6 +6,7 @@ the concrete evaluator alone, once all types and attributes are known: no ranks,
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,9 @@ Key = tuple[str, Attrs, tuple[int, ...]]
 
 #: A match: e-classes of the source's tensors, values of its attribute variables.
 Match = tuple[dict[str, int], dict[str, Any]]
+
+#: Comparisons of known values.
+ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 class Reference:
@@ -158,6 +162,10 @@ class Reference:
                         return values.get(tensors[x]) == evaluate(number, env)
                     case ex.Binary("!=", ex.Fact("value", ex.Name(x)), number):
                         return tensors[x] in values and values[tensors[x]] != evaluate(number, env)
+                    case ex.Binary(("<" | "<=" | ">" | ">=") as sign, ex.Fact("value", ex.Name(x)), number):
+                        return tensors[x] in values and ORDERS[sign](
+                            values[tensors[x]], evaluate(number, env)
+                        )
                 try:
                     return evaluate(named(c), env) is True
                 except EvaluationError:
