@@ -28,14 +28,15 @@ def write(path: str, text: str) -> None:
         if target.exists() and not target.is_file():  # a device or a pipe has nothing to keep
             target.write_text(text, encoding="utf-8")
         else:
-            _replace(real_path(path), text)
+            write_bytes(real_path(path), text.encode("utf-8"))
 
 
-def _replace(target: Path, text: str) -> None:
+def write_bytes(target: Path, data: bytes) -> None:
+    """Writes a file that is no link and no device atomically. Raises OSError with the old file intact."""
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".tensat-dl-")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as f:
-            f.write(text)
+        with os.fdopen(handle, "wb") as f:
+            f.write(data)
             f.flush()
             os.fsync(f.fileno())
         mask = os.umask(0)

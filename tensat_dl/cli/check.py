@@ -67,10 +67,10 @@ def command(files: tuple[str, ...], json_path: str | None, quiet: bool) -> int:
 
 def _file_of(name: str) -> str:
     """The path of a file, or of the pack of this name."""
-    from tensat_dl.lang.imports import library, packs
+    from tensat_dl.lang.library import folder, packs
 
     is_pack = name in packs() and not Path(name).exists()
-    return str(library() / f"{name}.tsr") if is_pack else name
+    return str(folder() / f"{name}.tsr") if is_pack else name
 
 
 def _read(path: str) -> _File:

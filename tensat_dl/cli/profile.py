@@ -99,7 +99,7 @@ def costs(path: str, json_path: str | None) -> int:
     from tensat_dl.cli.outputs import check_outputs, write_json
     from tensat_dl.cost import load_device, read_profile
     from tensat_dl.cost.roofline import LEAST, by_operator, calibrate
-    from tensat_dl.lang.program import library_operators
+    from tensat_dl.lang.library import library_operators
 
     check_outputs([json_path], [path])
     found = read_profile(Path(path))

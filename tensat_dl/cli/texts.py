@@ -131,8 +131,8 @@ def translate(file: str, out: str, multi: bool, quiet: bool) -> int:
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.core.diagnostics import plural
     from tensat_dl.files import write
+    from tensat_dl.lang.library import library_operators
     from tensat_dl.lang.load import read_source
-    from tensat_dl.lang.program import library_operators
     from tensat_dl.lang.sexpr.importer import import_rules
 
     check_outputs([out], [file])

@@ -154,7 +154,7 @@ def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...]
     from tensat_dl.cli.inputs import choose_graph
     from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
     from tensat_dl.files import native_output_elsewhere
-    from tensat_dl.lang.imports import packs_with
+    from tensat_dl.lang.library import packs_with
     from tensat_dl.lang.node_names import node_names
     from tensat_dl.lang.program import load_program
     from tensat_dl.report.terminal import LiveProgress

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from tensat_dl import resources
 from tensat_dl.core.diagnostics import Diagnostic, Source, Span, collected, did_you_mean
 from tensat_dl.files import real_path
-from tensat_dl.lang import ast
+from tensat_dl.lang import ast, library
 from tensat_dl.lang.families import each_rule
+from tensat_dl.lang.library import LibraryItem, LibraryRule, packs
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.parser import parse
+from tensat_dl.ops.table import OpDecl
 
-Named = TypeVar("Named", ast.Op, ast.Rule, ast.Block, ast.GraphItem)
+Named = TypeVar("Named", ast.Op | OpDecl, ast.Rule | LibraryRule, ast.Block, ast.GraphItem)
 
 
 @dataclass
@@ -26,14 +27,12 @@ class Items:
 
     own: Path
     problems: list[Diagnostic] = field(default_factory=list)
-    ops: dict[str, ast.Op] = field(default_factory=dict)
-    rules: dict[str, ast.Rule] = field(default_factory=dict)
+    ops: dict[str, ast.Op | OpDecl] = field(default_factory=dict)
+    rules: dict[str, ast.Rule | LibraryRule] = field(default_factory=dict)
     blocks: dict[str, ast.Block] = field(default_factory=dict)
     graphs: dict[str, ast.GraphItem] = field(default_factory=dict)
     tests: list[ast.Test] = field(default_factory=list)
     own_rules: list[str] = field(default_factory=list)
-    library_ops: set[str] = field(default_factory=set)  #: names that the operator table declares
-    library_rules: set[str] = field(default_factory=set)  #: names that the library's packs declare
     files: dict[Path, None] = field(default_factory=dict)  #: in the order in which they were met
     _open: list[Path] = field(default_factory=list)
 
@@ -47,28 +46,24 @@ class Items:
         self.files[path] = None
         self._open.append(path)
         with collected(self.problems):
-            if source is None and path.parent == library():
-                items = _library_file(path, path.stat().st_mtime_ns)
+            items: Iterable[ast.Item | LibraryItem]
+            if source is None and path.parent == library.folder():
+                items = library.items(path.name)
             else:
                 items = each_rule(parse(source or read_source(str(path), shown)).items)
             for item in items:
                 self._item(item, path)
         self._open.pop()
 
-    def _item(self, item: ast.Item, path: Path) -> None:
+    def _item(self, item: ast.Item | LibraryItem, path: Path) -> None:
         match item:
             case ast.Import(target):
                 self._import(target, item.span, path)
-            case ast.Op():
-                if self._named(item, self.ops, "operator") and path == table():
-                    self.library_ops.add(item.name)
-            case ast.Rule():
-                if not self._named(item, self.rules, "rule"):
-                    return
-                if path == self.own:
+            case ast.Op() | OpDecl():
+                self._named(item, self.ops, "operator")
+            case ast.Rule() | LibraryRule():
+                if self._named(item, self.rules, "rule") and path == self.own:
                     self.own_rules.append(item.name)
-                elif path.parent == library():
-                    self.library_rules.add(item.name)
             case ast.Block():
                 self._named(item, self.blocks, "block")
             case ast.GraphItem():
@@ -82,8 +77,8 @@ class Items:
         first = known.setdefault(item.name, item)
         if first is item:
             return True
-        hint = f"the first one is at {first.name_span.place}"
-        self.problems.append(Diagnostic(f"{what} `{item.name}` is declared twice", item.name_span, hint))
+        hint = f"the first one is at {name_span(first).place}"
+        self.problems.append(Diagnostic(f"{what} `{item.name}` is declared twice", name_span(item), hint))
         return False
 
     def _import(self, target: str, span: Span, importer: Path) -> None:
@@ -116,20 +111,9 @@ def files_of(path: str) -> tuple[Path, ...]:
     return tuple(items.files)
 
 
-def library() -> Path:
-    """The folder of the operator table and the rule packs."""
-    return resources.rules().resolve()
-
-
-def table() -> Path:
-    """The operator table."""
-    return library() / "ops.tsr"
-
-
-@lru_cache(maxsize=64)
-def _library_file(path: Path, changed: int) -> tuple[ast.Item, ...]:
-    """The items of a file of the library, parsed once as long as it stays as it is."""
-    return each_rule(parse(read_source(str(path), f"rules/{path.name}")).items)
+def name_span(item: ast.Op | ast.Rule | ast.Block | ast.GraphItem | OpDecl | LibraryRule) -> Span:
+    """The place of an item's name."""
+    return item.span if isinstance(item, OpDecl) else item.name_span
 
 
 def find(target: str, folder: Path) -> Path | None:
@@ -138,8 +122,8 @@ def find(target: str, folder: Path) -> Path | None:
         if target.endswith(".tsr"):
             path = real_path(folder / target)
         else:
-            path = real_path(library() / f"{target}.tsr")
-            if path.parent != library():
+            path = real_path(library.folder() / f"{target}.tsr")
+            if path.parent != library.folder():
                 return None
         # A link to itself is found, so that reading it says what is wrong.
         return path if path.is_file() or path.is_symlink() else None
@@ -147,27 +131,11 @@ def find(target: str, folder: Path) -> Path | None:
         return None
 
 
-def packs() -> list[str]:
-    """The names of the library's rule packs."""
-    return sorted(p.stem for p in library().glob("*.tsr") if p.stem != "ops")
-
-
 def rules_of(pack: str) -> frozenset[str]:
     """The names of the rules that a pack of the library declares, with all that it imports."""
-    items = Items(library() / f"{pack}.tsr")
+    items = Items(library.folder() / f"{pack}.tsr")
     items.add(items.own)
     return frozenset(items.rules)
-
-
-def packs_with(rule: str) -> list[str]:
-    """The packs of the library that declare a rule, in whichever direction."""
-    found = []
-    for name in packs():
-        path = library() / f"{name}.tsr"
-        declared = [i for i in _library_file(path, path.stat().st_mtime_ns) if isinstance(i, ast.Rule)]
-        if any(rule == r.name or (r.both and rule == f"{r.name}-back") for r in declared):
-            found.append(name)
-    return found
 
 
 def _not_found(target: str, folder: Path, span: Span) -> tuple[str, Span, str]:

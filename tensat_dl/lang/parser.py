@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
+from io import BytesIO
+from pathlib import Path
 
+import lark
 from lark import Lark
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternRE, PatternStr, TerminalDef
 
 from tensat_dl import resources
 from tensat_dl.core.diagnostics import Diagnostic, Source, Span, TsrError, collected, error
+from tensat_dl.kept import digest_of, kept
 from tensat_dl.lang import ast
 from tensat_dl.lang.build import BuildTree
 from tensat_dl.lang.layout import blanked, check_nesting, layout, pieces
@@ -98,14 +102,23 @@ def _refuse_long_lines(source: Source) -> None:
 
 @cache
 def _lark() -> Lark:
-    """The parser's tables, built once per process."""
-    return Lark(
+    """The parser, with the tables that are kept of it."""
+    key = f"{digest_of([resources.grammar(), Path(__file__)])[:16]}-{lark.__version__}"
+    return Lark.load(BytesIO(kept("grammar", key, _tables)))
+
+
+def _tables() -> bytes:
+    """The parser's tables. It takes longer to make them than to read most files."""
+    parser = Lark(
         resources.grammar().read_text(encoding="utf-8"),
         parser="lalr",
         propagate_positions=True,
         maybe_placeholders=True,
         edit_terminals=_whole_words,
     )
+    tables = BytesIO()
+    parser.save(tables)
+    return tables.getvalue()
 
 
 def _whole_words(terminal: TerminalDef) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from tensat_dl.core.diagnostics import Diagnostic, Source, TsrError, collected, did_you_mean
@@ -13,37 +12,12 @@ from tensat_dl.files import real_path
 from tensat_dl.lang import ast
 from tensat_dl.lang.blocks import check_blocks, signature
 from tensat_dl.lang.declare import Declared, check_declaration, compositions_cycle, declare
-from tensat_dl.lang.imports import Items, find, packs, table
+from tensat_dl.lang.imports import Items, find, name_span
+from tensat_dl.lang.library import LibraryRule, library_compositions, library_operators, packs, table
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.rules import compositions, resolve_rule
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.values import FUNCTIONS
-
-#: Rules of the library's files, which are parsed once, by identity. The rule is kept, so that its id stays its own.
-_RESOLVED: dict[int, tuple[ast.Rule, list[RewriteRule]]] = {}
-
-
-@cache
-def library_operators() -> OpTable:
-    """The operators of the library, without those of any file."""
-    items = Items(table())
-    items.add(table())
-    return OpTable(map(declare, items.ops.values()))
-
-
-@cache
-def library_compositions() -> tuple[RewriteRule, ...]:
-    """The rules that the compositions among them stand for."""
-    ops = library_operators()
-    return tuple(compositions(ops.values(), ops))
-
-
-def library_rule(rule: ast.Rule) -> list[RewriteRule]:
-    """The rewrites that a rule of a file of the library declares."""
-    if id(rule) not in _RESOLVED:
-        _RESOLVED[id(rule)] = rule, resolve_rule(rule, library_operators())
-    return _RESOLVED[id(rule)][1]
-
 
 #: Names that mean something by themselves in graphs.
 BUILT_IN = (*FUNCTIONS, "split", "proj")
@@ -76,10 +50,10 @@ def load_program(
     problems = items.problems
     library = OpTable(()) if items.own == table() else library_operators()
     own: list[OpDecl] = []
-    for name, op in items.ops.items():
-        if name not in library:
-            with collected(problems):
-                own.append(declare(op))
+    declared = {name: op for name, op in items.ops.items() if isinstance(op, ast.Op)}
+    for op in declared.values():
+        with collected(problems):
+            own.append(declare(op))
     ops = OpTable((*library.values(), *own))
     problems += _names(items)
     problems += compositions_cycle(own)
@@ -97,8 +71,7 @@ def load_program(
     if len(ops) == len(items.ops):  # else rules would be blamed for operators that are wrong
         for rule in items.rules.values():
             with collected(problems):
-                of_library = rule.name in items.library_rules
-                resolved += library_rule(rule) if of_library else resolve_rule(rule, ops)
+                resolved += rule.rewrites if isinstance(rule, LibraryRule) else resolve_rule(rule, ops)
     if problems:
         raise TsrError(_in_order(problems))
     return Program(
@@ -109,7 +82,7 @@ def load_program(
         items.graphs,
         tuple(items.tests),
         tuple(items.own_rules),
-        {name: Declared(ops[name], op) for name, op in items.ops.items() if name not in items.library_ops},
+        {name: Declared(ops[name], op) for name, op in declared.items()} if library else {},
         tuple(items.files),
     )
 
@@ -141,14 +114,14 @@ def _in_order(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 def _names(items: Items) -> Iterator[Diagnostic]:
     """Names that collide across kinds of items, and operators without a meaning."""
-    for what, named in (("operator", items.ops), ("block", items.blocks)):
+    for what, named in (("an operator", items.ops), ("a block", items.blocks)):
         for name, item in named.items():
             if name in BUILT_IN:
-                message = f"`{name}` is built in and can't be the name of an {what}"
-                yield Diagnostic(message.replace("an block", "a block"), item.name_span)
+                message = f"`{name}` is built in and can't be the name of {what}"
+                yield Diagnostic(message, name_span(item))
     for block in items.blocks.values():
         if block.name in items.ops:
-            hint = f"it is declared at {items.ops[block.name].name_span.place}"
+            hint = f"it is declared at {name_span(items.ops[block.name]).place}"
             yield Diagnostic(f"`{block.name}` is already an operator", block.name_span, hint)
     for rule in items.rules.values():
         taken = f"{rule.name}-back"
@@ -156,6 +129,7 @@ def _names(items: Items) -> Iterator[Diagnostic]:
             other = items.rules[taken].name_span
             yield Diagnostic(f"`{taken}` is the name of `{rule.name}` read from right to left", other)
     for op in items.ops.values():
-        if op.composition is None and not op.opaque and op.name not in items.library_ops:
+        of_library = isinstance(op, OpDecl) or items.own == table()
+        if op.composition is None and not op.opaque and not of_library:
             hint = f"write `opaque op {op.name}`, or give it a composition: `op {op.name}(..) = ..`"
-            yield Diagnostic(f"nothing says what `{op.name}` computes", op.name_span, hint)
+            yield Diagnostic(f"nothing says what `{op.name}` computes", name_span(op), hint)

@@ -20,7 +20,8 @@ import onnx_ir as ir
 from tensat_dl.core.diagnostics import Source
 from tensat_dl.core.egraph import BoolArray, EGraph
 from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, TensorType, leaf_attrs
-from tensat_dl.lang.program import Program, library_operators, load_program
+from tensat_dl.lang.library import library_operators
+from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx.facts import ModelFacts, resolved
 from tensat_dl.onnx.inputs import bind, read_inputs, sizes
 from tensat_dl.onnx.model_files import NEWEST, OLDEST, converted, failed, opset, read_model

@@ -11,7 +11,8 @@ from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel, load_device
 from tensat_dl.lang.elaborate import elaborate
-from tensat_dl.lang.program import library_operators, load_program
+from tensat_dl.lang.library import library_operators
+from tensat_dl.lang.program import load_program
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.verify.execute import execute
 from tests.cli.running import invoke

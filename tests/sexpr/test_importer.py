@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tensat_dl.core.diagnostics import Diagnostic, Source, TsrError
 from tensat_dl.lang import ast
+from tensat_dl.lang.library import library_operators
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.printer import print_file
-from tensat_dl.lang.program import library_operators
 from tensat_dl.lang.rules import resolve_rule
 from tensat_dl.lang.sexpr.importer import ImportedRules, import_rules
 from tensat_dl.lang.sexpr.taso_terms import SIGNATURES

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, fields
 from functools import cache
-from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
-import tensat_dl
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.files import write
+from tensat_dl.kept import code_digest, folder
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.verify.rules.prover import prover
 from tensat_dl.verify.rules.verdict import Counterexample, Status, Verdict
@@ -67,13 +65,6 @@ def verify_rules(
     return tuple(found[i] for i in range(len(rules)))
 
 
-def _folder() -> Path:
-    """The folder of verdicts: ``tensat-dl/verdicts`` in the user's folder for caches."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    return root / "tensat-dl" / "verdicts"
-
-
 def key(rule: RewriteRule, ops: OpTable, seed: int, solver: str = "") -> str:
     """The key of a verdict in the cache, with proofs by a version of z3 or without. Places in files, comments and
     other rules make no difference."""
@@ -85,7 +76,7 @@ def key(rule: RewriteRule, ops: OpTable, seed: int, solver: str = "") -> str:
 def _load(name: str) -> Verdict | None:
     """The verdict that is kept under a key, or None. A damaged file is ignored."""
     try:
-        data = json.loads((_folder() / f"{name}.json").read_text(encoding="utf-8"))
+        data = json.loads((folder("verdicts") / f"{name}.json").read_text(encoding="utf-8"))
         return _verdict(data)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
@@ -94,8 +85,9 @@ def _load(name: str) -> Verdict | None:
 def _save(name: str, verdict: Verdict) -> None:
     """Keeps a verdict, if there is a place for it."""
     with suppress(OSError):
-        _folder().mkdir(parents=True, exist_ok=True)
-        write(str(_folder() / f"{name}.json"), json.dumps(asdict(verdict)) + "\n")
+        place = folder("verdicts")
+        place.mkdir(parents=True, exist_ok=True)
+        write(str(place / f"{name}.json"), json.dumps(asdict(verdict)) + "\n")
 
 
 def _declaration(decl: OpDecl) -> Any:
@@ -105,12 +97,7 @@ def _declaration(decl: OpDecl) -> Any:
 @cache
 def _checker() -> str:
     """A digest of the code that decides."""
-    digest = hashlib.sha256(np.__version__.encode())
-    root = Path(tensat_dl.__file__).parent
-    for part in _CHECKER:
-        for path in sorted((root / part).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return f"{np.__version__} {code_digest(*_CHECKER)}"
 
 
 def _verdict(data: Any) -> Verdict:

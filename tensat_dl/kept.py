@@ -1,0 +1,92 @@
+"""Values that take long to compute and are the same each time: computed once for each user.
+
+A value is a pickle in the user's folder for caches. Its name has a digest of all that it is computed from, the code
+included, so a file is either right or never read. Files appear whole. Where there is no folder to write to, values
+are computed each time.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tensat_dl.files import write_bytes
+
+T = TypeVar("T")
+
+#: So many files of a kind are kept, those that were written last: other versions of the program have their own.
+MOST = 8
+_PACKAGE = Path(__file__).parent
+
+
+def folder(kind: str) -> Path:
+    """The folder of a kind of values: ``tensat-dl/<kind>`` in the user's folder for caches."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+    return root / "tensat-dl" / kind
+
+
+def kept(kind: str, key: str, make: Callable[[], T]) -> T:
+    """The value of ``make``, which depends on nothing but ``key``: read from the cache, or computed and kept."""
+    try:
+        path = folder(kind) / f"{key}.pickle"
+    except RuntimeError:  # there is no home
+        return make()
+    with suppress(Exception):  # a damaged file can raise anything
+        data = path.read_bytes()
+        if os.stat(path).st_uid == os.getuid():
+            value: T = unpickled(data)
+            return value
+    value = make()
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+        _forget_old(path.parent)
+    return value
+
+
+def unpickled(data: bytes) -> Any:
+    """The value of a pickle; the garbage collector would look at its parts again and again while it is read."""
+    with _without_collector():
+        return pickle.loads(data)
+
+
+@cache
+def code_digest(*parts: str) -> str:
+    """A digest of the code in folders of the package."""
+    return digest_of(p for part in parts for p in sorted((_PACKAGE / part).rglob("*.py")))
+
+
+def digest_of(paths: Iterable[Path]) -> str:
+    """A digest of the names and contents of files."""
+    found = hashlib.sha256()
+    for path in paths:
+        data = path.read_bytes()
+        found.update(f"{path.name} {len(data)}\n".encode())
+        found.update(data)
+    return found.hexdigest()
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _forget_old(kind: Path) -> None:
+    files = sorted(kind.glob("*.pickle"), key=lambda p: p.stat().st_mtime_ns)
+    for path in files[:-MOST]:
+        with suppress(FileNotFoundError):  # another process was faster
+            path.unlink()
