@@ -21,7 +21,7 @@ from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.naming import NewNode, Store
 from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.selection import Selection, oldest_first
-from tensat_dl.engine.syntax import app, saturate
+from tensat_dl.engine.syntax import Command, app, saturate
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
 from tensat_dl.paper.product import Product, SourcePatterns, Substitution, hash_join
@@ -43,8 +43,9 @@ def measure(model: str, pack: str, k_multi: int, runs: int, time_limit: float) -
     if egraph is None:
         return {**row, "matches": 0, "nodes": None}
     program = EgglogProgram(ops, rules, graph)
-    multi = [r for r in program.rules if r.rule.kind == "multi"]
-    ours = by_join(egraph, program, multi, runs)
+    declared = program.everything()
+    multi = [r for r in program.current() if r.rule.kind == "multi"]
+    ours = by_join(egraph, program, declared, multi, runs)
     baseline = by_product(egraph, multi, ops, time_limit)
     for rule in multi:
         name = rule.name
@@ -189,10 +190,18 @@ class ByJoin:
     explored: int  #: matches that exploration looks at
 
 
-def by_join(egraph: EGraph, program: EgglogProgram, rules: Sequence[CompiledRule], runs: int) -> ByJoin:
-    """The rules' joins on an engine that holds the e-graph and has not matched anything before."""
+def by_join(
+    egraph: EGraph,
+    program: EgglogProgram,
+    declared: Sequence[Command],
+    rules: Sequence[CompiledRule],
+    runs: int,
+) -> ByJoin:
+    """The rules' joins on an engine that holds the e-graph and has not matched anything before. ``declared`` are the
+    commands for the program's rules."""
     engine = Engine()
     store = Store(engine, program)
+    store.declare(*declared)
     load(egraph, store)
     find, read, explore = [], [], []
     found: dict[str, set[Match]] = {}

@@ -1,16 +1,17 @@
 """Rewrite rules to egglog rules.
 
-A single-pattern rule becomes one egglog rule for each variant that needs guards of its own, or a single one if
-no variant needs any. A multi-pattern rule becomes a join that fills a match relation ``m:R`` (find), a relation
-``ok:R`` of the matches that were selected, and a rule that builds the targets for those (apply). A group rule
-becomes a query ``g:R`` with a row for each possible member; its matches are put together outside of the engine.
+A single-pattern rule becomes one egglog rule for each variant. A multi-pattern rule becomes a join that fills a match
+relation ``m:R`` (find), a relation ``ok:R`` of the matches that were selected, and a rule that builds the targets for
+those (apply). A group rule becomes a query ``g:R`` with a row for each possible member; its matches are put together
+outside of the engine. An e-graph may have nodes of other forms than those that variants are about, so every egglog
+rule checks the ranks of what it matches, and variants can be added later.
 
 Where every match is to be filtered, single-pattern rules have the stages of multi-pattern rules too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +34,7 @@ from tensat_dl.engine.syntax import (
     Command,
     EgglogRule,
     Lit,
+    Term,
     Var,
     app,
     by_id,
@@ -42,78 +44,86 @@ from tensat_dl.engine.syntax import (
 )
 from tensat_dl.engine.writer import Query, Writer
 from tensat_dl.ops.table import AttrDecl, OpTable
-from tensat_dl.rewrite.source import Form, Forms, form_of
+from tensat_dl.rewrite.source import Form, Forms, Variant, form_of
 from tensat_dl.rewrite.symmetry import automorphism, mirror
 
 
-def compile_rule(
-    rule: RewriteRule, schema: Schema, forms: Forms, closed: bool = True, filtered: bool = False
-) -> CompiledRule | None:
-    """The egglog form of a rule, or None if it can't apply to e-nodes of these forms.
+def variants_of(rule: RewriteRule, schema: Schema, forms: Forms) -> list[Variant]:
+    """The variants of a rule that egglog rules are made of; of a group rule those of its source."""
+    return schema.variants(_source_only(rule) if rule.kind == "group" else rule, forms)
 
-    Unless the forms are ``closed``, the e-graph may hold others of other ranks, to which the rule does not apply.
-    If matches are ``filtered``, each has a row with every tensor of the source until it is applied.
-    Raises `TsrError` if a condition can't be compiled.
+
+def compile_rule(
+    rule: RewriteRule, schema: Schema, found: Sequence[Variant], *, first: int = 0, filtered: bool = False
+) -> CompiledRule | None:
+    """The egglog form of variants of a rule, or None if it never applies under them.
+
+    ``first`` is the number of variants that were compiled before: then the rule's relations are declared. If matches
+    are ``filtered``, each has a row with every tensor of the source until it is applied. Raises `TsrError` if a
+    condition can't be compiled.
     """
     try:
-        if rule.kind == "group":
-            return _group(rule, schema, forms, closed)
-        found = schema.variants(rule, forms)
-        if all(v.ill_typed for v in found):
+        writer = Writer(_source_only(rule) if rule.kind == "group" else rule, schema, found)
+        if not writer.usable:
             return None
-        writer = Writer(rule, schema, found, closed)
+        if rule.kind == "group":
+            return _group(rule, writer, first)
         staged = filtered or rule.kind == "multi"
-        return _Stages(writer, filtered).compiled() if staged else _single(writer)
+        return _Stages(writer, filtered).compiled(first) if staged else _single(writer, first)
     except NotCompilable as e:
         raise error(rule.span, f"rule `{rule.name}` can't be compiled: {e}") from None
 
 
-def built_forms(rule: RewriteRule, schema: Schema, forms: Forms) -> Iterator[Form]:
-    """The forms of the nodes that a rule builds from nodes of these forms."""
-    for variant in schema.variants(rule, forms):
+def _source_only(rule: RewriteRule) -> RewriteRule:
+    return replace(rule, source=Side(rule.source.nodes, ()), target=Side((), ()), conditions=())
+
+
+def _suffix(variant: int) -> str:
+    """The suffix of the name of a variant's egglog rule."""
+    return f" #{variant}" if variant else ""
+
+
+def built_forms(rule: RewriteRule, ops: OpTable, found: Iterable[Variant]) -> Iterator[Form]:
+    """The forms of the nodes that a rule builds under these variants."""
+    for variant in found:
         if not variant.ill_typed:
             ranks = {name: len(t.shape) for name, t in variant.types.items()}
             for node in rule.target.nodes:
                 operands = [ranks[a] for a in node.args]
-                yield form_of(schema.ops[node.op], operands, ranks[node.result])
+                yield form_of(ops[node.op], operands, ranks[node.result])
 
 
-def _single(writer: Writer) -> CompiledRule:
+def _single(writer: Writer, first: int) -> CompiledRule:
     ruled = ruleset("rule", writer.rule.key)
-    commands: list[Command] = [new_ruleset(ruled)]
-    for i, variant in enumerate(writer.usable):
-        rows, _, (computed,) = writer.target_rows([variant], (Lit, Var))  # other terms can fail
+    commands: list[Command] = [] if first else [new_ruleset(ruled)]
+    for i, variant in enumerate(writer.usable, first):
+        rows, _, computed = writer.target_rows(variant, (Lit, Var))  # other terms can fail
         body, actions = writer.query(variant, computed).body, tuple(writer.actions(rows))
-        name = f"{writer.rule.key}{writer.suffix(i)}"
-        commands.append(EgglogRule(name, ruled, body, actions, "facts"))
+        commands.append(EgglogRule(f"{writer.rule.key}{_suffix(i)}", ruled, body, actions, "facts"))
     return CompiledRule(writer.rule, tuple(commands), (), (), len(writer.rule.target.nodes), writer.either)
 
 
-def _group(rule: RewriteRule, schema: Schema, forms: Forms, closed: bool) -> CompiledRule | None:
+def _group(rule: RewriteRule, writer: Writer, first: int) -> CompiledRule:
     """The member query of a group rule. Columns: shared variables, then what varies by member, outputs last."""
-    source_only = replace(rule, source=Side(rule.source.nodes, ()), target=Side((), ()), conditions=())
-    found = schema.variants(source_only, forms)
-    if not found:
-        return None
-    writer = Writer(source_only, schema, found, closed)
     names = [*rule.tensor_variables(), *(n.result for n in rule.source.nodes)]
     tensors = tuple(dict.fromkeys(sorted(names, key=lambda n: n in rule.members)))
-    columns = attribute_columns(rule, schema.ops)
+    columns = attribute_columns(rule, writer.schema.ops)
     g, find = member_relation(rule.name), ruleset("find", rule.name)
     variables = [v for _, v in columns]
     row = app(g, *map(variable, tensors), *variables)
-    commands: list[Command] = [
+    declared: list[Command] = [
         relation(g, *["T"] * len(tensors), *(s for s, _ in columns)),
         new_ruleset(find),
     ]
-    for i, variant in enumerate(writer.usable):
+    commands = [] if first else declared
+    for i, variant in enumerate(writer.usable, first):
         fixed = [
             equal(variable(name), render.value(x))
             for name, x in variant.env.items()
-            if not writer.generic and isinstance(x, int) and variable(name) in variables
+            if isinstance(x, int) and variable(name) in variables
         ]
         query = writer.query(variant, [])
-        commands.append(EgglogRule(f"{rule.name}{writer.suffix(i)}", find, (*query.body, *fixed), (row,)))
+        commands.append(EgglogRule(f"{rule.name}{_suffix(i)}", find, (*query.body, *fixed), (row,)))
     return CompiledRule(rule, tuple(commands), tensors, tuple(columns), len(rule.target.nodes))
 
 
@@ -125,28 +135,34 @@ class _Stages:
         self.writer = writer
         self.rule = writer.rule
         self.name = writer.rule.key
+        self.filtered = filtered
         self.tensors = _tensors(writer.rule, filtered)
-        # Other terms than literals can fail, or differ by match or variant.
-        rows, self.columns, computed = writer.target_rows(writer.usable, (Lit,))
-        self.queries = [writer.query(v, own) for v, own in zip(writer.usable, computed, strict=True)]
-        self.mirror = mirror(self.rule, self.tensors)
         self.several = self.rule.kind == "multi"
+        # Where a row has what the target needs, all variants have the same columns.
+        targets = [writer.target_rows(v, (Lit,) if self.several else ()) for v in writer.usable]
+        self.rows = [rows for rows, _, _ in targets]
+        self.columns = [columns for _, columns, _ in targets]
+        self.queries = [writer.query(v, own) for v, (_, _, own) in zip(writer.usable, targets, strict=True)]
+        self.mirror = mirror(self.rule, self.tensors)
         self.pruned = self._pruned()
         # Matches of several patterns can be very many and few are applied: then columns are computed again.
-        self.kept = [] if self.several else self.columns
+        self.kept = [] if self.several else self.columns[0]
         variables = [*map(variable, self.tensors)]
         self.match = app(match_relation(self.name), *variables, *(v for _, v in self.kept))
         handles = [Var(f"i{k}") for k in range(len(variables))]
-        selected = app(ok_relation(self.name), *handles)
+        self.selected = app(ok_relation(self.name), *handles)
         classes = (equal(v, by_id(h)) for v, h in zip(variables, handles, strict=True))
-        self.chosen = (selected, *classes, self.match)
-        self.actions = writer.actions(rows)
-        if filtered:
-            self.actions.append(app("delete", selected))
+        self.chosen = (self.selected, *classes, self.match)
+
+    def _actions(self, rows: Sequence[Sequence[Term]]) -> list[App]:
+        actions = self.writer.actions(rows)
+        if self.filtered:
+            actions.append(app("delete", self.selected))
             # A match that is applied need not be looked at again, unless it tells that another one is its mirror
             # image.
             if not self.mirror or self.pruned:
-                self.actions.append(app("delete", self.match))
+                actions.append(app("delete", self.match))
+        return actions
 
     def _pruned(self) -> list[App]:
         """The items that keep one match of each pair of mirror images; none unless the image of every match is a
@@ -159,31 +175,28 @@ class _Stages:
             return []
         return list(first_of_pair(self.tensors, self.mirror))
 
-    def compiled(self) -> CompiledRule:
-        phases = ("find", "apply", "members") if self.several else ("find", "apply")
-        commands: list[Command] = [
-            relation(self.match.function, *("T" for _ in self.tensors), *(s for s, _ in self.kept)),
-            relation(ok_relation(self.name), *("i64" for _ in self.tensors)),
-            *(new_ruleset(ruleset(phase, self.name)) for phase in phases),
-        ]
+    def compiled(self, first: int) -> CompiledRule:
+        commands = [] if first else self._declared()
         joins: list[tuple[App, ...]] = []
-        restricted = self._old() if self.several else []
-        for i, query in enumerate(self.queries):
+        for i, (query, rows, columns) in enumerate(
+            zip(self.queries, self.rows, self.columns, strict=True), first
+        ):
             body = query.body
-            name = f"{self.name}{self.writer.suffix(i)}"
+            name = f"{self.name}{_suffix(i)}"
             if self.several:
-                commands.append(self._stage("apply", f"apply {name}", (*self.chosen, *body), *self.actions))
-                members, rows, rest = self._members(i, query)
+                applied = (*self.chosen, *body)
+                commands.append(self._stage("apply", f"apply {name}", applied, *self._actions(rows)))
+                members, join, rest = self._members(i, query, columns)
                 commands += members
-                joins.append(tuple(rows))
-                body = (*rows, *rest)
+                joins.append(tuple(join))
+                body = (*join, *rest)
                 few = (app(old_relation(self.name), variable(o)) for o in self.rule.source.outputs)
-                restricted.append(
-                    self._stage("find-old", f"old {match_relation(name)}", (*few, *body), self.match)
-                )
+                old = f"old {match_relation(name)}"
+                commands.append(self._stage("find-old", old, (*few, *body), self.match))
             commands.append(self._stage("find", name, body, self.match))
-        if not self.several:
-            commands.append(self._stage("apply", f"apply {self.name}", self.chosen, *self.actions))
+        if not self.several and not first:
+            actions = self._actions(self.rows[0])
+            commands.append(self._stage("apply", f"apply {self.name}", self.chosen, *actions))
         return CompiledRule(
             self.rule,
             tuple(commands),
@@ -193,20 +206,31 @@ class _Stages:
             self.writer.either,
             mirror=self.mirror,
             joins=tuple(joins),
-            restricted=tuple(restricted),
         )
+
+    def _declared(self) -> list[Command]:
+        """The relations and rulesets."""
+        phases = ("find", "apply", "members") if self.several else ("find", "apply")
+        return [
+            relation(self.match.function, *("T" for _ in self.tensors), *(s for s, _ in self.kept)),
+            relation(ok_relation(self.name), *("i64" for _ in self.tensors)),
+            *(new_ruleset(ruleset(phase, self.name)) for phase in phases),
+            *(self._old() if self.several else ()),
+        ]
 
     def _stage(self, phase: str, name: str, body: tuple[App, ...], *actions: App) -> EgglogRule:
         return EgglogRule(name, ruleset(phase, self.name), body, actions)
 
-    def _members(self, i: int, query: Query) -> tuple[list[Command], list[App], list[App]]:
+    def _members(
+        self, i: int, query: Query, columns: Sequence[tuple[str, Var]]
+    ) -> tuple[list[Command], list[App], list[App]]:
         """The member rules and the join of a variant; see `member_rules`."""
         failing = [c for c in query.computed if not is_safe(c)]
         return member_rules(
             self.writer,
             query.variant,
             [*query.checked, *failing, *self.pruned],
-            {v: sort for sort, v in self.columns},
+            {v: sort for sort, v in columns},
             [*map(variable, self.tensors)],
             f"{match_relation(self.name)}#{i}",
         )

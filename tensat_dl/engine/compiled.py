@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensat_dl.core.expression import facts_of
 from tensat_dl.core.rule import RewriteRule
@@ -12,7 +12,9 @@ from tensat_dl.engine.syntax import App, Command, Var, run_once
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
     """``commands`` declare relations and rules. The rules are in the rulesets ``find:R`` (or ``rule:R`` for a
-    single-pattern rule) and ``apply:R``. ``tensors`` are the T columns of the match relation, in order."""
+    single-pattern rule) and ``apply:R``; ``find-old:R`` is the join of a multi-pattern rule restricted to outputs in
+    the relation `old_relation`, which is loaded by handles. ``tensors`` are the T columns of the match relation, in
+    order."""
 
     rule: RewriteRule
     commands: tuple[Command, ...]
@@ -24,9 +26,10 @@ class CompiledRule:
     #: The rows that a multi-pattern rule joins, for each variant: relations of variables. The join of a variant has
     #: as many matches as these have rows in common, or fewer.
     joins: tuple[tuple[App, ...], ...] = ()
-    #: Declare the ruleset ``find-old:R``: the join restricted to outputs in the relation `old_relation`, which is
-    #: loaded by handles.
-    restricted: tuple[Command, ...] = ()
+
+    def with_variants(self, more: CompiledRule) -> CompiledRule:
+        """The rule with further variants."""
+        return replace(self, commands=(*self.commands, *more.commands), joins=(*self.joins, *more.joins))
 
     @property
     def name(self) -> str:

@@ -30,6 +30,7 @@ def listing(program: EgglogProgram, graph: Graph) -> list[Command]:
     Here a rule selects every match whose tensors have handles, in place of the explorer's limits and budgets. Group
     rules only list their members: the explorer puts groups together.
     """
+    rules = program.everything()
     lists: set[tuple[int, ...]] = set()
     facts: list[Command] = []
     wide: list[Command] = []
@@ -43,10 +44,13 @@ def listing(program: EgglogProgram, graph: Graph) -> list[Command]:
         row, own = node_row(constructor, i, node.attrs, node.inputs, "")
         facts.append(_fact(constructor.table, row))
         lists.update(own)
-    singles = [r for r in program.rules if r.rule.kind == "single"]
-    multis = [r for r in program.rules if r.rule.kind == "multi"]
+    compiled = program.current()
+    singles = [r for r in compiled if r.rule.kind == "single"]
+    multis = [r for r in compiled if r.rule.kind == "multi"]
     return [
-        *program.commands(),
+        *program.header(),
+        *program.new_constructors(),
+        *rules,
         comment("---- lists of integers: element types, shapes, permutations"),
         *(command for n in sorted(set(map(len, lists))) for command in program.new_list_length(n)),
         *(_fact(list_table(len(v)), (list_key(v), *v)) for v in sorted(lists)),

@@ -104,7 +104,6 @@ class Explorer:
     first_late: int = 0  #: the first handle of what was made after multi-pattern rules were applied
     quiet: int = 0  #: iterations since group and multi-pattern rules last ran
     done: Counter[str] = field(default_factory=Counter)  #: matches by single-pattern rule that were applied
-    staged: dict[str, CompiledRule] = field(default_factory=dict)  #: rules whose matches are selected
     alike: Nodes = field(default_factory=dict)  #: the e-nodes as they were last read
     read: int = 0  #: how many these are
     unchanged: EngineState | None = None  #: what was read, if it is still so
@@ -179,21 +178,32 @@ class Explorer:
         frozen = self.store.engine.freeze()
         handles = self.store.handles(frozen)
         canonical = {h: handles[c] for h, c in frozen.by_handle() if c in handles}
-        return History(self.selection.history(self.program.rules, canonical))
+        return History(self.selection.history(self.program.current(), canonical))
 
     # ---- one iteration -----------------------------------------------------------------------------------
 
     def _sort_rules(self) -> None:
         names = {r.name for r in self.rules}
-        rules = [r for r in self.program.rules if r.rule.name in names]
-        self.by_kind = {k: [r for r in rules if r.rule.kind == k] for k in ("single", "multi", "group")}
+        rules = [r for r in self.program.rules if r.name in names]
+        self.by_kind = {k: [r for r in rules if r.kind == k] for k in ("single", "multi", "group")}
 
     def _match_lists(self) -> None:
         """Adds the rules for lists of as many operands as e-nodes have now."""
-        new = self.program.match_lists(self.alike)
-        if new:
-            self.store.engine.run(*self.program.new_constructors(), *(c for r in new for c in r.commands))
+        if self.program.match_lists(self.alike):
             self._sort_rules()
+
+    def _compiled(self, rule: RewriteRule, filtered: bool | None = None) -> CompiledRule | None:
+        """A rule for the e-nodes that there may be by now; None if it matches none of these."""
+        compiled, new = self.program.compiled(rule, filtered)
+        self.store.declare(*new)
+        return compiled
+
+    def _compiled_rules(self, kind: str) -> list[CompiledRule]:
+        return [c for c in map(self._compiled, self.by_kind[kind]) if c is not None]
+
+    def _built(self, rule: RewriteRule) -> None:
+        """Takes note that a rule was applied: there may be e-nodes of other forms."""
+        self.store.declare(*self.program.built(rule))
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Whether another iteration may find more, and a limit that bound."""
@@ -212,7 +222,10 @@ class Explorer:
         changed = False
         nodes = self.selection.nodes()
         budget = max(RULE_BUDGET, int(RULE_SHARE * self.limits.nodes))
-        for rule in self.by_kind["single"]:
+        for single in self.by_kind["single"]:
+            rule = self._compiled(single)
+            if rule is None:
+                continue
             ban = self.bans.setdefault(rule.name, _Ban())
             if ban.until > number:
                 stats.append(RuleStats(rule.rule.name, 0, 0, 0, 0.0, f"sits out until iteration {ban.until}"))
@@ -231,6 +244,7 @@ class Explorer:
                 matches += sum(counts.values())
                 if updated:
                     changed, self.unchanged, now = True, None, self.selection.nodes()
+                    self._built(single)
                 # A rule of bounded products would go one step along a chain in each iteration.
                 grown = now - nodes > budget << ban.times
                 if not updated or not rule.bounded or grown or now >= self.selection.limit:
@@ -276,10 +290,8 @@ class Explorer:
         """Applies a single-pattern rule to as many matches as there is room for: to how many, and whether that left
         some."""
         started = time.perf_counter()
-        if rule.name not in self.staged:
-            self.staged[rule.name] = self.program.staged(rule.rule)
-            self.store.engine.run(*self.staged[rule.name].commands)
-        staged = self.staged[rule.name]
+        staged = self._compiled(rule.rule, filtered=True)
+        assert staged is not None, rule.name
         self.store.engine.run(*staged.find)
         waiting = self.selection.matches(staged, self._again())
         applied = self._apply_in_order(staged, waiting, self.selection.limit, stats, started)
@@ -301,6 +313,7 @@ class Explorer:
         before = self.selection.nodes()
         applied = self.selection.apply(rule, matches, most)
         new = self.selection.nodes() - before
+        self._built(rule.rule)
         note = self.selection.left(rule, len(matches), applied)
         seconds = time.perf_counter() - started
         stats.append(RuleStats(rule.rule.name, len(matches), applied, new, seconds, note))
@@ -312,13 +325,13 @@ class Explorer:
         Groups come first because they merge more with fewer e-nodes: what they find is there, however many pairs
         are merged afterwards.
         """
-        for rule in self.by_kind["group"]:
+        for rule in self._compiled_rules("group"):
             self.store.engine.run(*rule.find)
         state = self._freeze()
         if self.by_kind["group"] and self._group_all(View(state, self.checks), stats):
             return True, "nodes" if self.selection.nodes() >= self.selection.limit else None
         k = self.limits.k_multi
-        multi = self.by_kind["multi"] if k is None or self.multi_done < k else []
+        multi = self._compiled_rules("multi") if k is None or self.multi_done < k else []
         if not multi:
             return False, None
         self.selection.find(multi, state.handles)
@@ -345,7 +358,7 @@ class Explorer:
         size = self.selection.nodes()
         note = "" if answer is None else REFINED
         before = len(stats)
-        for rule in self.by_kind["group"]:
+        for rule in self._compiled_rules("group"):
             if size + len(facts.nodes) > self.selection.limit:
                 break
             started, first = time.perf_counter(), len(facts.nodes)
@@ -358,6 +371,7 @@ class Explorer:
                 self.merges.append(Merge(rule.name, handles[product.result], results))
                 done += 1
             if done:
+                self._built(rule.rule)
                 seconds = time.perf_counter() - started
                 stats.append(RuleStats(rule.name, done, done, len(facts.nodes) - first, seconds, note))
         self._load(facts)
@@ -386,14 +400,15 @@ class Explorer:
 
     def _groups(self) -> Groups:
         """The groups of the e-graph as it is now, for `refine`."""
-        for rule in self.by_kind["group"]:
+        rules = self._compiled_rules("group")
+        for rule in rules:
             self.store.engine.matches(ruleset("find", rule.name))
         view = self.seen = View(self._again(), self.checks)
         canonical = view.canonical()
         self.wanted = {canonical[h] for h in self.wanted}
         self.merges = [m.now(canonical) for m in self.merges]
         found = Groups()
-        for rule in self.by_kind["group"]:
+        for rule in rules:
             merges = [m for m in self.merges if m.rule == rule.name]
             for group in view.groups(rule):
                 n = len(group.members)

@@ -53,14 +53,21 @@ class Store:
         self._lists: set[tuple[int, ...]] = set()  #: those that have keys
         #: Handles of the input program's nodes that are computed from weights.
         self._weights: set[int] = set()
-        engine.run(*program.commands())
+        self._late: list[Command] = []  #: declared since the last mark
+        engine.run(*program.header(), *program.new_constructors())
         engine.mark()
+
+    def declare(self, *commands: Command) -> None:
+        """Declares what is needed now, and stays when all else is taken out."""
+        self.engine.run(*commands)
+        self._late += commands
 
     def clear(self) -> None:
         """Takes out all that was loaded and found, so that another graph can be loaded for the same rules."""
         self.engine.back()
+        self.engine.run(*self._late)
         self.engine.mark()
-        self.program.forget()
+        self._late.clear()
         self._lists.clear()
 
     # ---- writing -----------------------------------------------------------------------------------------
@@ -84,7 +91,7 @@ class Store:
             row, own = node_row(constructor, handle, attrs, children, rule)
             tables.setdefault(constructor.table, []).append(row)
             lists |= dict.fromkeys(own)
-        self.engine.run(*self.program.new_constructors())
+        self.declare(*self.program.new_constructors())
         self._load_lists(lists)
         for table, rows in tables.items():
             self.engine.load(table, rows)
@@ -101,7 +108,7 @@ class Store:
                 self._lists.add(items)
                 rows.setdefault(len(items), []).append((list_key(items), *items))
         for length, new in rows.items():
-            self.engine.run(*self.program.new_list_length(length))
+            self.declare(*self.program.new_list_length(length))
             self.engine.load(list_table(length), new)
 
     def load_types(self, types: Sequence[tuple[int, TensorType | None]]) -> None:
@@ -114,6 +121,8 @@ class Store:
 
     def load_graph(self, graph: Graph) -> None:
         """The input program: node i gets handle i."""
+        self.program.learn(graph)
+        self.declare(*self.program.new_constructors())
         self.next_handle = len(graph.nodes)
         self._weights = {i for i, known in enumerate(graph.weights_only()) if known}
         self.load_types([(i, n.type if len(n.types) == 1 else None) for i, n in enumerate(graph.nodes)])

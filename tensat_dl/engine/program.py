@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import facts_of
 from tensat_dl.core.graph import Attrs, Graph
 from tensat_dl.core.rule import Attribute, PatternNode, RewriteRule, Side, Variable
 from tensat_dl.engine import render
-from tensat_dl.engine.compile import built_forms, compile_rule
+from tensat_dl.engine.compile import built_forms, compile_rule, variants_of
 from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.egglog import ESCAPE
 from tensat_dl.engine.precount import Nodes, by_operator, most_matches
@@ -30,12 +31,11 @@ from tensat_dl.engine.syntax import (
 )
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import IllTyped, Inference, infer
+from tensat_dl.ops.typing import IllTyped, infer
 from tensat_dl.ops.values import AnyType, SymType
 from tensat_dl.rewrite.classes import MANY
 from tensat_dl.rewrite.groups import lengths, listed, one_member
-from tensat_dl.rewrite.source import MAX_RANK, Form, Forms, forms_in, in_both_orders
-from tensat_dl.rewrite.variants import Assignments
+from tensat_dl.rewrite.source import MAX_RANK, Form, Forms, Variant, forms_in, in_both_orders
 
 HEADER = Text(
     """\
@@ -139,17 +139,13 @@ def _typing(name: str, body: tuple[App, ...], action: App) -> EgglogRule:
     return EgglogRule(name, "types", body, (action,), "one line")
 
 
-def constructor_commands(c: Constructor, ops: OpTable, forms: Forms, wide: bool = False) -> list[Command]:
-    """Declarations, loader, type rules and weights-only rule of a constructor; only the declarations if it is
-    wide."""
-    if wide:
-        return c.declarations()
+def constructor_commands(c: Constructor, ops: OpTable) -> list[Command]:
+    """Declarations, loader and weights-only rule of a constructor."""
     commands = [*c.declarations(), *c.loader()]
     known = app("weights_only", _NODE)
     if c.op == "proj":
         body = (equal(_NODE, app(c.name, _I, _X)), app("weights_only", _X))
         return [*commands, _typing(f"weights {c.name}", body, known)]
-    commands += _type_rules(c, ops, forms)
     if ops[c.op].commutative:
         commands += c.in_both_orders()
     if c.op != "input" and not ops[c.op].opaque:
@@ -215,20 +211,17 @@ def _pattern(c: Constructor, ops: OpTable) -> RewriteRule:
     )
 
 
-def _type_rules(c: Constructor, ops: OpTable, forms: Forms) -> list[EgglogRule]:
+def type_rules(c: Constructor, ops: OpTable, found: Sequence[Variant], first: int) -> list[EgglogRule]:
     """Rules that compute the type of a node from the types of its inputs, one for each assignment of ranks.
+    ``first`` is the number of assignments that have rules.
 
     Nodes are only built where they type-check, so constraints need no checking here.
     """
     xs = _inputs(c)
-    found = Assignments(_pattern(c, ops), Inference(ops)).variants(forms)
     typed = app("set", app("type_of", _NODE), _T)
-    same = [x for x in xs if found and all(v.types["e"] == v.types[x.name] for v in found)]
-    if same and not ops[c.op].outputs:
-        return [_rule(f"type {c.name}", c, [equal(_T, app("type_of", same[0]))], typed)]
     out: list[EgglogRule] = []
     seen: set[tuple[App, ...]] = set()
-    for i, v in enumerate(found):
+    for i, v in enumerate(found, first):
         columns: list[Term] = []
         extra: list[App] = []
         for column in c.columns:
@@ -246,7 +239,9 @@ def _type_rules(c: Constructor, ops: OpTable, forms: Forms) -> list[EgglogRule]:
         if ops[c.op].outputs:
             out += _tuple_rules(c, ops, v.types, v.source_attrs[0], (*body, *extra), i)
             continue
-        facts = (*body, equal(_T, type_vector(v.types["e"])), *extra)
+        same = next((x for x in xs if v.types[x.name] == v.types["e"]), None)
+        result = type_vector(v.types["e"]) if same is None else render.variable(same.name, "type")
+        facts = (*body, equal(_T, result), *extra)
         if facts not in seen:
             seen.add(facts)
             out.append(_typing(f"type {c.name} #{i}", facts, typed))
@@ -290,83 +285,155 @@ def ranks_of(graph: Graph, ops: OpTable) -> set[int]:
     }
 
 
+@dataclass
+class _Growing:
+    """A rule, or the types of a constructor, compiled for the forms of e-nodes that were known at last."""
+
+    version: object = None  #: of those forms
+    variants: list[Variant] = field(default_factory=list)
+    seen: set[int] = field(default_factory=set)  #: the ids of these variants
+    count: int = 0  #: of those that have egglog rules
+    compiled: CompiledRule | None = None
+    told: int = 0  #: how many variants' targets are among the known forms
+
+    def add(self, found: Iterable[Variant]) -> list[Variant]:
+        """The variants that are new."""
+        new = [v for v in found if id(v) not in self.seen]
+        self.seen.update(map(id, new))
+        self.variants += new
+        return new
+
+
 class EgglogProgram:
     """Declares constructors as they are needed, and compiles rules; if ``filtered``, so that each match can be
-    accepted or refused."""
+    accepted or refused.
+
+    A rule is compiled for the forms that e-nodes have, and for more as rules that were applied bring more forms.
+    Most rules of a pack never meet an e-node.
+    """
 
     def __init__(
         self, ops: OpTable, rules: Sequence[RewriteRule], graph: Graph, filtered: bool = False
     ) -> None:
         self.schema = Schema(ops)
-        for node in graph.nodes:
-            if node.op != "proj":
-                self.schema.constructor(node.op, len(node.inputs))
-        # Rules match tensors of the graph's ranks and of the ranks that rules build from those. Where that builds
-        # yet other ranks, every rule checks that it does not match them.
-        given = ranks_of(graph, ops)
-        built = self._closure(rules, forms_in(graph, ops), given)
-        matched = given.union(*(f.ranks for f in built))
-        everything = self._closure(rules, built, matched)
-        ranks = matched.union(*(f.ranks for f in everything))
-        #: What e-nodes there may be.
-        self.forms = Forms.of(ranks, everything)
-        self._matched = Forms.of((r for r in matched if r <= MAX_RANK), everything)
-        self.closed = self.forms.ranks == self._matched.ranks
         self._filtered = filtered
         self._place = {r.name: k for k, r in enumerate(rules)}
         self._with_lists = [r for r in rules if r.takes_lists]
         self._listed: dict[tuple[str, int], RewriteRule] = {}  #: instances of those
-        self._tried: set[str] = set()  #: those of them that are compiled, or can't be
-        compiled = (self._compiled(r) for r in rules if not r.takes_lists)
-        self.rules = [c for c in compiled if c is not None]
-        asked = (*(r.rule for r in self.rules), *self._with_lists)
-        functions = {fact.function for r in asked for fact in facts_of(r.conditions)}
+        self._tried: set[str] = set()  #: those of them that are among the rules
+        #: In order; those that take lists for each length that e-nodes have.
+        self.rules = [r for r in rules if not r.takes_lists]
+        self._growing: dict[tuple[str, bool], _Growing] = {}
+        self._members: dict[str, _Growing] = {}  #: what group rules build
+        self._types: dict[str, tuple[RewriteRule, _Growing]] = {}  #: of constructors
+        reachable = _reachable(rules, {n.op for n in graph.nodes})
+        functions = {fact.function for r in reachable for fact in facts_of(r.conditions)}
         #: Whether some rule asks for numbers of factors.
         self.counts_factors = not functions.isdisjoint(("factors", "start"))
         #: Whether some rule asks what depends on inputs.
         self.tells_varying = "varying" in functions
-        self._built = {(n.op, len(n.args)) for r in self.rules for n in r.rule.target.nodes}
-        self.match_lists(by_operator((n.op, i, n.inputs) for i, n in enumerate(graph.nodes)))
-        self._declared: set[str] = set()
-        #: The constructors and the rules that `commands` declared.
-        self._first: frozenset[str] = frozenset()
-        self._first_rules: tuple[CompiledRule, ...] = ()
+        self._built = {(n.op, len(n.args)) for r in rules if not r.takes_lists for n in r.target.nodes}
+        self._declared: set[str] = set()  #: constructors
         self._lengths: set[int] = set()
+        #: What e-nodes there may be.
+        self.forms = Forms((), {})
+        self._matched = self.forms  #: without the forms that rules take no part in
+        self.learn(graph)
 
-    def _closure(
-        self, rules: Sequence[RewriteRule], forms: Iterable[Form], ranks: Set[int]
-    ) -> frozenset[Form]:
-        """These forms, and those of all that the rules can build from nodes of these ranks (up to a limit)."""
-        ops = self.schema.ops
-        known, new = frozenset[Form](), in_both_orders(forms, ops)
-        single = [one_member(r) for r in rules]
-        among = [r for r in ranks if r <= MAX_RANK]
-        while new:
-            known |= new
-            names = {f.op for f in new}
-            affected = [r for r in single if any(n.op in names for n in r.source.nodes)]
-            seen = Forms.of(among, known)
-            new = (
-                in_both_orders((f for r in affected for f in built_forms(r, self.schema, seen)), ops) - known
-            )
-        return known
+    # ---- forms of e-nodes --------------------------------------------------------------------------------
 
-    def _compiled(self, rule: RewriteRule, filtered: bool | None = None) -> CompiledRule | None:
+    def learn(self, graph: Graph) -> None:
+        """Takes note of the e-nodes of a graph."""
+        for node in graph.nodes:
+            if node.op != "proj":
+                self.schema.constructor(node.op, len(node.inputs))
+        self.match_lists(by_operator((n.op, i, n.inputs) for i, n in enumerate(graph.nodes)))
+        self._add_forms(forms_in(graph, self.schema.ops), ranks_of(graph, self.schema.ops))
+
+    def _add_forms(self, forms: Iterable[Form], ranks: Iterable[int] = ()) -> None:
+        new = [f for f in in_both_orders(forms, self.schema.ops) if f not in self.forms]
+        self.forms = self.forms.and_more(new, ranks)
+        few = [f for f in new if max(f.ranks, default=0) <= MAX_RANK]
+        self._matched = self._matched.and_more(few, (r for r in self.forms.ranks if r <= MAX_RANK))
+
+    def _version(self, ops: Iterable[str]) -> object:
+        """Different for different forms of these operators; None if one of them has no e-node."""
+        assert self._matched.known is not None
+        counts = [len(self._matched.known.get(op, ())) for op in ops]
+        return (self._matched.ranks, *counts) if all(counts) else None
+
+    # ---- rules -------------------------------------------------------------------------------------------
+
+    def compiled(
+        self, rule: RewriteRule, filtered: bool | None = None
+    ) -> tuple[CompiledRule | None, list[Command]]:
+        """A rule compiled for the known forms, None if no e-node of these can match; and the commands that declare
+        what is new of it."""
         staged = self._filtered if filtered is None else filtered
-        return compile_rule(rule, self.schema, self._matched, self.closed, staged)
+        state = self._growing.setdefault((rule.key, staged), _Growing())
+        version = self._version(n.op for n in rule.source.nodes)
+        if version == state.version:
+            return state.compiled, []
+        state.version = version
+        new = state.add(variants_of(rule, self.schema, self._matched))
+        more = compile_rule(rule, self.schema, new, first=state.count, filtered=staged)
+        if more is None:
+            return state.compiled, []
+        state.count += sum(not v.ill_typed for v in new)
+        commands = [*self.new_constructors(), *more.commands]
+        if state.compiled is None:
+            doc = [comment(f"---- rule {more.name}\n{rule.doc}")] if rule.doc else []
+            state.compiled, commands = more, [*doc, *commands]
+        else:
+            state.compiled = state.compiled.with_variants(more)
+        return state.compiled, commands
 
-    def match_lists(self, nodes: Nodes) -> list[CompiledRule]:
-        """Adds the instances of list rules that these e-nodes may match to `rules`; those that are new."""
+    def built(self, rule: RewriteRule) -> list[Command]:
+        """Takes note of the e-nodes that a rule may build; the commands that declare what is new of their types."""
+        if rule.kind != "group":
+            state = self._growing[rule.key, self._filtered]
+            one = rule
+        else:
+            state = self._members.setdefault(rule.key, _Growing())
+            one = one_member(rule)
+            version = self._version(n.op for n in one.source.nodes)
+            if version != state.version:
+                state.version = version
+                state.add(self.schema.variants(one, self._matched))
+        if state.told < len(state.variants):
+            self._add_forms(built_forms(one, self.schema.ops, state.variants[state.told :]))
+            state.told = len(state.variants)
+        return self.new_types()
+
+    def current(self) -> list[CompiledRule]:
+        """The rules that are compiled, in order."""
+        found = (self._growing.get((r.key, self._filtered)) for r in self.rules)
+        return [s.compiled for s in found if s is not None and s.compiled is not None]
+
+    def everything(self) -> list[Command]:
+        """Compiles each rule for all that rules can build from the graph, as if each had been applied."""
+        commands: list[Command] = []
+        while True:
+            before = self._matched
+            for rule in self.rules:
+                compiled, more = self.compiled(rule)
+                commands += more
+                if compiled is not None:
+                    commands += self.built(rule)
+            if self._matched == before:
+                return commands
+
+    def match_lists(self, nodes: Nodes) -> bool:
+        """Adds the instances of list rules that these e-nodes may match to `rules`; whether there are new ones."""
         new = []
         for one in self._instances(nodes):
             commute = frozenset(n.result for n in one.source.nodes if self.schema.ops[n.op].commutative)
             if one.key not in self._tried and most_matches(one, nodes, commute):
                 self._tried.add(one.key)
-                compiled = self._compiled(one)
-                new += [] if compiled is None else [compiled]
+                new.append(one)
         self.rules.extend(new)
-        self.rules.sort(key=lambda r: (self._place[r.rule.name], r.rule.count or 0))
-        return new
+        self.rules.sort(key=lambda r: (self._place[r.name], r.count or 0))
+        return bool(new)
 
     def _instances(self, nodes: Nodes) -> Iterator[RewriteRule]:
         """The instances of list rules for lists of as many operands as these e-nodes have."""
@@ -378,11 +445,7 @@ class EgglogProgram:
                 if all(len(node.args) <= WIDE for node in one.nodes):
                     yield one
 
-    def staged(self, rule: RewriteRule) -> CompiledRule:
-        """A single-pattern rule in the form whose matches are selected."""
-        compiled = self._compiled(rule, filtered=True)
-        assert compiled is not None, rule.name
-        return compiled
+    # ---- constructors ------------------------------------------------------------------------------------
 
     def is_wide(self, c: Constructor) -> bool:
         """Whether nodes of a constructor have no rules of their own: `wide_node` loads them."""
@@ -403,27 +466,15 @@ class EgglogProgram:
             commands.append(app("weights_only" if constant else "varying", own))
         return commands
 
-    def commands(self) -> list[Command]:
-        """The whole program: header, operators, rules."""
+    def header(self) -> list[Command]:
+        """The beginning of the program, which does not depend on what is compiled."""
         commands: list[Command] = [HEADER]
         commands += [FACTORS] if self.counts_factors else []
         commands += [VARYING] if self.tells_varying else []
-        commands += self.new_constructors()
-        for r in self.rules:
-            if r.rule.doc:
-                commands.append(comment(f"---- rule {r.name}\n{r.rule.doc}"))
-            commands += r.commands
-        self._first, self._first_rules = frozenset(self._declared), tuple(self.rules)
         return commands
 
-    def forget(self) -> None:
-        """Takes note that the engine has lost what was declared after `commands`."""
-        self._declared, self.rules = set(self._first), list(self._first_rules)
-        self._tried = {r.name for r in self.rules if r.rule.count is not None}
-        self._lengths.clear()
-
     def new_constructors(self) -> list[Command]:
-        """Declarations of constructors that were made since the last call."""
+        """Declarations of constructors that were made since the last call, and types for new forms."""
         out: list[Command] = []
         ops = self.schema.ops
         for c in self.schema.constructors():
@@ -432,12 +483,32 @@ class EgglogProgram:
             self._declared.add(c.name)
             if c.op != "proj":
                 out.append(comment(f"---- {ops[c.op].signature}"))
-            wide = self.is_wide(c)
-            out += constructor_commands(c, ops, self.forms, wide)
-            if self.counts_factors and not wide:
+            if self.is_wide(c):
+                out += c.declarations()
+                continue
+            out += constructor_commands(c, ops)
+            if self.counts_factors:
                 out += factors_commands(c, ops)
-            if self.tells_varying and not wide:
+            if self.tells_varying:
                 out += varying_commands(c, ops)
+            if c.op != "proj":
+                self._types[c.name] = _pattern(c, ops), _Growing()
+        return out + self.new_types()
+
+    def new_types(self) -> list[Command]:
+        """The rules for the types of e-nodes whose forms are new."""
+        assert self.forms.known is not None
+        out: list[Command] = []
+        for pattern, state in self._types.values():
+            version = len(self.forms.known.get(pattern.declared, ()))
+            if version == (state.version or 0):
+                continue
+            state.version = version
+            new = state.add(self.schema.variants(pattern, self.forms))
+            (node,) = pattern.source.nodes
+            constructor = self.schema.constructor(node.op, len(node.args))
+            out += type_rules(constructor, self.schema.ops, new, state.count)
+            state.count += len(new)
         return out
 
     def new_list_length(self, length: int) -> list[Command]:
@@ -446,3 +517,16 @@ class EgglogProgram:
             return []
         self._lengths.add(length)
         return list_loader(length)
+
+
+def _reachable(rules: Sequence[RewriteRule], ops: Iterable[str]) -> list[RewriteRule]:
+    """The rules that could match e-nodes of these operators, or of operators that such rules build."""
+    known, left, found = set(ops), {r.name: r for r in rules}, list[RewriteRule]()
+    while True:
+        now = [r for r in left.values() if all(n.op in known for n in r.source.nodes)]
+        if not now:
+            return found
+        found += now
+        for r in now:
+            del left[r.name]
+            known.update(n.op for n in r.target.nodes)

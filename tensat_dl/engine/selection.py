@@ -75,8 +75,6 @@ class Selection:
                 continue
             owners = [variable(o) for o in rule.rule.source.outputs]
             old = oldest_within(joins, owners, handles, limit)
-            if rule.name not in self.restricted:
-                self.store.engine.run(*rule.restricted)
             self.store.engine.load(f"in_{old_relation(rule.name)}", [(h,) for h in old])
             self.store.engine.run(saturate("load"))
             self.store.engine.matches(ruleset("find-old", rule.name))

@@ -6,8 +6,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensat_dl.core import expression as ex
-from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
+from tensat_dl.core.rule import PatternNode, RewriteRule, Variable
 from tensat_dl.engine import render
 from tensat_dl.engine.render import variable
 from tensat_dl.engine.schema import Column, Schema
@@ -32,41 +31,15 @@ class Query:
 
 
 class Writer:
-    """Writes the variants of one rule. ``closed``: the e-graph has tensors of only those ranks for which the variants
-    were made."""
+    """Writes variants of one rule."""
 
-    def __init__(self, rule: RewriteRule, schema: Schema, found: list[Variant], closed: bool) -> None:
+    def __init__(self, rule: RewriteRule, schema: Schema, found: Sequence[Variant]) -> None:
         self.rule = rule
         self.schema = schema
         self.usable = [v for v in found if not v.ill_typed]
         self.either = either_order(rule, schema.ops)
-        #: Tensor variables whose ranks have to be checked.
-        self.varying = _varying(found) if closed else set(found[0].types)
-        #: Whether one egglog rule says what all variants do.
-        self.generic = closed and self.usable == found and not any(v.guards for v in found) and self._direct()
-        if len({(*v.facts, *self.source_atoms(v)) for v in found}) > 1:
-            self.generic = False
-        if self.generic:
-            self.usable = self.usable[:1]
 
     # ---- attributes --------------------------------------------------------------------------------------
-
-    def _direct(self) -> bool:
-        """Whether the target's attributes are constants and attribute variables, the same for every rank."""
-        chosen = {name for v in self.usable for name in v.chosen}
-
-        def direct(attribute: Attribute) -> bool:
-            match attribute.pattern:
-                case Elements(items):
-                    return all(
-                        isinstance(i, Fixed) or (isinstance(i, Variable) and i.name not in chosen)
-                        for i in items
-                    )
-                case Computed():
-                    return isinstance(attribute.value, ex.Call) and attribute.value.fn == "dtype"
-            return True
-
-        return all(direct(attribute) for n in self.rule.target.nodes for attribute in n.attrs)
 
     def columns(self, node: PatternNode, attrs: dict[str, Any], variant: Variant) -> list[Term]:
         """The attribute columns of a node."""
@@ -75,8 +48,7 @@ class Writer:
         out: list[Term] = []
         for column in constructor.columns:
             pattern = given.get(column.attr.name)
-            open_ = self.generic or column.sort == "Ints"
-            if open_ and isinstance(pattern, Variable) and pattern.name in variant.chosen:
+            if column.sort == "Ints" and isinstance(pattern, Variable) and pattern.name in variant.chosen:
                 out.append(variable(pattern.name))
                 continue
             value = attrs[column.attr.name]
@@ -101,9 +73,7 @@ class Writer:
         compared: list[tuple[Var, Var]] = []
         if self.rule.kind == "single":
             scalars = {
-                variable(name)
-                for name in self.rule.tensor_variables()
-                if all(v.types[name].shape == () for v in self.usable)
+                variable(name) for name in self.rule.tensor_variables() if variant.types[name].shape == ()
             }
             atoms, compared = apart(atoms, scalars)
         out = [equal(result, app(head, *args)) for head, (result, args) in zip(heads, atoms, strict=True)]
@@ -120,25 +90,20 @@ class Writer:
         return list(dict.fromkeys(out)) + [render.guard(c) for c in (*variant.facts, *variant.guards)]
 
     def premises(self, variant: Variant, rest: Sequence[Term]) -> list[App]:
-        """Type look-ups for the tensors that ``rest`` mentions, and rank checks where ranks vary."""
+        """Type look-ups for the tensors that ``rest`` mentions, and checks of ranks and lengths: an e-graph may have
+        nodes of other forms."""
         used = set(names(*rest))
         out = []
         for name in variant.types:
             type_ = variable(name, "type")
-            varies = name in self.varying and not self.generic and name in variant.chosen
-            if type_ in used or varies:
+            if type_ in used or name in variant.chosen:
                 out.append(equal(type_, app("type_of", variable(name))))
-                if varies:
+                if name in variant.chosen:
                     out.append(_length(type_, len(variant.types[name].shape) + 1))
         for name, length in variant.chosen.items():
-            listed = name not in variant.types and isinstance(variant.env[name], tuple)
-            if listed and not self.generic:
+            if name not in variant.types and isinstance(variant.env[name], tuple):
                 out.append(_length(variable(name), length))
         return out
-
-    def suffix(self, variant: int) -> str:
-        """The suffix of the name of a variant's egglog rule."""
-        return f" #{variant}" if len(self.usable) > 1 else ""
 
     def query(self, variant: Variant, computed: list[App]) -> Query:
         """The query of a variant; ``computed`` are further items that its body computes."""
@@ -147,27 +112,25 @@ class Writer:
         return Query(variant, atoms, [*premises, *checks], computed)
 
     def target_rows(
-        self, variants: Sequence[Variant], direct: tuple[type, ...]
-    ) -> tuple[list[list[Term]], list[tuple[str, Var]], list[list[App]]]:
-        """The attribute columns of the target's nodes: terms of a ``direct`` class that all variants write, else
-        variables. Their sorts and names, and for each variant the equations that compute them in a body."""
+        self, variant: Variant, direct: tuple[type, ...]
+    ) -> tuple[list[list[Term]], list[tuple[str, Var]], list[App]]:
+        """The attribute columns of the target's nodes: terms of a ``direct`` class, else variables. The sorts and
+        names of these, and the equations that compute them in a body."""
         rows: list[list[Term]] = []
         columns: list[tuple[str, Var]] = []
-        computed: list[list[App]] = [[] for _ in variants]
+        computed: list[App] = []
         for j, node in enumerate(self.rule.target.nodes):
             constructor = self.schema.constructor(node.op, len(node.args))
-            written = [self.columns(node, v.target_attrs[j], v) for v in variants]
             rows.append([])
-            for k, column in enumerate(constructor.columns):
-                first = written[0][k]
-                if isinstance(first, direct) and all(w[k] == first for w in written):
-                    rows[-1].append(first)
+            written = self.columns(node, variant.target_attrs[j], variant)
+            for k, (column, term) in enumerate(zip(constructor.columns, written, strict=True)):
+                if isinstance(term, direct):
+                    rows[-1].append(term)
                     continue
                 name = Var(f"c{j}", str(k))
                 rows[-1].append(name)
                 columns.append((column.sort, name))
-                for own, w in zip(computed, written, strict=True):
-                    own.append(equal(name, w[k]))
+                computed.append(equal(name, term))
         return rows, columns, computed
 
     def actions(self, rows: Sequence[Sequence[Term]]) -> list[App]:
@@ -197,20 +160,6 @@ class Writer:
 
 def _length(vector: Var, length: int) -> App:
     return equal(app("vec-length", vector), Lit(length))
-
-
-def _varying(found: list[Variant]) -> set[str]:
-    """Tensor variables whose ranks tell the variants apart; the ranks of others follow from theirs."""
-    names = [n for n in found[0].chosen if n in found[0].types]
-    ranks = [{n: len(v.types[n].shape) for n in names} for v in found]
-    distinct = len({tuple(r.values()) for r in ranks})
-    chosen: list[str] = []
-    for name in names:
-        if len({tuple(r[n] for n in chosen) for r in ranks}) == distinct:
-            break
-        if len({r[name] for r in ranks}) > 1:
-            chosen.append(name)
-    return set(chosen)
 
 
 def _column_value(column: Column, value: Any) -> Term:

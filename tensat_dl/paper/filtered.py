@@ -89,20 +89,21 @@ class FilteredExplorer(Explorer):
         before = self._size()
         self.skipped = 0
         k = self.limits.k_multi
-        multi = self.by_kind["multi"] if k is None or number <= k else []
+        multi = self._compiled_rules("multi") if k is None or number <= k else []
         if multi:
             self.selection.find(multi, self.state.handles)
-        for rule in (*self.by_kind["single"], *self.by_kind["group"]):
+        single, group = self._compiled_rules("single"), self._compiled_rules("group")
+        for rule in (*single, *group):
             self.store.engine.run(*rule.find)
         state = replace(self.state, frozen=self.store.engine.freeze())
         checker = CHECKERS[self.limits.cycles](self.classes)
         nodes = live(self.enodes, self.store.program.schema.ops)
         full = False
-        for rule in self.by_kind["single"]:
+        for rule in single:
             full |= self._apply(rule, state, checker, nodes, stats)
-        if self.by_kind["group"]:
+        if group:
             view = AcyclicView(state, self.checks, nodes, Efficient(self.classes).reach)
-            for rule in self.by_kind["group"]:
+            for rule in group:
                 full |= self._apply_groups(rule, view, checker, stats)
         for rule in multi:
             full |= self._apply(rule, state, checker, nodes, stats)
@@ -151,6 +152,7 @@ class FilteredExplorer(Explorer):
                     chosen.append(match)
             waiting = waiting[room:]
             if chosen:
+                self._built(rule.rule)
                 self.selection.applied.update((rule.name, m) for m in chosen)
                 self.store.engine.load(ok_relation(rule.name), chosen)
                 self.store.engine.matches(ruleset("apply", rule.name))
@@ -182,6 +184,7 @@ class FilteredExplorer(Explorer):
                 continue
             self.store.next_handle = mark
         if total:
+            self._built(rule.rule)
             self._load(facts)
             new = self.selection.nodes() - size
             self._note(stats, rule.name, total, total - skipped - no_room, skipped, no_room, new, started)

@@ -73,6 +73,16 @@ class Forms:
                 by_op[form.op].add(form)
         return Forms(among, {op: frozenset(found) for op, found in by_op.items()})
 
+    def and_more(self, forms: Iterable[Form], ranks: Iterable[int] = ()) -> Forms:
+        """These and further known forms."""
+        assert self.known is not None, "every form is there"
+        by_op = dict(self.known)
+        among = {*self.ranks, *ranks}
+        for form in forms:
+            by_op[form.op] = by_op.get(form.op, frozenset()) | {form}
+            among |= form.ranks
+        return Forms(tuple(sorted(among)), by_op)
+
     def operands(self, op: str, given: Sequence[int | None]) -> Iterator[tuple[int, ...]]:
         """The ranks that an operator's operands may have, in order, where some of them are given."""
         if self.known is None:

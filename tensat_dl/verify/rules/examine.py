@@ -10,7 +10,7 @@ from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, collected
 from tensat_dl.core.expression import base_of, facts_of, names_of
 from tensat_dl.core.rule import Attribute, Fixed, PatternNode, RewriteRule, Variable
-from tensat_dl.engine.compile import compile_rule
+from tensat_dl.engine.compile import compile_rule, variants_of
 from tensat_dl.engine.schema import Schema
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.table import AttrDecl, OpTable
@@ -99,9 +99,7 @@ class Examiner:
             return self._untested(rule, tests)
         tested, results = [draw[2] for draw, _ in tests.equal], [exact for _, exact in tests.equal]
         nodes = (*tested[0].before.nodes, *tested[0].after.nodes)
-        compile_rule(
-            _of_two(rule), Schema(self.ops), Forms(tuple(sorted({t.rank for n in nodes for t in n.types})))
-        )
+        _compile(rule, self.ops, Forms(tuple(sorted({t.rank for n in nodes for t in n.types}))))
         alike = (rounds_alike(i, self.semantics, self.seed) for i in tested[:ROUNDED])
         bounds = [x.log2_error for x in results if x.log2_error is not None]
         form = tests.equal[0][0][0].form
@@ -371,10 +369,12 @@ def check_rule_types(rule: RewriteRule, ops: OpTable) -> list[Diagnostic]:
         if all(reasons) and UNMET not in reasons:  # where conditions are never met the rule is vacuous
             message = f"the target of rule `{rule.name}` never type-checks: {reasons[0]}"
             return [Diagnostic(message, rule.span)]
-        compile_rule(_of_two(rule), schema, ANY_RANKS)
+        _compile(rule, ops, ANY_RANKS)
     return problems
 
 
-def _of_two(rule: RewriteRule) -> RewriteRule:
-    """A list rule for lists of two; any other rule as it is."""
-    return listed(rule, 2) if rule.takes_lists else rule
+def _compile(rule: RewriteRule, ops: OpTable, forms: Forms) -> None:
+    """Raises `TsrError` if the rule can't be compiled, for lists of two if it takes lists."""
+    schema = Schema(ops)
+    one = listed(rule, 2) if rule.takes_lists else rule
+    compile_rule(one, schema, variants_of(one, schema, forms))
