@@ -1,13 +1,15 @@
-"""The forms of e-nodes: everything that an exploration makes has one, and rules are compiled for few others."""
+"""The forms of e-nodes: everything that an exploration makes has one, and rules are compiled for no others."""
 
 from __future__ import annotations
 
 import pytest
 
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.schema import Schema
+from tensat_dl.engine.syntax import EgglogRule
 from tensat_dl.rewrite.source import Form, Forms, form_of, forms_in
 from tests.explore.graphs import graph_in, graph_of, library, pack, program_of, rules_named
 
@@ -32,12 +34,13 @@ CONVOLUTIONS = """
 @pytest.mark.parametrize("body", [SIBLINGS, CONVOLUTIONS], ids=["products", "convolutions"])
 def test_every_node_has_a_known_form(body: str) -> None:
     graph, ops = graph_of(body), library().ops
-    forms = EgglogProgram(ops, pack("standard"), graph).forms
-    *_, last = Explorer(graph, ops, pack("standard"), Limits(iterations=8)).run()
+    explorer = Explorer(graph, ops, pack("standard"), Limits(iterations=8))
+    *_, last = explorer.run()
     e = last.egraph
     for n in range(e.num_nodes):
         operands = [e.types[c][0].rank for c in e.children_of(n)]
-        assert form_of(ops[e.op[n]], operands, e.types[e.node_class[n]][0].rank) in forms, e.op[n]
+        form = form_of(ops[e.op[n]], operands, e.types[e.node_class[n]][0].rank)
+        assert form in explorer.program.forms, e.op[n]
     assert e.num_nodes > len(graph.nodes) + 5
 
 
@@ -56,10 +59,37 @@ def test_forms_are_followed_through_rules() -> None:
     """)
     rules = [r for r in program.rules if r.name in ("flatten", "after", "never")]
     compiled = EgglogProgram(program.ops, rules, graph_in(program))
-    assert [r.name for r in compiled.rules] == ["flatten", "after"]
+    compiled.everything()
+    assert [r.name for r in compiled.current()] == ["flatten", "after"]
     found = {f for known in (compiled.forms.known or {}).values() for f in known}
     assert {f for f in found if f.op in ("tanh", "neg")} == {Form("tanh", (1,), 1), Form("neg", (1,), 1)}
-    assert compiled.closed
+
+
+def test_rules_are_compiled_for_what_applied_rules_bring() -> None:
+    program = program_of("""
+      rule flatten { tanh(x) where rank(x) == 3
+        => reshape(tanh(reshape(x; shape = [dim(x, 0), 6])); shape = shape(x)) }
+      rule after { tanh(x) => neg(neg(tanh(x))) }
+      rule last { neg(x) => smul(x, -1.0) }
+      graph g { input x : f32[2, 2, 3]
+        output tanh(x) }
+    """)
+    flatten, after, last = (
+        next(r for r in program.rules if r.name == name) for name in ("flatten", "after", "last")
+    )
+    engine = EgglogProgram(program.ops, [flatten, after, last], graph_in(program))
+
+    def compiled(rule: RewriteRule) -> int:
+        """How many egglog rules there are of a rule."""
+        found, _ = engine.compiled(rule)
+        return 0 if found is None else sum(isinstance(c, EgglogRule) for c in found.commands)
+
+    assert [compiled(r) for r in (flatten, after, last)] == [1, 1, 0]
+    assert engine.compiled(after)[1] == []  # nothing is new
+    engine.built(flatten)
+    assert [compiled(r) for r in (flatten, after, last)] == [1, 2, 0]  # tanh of a matrix
+    engine.built(after)
+    assert [compiled(r) for r in (flatten, after, last)] == [1, 2, 2]
 
 
 def test_known_forms_leave_out_nothing_that_has_one() -> None:

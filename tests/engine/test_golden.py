@@ -1,7 +1,7 @@
 """The egglog text of representative rules, as it was last looked at.
 
-To accept new texts: ``UPDATE_GOLDEN=1 python -m pytest tests/datalog/test_golden.py``, then read the diff
-of ``tests/datalog/golden/``.
+To accept new texts: ``UPDATE_GOLDEN=1 python -m pytest tests/engine/test_golden.py``, then read the diff
+of ``tests/engine/golden/``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tensat_dl.engine.compile import compile_rule
+from tensat_dl.engine.compile import compile_rule, variants_of
 from tensat_dl.engine.schema import Schema
 from tensat_dl.engine.syntax import written
 from tensat_dl.rewrite.source import Forms
@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent / "golden"
 
 #: Rules of the library, and what they are examples of.
 LIBRARY = {
-    "matmul-assoc": ("single, one text for every rank", (2, 3)),
+    "matmul-assoc": ("single, two ranks", (2, 3)),
     "pair-matmul-left": ("multi-pattern with its mirror image", (2, 3)),
     "pair-conv-enlarge": ("multi-pattern with conditions, not symmetric", (4,)),
     "group-matmul-left": ("members of a group", (2, 3)),
@@ -44,11 +44,12 @@ OWN = {
 def text_of(name: str) -> str:
     if name in LIBRARY:
         (rule,) = (r for r in library().rules if r.name == name)
-        compiled = compile_rule(rule, Schema(library().ops), Forms(LIBRARY[name][1]))
+        schema, forms = Schema(library().ops), Forms(LIBRARY[name][1])
     else:
         program = program_of(OWN[name])
         (rule,) = (r for r in program.rules if r.name == name)
-        compiled = compile_rule(rule, Schema(program.ops), Forms((2, 4)))
+        schema, forms = Schema(program.ops), Forms((2, 4))
+    compiled = compile_rule(rule, schema, variants_of(rule, schema, forms))
     assert compiled is not None
     return written(compiled.commands).removesuffix("\n")
 

@@ -6,7 +6,9 @@ import pytest
 from egglog.bindings import EGraph
 
 from tensat_dl.core.graph import GraphBuilder, TensorType
-from tensat_dl.engine.compile import compile_rule
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.compile import compile_rule, variants_of
+from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.egglog import Engine
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.listing import listing
@@ -40,20 +42,27 @@ def run(*commands: Command) -> list[object]:
         engine.close()
 
 
+def compiled(rule: RewriteRule, schema: Schema, forms: Forms) -> CompiledRule | None:
+    return compile_rule(rule, schema, variants_of(rule, schema, forms))
+
+
+def constructors(schema: Schema) -> list[Command]:
+    return [command for c in schema.constructors() for command in constructor_commands(c, schema.ops)]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(("forms", "closed"), [(ANY, True), (Forms((2, 4)), False)])
-def test_the_text_of_every_rule_is_valid(forms: Forms, closed: bool) -> None:
+@pytest.mark.parametrize("forms", [ANY, Forms((2, 4))])
+def test_the_text_of_every_rule_is_valid(forms: Forms) -> None:
     ops = library().ops
     schema = Schema(ops)
     rules = [listed(r, 3) if r.takes_lists else r for r in library().rules]  # one rule is for three or more
-    compiled = [compile_rule(r, schema, forms, closed) for r in rules]
-    assert closed is False or None not in compiled
+    found = [compiled(r, schema, forms) for r in rules]
+    assert forms is not ANY or None not in found
     made = schema.constructors()
-    constructors = [command for c in made for command in constructor_commands(c, ops, Forms((2, 4)))]
-    constructors += [command for c in made for command in factors_commands(c, ops)]
-    constructors += [command for c in made for command in varying_commands(c, ops)]
-    commands = [command for c in compiled if c is not None for command in c.commands]
-    run(HEADER, FACTORS, VARYING, *constructors, *commands)
+    counted = [command for c in made for command in factors_commands(c, ops)]
+    counted += [command for c in made for command in varying_commands(c, ops)]
+    commands = [command for c in found if c is not None for command in c.commands]
+    run(HEADER, FACTORS, VARYING, *constructors(schema), *counted, *commands)
 
 
 def test_group_rules_have_no_type_problem() -> None:
@@ -136,7 +145,10 @@ def test_only_rules_whose_operators_occur_are_compiled() -> None:
     """Those of the pack "xla" replace a slice by other operators."""
     graph = graph_of("input x : f32[2, 3]\n output relu(x)")
     rules = [r for r in library().rules if not r.name.startswith("xla-")]
-    for rule in EgglogProgram(library().ops, rules, graph).rules:
+    program = EgglogProgram(library().ops, rules, graph)
+    program.everything()
+    assert program.current()
+    for rule in program.current():
         ops = {n.op for n in rule.rule.source.nodes}
         assert ops <= {"relu", "concat", "slice"}, rule.name
 
@@ -164,11 +176,9 @@ def test_members_of_a_group_know_an_axis_that_varies_by_rank() -> None:
     )
     (rule,) = (r for r in program.rules if r.name == "joined")
     schema = Schema(program.ops)
-    compiled = compile_rule(rule, schema, Forms((1, 2)), closed=False)
-    assert compiled is not None
-    made = schema.constructors()
-    constructors = [command for c in made for command in constructor_commands(c, program.ops, Forms((1, 2)))]
-    run(HEADER, *constructors, *compiled.commands)
+    found = compiled(rule, schema, Forms((1, 2)))
+    assert found is not None
+    run(HEADER, *constructors(schema), *found.commands)
 
 
 ORDERED = """
@@ -196,9 +206,9 @@ rule ordered {{
 def test_mirror_images_are_left_out_where_conditions_are_symmetric(where: str, one_of_two: bool) -> None:
     program = program_of(ORDERED.format(where=where))
     (rule,) = (r for r in program.rules if r.name == "ordered")
-    compiled = compile_rule(rule, Schema(program.ops), Forms((2,)))
-    assert compiled is not None
-    text = written(compiled.commands)
+    found = compiled(rule, Schema(program.ops), Forms((2,)))
+    assert found is not None
+    text = written(found.commands)
     assert ("(<= ?a.id ?b.id)" in text) == one_of_two
     # The join compares columns: all that concerns one pattern alone is done for its own matches.
     find = text[text.rindex("(rule ") :]

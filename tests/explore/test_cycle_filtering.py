@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.compiled import match_relation, ok_relation
+from tensat_dl.engine.compiled import match_relation, ok_relation, ruleset
 from tensat_dl.engine.exploration import Cycles, ExploredIteration, Limits
 from tensat_dl.engine.explore import exploring
 from tensat_dl.engine.syntax import saturate
@@ -304,6 +304,7 @@ def filtered_explorer(cycles: Cycles) -> tuple[FilteredExplorer, ExploredIterati
 @each_filter
 def test_a_filtered_node_that_becomes_the_only_one_comes_back(cycles: Cycles) -> None:
     explorer, _ = filtered_explorer(cycles)
+    (seen,) = explorer._compiled_rules("single")
     (newer,) = (n for n in explorer.enodes if n.own == 3)
     subsume(explorer.store, [newer])
     explorer.store.engine.load("in_equal", [(0, 1)])
@@ -316,7 +317,7 @@ def test_a_filtered_node_that_becomes_the_only_one_comes_back(cycles: Cycles) ->
     ]
     assert explorer.filtered == 0
     # Rules see it again.
-    assert explorer.store.engine.matches("find:seen")[0] == {"seen": 1}
+    assert explorer.store.engine.matches(ruleset("find", seen.name))[0] == {"seen": 1}
 
 
 def test_nodes_that_become_one_have_the_age_of_the_older() -> None:

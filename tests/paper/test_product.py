@@ -75,8 +75,9 @@ def test_three_ways_and_brute_force_find_the_same(seed: int) -> None:
         egraph = before_search(graph, ops, rules, k)
         assert egraph is not None
         program = EgglogProgram(ops, rules, graph)
-        multi = [r for r in program.rules if r.rule.kind == "multi"]
-        engine = by_join(egraph, program, multi, runs=2)
+        declared = program.everything()
+        multi = [r for r in program.current() if r.rule.kind == "multi"]
+        engine = by_join(egraph, program, declared, multi, runs=2)
         baseline = by_product(egraph, multi, ops, 60.0)
         assert baseline.enumerated == 1.0
         assert baseline.found == baseline.joined
