@@ -135,12 +135,13 @@ class Assembly:
                 as_float(number(a.value), a.value.span)
         with self.located(scope, span):
             final = checked_attrs(decl, attributes(decl, attrs, scope.names, types), attrs)
+        filled = dict(final)
+        dtype = str(filled.get("dtype", types[0].dtype if types else ""))
         if decl.name in ("fill", "pad"):
-            filled = dict(final)
-            value, dtype = filled["value"], str(filled.get("dtype", types[0].dtype if types else ""))
+            value = filled["value"]
             assert isinstance(value, float)
             check_range(value, dtype, dtype, span)
-            final = decl.ordered({**filled, "value": written(value, dtype)})
+        final = decl.ordered({k: written(v, dtype) if isinstance(v, float) else v for k, v in filled.items()})
         try:
             typing = infer(self.ops, decl.name, types, dict(final))
         except IllTyped as e:
