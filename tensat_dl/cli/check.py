@@ -93,12 +93,17 @@ def _read(path: str) -> _File:
 
 
 def _mirrored(rules: list[RewriteRule], ops: OpTable) -> Iterator[Diagnostic]:
-    """Warnings about rules that say what an earlier rule says, in another order of operands or with other names."""
+    """Warnings about rules that say what an earlier rule says, in another order of operands or with other names, and
+    about rules that only change that order."""
     from tensat_dl.core.diagnostics import Diagnostic
-    from tensat_dl.rewrite.orders import mirror_form
+    from tensat_dl.rewrite.orders import mirror_form, only_reorders
 
     earlier: dict[object, str] = {}
     for rule in rules:
+        if only_reorders(rule, ops):
+            message = f"rule `{rule.name}` only exchanges the operands of commutative operators"
+            yield Diagnostic(message, rule.span, "patterns match either order without it", severity="warning")
+            continue
         form = mirror_form(rule, ops)
         other = rule.name if form is None else earlier.setdefault(form, rule.name)
         if other != rule.name:

@@ -19,6 +19,7 @@ from tensat_dl.ops.kinds import ANYTHING, article, attribute_kind, fits, kind_of
 from tensat_dl.ops.table import (
     ATTR_TYPES,
     INFIX,
+    NEGATION,
     AttrDecl,
     OpDecl,
     OpTable,
@@ -251,6 +252,7 @@ def _explained(e: TsrError, lets: Sequence[str]) -> tuple[Diagnostic, ...]:
 
 def _composition(decl: OpDecl, expr: ast.Expr, ops: OpTable, names: dict[str, str]) -> Iterator[Diagnostic]:
     """The problems of an expression in tensor position."""
+    args: tuple[ast.Expr, ...]
     match expr:
         case ast.Name(id):
             if names.get(id) == "tensor":
@@ -264,6 +266,8 @@ def _composition(decl: OpDecl, expr: ast.Expr, ops: OpTable, names: dict[str, st
             return
         case ast.Binary(op, left, right) if op in INFIX:
             fn, args, attrs = INFIX[op], (left, right), ()
+        case ast.Unary("-", operand):
+            fn, args, attrs = NEGATION, (operand,), ()
         case ast.Call(fn, args, attrs) if isinstance(args, tuple):
             if fn not in ops:
                 what = f"`{fn}` computes no tensor" if fn in FUNCTIONS else f"unknown operator `{fn}`"

@@ -14,7 +14,7 @@ from tensat_dl.lang.blocks import call_scope
 from tensat_dl.lang.scope import Scope, ScopedTensor
 from tensat_dl.ops.calls import show
 from tensat_dl.ops.evaluate import member, range_values
-from tensat_dl.ops.table import INFIX
+from tensat_dl.ops.table import INFIX, NEGATION
 from tensat_dl.ops.typing import from_first
 from tensat_dl.ops.values import FUNCTIONS, Absent, AlreadyReported, Unknown, describe
 
@@ -57,8 +57,8 @@ class Expressions:
                 operands = _every((left, right), lambda e: [(e, self.value(e, scope))])
                 if any(isinstance(v, ScopedTensor) for _, v in operands):
                     return self.assembly.apply(self.ops[INFIX[op]], operands, (), expr.span, scope)[0]
-            case ast.Unary("-", operand) if isinstance(self.value(operand, scope), ScopedTensor):
-                raise error(expr.span, "`-` does not negate tensors", f"write `{operand.span.text} * -1`")
+            case ast.Unary("-", operand) if isinstance(tensor := self.value(operand, scope), ScopedTensor):
+                return self.assembly.apply(self.ops[NEGATION], [(operand, tensor)], (), expr.span, scope)[0]
             case ast.If(condition, then, otherwise):
                 chosen = self.assembly.evaluate(condition, scope)
                 if not isinstance(chosen, bool):
@@ -71,9 +71,11 @@ class Expressions:
             case ast.Call("sum" | "max" | "min" as fn, tuple(args), attrs) if any(
                 self._is_tensor(a, scope) for a in args
             ):
-                reduces = len(args) == 1 and fn != "min"
                 axis = attrs[0].span.text if attrs else "axis = 0"
-                hint = f"along an axis: `reduce_{fn}({args[0].span.text}; {axis})`" if reduces else ""
+                hint = f"along an axis: `reduce_{fn}({args[0].span.text}; {axis})`"
+                if fn == "min" or len(args) != 1:
+                    both = ", ".join(a.span.text for a in args)
+                    hint = f"of two tensors: `ew{fn}({both})`" if len(args) == 2 and fn != "sum" else ""
                 raise error(expr.fn_span, f"`{fn}` is a function of numbers, not of tensors", hint)
             case ast.Index(ast.Name(id), index) if isinstance(scope.names.get(id), dict):
                 return member(expr, scope.names[id], self.assembly.integer(index, scope, "an index"))

@@ -13,7 +13,7 @@ from tensat_dl.lang.pattern_names import ELEMENT, PatternNames, Silent
 from tensat_dl.ops.calls import check_arity, check_attrs
 from tensat_dl.ops.kinds import article, kind_of, want
 from tensat_dl.ops.numbers import written
-from tensat_dl.ops.table import INFIX
+from tensat_dl.ops.table import INFIX, NEGATION
 from tensat_dl.ops.typing import is_number, neighbour, number
 from tensat_dl.ops.values import FUNCTIONS
 
@@ -135,6 +135,8 @@ class PatternBuilder(PatternNames):
                 return id in self.members
             case ast.Binary(op, left, right) if op in INFIX:
                 return op == "@" or self._is_tensor(left) or self._is_tensor(right)
+            case ast.Unary("-", operand):
+                return self._is_tensor(operand)
         return False
 
     def _kind(self, expr: ast.Expr) -> str:
@@ -226,6 +228,7 @@ class PatternBuilder(PatternNames):
 
     def tensor(self, expr: ast.Expr, result: str | None, each: str | None) -> str:
         """Flattens an expression in tensor position; the name of its result."""
+        args: tuple[ast.Expr, ...] | ast.EachIn
         match expr:
             case ast.Name(id):
                 return self._variable(id, expr, False, each)
@@ -235,6 +238,8 @@ class PatternBuilder(PatternNames):
                 raise error(expr.span, *self._stray_index(base, each))
             case ast.Binary(op, left, right) if op in INFIX:
                 fn, args, attrs = INFIX[op], (left, right), ()
+            case ast.Unary("-", operand):
+                fn, args, attrs = NEGATION, (operand,), ()
             case ast.Call(fn, args, attrs):
                 self._refuse_unknown(expr)
             case _:
@@ -343,8 +348,13 @@ class PatternBuilder(PatternNames):
             case ast.Range(ast.Const(0), ast.Call("len", (ast.Name(list_),))) if list_ in self.members:
                 pass
             case _:
-                used = (n.id for n in names_of(body) if n.id in self.members)
-                hint = f"write `for {each_in.var} in 0..len({next(used, 'x')})`"
+                listed = next((n.id for n in names_of(body) if n.id in self.members), None)
+                if listed is None:
+                    one = next((n.id for n in names_of(each_in.body)), "x")
+                    hint = f"an element of a list is written `{one}[{each_in.var}]`"
+                    message = f"this operand does not vary with `{each_in.var}`"
+                    raise error(each_in.body.span, message, hint) from None
+                hint = f"write `for {each_in.var} in 0..len({listed})`"
                 raise error(each_in.range.span, "a `for` among operands takes the whole of a list", hint)
         if name not in self.members:
             raise error(each_in.body.span, f"this operand does not vary with `{each_in.var}`")

@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error, plural
-from tensat_dl.core.expression import Fact, base_of, is_every, names_of, replaced, with_name
-from tensat_dl.core.rule import Fixed, RewriteRule, Side
+from tensat_dl.core.expression import Fact, base_of, children, is_every, names_of, replaced, with_name
+from tensat_dl.core.rule import Fixed, PatternNode, RewriteRule, Side, Variable
 from tensat_dl.lang import ast
 from tensat_dl.lang.pattern_names import ELEMENT
 from tensat_dl.lang.patterns import PatternBuilder
@@ -204,6 +204,24 @@ def _conditions(rule: RewriteRule, source: PatternBuilder) -> Iterator[Diagnosti
         if not fits(kind, "condition"):
             message = f"`where` needs a condition, and this is {article(kind)}"
             yield Diagnostic(message, condition.span, "compare it: `==`, `!=`, `<`, `<=`, `>`, `>=`")
+        yield from _from_the_end(condition, rule, source.ops)
+
+
+def _from_the_end(condition: ast.Expr, rule: RewriteRule, ops: OpTable) -> Iterator[Diagnostic]:
+    """Comparisons of a matched axis with a negative number: what is matched counts from 0."""
+    match condition:
+        case ast.Binary("==" | "!=" | "<" | "<=" | ">" | ">=", ast.Name(id), ast.Unary("-", ast.Const())):
+            node = next((n for n in rule.source.nodes if _is_axis(id, n, ops)), None)
+            if node is not None:
+                tensor = node.args[0] if "." not in node.args[0] else "x"
+                hint = f"a matched axis counts from 0: the last one is `rank({tensor}) - 1`"
+                yield Diagnostic(f"`{id}` is never negative", condition.span, hint)
+    for part in children(condition):
+        yield from _from_the_end(part, rule, ops)
+
+
+def _is_axis(name: str, node: PatternNode, ops: OpTable) -> bool:
+    return any(a.pattern == Variable(name) and ops[node.op][a.name].type == "axis" for a in node.attrs)
 
 
 def _unresolved(expr: ast.Name | ast.Call, source: PatternBuilder) -> Diagnostic:

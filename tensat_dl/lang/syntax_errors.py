@@ -218,6 +218,8 @@ def _hints(p: Place) -> Iterator[str]:
         yield "give it a name"
     if not p.item and p.text in STATEMENTS["graph"]:
         yield "statements stand inside a body: `graph name { ... }`"
+    if p.text == "where" and p.near(1) == "(" and p.operand_expected:
+        yield "a choice between two tensors is `select(condition, x, y)`"
     if p.text in RESERVED and p.operand_expected:
         yield "it is a keyword and cannot be a name"
     if p.operator_expected and "_SEP" in p.accepts and not p.in_parens and p.kind in _OPERAND_KINDS:
@@ -261,7 +263,8 @@ def habits(here: Place) -> Iterator[str]:
     if text == "*" and here.near(-1) == "*":  # x ** 2
         base = here.near(-2) if tokens[here.at - 2].kind == "word" else ""
         shown = {"2": f"{base} * {base}", "0.5": f"sqrt({base})"}.get(here.near(1)) if base else None
-        yield f"there is no power operator; write {f'`{shown}`' if shown else 'a product'}"
+        shown = f"`{shown}`" if shown else "a product, or `power(x; exponent = 3.0)`"
+        yield f"there is no power operator; write {shown}"
     is_type = before is not None and (
         before.text in DTYPES or tokens[here.statement].text in ("input", "weight")
     )

@@ -64,7 +64,7 @@ _INSTEAD = {
     "#": "comments start with `//`",
     "!": "negation is written `not`, inequality `!=`",
     "&": "conjunction is written `and`",
-    "^": "there is no power operator; write a product",
+    "^": "there is no power operator; write a product, or `power(x; exponent = 2.0)`",
     "~": "negation is written `not`",
     "−": "write the minus sign `-`",
     "–": "write the minus sign `-`",

@@ -17,6 +17,8 @@ ATTR_TYPES = ("int", "float", "bool", "string", "dtype", "axis", "ints", "axes")
 
 #: Infix operators on tensors stand for these.
 INFIX = {"+": "ewadd", "-": "ewsub", "*": "ewmul", "/": "ewdiv", "@": "matmul"}
+#: The operator that a sign before a tensor stands for.
+NEGATION = "neg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,8 @@ def operators_in(tree: Any) -> Iterator[str]:
             yield fn
         case ex.Binary(op) if op in INFIX:
             yield INFIX[op]
+        case ex.Unary("-"):
+            yield NEGATION
     for part in ex.children(tree):
         yield from operators_in(part)
 

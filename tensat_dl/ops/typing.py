@@ -14,7 +14,7 @@ from tensat_dl.ops.evaluate import Unresolved, evaluate
 from tensat_dl.ops.kinds import not_a_word, words
 from tensat_dl.ops.lists import Many
 from tensat_dl.ops.symbolic import Condition, EvaluationError, Of, Opaque
-from tensat_dl.ops.table import INFIX, AttrDecl, OpDecl, OpTable
+from tensat_dl.ops.table import INFIX, NEGATION, AttrDecl, OpDecl, OpTable
 from tensat_dl.ops.values import Absent, AnyType, Broadcast, Env, Lazy, SymType, Unknown, unknown_tensor
 
 T = TypeVar("T")
@@ -247,6 +247,8 @@ def compose(
                 return names[id]
             case ex.Binary(op, left, right) if op in INFIX:
                 return operator(INFIX[op], (left, right), ())
+            case ex.Unary("-", operand):
+                return operator(NEGATION, (operand,), ())
             case ex.Call(fn, args, given) if fn in ops and isinstance(args, tuple):
                 return operator(fn, args, given)
         raise EvaluationError(f"`{expr.span.text}` is not a tensor")

@@ -91,6 +91,10 @@ def _nearest(found: NearMisses, rule: RewriteRule, graph: Graph, called: Mapping
         more = len(found.failed) - 1
         if more:
             yield f"  ({_count(more, 'other match', 'es')} fail{'s' if more == 1 else ''} too)"
+    elif found.exchanged is not None:
+        node, match = found.exchanged
+        yield f"  matches {_tensors(match, called)}"
+        yield f"  but the operands of `{_source(node)}` stand in the other order, which matters for {node.op}"
     else:
         yield from _near(found.near, rule, graph, called)
 

@@ -40,6 +40,21 @@ def mirror_form(rule: RewriteRule, ops: OpTable) -> object:
     return min((nameless(_exchanged(rule, chosen), ops) for chosen in orders), key=repr)
 
 
+def only_reorders(rule: RewriteRule, ops: OpTable) -> bool:
+    """Whether the sides of a rule differ at most in the order of commutative operands."""
+    return not rule.target.lets and _terms(rule.source, ops) == _terms(rule.target, ops)
+
+
+def _terms(side: Side, ops: OpTable) -> list[str]:
+    made: dict[str, str] = {}
+    for node in side.nodes:
+        args = [made.get(a, a) for a in node.args]
+        args = sorted(args) if ops[node.op].commutative else args
+        attrs = sorted((a.name, repr(a.pattern), repr(a.value)) for a in node.attrs)
+        made[node.result] = repr((node.op, args, attrs, node.each))
+    return [made.get(o, o) for o in side.outputs]
+
+
 def commuted(decl: OpDecl) -> RewriteRule:
     """``f(x, y) => f(y, x)`` for a commutative f: a rule that explanations show and the engine does not need."""
     span = decl.span
@@ -58,6 +73,19 @@ def commuted(decl: OpDecl) -> RewriteRule:
         span,
         f"{decl.name}-commutes",
     )
+
+
+def other_orders(rule: RewriteRule, ops: OpTable) -> Iterator[tuple[PatternNode, RewriteRule]]:
+    """Each source node in which the order of operands matters, with the rule that has two of its operands
+    exchanged."""
+    for node in rule.source.nodes:
+        if ops[node.op].commutative:
+            continue
+        for i, j in combinations(range(len(node.args)), 2):
+            args = list(node.args)
+            args[i], args[j] = args[j], args[i]
+            nodes = tuple(replace(n, args=tuple(args)) if n is node else n for n in rule.source.nodes)
+            yield node, replace(rule, source=replace(rule.source, nodes=nodes))
 
 
 def _exchanged(rule: RewriteRule, results: Collection[str]) -> RewriteRule:

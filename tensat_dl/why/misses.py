@@ -3,7 +3,7 @@ nearest to matching."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice
 from typing import Any
@@ -11,13 +11,14 @@ from typing import Any
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import attr_text
-from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.ops.evaluate import evaluate, knowing
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import Absent
 from tensat_dl.rewrite.classes import EGraphTerms, Known, fact
 from tensat_dl.rewrite.matcher import Match, Pattern, merged
+from tensat_dl.rewrite.orders import other_orders
 from tensat_dl.rewrite.source import Forms
 from tensat_dl.rewrite.variants import Assignments, Checks, matched, type_target
 
@@ -55,6 +56,8 @@ class NearMisses:
     fires: list[Match] = field(default_factory=list)
     failed: list[FailedMatch] = field(default_factory=list)
     near: Match | None = None
+    #: A source node that stands there with two operands exchanged, and the match of the pattern with these.
+    exchanged: tuple[PatternNode, Match] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,13 @@ def look(patterns: Sequence[Pattern], terms: EGraphTerms, nearly: bool = True) -
     if nearly and not found.fires and not found.failed:
         near = (pattern.nearest(terms) for pattern in patterns)
         found.near = max(filter(None, near), key=lambda m: m.closeness, default=None)
+        found.exchanged = next((e for p in patterns for e in _exchanged(p, terms)), None)
     return found
+
+
+def _exchanged(pattern: Pattern, terms: EGraphTerms) -> Iterator[tuple[PatternNode, Match]]:
+    for node, other in other_orders(pattern.rule, pattern.ops):
+        yield from ((node, match) for match in Pattern(other, pattern.ops).matches(terms))
 
 
 def _failure(rule: RewriteRule, match: Match, known: Known, checks: Checks) -> Failure | None:

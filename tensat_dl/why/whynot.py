@@ -76,7 +76,8 @@ def why_not(
         found = look(patterns(rule, terms, model.table), terms)
     answer = WhyNot(rule, found, None)
     if answer.fires:
-        EgglogProgram(model.table, (rule,), graph)  # raises if the rule can't be compiled, and so never fires
+        # Raises if the rule can't be compiled, and so never fires.
+        EgglogProgram(model.table, (rule,), graph).everything()
         return answer
     return WhyNot(rule, found, _explored(rule, graph, names, rules, model, limits, progress))
 

@@ -203,3 +203,11 @@ def test_a_name_that_looks_like_the_other_direction(tmp_path: Path) -> None:
     done = checked(tmp_path, f'import "./lib.tsr"\nrule relu {{ relu(relu(x)) => relu(x) }}\n{test}')
     assert (done.code, done.err) == (0, "")
     assert "relu-back" not in done.out
+
+
+def test_a_rule_that_only_exchanges_operands(tmp_path: Path) -> None:
+    text = "rule swap { exp(x) * (x + y) => (y + x) * exp(x) }\nrule turn { x - y => neg(y) + x }\n"
+    done = checked(tmp_path, text)
+    assert done.code == 0
+    assert done.err.count("warning") == 1
+    assert "rule `swap` only exchanges the operands of commutative operators" in done.err

@@ -483,3 +483,22 @@ def test_pairs_that_no_iteration_is_left_for(tmp_path: Path) -> None:
     done = invoke("why-not", "both", tmp_path / "g.tsr", "--k-multi", 0)
     assert "it would match there, but was not applied" in done.out
     assert "`--k-multi` iterations only" in done.out
+
+
+@pytest.mark.parametrize(
+    ("pattern", "output", "written", "op"),
+    [
+        ("tanh(x) - exp(y)", "exp(x) - tanh(z)", "tanh(x) - exp(y)", "ewsub"),
+        ("relu(matmul(tanh(x), y))", "relu(x @ tanh(z))", "matmul(tanh(x), y)", "matmul"),
+        ("greater(relu(x), y)", "greater(x, relu(z))", "greater(relu(x), y)", "greater"),
+    ],
+)
+def test_operands_in_the_other_order(
+    pattern: str, output: str, written: str, op: str, tmp_path: Path
+) -> None:
+    text = f"rule r {{ {pattern} => neg(neg({pattern})) }}\n"
+    graph = f"graph g {{ input x : f32[4, 4]\n input z : f32[4, 4]\n output {output} }}\n"
+    (tmp_path / "g.tsr").write_text(text + graph)
+    done = invoke("why-not", "r", tmp_path / "g.tsr")
+    assert f"but the operands of `{written}` stand in the other order, which matters for {op}" in done.out
+    assert "nearest" not in done.out

@@ -46,6 +46,7 @@ SAME = {
         "output relu(tanh(relu(tanh(x))))",
     ),
     "infix operators are operators": ("output x + x * x", "output ewadd(x, ewmul(x, x))"),
+    "a sign is an operator": ("output -x * -(x + -2.0)", "output ewmul(neg(x), neg(ewadd(x, -2.0)))"),
     "equal nodes are one node": ("output tanh(x), relu(tanh(x))", "y = tanh(x)\noutput y, relu(y)"),
 }
 

@@ -46,7 +46,21 @@ def test_a_fraction_of_nine_or_more_digits(value: float) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [0.7071, 1.4142, 0.8, 0.3333, 0.333333, 0.1, 0.044715, 1e-5, 1e-12, 0.9999999999999, 1.702, 3.0, 0.7071069],
+    [
+        0.7071,
+        1.4142,
+        0.8,
+        0.3333,
+        0.333333,
+        0.1,
+        0.044715,
+        1e-5,
+        1e-12,
+        0.9999999999999,
+        1.702,
+        3.0,
+        0.7071069,
+    ],
 )
 def test_other_numbers_stand_for_themselves(value: float) -> None:
     assert written(value) == value
