@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.engine.compiled import CompiledRule, match_relation, ok_relation, ruleset
-from tensat_dl.engine.program import EgglogProgram, Row, list_key, list_table, node_row, type_vector
+from tensat_dl.engine.declarations import Row, list_key, list_table, node_row, type_vector
+from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.render import variable
 from tensat_dl.engine.syntax import (
     App,

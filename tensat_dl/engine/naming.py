@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensat_dl.core.graph import DTYPES, Attrs, Graph, TensorType
+from tensat_dl.engine.declarations import TUPLE, Row, list_key, list_table, node_row
 from tensat_dl.engine.egglog import Engine, Frozen
-from tensat_dl.engine.program import TUPLE, EgglogProgram, Row, list_key, list_table, node_row
+from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.schema import Constructor, decode
 from tensat_dl.engine.syntax import Command, saturate
 from tensat_dl.rewrite.classes import starts

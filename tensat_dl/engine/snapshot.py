@@ -6,9 +6,9 @@ from typing import Any
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import DTYPES, Graph, TensorType
+from tensat_dl.engine.declarations import TUPLE
 from tensat_dl.engine.egglog import Frozen
 from tensat_dl.engine.naming import EngineState, NodeRow, Store
-from tensat_dl.engine.program import TUPLE
 
 
 class TypeConflict(Exception):

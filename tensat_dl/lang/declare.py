@@ -252,7 +252,7 @@ def _explained(e: TsrError, lets: Sequence[str]) -> tuple[Diagnostic, ...]:
 
 def _composition(decl: OpDecl, expr: ast.Expr, ops: OpTable, names: dict[str, str]) -> Iterator[Diagnostic]:
     """The problems of an expression in tensor position."""
-    args: tuple[ast.Expr, ...]
+    args: tuple[ast.Expr, ...] | ast.EachIn
     match expr:
         case ast.Name(id):
             if names.get(id) == "tensor":

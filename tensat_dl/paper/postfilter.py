@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from tensat_dl.core.graph import Attrs
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.declarations import node_term
 from tensat_dl.engine.naming import EngineState, NodeRow, Store
-from tensat_dl.engine.program import node_term
 from tensat_dl.engine.syntax import App, Lit, app, by_id
 from tensat_dl.ops.table import OpTable
 from tensat_dl.paper.cycles import ClassGraph

@@ -2,10 +2,9 @@
 
 Dimensions and attributes that the assignment leaves open are unknowns (see `tensat_dl.ops.symbolic`).
 
-A rule about tensors of any rank is compiled for every assignment of ranks under which it type-checks. Most of these
-never meet an e-node: an e-graph has the nodes of the input program and those that rules build from them. So the forms
-of e-nodes, operators with the ranks of their operands and of what they compute, are followed first, and rules are
-compiled for nothing else.
+A rule about tensors of any rank has a variant for every assignment of ranks under which it type-checks. Most of these
+never meet an e-node. So rules are compiled for the forms of e-nodes that there are: operators with the ranks of their
+operands and of what they compute.
 """
 
 from __future__ import annotations

@@ -9,19 +9,19 @@ from tensat_dl.core.graph import GraphBuilder, TensorType
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compile import compile_rule, variants_of
 from tensat_dl.engine.compiled import CompiledRule
-from tensat_dl.engine.egglog import Engine
-from tensat_dl.engine.exploration import Limits
-from tensat_dl.engine.listing import listing
-from tensat_dl.engine.loop import Explorer
-from tensat_dl.engine.program import (
+from tensat_dl.engine.declarations import (
     FACTORS,
     HEADER,
     VARYING,
-    EgglogProgram,
     constructor_commands,
     factors_commands,
     varying_commands,
 )
+from tensat_dl.engine.egglog import Engine
+from tensat_dl.engine.exploration import Limits
+from tensat_dl.engine.listing import listing
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.schema import Schema
 from tensat_dl.engine.syntax import Command, written
 from tensat_dl.ops.typing import Inference

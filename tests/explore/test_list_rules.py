@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.program import WIDE
+from tensat_dl.engine.declarations import WIDE
 from tests.explore.graphs import explored, graph_in, graph_of, program_of, rules_named, steps_of
 from tests.explore.test_engine_against_reference import agree
 

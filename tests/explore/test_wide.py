@@ -6,8 +6,9 @@ import pytest
 from egglog.bindings import EGraph
 
 from tensat_dl.core.graph import Graph
+from tensat_dl.engine.declarations import WIDE
 from tensat_dl.engine.listing import listing
-from tensat_dl.engine.program import WIDE, EgglogProgram
+from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.syntax import written
 from tests.explore.graphs import explored, graph_in, library, pack, program_of, rules_named
 from tests.explore.reference import Reference, counterparts
