@@ -62,7 +62,7 @@ def command(
     if n_best > 1 and extract != "exact":
         raise click.UsageError(f"--n-best is for --extract exact, not for {extract}")
     check_outputs([out, json_path], [file])
-    source = read_source(file)
+    source = read_source(file, data=True)
     try:
         egraph, classes, nodes = loads_named(source.text)
     except ValueError as e:

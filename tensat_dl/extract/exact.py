@@ -101,6 +101,8 @@ class _Improvement:
             if len(parts) > 1:
                 self.solve_apart(reduced, parts, settled, loops)
                 return
+            if reduced.marks is None:  # its relaxation would take too long
+                return
             reduced, loops = self.solve_whole(reduced, loops)
 
     def solve_apart(

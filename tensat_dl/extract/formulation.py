@@ -83,6 +83,7 @@ class Formulation:
 
 def formulate(reduced: Reduced) -> Formulation:
     problem, marks = reduced.problem, reduced.marks
+    assert marks is not None, "the problem is small enough"
     cost: list[float] = []
     floor: list[float] = []
     node_col: dict[int, int] = {}

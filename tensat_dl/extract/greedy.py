@@ -12,6 +12,9 @@ from heapq import heappop, heappush
 
 from tensat_dl.extract.problem import Choice, Problem
 
+#: With more e-nodes that cost something, sets of their classes as bits would take gigabytes.
+MOST_BITS = 200_000
+
 
 def tree_greedy(problem: Problem, preferred: frozenset[int] = frozenset()) -> Choice:
     """For each class the e-node of least tree cost, where a shared class counts once for each use.
@@ -31,9 +34,12 @@ def dag_greedy(
     """For each class the e-node of least DAG cost, given the choices of the classes settled before it.
 
     ``cost`` replaces the problem's costs, for instance by ones that a relaxation suggests. The set of classes
-    below a settled class is an integer used as a bitset, over the classes with a positive cost only.
+    below a settled class is an integer used as a bitset, over the classes with a positive cost only. In a problem
+    that is too large for that, an e-node counts its dearest child alone.
     """
     prices = problem.cost if cost is None else cost
+    if sum(prices[n] > 0 for n in problem.candidates()) > MOST_BITS:
+        return _chain_greedy(problem, prices, preferred)
     below: dict[int, int] = {}  # class -> bits of the classes that it pays for, itself included
     value: dict[int, float] = {}
     paid: list[float] = []  # by bit
@@ -69,6 +75,16 @@ def dag_greedy(
         below[c] = bits
 
     return settle(problem, value, price, preferred, settled)
+
+
+def _chain_greedy(problem: Problem, prices: Mapping[int, float], preferred: frozenset[int]) -> Choice:
+    value: dict[int, float] = {}
+    return settle(
+        problem,
+        value,
+        lambda n: prices[n] + max((value[d] for d in problem.kids[n]), default=0.0),
+        preferred,
+    )
 
 
 def settle(

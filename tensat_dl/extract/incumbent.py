@@ -10,6 +10,7 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.extraction import TOLERANCE, Moment, Progress, Stage
 from tensat_dl.extract.greedy import dag_greedy, tree_greedy
 from tensat_dl.extract.problem import Choice, Problem, needed
+from tensat_dl.extract.reduce import LARGEST, thinned
 
 #: Progress is reported, and logged, when the bound rises by this share of the cost.
 _REPORT = 0.005
@@ -93,8 +94,9 @@ def first_incumbent(
         if choice is not None:
             best.offer(choice)
     preferred = source_nodes(egraph)
-    best.offer(dag_greedy(problem, preferred))
-    best.offer(tree_greedy(problem, preferred))
+    part = thinned(problem, preferred) if len(problem.nodes) > LARGEST else problem
+    best.offer(part.expanded(dag_greedy(part, preferred)))
+    best.offer(part.expanded(tree_greedy(part, preferred)))
     return best
 
 

@@ -134,6 +134,7 @@ class LoopSeparator:
         """The loop cut of a class of the loop."""
         form = self.form
         marks, problem = form.reduced.marks, form.reduced.problem
+        assert marks is not None, "the problem is small enough"
         members, mask = set(loop), marks.mask(loop)
         weights = {form.class_col[c]: 1.0}
         for d in sorted(loop, key=marks.bit.__getitem__):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
+from math import inf
 
 from tensat_dl.extract.extraction import TOLERANCE
 from tensat_dl.extract.greedy import settle
@@ -22,6 +23,9 @@ from tensat_dl.extract.problem import Choice, Problem, prune, strong_components
 
 #: Comparisons of one e-node with cheaper ones of its class.
 MAX_COMPARISONS = 50
+
+#: Above this many e-classes, sets of e-classes as bits would take gigabytes: such a problem is solved in pieces only.
+LARGEST = 60_000
 
 #: With this many e-nodes a round must leave less than this share of them for another one to follow.
 _LARGE = 3000
@@ -40,7 +44,7 @@ class Reduced:
     """A problem that further reduction would change little, with its forced classes and bound."""
 
     problem: Problem
-    marks: Landmarks
+    marks: Landmarks | None  #: None for a problem that is too large for them
     forced: frozenset[int]  #: classes in every derivation of the roots
     bound: float  #: the cheapest e-nodes of all forced classes: no derivation costs less
 
@@ -53,6 +57,10 @@ def reduce(problem: Problem, upper: float, preferred: frozenset[int] = frozenset
     """
     cutoff = upper * (1 - TOLERANCE)
     problem = contract(problem, frozenset())
+    if len(problem.nodes) > LARGEST:
+        problem = thinned(problem, preferred)
+    if len(problem.nodes) > LARGEST:
+        return _large(problem, cutoff)
     while True:
         marks = landmarks(problem)
         forced = marks.of_kids(problem.roots)
@@ -81,8 +89,55 @@ def reduce(problem: Problem, upper: float, preferred: frozenset[int] = frozenset
         problem = smaller
 
 
+def thinned(problem: Problem, preferred: frozenset[int] = frozenset()) -> Problem:
+    """The problem without e-nodes that another one of their class replaces, as it costs no more and needs none but
+    their children. Takes time and memory in proportion to the problem."""
+    while True:
+        kept = {c: _cheapest(problem, ns, preferred) for c, ns in problem.nodes.items()}
+        smaller = prune(problem, kept)
+        assert smaller is not None, "what replaces an e-node can be derived where it can"
+        smaller = contract(smaller, frozenset())
+        if smaller.num_nodes >= _LEAST_GAIN * problem.num_nodes:
+            return smaller
+        problem = smaller
+
+
+def _cheapest(problem: Problem, candidates: tuple[int, ...], preferred: frozenset[int]) -> list[int]:
+    """The candidates of a class that none of the others replaces."""
+    if len(candidates) < 2:
+        return list(candidates)
+    cost, kids = problem.cost, problem.kids
+    order = sorted(candidates, key=lambda n: (cost[n], len(kids[n]), n not in preferred, n))
+    winners: list[tuple[int, frozenset[int]]] = []
+    for n in order:
+        own = frozenset(kids[n])
+        if not any(other <= own for _, other in winners[:MAX_COMPARISONS]):
+            winners.append((n, own))
+    return sorted(n for n, _ in winners)
+
+
+def _large(problem: Problem, cutoff: float) -> Reduced | None:
+    """A problem whose forced classes are those that are easily seen to be: the roots, and what all candidates of a
+    forced class have as a child."""
+    forced: set[int] = set()
+    stack = list(problem.roots)
+    while stack:
+        c = stack.pop()
+        if c not in forced:
+            forced.add(c)
+            first, *others = (problem.kids[n] for n in problem.nodes[c])
+            stack += set(first).intersection(*others)
+    base = sum(min(problem.cost[n] for n in problem.nodes[c]) for c in forced)
+    return None if base >= cutoff else Reduced(problem, None, frozenset(forced), base)
+
+
 def forced_bound(problem: Problem) -> float:
     """A quick lower bound: the cheapest e-node of each class in every derivation of the roots."""
+    if len(problem.nodes) > LARGEST:
+        problem = thinned(problem)
+    if len(problem.nodes) > LARGEST:
+        found = _large(problem, inf)
+        return 0.0 if found is None else found.bound
     marks = landmarks(problem)
     forced = marks.of_kids(problem.roots)
     return sum(

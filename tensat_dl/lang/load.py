@@ -6,28 +6,31 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from tensat_dl.core.diagnostics import Diagnostic, Source, Span, TsrError, error, nearest
 
-#: A larger file is refused unread: it is data, not something that was written in this language.
+#: A larger file is refused: it is data, not something that was written in this language.
 MAX_BYTES = 64 * 1024 * 1024
+#: A larger file of data is refused: what is made of it would not fit in the memory of most machines.
+MAX_DATA = 1024 * 1024 * 1024
 STANDARD_INPUT = "<stdin>"
 
 
-def read_source(path: str, shown: str = "") -> Source:
+def read_source(path: str, shown: str = "", data: bool = False) -> Source:
     """The text of a file, or of standard input for ``-``. Raises `TsrError` if there is none.
 
-    Messages call it ``shown``, or by its path if that is empty.
+    Messages call it ``shown``, or by its path if that is empty. A file of ``data`` may be larger than one that is
+    written by hand.
 
     A byte order mark is dropped, and every style of line end becomes ``\\n``.
     """
     if path == "-":
-        return _source(STANDARD_INPUT, sys.stdin.buffer)
+        return _source(STANDARD_INPUT, sys.stdin.buffer, data)
     name = _shown(shown or path)
     with readable(path, name), open(path, "rb") as file:
-        return _source(name, file)
+        return _source(name, file, data)
 
 
 @contextmanager
@@ -47,11 +50,14 @@ def readable(path: str, shown: str = "") -> Iterator[None]:
         raise _unreadable(name, f"cannot be read: {reason[:1].lower()}{reason[1:]}") from None
 
 
-def _source(name: str, file: BinaryIO) -> Source:
-    data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        message = f"the file is larger than {MAX_BYTES // 2**20} MB"
-        raise _unreadable(name, message, "is it really a .tsr file?")
+def _source(name: str, file: BinaryIO, is_data: bool) -> Source:
+    most = MAX_DATA if is_data else MAX_BYTES
+    # Whoever asks for so many bytes gets memory for all of them.
+    data = file.read(min(_size(file) or most, most) + 1)
+    if len(data) > most:
+        raise _unreadable(
+            name, f"the file is larger than {most // 2**20} MB", "" if is_data else "is it really a .tsr file?"
+        )
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise _unreadable(name, "the file is UTF-16 text", "save it as UTF-8")
     body = data.removeprefix(b"\xef\xbb\xbf")
@@ -67,6 +73,13 @@ def _source(name: str, file: BinaryIO) -> Source:
     if nul >= 0:
         raise error(Span(source, nul, nul + 1), "the file has a NUL byte: it is not text")
     return source
+
+
+def _size(file: BinaryIO) -> int:
+    """Bytes of a file, 0 where that is not known."""
+    with suppress(OSError):  # it is in memory
+        return os.fstat(file.fileno()).st_size
+    return 0
 
 
 def _lines(text: str) -> str:

@@ -162,6 +162,7 @@ def test_large_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_source("a.tsr").text
     write("a.tsr", b"\n" * (2**20 + 1))
     assert message("a.tsr").startswith("a.tsr: error: the file is larger than 1 MB")
+    assert read_source("a.tsr", data=True).text
     standard_input(monkeypatch, b"\n" * (2**20 + 1))
     assert message("-").startswith("<stdin>: error: the file is larger than 1 MB")
 
