@@ -70,6 +70,7 @@ class Store:
         self.engine.mark()
         self._late.clear()
         self._lists.clear()
+        self.program.forget_lists()
 
     # ---- writing -----------------------------------------------------------------------------------------
 

@@ -81,6 +81,7 @@ class EgglogProgram:
         self._filtered = filtered
         self._place = {r.name: k for k, r in enumerate(rules)}
         self._with_lists = [r for r in rules if r.takes_lists]
+        self._lists = {r.name for r in self._with_lists}
         self._listed: dict[tuple[str, int], RewriteRule] = {}  #: instances of those
         self._tried: set[str] = set()  #: those of them that are among the rules
         #: In order; those that take lists for each length that e-nodes have.
@@ -196,6 +197,12 @@ class EgglogProgram:
         self.rules.extend(new)
         self.rules.sort(key=lambda r: (self._place[r.name], r.count or 0))
         return bool(new)
+
+    def forget_lists(self) -> None:
+        """Leaves the instances of list rules out of `rules` until `match_lists` meets their lists again: an e-graph
+        does not depend on what was explored before."""
+        self.rules = [r for r in self.rules if r.name not in self._lists]
+        self._tried.clear()
 
     def _instances(self, nodes: Nodes) -> Iterator[RewriteRule]:
         """The instances of list rules for lists of as many operands as these e-nodes have."""
