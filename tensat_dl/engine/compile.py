@@ -78,19 +78,18 @@ def _source_only(rule: RewriteRule) -> RewriteRule:
     return replace(rule, source=Side(rule.source.nodes, ()), target=Side((), ()), conditions=())
 
 
-def _suffix(variant: int) -> str:
-    """The suffix of the name of a variant's egglog rule."""
-    return f" #{variant}" if variant else ""
+def egglog_name(rule: RewriteRule, variant: int) -> str:
+    """The name of the egglog rule of a variant, by its number."""
+    return f"{rule.key} #{variant}" if variant else rule.key
 
 
 def built_forms(rule: RewriteRule, ops: OpTable, found: Iterable[Variant]) -> Iterator[Form]:
-    """The forms of the nodes that a rule builds under these variants."""
+    """The forms of the nodes that a rule builds under these variants, under which it may apply."""
     for variant in found:
-        if not variant.ill_typed:
-            ranks = {name: len(t.shape) for name, t in variant.types.items()}
-            for node in rule.target.nodes:
-                operands = [ranks[a] for a in node.args]
-                yield form_of(ops[node.op], operands, ranks[node.result])
+        ranks = {name: len(t.shape) for name, t in variant.types.items()}
+        for node in rule.target.nodes:
+            operands = [ranks[a] for a in node.args]
+            yield form_of(ops[node.op], operands, ranks[node.result])
 
 
 def _single(writer: Writer, first: int) -> CompiledRule:
@@ -99,7 +98,7 @@ def _single(writer: Writer, first: int) -> CompiledRule:
     for i, variant in enumerate(writer.usable, first):
         rows, _, computed = writer.target_rows(variant, (Lit, Var))  # other terms can fail
         body, actions = writer.query(variant, computed).body, tuple(writer.actions(rows))
-        commands.append(EgglogRule(f"{writer.rule.key}{_suffix(i)}", ruled, body, actions, "facts"))
+        commands.append(EgglogRule(egglog_name(writer.rule, i), ruled, body, actions, "facts"))
     return CompiledRule(writer.rule, tuple(commands), (), (), len(writer.rule.target.nodes), writer.either)
 
 
@@ -123,7 +122,7 @@ def _group(rule: RewriteRule, writer: Writer, first: int) -> CompiledRule:
             if isinstance(x, int) and variable(name) in variables
         ]
         query = writer.query(variant, [])
-        commands.append(EgglogRule(f"{rule.name}{_suffix(i)}", find, (*query.body, *fixed), (row,)))
+        commands.append(EgglogRule(egglog_name(rule, i), find, (*query.body, *fixed), (row,)))
     return CompiledRule(rule, tuple(commands), tensors, tuple(columns), len(rule.target.nodes))
 
 
@@ -182,7 +181,7 @@ class _Stages:
             zip(self.queries, self.rows, self.columns, strict=True), first
         ):
             body = query.body
-            name = f"{self.name}{_suffix(i)}"
+            name = egglog_name(self.rule, i)
             if self.several:
                 applied = (*self.chosen, *body)
                 commands.append(self._stage("apply", f"apply {name}", applied, *self._actions(rows)))

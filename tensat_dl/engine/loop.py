@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -201,9 +201,10 @@ class Explorer:
     def _compiled_rules(self, kind: str) -> list[CompiledRule]:
         return [c for c in map(self._compiled, self.by_kind[kind]) if c is not None]
 
-    def _built(self, rule: RewriteRule) -> None:
-        """Takes note that a rule was applied: there may be e-nodes of other forms."""
-        self.store.declare(*self.program.built(rule))
+    def _built(self, rule: RewriteRule, matched: Collection[str] | None = None) -> None:
+        """Takes note that a rule was applied, by the egglog rules that had matches if these are known: there may be
+        e-nodes of other forms."""
+        self.store.declare(*self.program.built(rule, matched))
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Whether another iteration may find more, and a limit that bound."""
@@ -244,7 +245,7 @@ class Explorer:
                 matches += sum(counts.values())
                 if updated:
                     changed, self.unchanged, now = True, None, self.selection.nodes()
-                    self._built(single)
+                    self._built(single, {name for name, n in counts.items() if n})
                 # A rule of bounded products would go one step along a chain in each iteration.
                 grown = now - nodes > budget << ban.times
                 if not updated or not rule.bounded or grown or now >= self.selection.limit:
@@ -371,10 +372,9 @@ class Explorer:
                 self.merges.append(Merge(rule.name, handles[product.result], results))
                 done += 1
             if done:
-                self._built(rule.rule)
                 seconds = time.perf_counter() - started
                 stats.append(RuleStats(rule.name, done, done, len(facts.nodes) - first, seconds, note))
-        self._load(facts)
+        self._load(facts, view)
         return len(stats) > before
 
     def _targets(
@@ -427,10 +427,14 @@ class Explorer:
                 )
         return found
 
-    def _load(self, facts: Additions) -> None:
+    def _load(self, facts: Additions, view: View) -> None:
         if not facts.nodes:
             return
         self.unchanged = None
+        types = {**view.types, **dict(facts.types)}
+        for handle, op, _, children, _ in facts.nodes:
+            self.program.loaded(op, [types[c].rank for c in children], types[handle].rank)
+        self.store.declare(*self.program.new_types())
         self.store.load_types(facts.types)
         self.store.load_nodes(facts.nodes, run=False)
         self.store.engine.load("in_equal", facts.equal)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tensat_dl.core.expression import facts_of
 from tensat_dl.core.graph import Attrs, Graph
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.compile import built_forms, compile_rule, variants_of
+from tensat_dl.engine.compile import built_forms, compile_rule, egglog_name, variants_of
 from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.declarations import (
     FACTORS,
@@ -35,7 +35,7 @@ from tensat_dl.engine.syntax import (
 )
 from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.groups import lengths, listed, one_member
-from tensat_dl.rewrite.source import MAX_RANK, Form, Forms, Variant, forms_in, in_both_orders
+from tensat_dl.rewrite.source import MAX_RANK, Form, Forms, Variant, form_of, forms_in, in_both_orders
 
 
 def ranks_of(graph: Graph, ops: OpTable) -> set[int]:
@@ -52,18 +52,18 @@ class _Growing:
     """A rule, or the types of a constructor, compiled for the forms of e-nodes that were known at last."""
 
     version: object = None  #: of those forms
-    variants: list[Variant] = field(default_factory=list)
-    seen: set[int] = field(default_factory=set)  #: the ids of these variants
-    count: int = 0  #: of those that have egglog rules
+    seen: set[int] = field(default_factory=set)  #: the ids of the variants that are known
+    variants: list[Variant] = field(default_factory=list)  #: those under which the rule may apply, by number
     compiled: CompiledRule | None = None
-    told: int = 0  #: how many variants' targets are among the known forms
+    told: set[int] = field(default_factory=set)  #: the variants whose targets are among the known forms
 
     def add(self, found: Iterable[Variant]) -> list[Variant]:
-        """The variants that are new."""
+        """The variants that are new, without those under which the rule never applies."""
         new = [v for v in found if id(v) not in self.seen]
         self.seen.update(map(id, new))
-        self.variants += new
-        return new
+        usable = [v for v in new if not v.ill_typed]
+        self.variants += usable
+        return usable
 
 
 class EgglogProgram:
@@ -137,12 +137,11 @@ class EgglogProgram:
         version = self._version(n.op for n in rule.source.nodes)
         if version == state.version:
             return state.compiled, []
-        state.version = version
+        state.version, first = version, len(state.variants)
         new = state.add(variants_of(rule, self.schema, self._matched))
-        more = compile_rule(rule, self.schema, new, first=state.count, filtered=staged)
+        more = compile_rule(rule, self.schema, new, first=first, filtered=staged)
         if more is None:
             return state.compiled, []
-        state.count += sum(not v.ill_typed for v in new)
         commands = [*self.new_constructors(), *more.commands]
         if state.compiled is None:
             doc = [comment(f"---- rule {more.name}\n{rule.doc}")] if rule.doc else []
@@ -151,22 +150,24 @@ class EgglogProgram:
             state.compiled = state.compiled.with_variants(more)
         return state.compiled, commands
 
-    def built(self, rule: RewriteRule) -> list[Command]:
-        """Takes note of the e-nodes that a rule may build; the commands that declare what is new of their types."""
-        if rule.kind != "group":
-            state = self._growing[rule.key, self._filtered]
-            one = rule
-        else:
-            state = self._members.setdefault(rule.key, _Growing())
-            one = one_member(rule)
-            version = self._version(n.op for n in one.source.nodes)
-            if version != state.version:
-                state.version = version
-                state.add(self.schema.variants(one, self._matched))
-        if state.told < len(state.variants):
-            self._add_forms(built_forms(one, self.schema.ops, state.variants[state.told :]))
-            state.told = len(state.variants)
+    def built(self, rule: RewriteRule, matched: Collection[str] | None = None) -> list[Command]:
+        """Takes note of the e-nodes that a rule may build; the commands that declare what is new of their types.
+        ``matched`` names the egglog rules of a single-pattern rule that had matches; None for all."""
+        state, one = self._growing[rule.key, self._filtered], rule
+        if rule.kind == "group":
+            state, one = self._members.setdefault(rule.key, _Growing()), one_member(rule)
+            state.add(self.schema.variants(one, self._matched))
+        new = [i for i in range(len(state.variants)) if i not in state.told]
+        if matched is not None:
+            new = [i for i in new if egglog_name(one, i) in matched]
+        if new:
+            state.told.update(new)
+            self._add_forms(built_forms(one, self.schema.ops, [state.variants[i] for i in new]))
         return self.new_types()
+
+    def loaded(self, op: str, operands: Sequence[int], result: int) -> None:
+        """Takes note of an e-node that is loaded, by the ranks of its operands and of its result."""
+        self._add_forms([form_of(self.schema.ops[op], operands, result)])
 
     def current(self) -> list[CompiledRule]:
         """The rules that are compiled, in order."""
@@ -273,11 +274,11 @@ class EgglogProgram:
             if version == (state.version or 0):
                 continue
             state.version = version
+            first = len(state.variants)
             new = state.add(self.schema.variants(pattern, self.forms))
             (node,) = pattern.source.nodes
             constructor = self.schema.constructor(node.op, len(node.args))
-            out += type_rules(constructor, self.schema.ops, new, state.count)
-            state.count += len(new)
+            out += type_rules(constructor, self.schema.ops, new, first)
         return out
 
     def new_list_length(self, length: int) -> list[Command]:

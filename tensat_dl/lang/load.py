@@ -56,7 +56,9 @@ def _source(name: str, file: BinaryIO, is_data: bool) -> Source:
     data = file.read(min(_size(file) or most, most) + 1)
     if len(data) > most:
         raise _unreadable(
-            name, f"the file is larger than {most // 2**20} MB", "" if is_data else "is it really a .tsr file?"
+            name,
+            f"the file is larger than {most // 2**20} MB",
+            "" if is_data else "is it really a .tsr file?",
         )
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise _unreadable(name, "the file is UTF-16 text", "save it as UTF-8")

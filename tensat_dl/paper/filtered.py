@@ -184,8 +184,7 @@ class FilteredExplorer(Explorer):
                 continue
             self.store.next_handle = mark
         if total:
-            self._built(rule.rule)
-            self._load(facts)
+            self._load(facts, view)
             new = self.selection.nodes() - size
             self._note(stats, rule.name, total, total - skipped - no_room, skipped, no_room, new, started)
         return bool(no_room)
