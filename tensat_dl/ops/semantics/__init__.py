@@ -46,12 +46,13 @@ SEMANTICS: Mapping[str, Semantics] = MappingProxyType(
 )
 
 
-def semantics_of(ops: OpTable) -> dict[str, Semantics]:
-    """The semantics of each operator of a table: the reference semantics and the expanded compositions.
+def semantics_of(ops: OpTable, primitive: Mapping[str, Semantics] = SEMANTICS) -> dict[str, Semantics]:
+    """The semantics of each operator of a table: the reference semantics, or others of the ``primitive`` operators,
+    and the expanded compositions.
 
     Opaque operators are not in it.
     """
-    known: dict[str, Semantics] = dict(SEMANTICS)
+    known: dict[str, Semantics] = dict(primitive)
     for decl in ops.values():
         if decl.composition is not None:
             known[decl.name] = _composed(decl, ops, known)

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from tensat_dl.core.graph import FLOATS, Graph, attr_text
-from tensat_dl.ops.semantics import semantics_of
+from tensat_dl.ops.semantics import SEMANTICS, semantics_of
 from tensat_dl.ops.semantics.arrays import Array, Semantics
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import flops
@@ -64,12 +64,13 @@ MOST_RATIONAL_OPERATIONS = 3_000_000
 #: ``TOLERANCE_WITHIN`` times the largest magnitude of anything that was computed: what cancels leaves an error.
 TOLERANCE = 1e-9
 TOLERANCE_WITHIN = 1e-12
-#: Where an output is so much smaller than what it is computed from that this allows for any difference, rounding is
-#: measured: everything is changed by about the first, relative, a few times. What float64 rounds is less than the
-#: second times what changes.
+#: Within these tolerances rounding is measured, for each element: everything is changed by about the first, relative, a
+#: number of times. What float64 rounds is less than the second times what an element changes. Elements that differ by
+#: less than the third, relative, are taken to be equal.
 CHANGE = 2.0**-24
-CHANGES = 3
-ROUNDED = 2.0**-19
+CHANGES = 8
+ROUNDED = 2.0**-22
+ROUNDING = 2.0**-46
 #: The same for graphs that may be deep: what they make of numbers far beyond their constants is rounded more often.
 TOLERANCE_DEEP = 1e-6
 #: Functions whose results are much nearer to 1 than what they are taken of.
@@ -267,9 +268,11 @@ def _compare_floats(
             with np.errstate(invalid="ignore"):
                 counts = not deep and not too_far
                 unequal = np.where(finite, np.abs(p - q) > allowed, np.isfinite(p) & counts)
-                if not deep and (finite & (np.abs(p - q) > TOLERANCE * size)).any() and not unequal.any():
-                    changed = _change((before, after), values, semantics, name, seed)
-                    unequal = finite & (np.abs(p - q) > TOLERANCE * size + ROUNDED * changed)
+                if not deep and not unequal.any():
+                    apart = finite & (np.abs(p - q) > ROUNDING * np.maximum(np.abs(p), np.abs(q)))
+                    if apart.any():
+                        changed = _change((before, after), values, ops, name, seed)
+                        unequal = apart & (np.abs(p - q) > ROUNDED * changed)
             if unequal.any():
                 index = place(unequal)
                 difference = Difference(name, index, float(p[index]), float(q[index]), values)
@@ -281,18 +284,16 @@ def _compare_floats(
 
 
 def _change(
-    graphs: Sequence[Graph],
-    values: Mapping[str, Array],
-    semantics: Mapping[str, Semantics],
-    output: str,
-    seed: int,
-) -> float:
-    """By how much an output changes at most if everything that is computed changes by `CHANGE`; infinite if it is no
-    number then."""
-    largest = 0.0
+    graphs: Sequence[Graph], values: Mapping[str, Array], ops: OpTable, output: str, seed: int
+) -> Array:
+    """By how much each element of an output changes if everything that is computed changes by about `CHANGE`;
+    infinite if it is no number then."""
+    squares: list[Array] = []
+    semantics = semantics_of(ops)
     for graph in graphs:
         (k,) = (i for i, (name, _) in enumerate(graph.outputs) if name == output)
         usual = execute(graph, values, semantics)[k]
+        total = np.zeros(usual.shape)
         for turn in range(CHANGES):
             drawn = generator("change", seed, turn)
 
@@ -302,12 +303,13 @@ def _change(
             def perturbed(function: Semantics, changed: Callable[[Array], Array] = changed) -> Semantics:
                 return lambda *xs, **attrs: np.asarray(changed(function(*xs, **attrs)))
 
-            other = {name: perturbed(f) for name, f in semantics.items()}
-            found = execute(graph, {name: changed(v) for name, v in values.items()}, other)[k]
+            other = semantics_of(ops, {name: perturbed(f) for name, f in SEMANTICS.items()})
             with np.errstate(all="ignore"):
-                error = np.abs(np.asarray(found, np.float64) - np.asarray(usual, np.float64))
-            largest = max(largest, float(np.nan_to_num(error, nan=np.inf).max(initial=0.0)))
-    return largest
+                found = execute(graph, {name: changed(v) for name, v in values.items()}, other)[k]
+                error = np.asarray(found, np.float64) - np.asarray(usual, np.float64)
+            total += np.nan_to_num(error**2, nan=np.inf)
+        squares.append(total / CHANGES)
+    return np.asarray(np.sqrt(np.maximum(*squares)))
 
 
 def _run(

@@ -10,8 +10,9 @@ from tensat_dl.core.graph import DTYPES
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Condition, Int, Opaque, Sym
+from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.rules.cases import SMALL, RuleCase, place
-from tensat_dl.verify.rules.sampling import CASE_LIMIT, MOST_MEMBERS, Draw, Frame, numbers_of
+from tensat_dl.verify.rules.sampling import CASE_LIMIT, MOST_MEMBERS, Draw, Frame, Sampler, numbers_of
 from tensat_dl.verify.rules.unknowns import INTEGERS
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Undecided
 from tensat_dl.verify.symbolic.solver import TooHard
@@ -19,6 +20,8 @@ from tensat_dl.verify.symbolic.solver import TooHard
 #: How many frames a case is looked for in, at most, and how many cases of each kind are looked for.
 FRAMES = 3
 MOST = 40
+#: How often an instance without dimensions of 1 is looked for.
+WIDE_TRIES = 3
 #: How many numbers are tried in the place of one that a rule compares.
 MOST_VALUES = 12
 #: How many of the cases that were never tried are told.
@@ -32,18 +35,25 @@ class Coverage:
         self._rule = rule
         self._rng = rng
         self._met: set[str] = set()
+        self._met_wide: set[str] = set()  #: on an instance without dimensions of 1
+        self._tried: set[Assigned] = set()
         self._where: dict[
             str, dict[Frame, RuleCase]
         ] = {}  #: the cases by name, and by the frames that have them
-        self._assumed: dict[Frame, Assumptions] = {}
+        self._assumed: dict[tuple[Frame, bool], Assumptions] = {}
 
     def note(self, draw: Draw) -> None:
         """Takes note of an instance on which both sides were equal."""
         frame, values, _ = draw
+        self._tried.add(frame.assigned)
+        wide = frame.is_wide(values)
         for case in self._cases(frame):
             self._where.setdefault(case.name, {})[frame] = case
-            if case.name not in self._met and frame.meets(case, values):
+            new = case.name not in self._met or (wide and case.told and case.name not in self._met_wide)
+            if new and frame.meets(case, values):
                 self._met.add(case.name)
+                if wide:
+                    self._met_wide.add(case.name)
 
     def types(self) -> Iterator[Draw]:
         """Instances with element types that none has had."""
@@ -51,24 +61,41 @@ class Coverage:
 
     def others(self) -> Iterator[Draw]:
         """Instances of cases that were not met, one for each case, as far as any are found."""
-        for told in (True, False):
+        for told, wide in ((True, True), (True, False), (False, False)):
             names = [n for n in self._where if self._is_told(n) is told and n not in _TYPES]
-            yield from self._instances(self._rng.sample(names, len(names))[:MOST])
+            yield from self._instances(self._rng.sample(names, len(names))[:MOST], wide)
 
-    def _instances(self, names: Iterable[str]) -> Iterator[Draw]:
+    def at(self, sampler: Sampler, places: Iterable[Assigned]) -> Iterator[Draw]:
+        """Instances at ranks and axes that none has had."""
+        for place in islice((p for p in places if p not in self._tried), MOST):
+            found = sampler.at(place)
+            if found is not None:
+                yield found
+
+    def _instances(self, names: Iterable[str], wide: bool = False) -> Iterator[Draw]:
+        """``wide`` ones have no dimensions of 1."""
+        met = self._met_wide if wide else self._met
         for name in names:
             frames = [*self._where[name]]
             self._rng.shuffle(frames)
             for frame in sorted(frames, key=lambda f: sum(map(len, f.skeleton.shapes)))[:FRAMES]:
-                if name in self._met:
+                if name in met:
                     break
                 case = self._where[name][frame]
-                found = frame.draw_case(case, self._rng) if self._possible(frame, case) else None
+                if not self._possible(frame, case):
+                    continue
+                drawn = (frame.draw_case(case, self._rng, wide) for _ in range(WIDE_TRIES if wide else 1))
+                found = next((d for d in drawn if d is not None), None)
                 if found is not None:
                     yield found
 
-    def untried(self) -> Iterator[str]:
-        """Remarks about the cases that no instance has met, though nothing excludes them."""
+    def untried(self, places: Sequence[Assigned] = ()) -> Iterator[str]:
+        """Remarks about those of these ranks and axes that no instance has, and about the cases that none has met,
+        though nothing excludes them."""
+        left = [p for p in places if p not in self._tried]
+        if left:
+            more = f", and {len(left) - 1} more choices of ranks and axes" if len(left) > 1 else ""
+            yield f"never tried: {left[0]}{more}"
         untried: list[RuleCase] = []
         for name, found in self._where.items():
             if name not in self._met and self._is_told(name):
@@ -76,25 +103,35 @@ class Coverage:
         different = [c.condition.args[0] for c in untried if c.condition.kind == "ne"]
         untried = [c for c in untried if not _tells_which_is_less(c.condition, different)]
         for case in untried[:MOST_TOLD]:
-            where = place(case, self._rule)
-            yield f"never tried: `{case.text}`" + (f", of `{where}`" if where else "")
+            yield f"never tried: {self._told(case)}"
         if (more := len(untried) - MOST_TOLD) > 0:
             yield f"never tried: {more} more case{'s' if more > 1 else ''}"
+        for name in [
+            n for n in self._met if n in self._where and self._is_told(n) and n not in self._met_wide
+        ]:
+            frame, case = next(iter(self._where[name].items()))
+            if place(case, self._rule) and self._possible(frame, case, wide=True):
+                yield f"tried only with dimensions of 1: {self._told(case)}"
         most = max((n for n in numbers_of(self._rule) if isinstance(n, int)), default=0)
         if self._rule.index is not None and most >= MOST_MEMBERS:
             yield f"never tried: more than {MOST_MEMBERS} members"
 
+    def _told(self, case: RuleCase) -> str:
+        where = place(case, self._rule)
+        return f"`{case.text}`" + (f", of `{where}`" if where else "")
+
     def _is_told(self, name: str) -> bool:
         return next(iter(self._where[name].values())).told
 
-    def _possible(self, frame: Frame, case: RuleCase) -> bool:
-        """Whether the conditions leave room for a case, as far as z3 can tell."""
+    def _possible(self, frame: Frame, case: RuleCase, wide: bool = False) -> bool:
+        """Whether the conditions leave room for a case, and for one without dimensions of 1, as far as z3 can tell."""
         if not case.told:
             return True
+        key = (frame, wide)
         try:
-            if frame not in self._assumed:
-                self._assumed[frame] = Assumptions(frame.skeleton.conditions)
-            return self._assumed[frame].truth(case.condition) is not False
+            if key not in self._assumed:
+                self._assumed[key] = Assumptions((*frame.skeleton.conditions, *(frame.wide if wide else ())))
+            return self._assumed[key].truth(case.condition) is not False
         except (TooHard, Undecided):
             return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, collected
@@ -27,6 +28,7 @@ from tensat_dl.verify.rules.points import lost_numbers
 from tensat_dl.verify.rules.rounding import rounds_alike
 from tensat_dl.verify.rules.sampling import LARGE_INSTANCES, WIDE_LIMIT, Draw, Sampler, instances
 from tensat_dl.verify.rules.verdict import Counterexample, Verdict
+from tensat_dl.verify.symbolic.unproved import Unproved
 
 #: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
 INSTANCES = 36
@@ -86,10 +88,13 @@ class Examiner:
         coverage = Coverage(rule, random.Random(f"{self.seed} {rule.content}"))
         tests = _Tests(coverage)
         failed = self._refuted(rule, self._telling(rule, coverage), tests)
+        proof, unproved = "", Unproved("")
         if failed is None and tests.equal and not tests.law:
-            proof, unproved = self._proof(rule) if self.proofs else ("", "")
+            proof, unproved = self._proof(rule)
             if not proof:
-                failed = self._refuted(rule, coverage.others(), tests)
+                sampler = Sampler(rule, self.infer, self.seed)
+                draws = chain(coverage.at(sampler, unproved.left), coverage.others())
+                failed = self._refuted(rule, draws, tests)
         if failed is not None:
             return failed
         if tests.law:
@@ -103,7 +108,7 @@ class Examiner:
         alike = (rounds_alike(i, self.semantics, self.seed) for i in tested[:ROUNDED])
         bounds = [x.log2_error for x in results if x.log2_error is not None]
         form = tests.equal[0][0][0].form
-        remarks = [] if proof else [*coverage.untried()]
+        remarks = [] if proof else [*coverage.untried(unproved.left)]
         if lost := lost_numbers(tested, self.semantics, self.seed):
             remarks.append(lost)
         return Verdict(
@@ -118,17 +123,19 @@ class Examiner:
             lengths=tuple(sorted({i.members for i in tested})) if rule.takes_lists else (),
             remarks=tuple(remarks),
             proof=proof,
-            unproved=unproved,
+            unproved=str(unproved),
         )
 
-    def _proof(self, rule: RewriteRule) -> tuple[str, str]:
+    def _proof(self, rule: RewriteRule) -> tuple[str, Unproved]:
         """What a rule is proved for, and why it is not proved; one of them is empty."""
-        from tensat_dl.verify.symbolic.proof import Unproved, prove_sizes
+        if not self.proofs:
+            return "", Unproved("")
+        from tensat_dl.verify.symbolic.proof import prove_sizes
 
         try:
-            return str(prove_sizes(rule, self.infer)), ""
+            return str(prove_sizes(rule, self.infer)), Unproved("")
         except Unproved as e:
-            return "", str(e)
+            return "", e
 
     def _refuted(self, rule: RewriteRule, draws: Iterable[Draw], tests: _Tests) -> Verdict | None:
         """The verdict on a rule that is false on an instance; else None."""

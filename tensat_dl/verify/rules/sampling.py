@@ -14,9 +14,10 @@ from tensat_dl.core.expression import calls_of, children, facts_of, names_of
 from tensat_dl.core.graph import TensorType
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.evaluate import evaluate
-from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque, atom, fact, substitute
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque, Sym, at_most, atom, fact, substitute
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.groups import alike, instantiate
+from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.rules.cases import RuleCase, cases
 from tensat_dl.verify.rules.domains import RandomDomain, SmallerDomain
 from tensat_dl.verify.rules.instance import Assignment, Instance, build
@@ -88,6 +89,16 @@ class Sampler:
             frame = None if skeleton is None else form.frame(skeleton)
             drawn = () if frame is None else (frame.draw(self._rng) for _ in range(count))
             yield from (d for d in drawn if d is not None)
+
+    def at(self, assigned: Assigned, tries: int = 3) -> Draw | None:
+        """An instance of a rule without a group at these ranks and axes, rather without dimensions of 1."""
+        (form,) = self._forms
+        skeleton = form.skeletons.at(assigned, self._rng)
+        frame = None if skeleton is None else form.frame(skeleton)
+        if frame is None:
+            return None
+        drawn = (frame.draw_case(None, self._rng), *(frame.draw(self._rng) for _ in range(tries)))
+        return next((d for d in drawn if d is not None), None)
 
     def several(self, count: int, patience: int) -> Iterator[Draw]:
         """Up to ``count`` different instances, until so many attempts in a row have found no new one."""
@@ -258,14 +269,37 @@ class Frame:
             return bool(self.problem.value(case.condition, values))
         return False
 
-    def draw_case(self, case: RuleCase, rng: random.Random) -> Draw | None:
-        """One attempt at an instance of a case: a small one, or else a large one if the case is to be told."""
+    @cached_property
+    def assigned(self) -> Assigned:
+        return Assigned.of({x: len(self.skeleton.types[x].shape) for x in self.variables}, self.axes)
+
+    @cached_property
+    def wide(self) -> tuple[Condition, ...]:
+        """Conditions that no dimension is 1 which need not be: where one is, many attributes make no difference."""
+        known = self.problem.facts.known
+        dims = (substitute(d, known) for shape in self.skeleton.shapes for d in shape if isinstance(d, Sym))
+        wide = (at_most(2, d) for d in dict.fromkeys(dims))
+        return tuple(c for c in wide if isinstance(c, Condition))
+
+    def is_wide(self, values: Values) -> bool:
+        """Whether the instance of a solution has no dimension of 1 that need not be."""
+        with suppress(ArithmeticError, EvaluationError):
+            return all(self.problem.value(c, values) for c in self.wide)
+        return False
+
+    def draw_case(self, case: RuleCase | None, rng: random.Random, wide: bool = True) -> Draw | None:
+        """One attempt at an instance of a case, or of any: a small one, or else a large one if the case is to be told.
+        If it is to be ``wide``, it has no dimension of 1 that need not be."""
         words = {x.atom: x for x in self.unknowns if isinstance(x, Opaque)}
         usual = self.form.limit
         beyond = max(usual, min(CASE_LIMIT, max((4 * int(n) for n in self.form.constants), default=0)))
-        attempts = (*[(usual, False)] * 4, (usual, True), (beyond, True), (CASE_LIMIT, True))
-        for limit, thorough in attempts if case.told else attempts[:-1]:
-            problem = self._problem((case.condition,), limit, thorough)
+        attempts = [(usual, False)] * (1 if wide else 4)
+        attempts += [(usual, True), (beyond, True), (CASE_LIMIT, True)][
+            : 3 if case is not None and case.told else 2
+        ]
+        more = (*(() if case is None else (case.condition,)), *(self.wide if wide else ()))
+        for limit, thorough in attempts:
+            problem = self._problem(more, limit, thorough)
             solution = problem.draw(rng, self.form.domain(rng, True))
             if solution is None:
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from tensat_dl.ops.values import SymType
 from tensat_dl.rewrite.conditions import Facts
 from tensat_dl.rewrite.source import Choice, Forms, Prefix, Variant, choices
 from tensat_dl.rewrite.variants import type_target
+from tensat_dl.verify.assigned import Assigned
 
 #: Ranks of tensor variables and lengths of list variables. The last come up where an operator asks for them, or where
 #: a search looks at them first.
@@ -61,9 +62,12 @@ class _RankSearch:
     first: First
     effort: int = EFFORT
     targets: int = TARGETS
+    wanted: Mapping[str, int] = field(default_factory=dict)  #: ranks and axes that it keeps to
 
     def order(self, options: Iterable[Choice], variant: Variant) -> list[Choice]:
         """The options in a random order."""
+        if self.wanted:
+            options = [c for c in options if all(self.wanted.get(n, v) == v for n, (_, v) in c.items())]
         weighed = [(self.rng.random() + self._last(c, variant), c) for c in options]
         return [c for _, c in sorted(weighed, key=lambda w: w[0])]
 
@@ -113,6 +117,11 @@ class Skeletons:
             if found is not None:
                 return found
         return None
+
+    def at(self, assigned: Assigned, rng: random.Random) -> Skeleton | None:
+        """A random one at these ranks and axes, or None if there is none."""
+        wanted = {**dict(assigned.ranks), **dict(assigned.axes)}
+        return next(self._visit(self._start, (), _RankSearch(rng, False, "low", wanted=wanted)), None)
 
     def _visit(self, prefix: Prefix, conditions: tuple[Bool, ...], search: _RankSearch) -> Iterator[Skeleton]:
         """The skeletons whose sources begin like this, under the ``conditions`` of what they begin with. Results that

@@ -27,6 +27,9 @@ Domain = Callable[[Atom], Sequence[Any]]
 EFFORT = 400
 #: How many of the values that are worked out for an unknown are tried, and how many values working them out is worth.
 WORKED_OUT = 8
+#: How many of the least of these are tried, and how often before others.
+NEAREST = 3
+OFTEN = 0.7
 WORK = 8
 
 
@@ -75,11 +78,16 @@ class Constraints:
                 others.append(sym.equal(Sym((((a,), 1),)), x))
             elif a[0] == "dim":
                 others.append(sym.at_most(1, x))
-        for shape in dict.fromkeys(shapes):
-            if any(isinstance(d, Sym) for d in shape):
-                others.append(sym.at_most(reduce(sym.mul, shape), limit))
+        sizes = [
+            sym.at_most(reduce(sym.mul, shape), limit)
+            for shape in dict.fromkeys(shapes)
+            if any(isinstance(d, Sym) for d in shape)
+        ]
         checks = [self._check(c, c.kind == "eq") for c in left if isinstance(c, Condition)]
         checks += [self._check(c, False) for c in others if isinstance(c, Condition)]
+        groups = [set(c.mentioned) for c in checks]
+        checks += [self._check(c, False) for c in sizes if isinstance(c, Condition)]
+        others += sizes
         self.possible = False not in (*left, *others) and all(
             holds(c.holds, {}) for c in checks if not c.mentioned
         )
@@ -87,12 +95,18 @@ class Constraints:
         mentioned = [self._writer.unknowns(x) for x in unknowns] + [c.mentioned for c in self._checks]
         #: The unknowns that are drawn; everything else follows.
         self.free = tuple(dict.fromkeys(a for atoms in mentioned for a in sorted(atoms, key=repr)))
+        #: The same, in groups that no condition joins but limits of sizes.
+        self._apart = _joined(self.free, groups) if thorough else ()
 
     def draw(self, rng: random.Random, domain: Domain, tries: int = 4) -> Values | None:
         """The values of the free unknowns of a solution, or None if none was found."""
         for _ in range(tries if self.possible else 0):
             order = list(self.free)
             rng.shuffle(order)
+            if self._thorough:
+                place = {a: i for i, group in enumerate(self._apart) for a in group}
+                # Dimensions follow from strides and the like.
+                order.sort(key=lambda a, place=place: (place[a], a[0] == "dim"))
             found = self._search(order, domain, rng)
             if found is not None:
                 return found
@@ -171,7 +185,21 @@ class Constraints:
         except (ArithmeticError, EvaluationError):
             return ()
         fitting = [x for x in found if all(holds(c.holds, {**values, a: x}) for c in due)]
-        return rng.sample(fitting, min(len(fitting), WORKED_OUT))
+        chosen = rng.sample(fitting, min(len(fitting), WORKED_OUT))
+        nearest = fitting[:NEAREST]  # where conditions meet, little room is left beyond a bound
+        rng.shuffle(nearest)
+        return (*nearest, *chosen) if rng.random() < OFTEN else (*chosen, *nearest)
+
+
+def _joined(atoms: Iterable[Atom], groups: Iterable[set[Atom]]) -> Sequence[frozenset[Atom]]:
+    """The atoms in the groups that remain if groups with common atoms are one."""
+    found: list[set[Atom]] = []
+    for group in ({*g} for g in (*groups, *({a} for a in atoms))):
+        for other in [g for g in found if not g.isdisjoint(group)]:
+            found.remove(other)
+            group |= other
+        found.append(group)
+    return tuple(map(frozenset, found))
 
 
 def _linear_in(p: Sym, a: Atom) -> tuple[Int, Int] | None:

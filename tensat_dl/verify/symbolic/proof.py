@@ -27,6 +27,7 @@ from tensat_dl.rewrite.conditions import values_in
 from tensat_dl.rewrite.groups import instantiate, lists_apart
 from tensat_dl.rewrite.source import MAX_RANK, Forms, Variant
 from tensat_dl.rewrite.variants import Assignments, differing
+from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, Undecided
 from tensat_dl.verify.symbolic.context import Context, Inexpressible, Tensor, leaf
@@ -35,6 +36,7 @@ from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 from tensat_dl.verify.symbolic.solver import TooHard, Z3Terms, new_terms
+from tensat_dl.verify.symbolic.unproved import Unproved as Unproved
 
 #: Ranks at which rules are proved.
 RANKS = Forms(tuple(range(MAX_RANK + 1)))
@@ -42,12 +44,10 @@ RANKS = Forms(tuple(range(MAX_RANK + 1)))
 MOST_PERMUTATIONS = 24
 #: The most cases of a proof at one assignment.
 MOST_CASES = 64
+#: After so many assignments without a proof, the others are not looked at.
+MOST_FAILED = 3
 #: The place of an index in the result: the output, the axis, and the digits of the index.
 Place = tuple[int, ...]
-
-
-class Unproved(Exception):
-    """There is no proof; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,27 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
         rule = lists_apart(rule)
         ranks: set[int] = set()
         terms = new_terms()
+        failed: list[tuple[Variant, str]] = []
+        others: list[Variant] = []
         for variant in Assignments(rule, infer, met=True, any_length=rule.index is not None).variants(RANKS):
-            if not variant.ill_typed:
-                ranks.update(_ranks(rule, variant))
+            if variant.ill_typed:
+                continue
+            ranks.update(_ranks(rule, variant))
+            if len(failed) == MOST_FAILED:
+                others.append(variant)
+                continue
+            try:
                 _prove_variant(rule, variant, infer, terms)
+            except Unproved as e:
+                failed.append((variant, str(e)))
     except AnyLength as e:
         raise Unproved(str(e)) from None
+    if failed:
+        first, reason = failed[0]
+        raise Unproved(
+            f"{reason}, for {Assigned.by(first, rule)}" if rule.tensor_variables() else reason,
+            [Assigned.by(v, rule) for v in (*(v for v, _ in failed), *others)] if rule.index is None else (),
+        )
     if not ranks:
         raise Unproved("it never applies")
     return ProvedFor(min(ranks), max(ranks), any_number=rule.index is not None)

@@ -29,12 +29,12 @@ def rule_named(name: str) -> RewriteRule:
     return next(r for r in program().rules if r.name == name)
 
 
-def verdict(body: str, tmp_path: Path) -> Verdict:
+def verdict(body: str, tmp_path: Path, proofs: bool = False) -> Verdict:
     path = tmp_path / "r.tsr"
     path.write_text(f"rule r {{ {body} }}", encoding="utf-8")
     found = load_program(str(path))
     (rule,) = own(found)
-    return Examiner(found.ops).verdict(rule)
+    return Examiner(found.ops, proofs=proofs).verdict(rule)
 
 
 @pytest.mark.sampled(25)
@@ -84,6 +84,20 @@ def test_what_was_never_tried_is_named(body: str, remark: str, tmp_path: Path) -
     found = verdict(body, tmp_path)
     assert found.status == "tested"
     assert remark in found.remarks
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "reverse(x; axis = k) => reverse(x; axis = min(k, 4))",
+        "softmax(x; axis = k) where rank(x) != 6 or k != 5 or dim(x, 5) > 6 => softmax(x; axis = min(k, 4))",
+    ],
+)
+def test_instances_are_drawn_where_a_proof_fails(body: str, tmp_path: Path) -> None:
+    """Both are false at rank 6 for the last axis alone."""
+    pytest.importorskip("z3")
+    found = verdict(body, tmp_path, proofs=True)
+    assert found.status == "refuted"
 
 
 @pytest.mark.parametrize(
