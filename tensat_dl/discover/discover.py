@@ -1,0 +1,300 @@
+"""`discover`: from operators to a pack of rules, step by step.
+
+Terms are enumerated in several small worlds, and those that compute the same are candidates. By size, the smallest
+first, candidates that follow from the rules found so far are dropped, others are generalised, and what passes the tests
+of `tensat-dl check` is a rule. At the end, rules that follow from the others are left out, and the rest is proved.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.progress import Progress
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.cost.model import CostModel
+from tensat_dl.discover.candidates import Candidate, Tree
+from tensat_dl.discover.generalise import General
+from tensat_dl.discover.memo import (
+    Memo,
+    candidate_of,
+    candidate_to_data,
+    general_of,
+    general_to_data,
+    key_of,
+)
+from tensat_dl.discover.menu import Menu
+from tensat_dl.discover.pack import FoundRule, names
+from tensat_dl.discover.saturate import operators, underivable
+from tensat_dl.discover.saving import saving
+from tensat_dl.discover.terms import World
+from tensat_dl.discover.work import Derive, Explore, Generalise, Workers
+from tensat_dl.discover.worlds import Leaves, worlds
+from tensat_dl.discover.written import rewrites
+from tensat_dl.verify.rules.verdict import Verdict
+from tensat_dl.verify.rules.verify import verify_rules
+
+#: After so many vain attempts at equations that differ in attributes alone, no more of them are tried.
+VAIN = 2
+#: Terms that are enumerated in a second, about; and how many seconds are too long.
+TERMS_PER_SECOND = 3_000
+TOO_LONG = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How far a discovery looks. ``size`` is the number of operators on each side, ``leaves`` that of variables.
+    ``about`` are operators of which each rule has to have one; none: any rule will do."""
+
+    size: int = 3
+    leaves: int = 4
+    about: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """The rules that were found, the most useful first, and how many candidates there were. ``dropped`` is the number
+    of rules that followed from others; ``interrupted`` says that not everything was tried."""
+
+    rules: tuple[FoundRule, ...]
+    candidates: int
+    dropped: int
+    interrupted: bool
+
+
+@dataclass
+class _Search:
+    """One discovery, as far as it has come."""
+
+    menu: Menu
+    known: tuple[RewriteRule, ...]
+    settings: Settings
+    memo: Memo
+    progress: Progress
+    workers: Workers
+    found: list[General] = field(default_factory=list)
+    rules: list[RewriteRule] = field(default_factory=list)
+    texts: set[str] = field(default_factory=set)
+    candidates: int = 0
+    vain: Counter[object] = field(default_factory=Counter)
+
+    def explore(self) -> None:
+        """Finds rules in all worlds."""
+        self.progress.phase("enumerate")
+        by_size: dict[int, list[Candidate]] = defaultdict(list)
+        for c in self._equations(worlds(self.menu, self.settings.leaves)):
+            by_size[c.left.size + c.right.size].append(c)
+        self.candidates = sum(map(len, by_size.values()))
+        self.progress.phase("generalise")
+        done = 0
+        for size in sorted(by_size):
+            left = sorted(by_size[size], key=lambda c: c.order)
+            first = len(self.found)
+            while left:
+                left = underivable(left, [*self.known, *self.rules], self.menu.ops)
+                batch = self._batch(left)
+                taken = {c.key for c in batch}
+                left = [c for c in left if c.key not in taken and self.vain[_form(c)] < VAIN]
+                self._generalise(batch)
+                self.progress.counting(done + len(by_size[size]) - len(left), self.candidates)
+            done += len(by_size[size])
+            self._test(first)
+
+    def _equations(self, leaves: Sequence[Leaves]) -> list[Candidate]:
+        tasks = [Explore(x, self.settings.size) for x in leaves]
+        keys = [key_of("explore", x, self.settings.size) for x in leaves]
+        left = [i for i, key in enumerate(keys) if key not in self.memo.known]
+        count = len(tasks) - len(left)
+
+        def done(i: int, answer: object) -> None:
+            nonlocal count
+            count += 1
+            assert isinstance(answer, list)
+            self.memo.note(keys[left[i]], [candidate_to_data(c) for c in answer])
+            self.progress.counting(count, len(tasks))
+
+        self.progress.counting(count, len(tasks))
+        self.workers.run([tasks[i] for i in left], done)
+        found: dict[object, Candidate] = {}
+        about = self.settings.about
+        for key in keys:
+            for data in self.memo.known[key]:
+                c = candidate_of(data)
+                if not about or about & operators(c):
+                    found.setdefault(c.key, c)
+        return list(found.values())
+
+    def _batch(self, left: Sequence[Candidate]) -> list[Candidate]:
+        """The first candidate about each set of operators: what it gives may derive the others."""
+        first: dict[frozenset[str], Candidate] = {}
+        for c in left:
+            if self.vain[_form(c)] < VAIN:
+                first.setdefault(operators(c), c)
+        return list(first.values())
+
+    def _generalise(self, batch: Sequence[Candidate]) -> None:
+        keys = [key_of("general", candidate_to_data(c)) for c in batch]
+        left = [i for i, key in enumerate(keys) if key not in self.memo.known]
+
+        def done(i: int, answer: object) -> None:
+            assert answer is None or isinstance(answer, General)
+            self.memo.note(keys[left[i]], general_to_data(answer))
+
+        self.workers.run([Generalise(batch[i]) for i in left], done)
+        for c, key in zip(batch, keys, strict=True):
+            g = general_of(self.memo.known[key])
+            text = "" if g is None else g.text("rule")
+            if g is None or text in self.texts:
+                self.vain[_form(c)] += 1
+                continue
+            self.texts.add(text)
+            self.found.append(g)
+            self.rules += rewrites(g.text(f"found-{len(self.found)}"), self.menu.ops)
+
+    def _test(self, first: int) -> None:
+        """Drops what fails the tests among the rules found since."""
+        texts = [g.text(f"found-{i}") for i, g in enumerate(self.found)]
+        declared = [rewrites(text, self.menu.ops) for text in texts]
+        new = [r for rules in declared[first:] for r in rules]
+        verdicts = {v.rule: v for v in verify_rules(new, self.menu.ops, progress=self.progress.checking)}
+        kept = [
+            i
+            for i, rules in enumerate(declared)
+            if not any(r.name in verdicts and verdicts[r.name].failed for r in rules)
+        ]
+        self.found = [self.found[i] for i in kept]
+        self.rules = [r for i in kept for r in declared[i]]
+
+    def needed(self) -> list[General]:
+        """The rules that the others do not derive. Of two that derive each other the larger goes."""
+        self.progress.phase("reduce")
+        left = list(range(len(self.found)))
+        declared = [rewrites(g.text(f"found-{i}"), self.menu.ops) for i, g in enumerate(self.found)]
+        answers = self._derivations([(i, left) for i in left], declared)
+        order = sorted(left, key=lambda i: self.found[i].equation.order, reverse=True)
+        for i in order:
+            takes = answers[i]
+            if takes is None:
+                continue
+            others = [k for k in left if k != i]
+            names = {r.declared for k in others for r in declared[k]} | {r.declared for r in self.known}
+            if not takes <= names:
+                takes = self._derivations([(i, others)], declared)[i]
+            if takes is not None:
+                left = others
+        return [self.found[i] for i in left]
+
+    def _derivations(
+        self, asked: Sequence[tuple[int, list[int]]], declared: Sequence[Sequence[RewriteRule]]
+    ) -> dict[int, frozenset[str] | None]:
+        keys = []
+        tasks = []
+        for i, among in asked:
+            others = tuple(r for k in among if k != i for r in declared[k])
+            key = key_of("derive", declared[i][0].content, [r.content for r in (*others, *self.known)])
+            keys.append(key)
+            tasks.append((i, Derive(declared[i][0], (*others, *self.known))))
+        left = [n for n, key in enumerate(keys) if key not in self.memo.known]
+        count = len(tasks) - len(left)
+
+        def done(n: int, answer: object) -> None:
+            nonlocal count
+            count += 1
+            self.memo.note(keys[left[n]], None if answer is None else sorted(answer))  # type: ignore[call-overload]
+            self.progress.counting(count, len(tasks))
+
+        self.workers.run([tasks[n][1] for n in left], done)
+        found = {}
+        for (i, _), key in zip(tasks, keys, strict=True):
+            known = self.memo.known[key]
+            found[i] = None if known is None else frozenset(known)
+        return found
+
+
+def discover(
+    menu: Menu,
+    known: Sequence[RewriteRule],
+    settings: Settings,
+    costs: CostModel,
+    memo: Memo,
+    processes: int,
+    progress: Progress | None = None,
+) -> Discovery:
+    """Finds rules over the operators of a menu that do not follow from ``known`` ones. Ctrl-C ends it with what was
+    found and tested by then."""
+    progress = progress or Progress()
+    check_effort(menu, settings)
+    interrupted = False
+    with Workers(menu, processes) as workers:
+        search = _Search(menu, tuple(known), settings, memo, progress, workers)
+        kept: Sequence[General] = ()
+        try:
+            search.explore()
+            kept = search.needed()
+        except KeyboardInterrupt:
+            interrupted = True
+            kept = search.found
+    ranked = sorted(kept, key=lambda g: (-saving(g, costs), g.equation.order))
+    rules, undone = _with_verdicts(ranked, menu, costs, progress, proofs=not interrupted)
+    memo.write()
+    return Discovery(rules, search.candidates, len(search.found) - len(kept), interrupted or undone)
+
+
+def _with_verdicts(
+    ranked: Sequence[General], menu: Menu, costs: CostModel, progress: Progress, proofs: bool
+) -> tuple[tuple[FoundRule, ...], bool]:
+    """The rules that pass, with names and verdicts; and whether Ctrl-C kept them from being proved."""
+    progress.phase("verify")
+    titles = names(ranked)
+    declared = [rewrites(g.text(title), menu.ops) for g, title in zip(ranked, titles, strict=True)]
+    rules = [r for several in declared for r in several]
+    undone = False
+    try:
+        verdicts = verify_rules(rules, menu.ops, proofs=proofs, progress=progress.checking)
+    except KeyboardInterrupt:
+        undone = True
+        verdicts = verify_rules(rules, menu.ops, progress=progress.checking)
+    by_name: dict[str, Verdict] = {v.rule: v for v in verdicts}
+    found = []
+    for g, title, several in zip(ranked, titles, declared, strict=True):
+        own = tuple(by_name[r.name] for r in several)
+        if not any(v.failed for v in own):
+            found.append(FoundRule(title, g, own, saving(g, costs)))
+    return tuple(found), undone
+
+
+def check_effort(menu: Menu, settings: Settings) -> None:
+    """Raises `TsrError` with an estimate for a size that would take too long."""
+    if settings.size <= 3 and settings.leaves <= 4:
+        return
+    seconds = 0.0
+    for leaves in worlds(menu, min(settings.leaves, 4)):
+        world = World(menu, leaves)
+        counts = [len(leaves)]
+        for size in (1, 2):
+            world.grow(size)
+            counts.append(len(world.terms))
+        growth = max(2.0, counts[2] / max(1, counts[1])) * max(1, settings.leaves / 4)
+        seconds += counts[2] * growth ** (settings.size - 2) / TERMS_PER_SECOND
+    if seconds > TOO_LONG:
+        hint = "choose a smaller --size, fewer --leaves or fewer operators"
+        message = f"terms of {settings.size} operators on each side would take about {_duration(seconds)}"
+        raise TsrError([Diagnostic(message, None, hint, path="--size")])
+
+
+def _duration(seconds: float) -> str:
+    for name, length in (("years", 365 * 24 * 3600.0), ("days", 24 * 3600.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {name}"
+    return f"{seconds / 3600:.0f} hours"
+
+
+def _form(c: Candidate) -> object:
+    """Equal for equations that differ in attributes alone."""
+
+    def form(t: Tree) -> object:
+        return t.variable if t.variable >= 0 else (t.op, *(form(a) for a in t.args))
+
+    return form(c.left), form(c.right)

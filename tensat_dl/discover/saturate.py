@@ -1,0 +1,58 @@
+"""Equality saturation of candidates with the rules found so far: what is derivable is not looked at again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from tensat_dl.core.egraph import find
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.discover.candidates import Candidate, graph_of
+from tensat_dl.engine.exploration import Limits
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.ops.table import OpTable
+
+#: So many candidates share an e-graph, which begins with all their terms; and its limits.
+TOGETHER = 400
+ITERATIONS = 3
+GROWTH = 6
+LEAST_NODES = 500
+
+
+def underivable(
+    candidates: Sequence[Candidate], rules: Sequence[RewriteRule], ops: OpTable
+) -> list[Candidate]:
+    """The candidates whose sides the rules do not make equal in a few iterations, in their order.
+
+    Candidates of the same operators share an e-graph: only rules about these can say anything of them.
+    """
+    groups: dict[frozenset[str], list[Candidate]] = defaultdict(list)
+    for c in candidates:
+        groups[operators(c)].append(c)
+    derived: set[object] = set()
+    for names, members in groups.items():
+        near = [r for r in rules if all(n.op in names for n in r.nodes)]
+        for start in range(0, len(members) if near else 0, TOGETHER):
+            chunk = members[start : start + TOGETHER]
+            derived |= {c.key for c in _derived(chunk, near, ops)}
+    return [c for c in candidates if c.key not in derived]
+
+
+def operators(c: Candidate) -> frozenset[str]:
+    """The operators of both sides."""
+    return frozenset(n.op for side in (c.left, c.right) for n in side.nodes())
+
+
+def _derived(
+    candidates: Sequence[Candidate], rules: Sequence[RewriteRule], ops: OpTable
+) -> list[Candidate]:
+    graph = graph_of([side for c in candidates for side in (c.left, c.right)])
+    limits = Limits(LEAST_NODES + GROWTH * len(graph.nodes), ITERATIONS, k_multi=None)
+    egraph = None
+    for step in Explorer(graph, ops, tuple(rules), limits).run():
+        egraph = step.egraph
+    assert egraph is not None
+    at = find(graph, egraph, ops.commutative)
+    outputs = [at[node] for _, node in graph.outputs]
+    pairs = zip(candidates, outputs[::2], outputs[1::2], strict=True)
+    return [c for c, left, right in pairs if left is not None and left == right]
