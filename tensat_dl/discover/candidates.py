@@ -16,7 +16,7 @@ VARIABLES = ("x", "y", "z", "w", "u", "v")
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A term as a tree: an operator applied to trees, or a variable, which is an operator's place filled by a number."""
+    """A term as a tree: an operator applied to trees, or a variable, which has a number."""
 
     op: str
     attrs: Attrs
@@ -152,6 +152,31 @@ def exchanged(t: Tree, old: str, new: str) -> Tree:
     attrs = tuple((name, new if value == old else value) for name, value in t.attrs)
     args = tuple(exchanged(a, old, new) for a in t.args)
     return Tree(new if t.op == old else t.op, attrs, args, t.type, t.variable)
+
+
+def split(c: Candidate, variable: int) -> Iterator[Candidate]:
+    """The equation with one more variable, in the place of the second occurrence on the left, and of the second or
+    the first on the right. None if the variable does not occur twice on both sides."""
+    counts = [sum(leaf.variable == variable for leaf in t.leaves()) for t in (c.left, c.right)]
+    if counts == [2, 2]:
+        new = len(c.left.variables)
+        left = _with_occurrence(c.left, variable, 1, new)
+        yield from (Candidate(left, _with_occurrence(c.right, variable, k, new)) for k in (1, 0))
+
+
+def _with_occurrence(t: Tree, variable: int, number: int, new: int) -> Tree:
+    """With another variable in one place, counted from the left."""
+    seen = 0
+
+    def changed(t: Tree) -> Tree:
+        nonlocal seen
+        if t.variable < 0:
+            return Tree(t.op, t.attrs, tuple(changed(a) for a in t.args), t.type)
+        seen += t.variable == variable
+        here = t.variable == variable and seen == number + 1
+        return Tree(t.op, t.attrs, (), t.type, new if here else t.variable)
+
+    return changed(t)
 
 
 def _renamed(t: Tree, names: Mapping[int, int]) -> Tree:

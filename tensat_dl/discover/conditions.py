@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
+from operator import eq, gt, lt, ne
+from typing import Any
 
 from tensat_dl.core.graph import FLOATS
 from tensat_dl.verify.rules.instance import Assignment
@@ -13,8 +16,10 @@ from tensat_dl.verify.rules.instance import Assignment
 MOST = 2
 #: Of the conditions that exclude a failure so many are tried in pairs.
 PAIRED = 16
-#: The axes of which dimensions are compared: of a convolution these are images, channels and outputs.
-AXES = (0, 1)
+
+Comparison = Callable[[Any, Any], bool]
+#: How an axis may be compared with the last one.
+SIGNS: Mapping[str, Comparison] = {"!=": ne, "==": eq}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,55 +40,71 @@ def menu(tensors: Sequence[str], attrs: Mapping[str, str]) -> list[Condition]:
 
 def _axes(axes: Sequence[str], tensors: Sequence[str]) -> Iterator[Condition]:
     for j, k in combinations(axes, 2):
-        yield Condition(f"{j} != {k}", lambda a, j=j, k=k: a.attrs[j] != a.attrs[k], False)  # type: ignore[misc]
+        yield Condition(f"{j} != {k}", partial(_axes_differ, j, k), False)
     for k in axes:
         for x in tensors[:1]:
-            last = f"rank({x}) - 1"
-            yield Condition(f"{k} != {last}", lambda a, k=k, x=x: a.attrs[k] != a.types[x].rank - 1, False)  # type: ignore[misc]
-            yield Condition(f"{k} == {last}", lambda a, k=k, x=x: a.attrs[k] == a.types[x].rank - 1, False)  # type: ignore[misc]
-            before = f"rank({x}) - 2"
-            yield Condition(f"{k} < {before}", lambda a, k=k, x=x: a.attrs[k] < a.types[x].rank - 2, False)  # type: ignore[misc, operator]
-        yield Condition(f"{k} > 0", lambda a, k=k: a.attrs[k] > 0, False)  # type: ignore[misc, operator]
-        yield Condition(f"{k} == 0", lambda a, k=k: a.attrs[k] == 0, False)  # type: ignore[misc]
-        yield Condition(f"{k} != 1", lambda a, k=k: a.attrs[k] != 1, False)  # type: ignore[misc]
+            for sign, holds in SIGNS.items():
+                yield Condition(f"{k} {sign} rank({x}) - 1", partial(_axis_to_rank, k, holds, x, 1), False)
+            yield Condition(f"{k} < rank({x}) - 2", partial(_axis_to_rank, k, lt, x, 2), False)
+        yield Condition(f"{k} > 0", partial(_axis_to_number, k, gt, 0), False)
+        yield Condition(f"{k} == 0", partial(_axis_to_number, k, eq, 0), False)
+        yield Condition(f"{k} != 1", partial(_axis_to_number, k, ne, 1), False)
 
 
 def _types(tensors: Sequence[str]) -> Iterator[Condition]:
     for x in tensors[:1]:
-        yield Condition(f"is_float(dtype({x}))", lambda a, x=x: a.types[x].dtype in FLOATS)  # type: ignore[misc]
+        yield Condition(f"is_float(dtype({x}))", partial(_is_float, x))
     for x, y in combinations(tensors, 2):
-        yield Condition(f"rank({x}) == rank({y})", lambda a, x=x, y=y: a.types[x].rank == a.types[y].rank)  # type: ignore[misc]
+        yield Condition(f"rank({x}) == rank({y})", partial(_same_rank, x, y))
     for x, y in combinations(tensors, 2):
-        yield Condition(f"shape({x}) == shape({y})", lambda a, x=x, y=y: a.types[x].shape == a.types[y].shape)  # type: ignore[misc]
+        yield Condition(f"shape({x}) == shape({y})", partial(_same_shape, x, y))
 
 
 def _pairs(tensors: Sequence[str]) -> Iterator[Condition]:
-    for x, y in combinations(tensors, 2):
-        for i in AXES:
-            yield Condition(f"dim({x}, {i}) == dim({y}, {i})", lambda a, x=x, y=y, i=i: _equal(a, x, i, y, i))  # type: ignore[misc]
-    for x, y in combinations(tensors, 2):
-        for i, j in ((0, 1), (1, 0)):
-            yield Condition(f"dim({x}, {i}) == dim({y}, {j})", lambda a, x=x, y=y, i=i, j=j: _equal(a, x, i, y, j))  # type: ignore[misc]
+    for axes in ((0, 0), (1, 1), (0, 1), (1, 0)):
+        for x, y in combinations(tensors, 2):
+            i, j = axes
+            yield Condition(f"dim({x}, {i}) == dim({y}, {j})", partial(_same_dimension, x, i, y, j))
     for x, u in combinations(tensors, 2):
         for y, v in combinations(tensors, 2):
             if x < y and len({x, u, y, v}) == 4:
-                yield Condition(
-                    f"dim({u}, 0) * dim({y}, 1) == dim({v}, 0) * dim({x}, 1)",
-                    lambda a, x=x, u=u, y=y, v=v: _proportional(a, x, u, y, v),  # type: ignore[misc]
-                )
+                text = f"dim({u}, 0) * dim({y}, 1) == dim({v}, 0) * dim({x}, 1)"
+                yield Condition(text, partial(_proportional, x, u, y, v))
 
 
-def _equal(a: Assignment, x: str, i: int, y: str, j: int) -> bool:
+def _axes_differ(j: str, k: str, a: Assignment) -> bool:
+    return a.attrs[j] != a.attrs[k]
+
+
+def _axis_to_rank(k: str, holds: Comparison, x: str, less: int, a: Assignment) -> bool:
+    return holds(a.attrs[k], a.types[x].rank - less)
+
+
+def _axis_to_number(k: str, holds: Comparison, number: int, a: Assignment) -> bool:
+    return holds(a.attrs[k], number)
+
+
+def _is_float(x: str, a: Assignment) -> bool:
+    return a.types[x].dtype in FLOATS
+
+
+def _same_rank(x: str, y: str, a: Assignment) -> bool:
+    return a.types[x].rank == a.types[y].rank
+
+
+def _same_shape(x: str, y: str, a: Assignment) -> bool:
+    return a.types[x].shape == a.types[y].shape
+
+
+def _same_dimension(x: str, i: int, y: str, j: int, a: Assignment) -> bool:
     s, t = a.types[x].shape, a.types[y].shape
     return i < len(s) and j < len(t) and s[i] == t[j]
 
 
-def _proportional(a: Assignment, x: str, u: str, y: str, v: str) -> bool:
-    shapes = [a.types[name].shape for name in (u, y, v, x)]
-    if any(len(s) < 2 for s in shapes):
-        return False
-    p, q, r, s = shapes
-    return p[0] * q[1] == r[0] * s[1]
+def _proportional(x: str, u: str, y: str, v: str, a: Assignment) -> bool:
+    """Whether two kernels have as many outputs for each channel of their inputs."""
+    s, p, t, q = (a.types[name].shape for name in (x, u, y, v))
+    return min(map(len, (s, p, t, q))) >= 2 and p[0] * t[1] == q[0] * s[1]
 
 
 def weakest(
@@ -95,7 +116,9 @@ def weakest(
     out = {c: frozenset(i for i, a in enumerate(failed) if not c.holds(a)) for c in conditions}
     useful = [c for c in conditions if out[c] and len(kept[c]) >= least]
     useful.sort(key=lambda c: -len(out[c]))
-    found = [(len(kept[c]), (c.text,)) for c in useful if len(out[c]) == len(failed)]
+    found: list[tuple[int, tuple[str, ...]]] = [
+        (len(kept[c]), (c.text,)) for c in useful if len(out[c]) == len(failed)
+    ]
     for c, d in combinations([c for c in useful if c.pairs][:PAIRED], MOST):
         both = kept[c] & kept[d]
         alone = len(out[c]) == len(failed) or len(out[d]) == len(failed)

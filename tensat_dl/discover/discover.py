@@ -1,8 +1,9 @@
 """`discover`: from operators to a pack of rules, step by step.
 
 Terms are enumerated in several small worlds, and those that compute the same are candidates. By size, the smallest
-first, candidates that follow from the rules found so far are dropped, others are generalised, and what passes the tests
-of `tensat-dl check` is a rule. At the end, rules that follow from the others are left out, and the rest is proved.
+first, candidates that follow from the rules found so far are dropped, others are generalised, and what passes the
+tests of `tensat-dl check` is a rule. At the end, rules that follow from the others are left out, and the rest is
+proved.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import numpy as np
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import FLOATS, AttrValue, TensorType
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.discover.candidates import VARIABLES, Candidate, Tree
+from tensat_dl.discover.candidates import VARIABLES, Candidate, Tree, exchanged, split
 from tensat_dl.discover.conditions import menu, weakest
 from tensat_dl.discover.numbers import Whole
 from tensat_dl.discover.written import Arrow, literal, rewrites, rule_text
@@ -29,8 +29,8 @@ from tensat_dl.verify.exact.operators import evaluate
 from tensat_dl.verify.rules.instance import Assignment, Instance
 from tensat_dl.verify.rules.sampling import Sampler
 
-#: How many instances a form is tried on, and after how many vain attempts no more are drawn; of another draw to confirm
-#: conditions, so many; and at least so many have to pass.
+#: How many instances a form is tried on, and after how many vain attempts no more are drawn; how many confirm
+#: conditions; and at least so many have to pass.
 INSTANCES = 24
 PATIENCE = 40
 CONFIRMED = 48
@@ -121,8 +121,9 @@ class Generaliser:
         """The most general form that is true on all instances tried; None if there is none."""
         if self._hopeless(c):
             return None
-        for texts in self._forms(c):
-            for arrow in _arrows(c):
+        c = self._split(c)
+        for arrow in _arrows(c):
+            for texts in self._forms(c):
                 form = General(c, arrow, tuple(texts.items()))
                 try:
                     rules = self._rules(form)
@@ -131,15 +132,28 @@ class Generaliser:
                         continue
                     found = form if not trial.failed else self._with_conditions(form, rules[0], trial)
                     if found is not None and self._applies(found):
-                        return self._family(self._plain(found, rules[0], trial))
+                        return self._family(self._plain(found, trial))
                 except TsrError:  # an expression has no value where it stands
                     continue
         return None
 
+    def _split(self, c: Candidate) -> Candidate:
+        """The equation with two variables in the place of one that occurs twice on both sides, as far as that is
+        true: terms have fewer leaves than rules may have variables."""
+        for variable in sorted(c.left.variables):
+            if len(c.left.variables) == len(VARIABLES):
+                break
+            for other in split(c, variable):
+                trial = self._as_found(other)
+                if len(trial.passed) >= LEAST and not trial.failed and trial.telling:
+                    c = other
+                    break
+        return c
+
     def _family(self, form: General) -> General:
         """The form for all functions of which it is true, if it is about one."""
         words = {n.op for t in (form.equation.left, form.equation.right) for n in t.nodes()}
-        words |= {str(value) for (_, value), option in form.texts if option != (None, None)}
+        words |= {str(value) for (_, value), option in form.texts if value in option}
         named = [f for f in self.functions if f in words]
         if len(named) != 1:
             return form
@@ -156,6 +170,11 @@ class Generaliser:
 
     def _hopeless(self, c: Candidate) -> bool:
         """Whether the equation is false nearly everywhere even with all attributes as they were found."""
+        trial = self._as_found(c)
+        return not trial.passed or len(trial.failed) >= HOPELESS * len(trial.passed)
+
+    def _as_found(self, c: Candidate) -> Trial:
+        """A trial of the equation with all attributes as they were found."""
         texts = {}
         for side in (c.left, c.right):
             for node in side.nodes():
@@ -163,14 +182,13 @@ class Generaliser:
                     plain = None if value == self.ops[node.op][name].default else literal(value)
                     texts[name, value] = (plain, plain)
         rules = self._rules(General(c, "=>", tuple(texts.items())))
-        trial = self.trial(rules[0], INSTANCES) if rules else Trial()
-        return not trial.passed or len(trial.failed) >= HOPELESS * len(trial.passed)
+        return self.trial(rules[0], INSTANCES) if rules else Trial()
 
     def _applies(self, form: General) -> bool:
         """Whether both directions have instances."""
         return all(any(Sampler(r, self.infer).several(1, PATIENCE)) for r in self._rules(form))
 
-    def _plain(self, form: General, rule: RewriteRule, trial: Trial) -> General:
+    def _plain(self, form: General, trial: Trial) -> General:
         """The form with literals for those variables that types leave no choice."""
         options = dict(form.texts)
         for (name, value), (inner, root) in form.texts:
@@ -234,7 +252,7 @@ class Generaliser:
     def _forms(self, c: Candidate) -> Iterator[dict[Group, Option]]:
         """The texts of attributes, the most general first."""
         groups: dict[Group, list[Option]] = {}
-        taken = set(VARIABLES)
+        taken = {VARIABLES[i] for i in c.left.variables}
         for side in (c.left, c.right):
             for node in side.nodes():
                 for name, value in node.attrs:
@@ -277,11 +295,11 @@ def _arrows(c: Candidate) -> tuple[Arrow, ...]:
 
 def _variable(name: str, taken: set[str]) -> str:
     """A name that is not taken, which it is then."""
-    for text in (*NAMES.get(name, name[:1]), *(f"{name}_{i}" for i in range(2, 9))):
-        if text not in taken:
-            taken.add(text)
-            return text
-    raise AssertionError(name)
+    names: str = NAMES.get(name, name[:1])
+    free = (text for text in (*names, *(f"{name}_{i}" for i in range(2, 99))) if text not in taken)
+    found: str = next(free)
+    taken.add(found)
+    return found
 
 
 def _expressions(c: Candidate, node: Tree, declared: AttrDecl, value: AttrValue) -> list[str]:

@@ -56,7 +56,9 @@ class Menu:
         words = [i for i, a in enumerate(decl.attrs) if a.choices]
         asked = [i for i, a in enumerate(decl.attrs) if a.default is None]
         others = [i for i, a in enumerate(decl.attrs) if a.default is not None and not a.choices]
-        found = {tuple(c): False for c in product(*(v if i in asked else v[:1] for i, v in enumerate(choices)))}
+        found = {
+            tuple(c): False for c in product(*(v if i in asked else v[:1] for i, v in enumerate(choices)))
+        }
         for i in words:
             for value in choices[i][1:]:
                 found.setdefault(tuple(value if k == i else v for k, v in enumerate(usual)), True)

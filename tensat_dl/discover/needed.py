@@ -16,9 +16,7 @@ ASSIGNMENTS = 6
 LIMITS = Limits(20_000, 8, k_multi=None, seconds=30)
 
 
-def derivation(
-    rule: RewriteRule, others: Sequence[RewriteRule], ops: OpTable
-) -> frozenset[str] | None:
+def derivation(rule: RewriteRule, others: Sequence[RewriteRule], ops: OpTable) -> frozenset[str] | None:
     """Names of the rules that derive a rule; None if they do not, or if nobody knows within the limits."""
     wanted = goal(rule, Inference(ops), ASSIGNMENTS)
     (proof,) = Prover(tuple(others), ops, LIMITS).run([wanted])

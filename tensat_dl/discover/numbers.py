@@ -1,8 +1,8 @@
 """Whole numbers modulo 2^64, in which terms are fingerprinted. They have an order, so relu and maxima are computed.
 
-Sums and products of numbers modulo 2^64 are exact however large they get. The numbers that fingerprints begin with are
-small, so that the order is that of whole numbers, and multiples of `UNIT`, so that means are whole numbers. Only an
-equation can be missed, of very large numbers: what is written was checked in other arithmetic.
+Sums and products of numbers modulo 2^64 are exact however large they get. The numbers that fingerprints begin with
+are small, so that the order is that of whole numbers, and multiples of `UNIT`, so that means are whole numbers. Where
+numbers get too large for that, an equation is missed; what is written was checked in other arithmetic.
 """
 
 from __future__ import annotations

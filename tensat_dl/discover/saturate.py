@@ -31,7 +31,8 @@ def underivable(
         groups[operators(c)].append(c)
     derived: set[object] = set()
     for names, members in groups.items():
-        near = [r for r in rules if all(n.op in names for n in r.nodes)]
+        within = ops.closure(names)
+        near = [r for r in rules if all(n.op in within for n in r.nodes)]
         for start in range(0, len(members) if near else 0, TOGETHER):
             chunk = members[start : start + TOGETHER]
             derived |= {c.key for c in _derived(chunk, near, ops)}
@@ -43,9 +44,7 @@ def operators(c: Candidate) -> frozenset[str]:
     return frozenset(n.op for side in (c.left, c.right) for n in side.nodes())
 
 
-def _derived(
-    candidates: Sequence[Candidate], rules: Sequence[RewriteRule], ops: OpTable
-) -> list[Candidate]:
+def _derived(candidates: Sequence[Candidate], rules: Sequence[RewriteRule], ops: OpTable) -> list[Candidate]:
     graph = graph_of([side for c in candidates for side in (c.left, c.right)])
     limits = Limits(LEAST_NODES + GROWTH * len(graph.nodes), ITERATIONS, k_multi=None)
     egraph = None

@@ -60,4 +60,4 @@ def _scaled_attrs(t: Tree) -> Attrs:
     axis = given["axis"]
     assert isinstance(axis, int)
     factor = _factor(t.args[0].type, axis)
-    return tuple((k, v if k == "axis" else v * factor) for k, v in t.attrs)  # type: ignore[operator]
+    return tuple((k, v if k == "axis" else v * factor) for k, v in t.attrs)

@@ -92,7 +92,9 @@ class Workers:
     def __exit__(self, *error: Any) -> None:
         self._stack.close()
 
-    def run(self, tasks: Sequence[Task], done: Callable[[int, Answer], None] = lambda i, a: None) -> list[Any]:
+    def run(
+        self, tasks: Sequence[Task], done: Callable[[int, Answer], None] = lambda i, a: None
+    ) -> list[Any]:
         """The answers to tasks, in their order. ``done`` is told each as it comes. What a dead process leaves behind
         is done in this process."""
         answers: dict[int, Answer] = {}

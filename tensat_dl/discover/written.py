@@ -1,4 +1,4 @@
-"""Equations as rules in the language: patterns with variables in the place of attributes, and equations for comments."""
+"""Equations as rules in the language, with variables in the place of attributes, and as people write them."""
 
 from __future__ import annotations
 
@@ -74,15 +74,10 @@ def _term(t: Tree, inside: bool = False) -> str:
     if t.variable >= 0:
         return VARIABLES[t.variable]
     act = dict(t.attrs).get("act", "none")
-    if t.op in SIGNS and len(t.args) == 2:
-        sign = f" {SIGNS[t.op]} "
-        text = sign.join(_term(a, True) for a in t.args)
-        if act == "none":
-            return f"({text})" if inside else text
-        return f"{act}({text})"
-    args = [_term(a) for a in t.args]
+    if act == "none" and t.op in SIGNS and len(t.args) == 2:
+        text = f" {SIGNS[t.op]} ".join(_term(a, True) for a in t.args)
+        return f"({text})" if inside else text
+    args = ", ".join(_term(a) for a in t.args)
     if t.op == "concat":
-        text = f"[{', '.join(args)}]"
-    else:
-        text = f"{t.op}({', '.join(args)})"
-    return text if act == "none" else f"{act}({text})"
+        return f"[{args}]"
+    return f"{t.op}({args})" if act == "none" else f"{t.op}({args}; act = {act})"
