@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, permutations, product
+from typing import Literal
 
 import numpy as np
 
@@ -38,7 +39,7 @@ LEAST = 4
 #: Where so many times as many instances fail as pass, no condition will help.
 HOPELESS = 8
 #: At most so many forms of an equation are tried, and so many choices of conditions of a form.
-FORMS = 16
+FORMS = 24
 CHOICES = 3
 #: The names of variables for attributes, by the attribute's name, else by its type.
 NAMES = {
@@ -53,10 +54,14 @@ NAMES = {
     "stop": "bd",
 }
 
+#: The last axes, of rows and columns, are counted from the last one; others from the first.
+MATRIX = 2
 #: In the text of an attribute, the node's axis.
 AXIS = "{axis}"
 #: The text of an attribute where the node is not the root of a side, and where it is; None: it is left out.
 Option = tuple[str | None, str | None]
+#: A variable in all places, a variable in that of the root, an expression, a literal.
+Kind = Literal["both", "root", "computed", "plain"]
 #: An attribute's name and value: where these are equal one variable stands for all.
 Group = tuple[str, AttrValue]
 
@@ -74,8 +79,7 @@ class General:
     def text(self, name: str, doc: str = "") -> str:
         """The rule in the language; of a family, as one. The name of a family's rules ends with the function."""
         if self.family:
-            var = "f" if all("f" not in option for _, option in self.texts) else "h"
-            one = replace(self, family=()).with_function(self.family[0], var)
+            var, one = self.member()
             words = ", ".join(self.family)
             return one.text(f"{name}-{var} for {var} in {words}", doc)
         options = dict(self.texts)
@@ -88,6 +92,13 @@ class General:
             return found.replace(AXIS, axis or "0")
 
         return rule_text(name, self.equation, self.arrow, text, self.where, doc)
+
+    def member(self) -> tuple[str, General]:
+        """A name for the function of a family, and the rule for it."""
+        first = replace(self, family=())
+        taken = "= f" in first.text("one")  # as a variable for activations
+        var = "h" if taken else "f"
+        return var, first.with_function(self.family[0], var)
 
     def with_function(self, old: str, new: str) -> General:
         """The same about another function."""
@@ -123,7 +134,7 @@ class Generaliser:
             return None
         c = self._split(c)
         for arrow in _arrows(c):
-            for texts in self._forms(c):
+            for texts in self._forms(c, arrow):
                 form = General(c, arrow, tuple(texts.items()))
                 try:
                     rules = self._rules(form)
@@ -249,15 +260,20 @@ class Generaliser:
                 return chosen
         return None
 
-    def _forms(self, c: Candidate) -> Iterator[dict[Group, Option]]:
-        """The texts of attributes, the most general first."""
+    def _forms(self, c: Candidate, arrow: Arrow) -> Iterator[dict[Group, Option]]:
+        """The texts of attributes, the most general first. What a source does not bind is no variable."""
+        source = {"<=>": (c.left, c.right), "=>": (c.left,), "<=": (c.right,)}[arrow]
+        bound = set.intersection(*({a for n in side.nodes() for a in n.attrs} for side in source))
+        roots = set.intersection(*(set(side.attrs) for side in source))
         groups: dict[Group, list[Option]] = {}
         taken = {VARIABLES[i] for i in c.left.variables}
         for side in (c.left, c.right):
             for node in side.nodes():
                 for name, value in node.attrs:
                     if (name, value) not in groups:
-                        groups[name, value] = self._options(c, node, name, value, taken)
+                        options = self._options(c, node, name, value, taken)
+                        known = {"both": (name, value) in bound, "root": (name, value) in roots}
+                        groups[name, value] = [text for kind, text in options if known.get(kind, True)]
         ranked = sorted(
             product(*(range(len(options)) for options in groups.values())), key=lambda x: (sum(x), x)
         )
@@ -266,16 +282,17 @@ class Generaliser:
 
     def _options(
         self, c: Candidate, node: Tree, name: str, value: AttrValue, taken: set[str]
-    ) -> list[Option]:
+    ) -> list[tuple[Kind, Option]]:
         """The texts that an attribute may have, the most general first."""
         declared = self.ops[node.op][name]
         variable = _variable(name, taken)
         plain = None if value == declared.default else literal(value)
-        options: list[Option] = [(variable, variable)]
+        options: list[tuple[Kind, Option]] = [("both", (variable, variable))]
         if declared.choices:
-            options.append((plain, variable))
-        options += [(text, text) for text in _expressions(c, node, declared, value)]
-        return [*options, (plain, plain)] if plain is None or _is_special(declared, value) else options
+            options.append(("root", (plain, variable)))
+        options += [("computed", (text, text)) for text in _expressions(c, node, declared, value)]
+        special = plain is None or _is_special(declared, value)
+        return [*options, ("plain", (plain, plain))] if special else options
 
 
 def _is_plain(i: Instance) -> bool:
@@ -308,7 +325,8 @@ def _expressions(c: Candidate, node: Tree, declared: AttrDecl, value: AttrValue)
     if declared.type == "axis" and isinstance(value, int):
         ranks = {t.rank for t in tensors.values()}
         first = next(iter(tensors))
-        return [f"rank({first}) - {tensors[first].rank - value}"] if len(ranks) == 1 else []
+        back = tensors[first].rank - value
+        return [f"rank({first}) - {back}"] if len(ranks) == 1 and back <= MATRIX else []
     if declared.type == "axes" and isinstance(value, tuple) and value == tuple(range(len(value))):
         return [f"[i for i in 0..rank({next(iter(tensors))})]"]
     if declared.type == "int" and isinstance(value, int):

@@ -34,10 +34,7 @@ class FoundRule:
 
 def equation_of(g: General) -> str:
     """The equation of a rule, of a family for its function f."""
-    if not g.family:
-        return equation(g.equation)
-    var = "f" if all("f" not in option for _, option in g.texts) else "h"
-    return equation(g.with_function(g.family[0], var).equation)
+    return equation(g.member()[1].equation if g.family else g.equation)
 
 
 def names(found: Sequence[General]) -> list[str]:
