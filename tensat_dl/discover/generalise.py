@@ -182,7 +182,10 @@ class Generaliser:
     def _hopeless(self, c: Candidate) -> bool:
         """Whether the equation is false nearly everywhere even with all attributes as they were found."""
         trial = self._as_found(c)
-        return not trial.passed or len(trial.failed) >= HOPELESS * len(trial.passed)
+        if not trial.passed or len(trial.failed) >= HOPELESS * len(trial.passed):
+            return True
+        conditions = menu([VARIABLES[i] for i in sorted(c.left.variables)], {})
+        return bool(trial.failed) and not any(weakest(conditions, trial.passed, trial.failed, LEAST))
 
     def _as_found(self, c: Candidate) -> Trial:
         """A trial of the equation with all attributes as they were found."""
@@ -291,7 +294,9 @@ class Generaliser:
         if declared.choices:
             options.append(("root", (plain, variable)))
         options += [("computed", (text, text)) for text in _expressions(c, node, declared, value)]
-        special = plain is None or _is_special(declared, value)
+        special = (
+            plain is None or _is_special(declared, value) or (node.op != "slice" and declared.type == "int")
+        )
         return [*options, ("plain", (plain, plain))] if special else options
 
 

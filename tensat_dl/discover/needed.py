@@ -11,9 +11,9 @@ from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.prove.goals import goal
 from tensat_dl.verify.prove.prove import Prover
 
-#: As `tensat-dl prove` has them, but for the time: a rule without a derivation takes all of it.
+#: As many assignments as `tensat-dl prove` takes. A rule without a derivation takes all of the limits.
 ASSIGNMENTS = 6
-LIMITS = Limits(20_000, 8, k_multi=None, seconds=30)
+LIMITS = Limits(5_000, 6, k_multi=None)
 
 
 def derivation(rule: RewriteRule, others: Sequence[RewriteRule], ops: OpTable) -> frozenset[str] | None:
