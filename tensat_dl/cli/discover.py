@@ -94,6 +94,7 @@ def command(
     from tensat_dl.cli.outputs import check_outputs, write_json
     from tensat_dl.cost.device import load_device
     from tensat_dl.cost.model import CostModel
+    from tensat_dl.discover.corpus import Corpus, corpus
     from tensat_dl.discover.discover import Settings, discover
     from tensat_dl.discover.memo import Memo, key_of
     from tensat_dl.discover.menu import menu
@@ -116,7 +117,8 @@ def command(
     with LiveProgress(quiet) as live:
         count = processes or len(os.sched_getaffinity(0))
         costs = CostModel(program.ops, load_device("h100"))
-        found = discover(chosen, known, settings, costs, memo, count, live)
+        models = Corpus(corpus(), costs)
+        found = discover(chosen, known, settings, costs, memo, count, live, models)
     own = file if file and any(op in program.declared for op in chosen.names) else None
     imports = [_relative(own, out)] if own else []
     write(out, pack_text(found.rules, _header(found, chosen.names), imports))
@@ -190,7 +192,8 @@ def _report(found: Discovery, names: tuple[str, ...], seconds: float) -> dict[st
             {
                 "name": r.name,
                 "text": r.text,
-                "saving_ms": r.saving,
+                "saves_on_models_ms": r.worth.corpus,
+                "saves_by_side_ms": r.worth.sides,
                 "verdicts": [verdict_to_json(v) for v in r.verdicts],
             }
             for r in found.rules

@@ -17,6 +17,7 @@ from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost.model import CostModel
 from tensat_dl.discover.candidates import Candidate, Tree
+from tensat_dl.discover.corpus import Corpus
 from tensat_dl.discover.generalise import General
 from tensat_dl.discover.memo import (
     Memo,
@@ -29,7 +30,7 @@ from tensat_dl.discover.memo import (
 from tensat_dl.discover.menu import Menu
 from tensat_dl.discover.pack import FoundRule, names
 from tensat_dl.discover.saturate import operators, underivable
-from tensat_dl.discover.saving import saving
+from tensat_dl.discover.saving import worth
 from tensat_dl.discover.terms import World
 from tensat_dl.discover.work import Derive, Explore, Generalise, Workers
 from tensat_dl.discover.worlds import Leaves, worlds
@@ -222,9 +223,10 @@ def discover(
     memo: Memo,
     processes: int,
     progress: Progress | None = None,
+    corpus: Corpus | None = None,
 ) -> Discovery:
-    """Finds rules over the operators of a menu that do not follow from ``known`` ones. Ctrl-C ends it with what was
-    found and tested by then."""
+    """Finds rules over the operators of a menu that do not follow from ``known`` ones, those first that save most on
+    the graphs of a corpus. Ctrl-C ends it with what was found and tested by then."""
     progress = progress or Progress()
     check_effort(menu, settings)
     interrupted = False
@@ -237,19 +239,23 @@ def discover(
         except KeyboardInterrupt:
             interrupted = True
             kept = search.found
-    ranked = sorted(kept, key=lambda g: (-saving(g, costs), g.equation.order))
-    rules, undone = _with_verdicts(ranked, menu, costs, progress, proofs=not interrupted)
+    worths = {g: worth(g, costs, corpus) for g in kept}
+    ranked = sorted(kept, key=lambda g: (-worths[g].corpus, -worths[g].sides, g.equation.order))
+    verdicts, undone = _verdicts(ranked, menu, progress, proofs=not interrupted)
+    named = zip(ranked, names(ranked), verdicts, strict=True)
+    rules = tuple(
+        FoundRule(name, g, own, worths[g]) for g, name, own in named if not any(v.failed for v in own)
+    )
     memo.write()
     return Discovery(rules, search.candidates, len(search.found) - len(kept), interrupted or undone)
 
 
-def _with_verdicts(
-    ranked: Sequence[General], menu: Menu, costs: CostModel, progress: Progress, proofs: bool
-) -> tuple[tuple[FoundRule, ...], bool]:
-    """The rules that pass, with names and verdicts; and whether Ctrl-C kept them from being proved."""
+def _verdicts(
+    found: Sequence[General], menu: Menu, progress: Progress, proofs: bool
+) -> tuple[list[tuple[Verdict, ...]], bool]:
+    """The verdicts on what each rule declares; and whether Ctrl-C kept them from being proved."""
     progress.phase("verify")
-    titles = names(ranked)
-    declared = [rewrites(g.text(title), menu.ops) for g, title in zip(ranked, titles, strict=True)]
+    declared = [rewrites(g.text(title), menu.ops) for g, title in zip(found, names(found), strict=True)]
     rules = [r for several in declared for r in several]
     undone = False
     try:
@@ -257,13 +263,8 @@ def _with_verdicts(
     except KeyboardInterrupt:
         undone = True
         verdicts = verify_rules(rules, menu.ops, progress=progress.checking)
-    by_name: dict[str, Verdict] = {v.rule: v for v in verdicts}
-    found = []
-    for g, title, several in zip(ranked, titles, declared, strict=True):
-        own = tuple(by_name[r.name] for r in several)
-        if not any(v.failed for v in own):
-            found.append(FoundRule(title, g, own, saving(g, costs)))
-    return tuple(found), undone
+    by_name = {v.rule: v for v in verdicts}
+    return [tuple(by_name[r.name] for r in several) for several in declared], undone
 
 
 def check_effort(menu: Menu, settings: Settings) -> None:

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 
 from tensat_dl.discover.candidates import Tree
 from tensat_dl.discover.generalise import General
+from tensat_dl.discover.saving import Worth
 from tensat_dl.discover.written import equation, formatted
 from tensat_dl.verify.rules.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRule:
-    """A rule with its name, the verdicts on what it declares, and how many milliseconds it is estimated to save."""
+    """A rule with its name, the verdicts on what it declares, and how much it is worth."""
 
     name: str
     general: General
     verdicts: tuple[Verdict, ...]
-    saving: float
+    worth: Worth
 
     @property
     def text(self) -> str:
