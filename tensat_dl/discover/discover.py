@@ -48,7 +48,8 @@ TOO_LONG = 24 * 3600.0
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How far a discovery looks. ``size`` is the number of operators on each side, ``leaves`` that of variables.
-    ``about`` are operators of which each rule has to have one; none: any rule will do."""
+    ``about`` are operators of which each rule that is written has to have one; none: any rule will do. Other rules
+    are found, too, so that their instances are not taken for laws of these operators."""
 
     size: int = 3
     leaves: int = 4
@@ -95,7 +96,7 @@ class _Search:
             left = sorted(by_size[size], key=lambda c: c.order)
             first = len(self.found)
             while left:
-                left = underivable(left, [*self.known, *self.rules], self.menu.ops)
+                left = underivable(left, [*self._axioms(), *self.rules], self.menu.ops)
                 batch = self._batch(left)
                 taken = {c.key for c in batch}
                 left = [c for c in left if c.key not in taken and self.vain[_form(c)] < VAIN]
@@ -120,12 +121,10 @@ class _Search:
         self.progress.counting(count, len(tasks))
         self.workers.run([tasks[i] for i in left], done)
         found: dict[object, Candidate] = {}
-        about = self.settings.about
         for key in keys:
             for data in self.memo.known[key]:
                 c = candidate_of(data)
-                if not about or about & operators(c):
-                    found.setdefault(c.key, c)
+                found.setdefault(c.key, c)
         return list(found.values())
 
     def _batch(self, left: Sequence[Candidate]) -> list[Candidate]:
@@ -169,35 +168,54 @@ class _Search:
         self.found = [self.found[i] for i in kept]
         self.rules = [r for i in kept for r in declared[i]]
 
+    def _axioms(self) -> list[RewriteRule]:
+        """Known rules, without the definitions of the operators of which laws are wanted: all would follow."""
+        defined = {f"{kind}-{op}" for kind in ("fuse", "unfuse") for op in self.settings.about}
+        return [r for r in self.known if r.name not in defined]
+
     def needed(self) -> list[General]:
-        """The rules that the others do not derive. Of two that derive each other the larger goes."""
+        """The rules that the others do not derive.
+
+        Laws of an operator are first those that do not follow from the laws of others without its definition; then
+        those of which none follows from the others with it.
+        """
         self.progress.phase("reduce")
-        left = list(range(len(self.found)))
-        declared = [rewrites(g.text(f"found-{i}"), self.menu.ops) for i, g in enumerate(self.found)]
-        answers = self._derivations([(i, left) for i in left], declared)
-        order = sorted(left, key=lambda i: self.found[i].equation.order, reverse=True)
+        about = self.settings.about
+        if not about:
+            return self._underived(self.found, self.known)
+        laws = self._underived(self.found, self._axioms())
+        return self._underived([g for g in laws if about & operators(g.equation)], self.known)
+
+    def _underived(self, found: Sequence[General], known: Sequence[RewriteRule]) -> list[General]:
+        """Those that neither the others nor known rules derive. Of two that derive each other the larger goes."""
+        left = list(range(len(found)))
+        declared = [rewrites(g.text(f"found-{i}"), self.menu.ops) for i, g in enumerate(found)]
+        answers = self._derivations([(i, left) for i in left], declared, known)
+        order = sorted(left, key=lambda i: found[i].equation.order, reverse=True)
         for i in order:
             takes = answers[i]
             if takes is None:
                 continue
             others = [k for k in left if k != i]
-            names = {r.declared for k in others for r in declared[k]} | {r.declared for r in self.known}
+            names = {r.declared for k in others for r in declared[k]} | {r.declared for r in known}
             if not takes <= names:
-                takes = self._derivations([(i, others)], declared)[i]
+                takes = self._derivations([(i, others)], declared, known)[i]
             if takes is not None:
                 left = others
-        return [self.found[i] for i in left]
+        return [found[i] for i in left]
 
     def _derivations(
-        self, asked: Sequence[tuple[int, list[int]]], declared: Sequence[Sequence[RewriteRule]]
+        self,
+        asked: Sequence[tuple[int, list[int]]],
+        declared: Sequence[Sequence[RewriteRule]],
+        known: Sequence[RewriteRule],
     ) -> dict[int, frozenset[str] | None]:
         keys = []
         tasks = []
         for i, among in asked:
             others = tuple(r for k in among if k != i for r in declared[k])
-            key = key_of("derive", declared[i][0].content, [r.content for r in (*others, *self.known)])
-            keys.append(key)
-            tasks.append((i, Derive(declared[i][0], (*others, *self.known))))
+            keys.append(key_of("derive", declared[i][0].content, [r.content for r in (*others, *known)]))
+            tasks.append((i, Derive(declared[i][0], (*others, *known))))
         left = [n for n, key in enumerate(keys) if key not in self.memo.known]
         count = len(tasks) - len(left)
 
@@ -210,8 +228,8 @@ class _Search:
         self.workers.run([tasks[n][1] for n in left], done)
         found = {}
         for (i, _), key in zip(tasks, keys, strict=True):
-            known = self.memo.known[key]
-            found[i] = None if known is None else frozenset(known)
+            names = self.memo.known[key]
+            found[i] = None if names is None else frozenset(names)
         return found
 
 
