@@ -29,14 +29,13 @@ from tensat_dl.discover.memo import (
 )
 from tensat_dl.discover.menu import Menu
 from tensat_dl.discover.pack import FoundRule, names
-from tensat_dl.discover.saturate import operators, underivable
+from tensat_dl.discover.saturate import chunks, operators
 from tensat_dl.discover.saving import worth
 from tensat_dl.discover.terms import World
-from tensat_dl.discover.work import Derive, Explore, Generalise, Workers
+from tensat_dl.discover.work import Derive, Examine, Explore, Generalise, Workers
 from tensat_dl.discover.worlds import Leaves, worlds
 from tensat_dl.discover.written import rewrites
 from tensat_dl.verify.rules.verdict import Verdict
-from tensat_dl.verify.rules.verify import verify_rules
 
 #: After so many vain attempts at equations that differ in attributes alone, no more of them are tried.
 VAIN = 2
@@ -96,7 +95,7 @@ class _Search:
             left = sorted(by_size[size], key=lambda c: c.order)
             first = len(self.found)
             while left:
-                left = underivable(left, [*self._axioms(), *self.rules], self.menu.ops)
+                left = self._underivable(left)
                 batch = self._batch(left)
                 taken = {c.key for c in batch}
                 left = [c for c in left if c.key not in taken and self.vain[_form(c)] < VAIN]
@@ -104,6 +103,12 @@ class _Search:
                 self.progress.counting(done + len(by_size[size]) - len(left), self.candidates)
             done += len(by_size[size])
             self._test(first)
+
+    def _underivable(self, left: Sequence[Candidate]) -> list[Candidate]:
+        """The candidates that do not follow from the rules found so far."""
+        tasks = chunks(left, [*self._axioms(), *self.rules], self.menu.ops)
+        derived = {c.key for answer in self.workers.run(tasks) for c in answer}
+        return [c for c in left if c.key not in derived]
 
     def _equations(self, leaves: Sequence[Leaves]) -> list[Candidate]:
         tasks = [Explore(x, self.settings.size) for x in leaves]
@@ -159,14 +164,22 @@ class _Search:
         texts = [g.text(f"found-{i}") for i, g in enumerate(self.found)]
         declared = [rewrites(text, self.menu.ops) for text in texts]
         new = [r for rules in declared[first:] for r in rules]
-        verdicts = {v.rule: v for v in verify_rules(new, self.menu.ops, progress=self.progress.checking)}
-        kept = [
-            i
-            for i, rules in enumerate(declared)
-            if not any(r.name in verdicts and verdicts[r.name].failed for r in rules)
-        ]
+        verdicts = dict(zip((r.name for r in new), self.verdicts(new, proofs=False), strict=True))
+        false = {name for name, verdict in verdicts.items() if not _holds(verdict)}
+        kept = [i for i, rules in enumerate(declared) if false.isdisjoint(r.name for r in rules)]
         self.found = [self.found[i] for i in kept]
         self.rules = [r for i in kept for r in declared[i]]
+
+    def verdicts(self, rules: Sequence[RewriteRule], proofs: bool) -> list[Verdict | None]:
+        """The verdicts on rules; None for one that takes more memory than there is."""
+        count = 0
+
+        def done(i: int, answer: object) -> None:
+            nonlocal count
+            count += 1
+            self.progress.checking(count, len(rules), rules[i].name)
+
+        return self.workers.run([Examine(r, proofs) for r in rules], done)
 
     def _axioms(self) -> list[RewriteRule]:
         """Known rules, without the definitions of the operators of which laws are wanted: all would follow."""
@@ -257,32 +270,36 @@ def discover(
         except KeyboardInterrupt:
             interrupted = True
             kept = search.found
-    worths = {g: worth(g, costs, corpus) for g in kept}
-    ranked = sorted(kept, key=lambda g: (-worths[g].corpus, -worths[g].sides, g.equation.order))
-    verdicts, undone = _verdicts(ranked, menu, progress, proofs=not interrupted)
+        worths = {g: worth(g, costs, corpus) for g in kept}
+        ranked = sorted(kept, key=lambda g: (-worths[g].corpus, -worths[g].sides, g.equation.order))
+        verdicts, undone = _verdicts(ranked, search, proofs=not interrupted)
     named = zip(ranked, names(ranked), verdicts, strict=True)
-    rules = tuple(
-        FoundRule(name, g, own, worths[g]) for g, name, own in named if not any(v.failed for v in own)
-    )
+    rules = tuple(FoundRule(name, g, own, worths[g]) for g, name, own in named if own)
     memo.write()
     return Discovery(rules, search.candidates, len(search.found) - len(kept), interrupted or undone)
 
 
 def _verdicts(
-    found: Sequence[General], menu: Menu, progress: Progress, proofs: bool
+    found: Sequence[General], search: _Search, proofs: bool
 ) -> tuple[list[tuple[Verdict, ...]], bool]:
-    """The verdicts on what each rule declares; and whether Ctrl-C kept them from being proved."""
-    progress.phase("verify")
-    declared = [rewrites(g.text(title), menu.ops) for g, title in zip(found, names(found), strict=True)]
+    """The verdicts on what each rule declares, none where one fails; and whether Ctrl-C came before the proofs."""
+    search.progress.phase("verify")
+    ops = search.menu.ops
+    declared = [rewrites(g.text(title), ops) for g, title in zip(found, names(found), strict=True)]
     rules = [r for several in declared for r in several]
     undone = False
     try:
-        verdicts = verify_rules(rules, menu.ops, proofs=proofs, progress=progress.checking)
+        verdicts = search.verdicts(rules, proofs)
     except KeyboardInterrupt:
         undone = True
-        verdicts = verify_rules(rules, menu.ops, progress=progress.checking)
-    by_name = {v.rule: v for v in verdicts}
-    return [tuple(by_name[r.name] for r in several) for several in declared], undone
+        verdicts = search.verdicts(rules, proofs=False)
+    by_name = dict(zip((r.name for r in rules), verdicts, strict=True))
+    own = [[v for r in several if _holds(v := by_name[r.name]) and v is not None] for several in declared]
+    return [tuple(o) if len(o) == len(s) else () for o, s in zip(own, declared, strict=True)], undone
+
+
+def _holds(verdict: Verdict | None) -> bool:
+    return verdict is not None and not verdict.failed
 
 
 def check_effort(menu: Menu, settings: Settings) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tensat_dl.core.egraph import find
 from tensat_dl.core.rule import RewriteRule
@@ -13,29 +14,39 @@ from tensat_dl.engine.loop import Explorer
 from tensat_dl.ops.table import OpTable
 
 #: So many candidates share an e-graph, which begins with all their terms; and its limits.
-TOGETHER = 400
+TOGETHER = 48
 ITERATIONS = 3
-GROWTH = 6
-LEAST_NODES = 500
+GROWTH = 5
+LEAST_NODES = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Candidates of the same operators, and the rules that can say something of them: those about these operators."""
+
+    candidates: tuple[Candidate, ...]
+    rules: tuple[RewriteRule, ...]
+
+
+def chunks(candidates: Sequence[Candidate], rules: Sequence[RewriteRule], ops: OpTable) -> list[Chunk]:
+    """All candidates that some rule can say something of."""
+    groups: dict[frozenset[str], list[Candidate]] = defaultdict(list)
+    for c in candidates:
+        groups[operators(c)].append(c)
+    found = []
+    for names, members in groups.items():
+        within = ops.closure(names)
+        near = tuple(r for r in rules if all(n.op in within for n in r.nodes))
+        for start in range(0, len(members) if near else 0, TOGETHER):
+            found.append(Chunk(tuple(members[start : start + TOGETHER]), near))
+    return found
 
 
 def underivable(
     candidates: Sequence[Candidate], rules: Sequence[RewriteRule], ops: OpTable
 ) -> list[Candidate]:
-    """The candidates whose sides the rules do not make equal in a few iterations, in their order.
-
-    Candidates of the same operators share an e-graph: only rules about these can say anything of them.
-    """
-    groups: dict[frozenset[str], list[Candidate]] = defaultdict(list)
-    for c in candidates:
-        groups[operators(c)].append(c)
-    derived: set[object] = set()
-    for names, members in groups.items():
-        within = ops.closure(names)
-        near = [r for r in rules if all(n.op in within for n in r.nodes)]
-        for start in range(0, len(members) if near else 0, TOGETHER):
-            chunk = members[start : start + TOGETHER]
-            derived |= {c.key for c in _derived(chunk, near, ops)}
+    """The candidates whose sides the rules do not make equal in a few iterations, in their order."""
+    derived = {c.key for chunk in chunks(candidates, rules, ops) for c in derivable(chunk, ops)}
     return [c for c in candidates if c.key not in derived]
 
 
@@ -44,14 +55,15 @@ def operators(c: Candidate) -> frozenset[str]:
     return frozenset(n.op for side in (c.left, c.right) for n in side.nodes())
 
 
-def _derived(candidates: Sequence[Candidate], rules: Sequence[RewriteRule], ops: OpTable) -> list[Candidate]:
-    graph = graph_of([side for c in candidates for side in (c.left, c.right)])
+def derivable(chunk: Chunk, ops: OpTable) -> list[Candidate]:
+    """The candidates of a chunk that its rules make equal."""
+    graph = graph_of([side for c in chunk.candidates for side in (c.left, c.right)])
     limits = Limits(LEAST_NODES + GROWTH * len(graph.nodes), ITERATIONS, k_multi=None)
     egraph = None
-    for step in Explorer(graph, ops, tuple(rules), limits).run():
+    for step in Explorer(graph, ops, chunk.rules, limits).run():
         egraph = step.egraph
     assert egraph is not None
     at = find(graph, egraph, ops.commutative)
     outputs = [at[node] for _, node in graph.outputs]
-    pairs = zip(candidates, outputs[::2], outputs[1::2], strict=True)
+    pairs = zip(chunk.candidates, outputs[::2], outputs[1::2], strict=True)
     return [c for c, left, right in pairs if left is not None and left == right]

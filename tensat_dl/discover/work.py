@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,11 +15,14 @@ from tensat_dl.discover.candidates import Candidate, candidates
 from tensat_dl.discover.generalise import General, Generaliser
 from tensat_dl.discover.menu import Menu
 from tensat_dl.discover.needed import derivation
+from tensat_dl.discover.saturate import Chunk, derivable
 from tensat_dl.discover.terms import World
 from tensat_dl.discover.worlds import Leaves
 from tensat_dl.engine.exploration import RuleAlarm
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.processes import Child, Died
+from tensat_dl.verify.rules.verdict import Verdict
+from tensat_dl.verify.rules.verify import verify_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,18 @@ class Derive:
     others: tuple[RewriteRule, ...]
 
 
-Task = Explore | Generalise | Derive
-Answer = list[Candidate] | General | frozenset[str] | None
+@dataclass(frozen=True, slots=True)
+class Examine:
+    """Gives the verdict on a rule, which is kept as `tensat-dl check` keeps it. None if it takes too much memory."""
+
+    rule: RewriteRule
+    proofs: bool
+
+
+Task = Examine | Explore | Generalise | Derive | Chunk
+Answer = Verdict | list[Candidate] | General | frozenset[str] | None
+#: Bytes of memory that a process may take. Rules that match each other's results may fill any memory in one step.
+MEMORY = 4 << 30
 
 
 class Worker:
@@ -63,6 +77,17 @@ class Worker:
                 return candidates(world, self.menu.ops)
             case Generalise(candidate):
                 return self._generaliser.general(candidate)
+            case Examine(rule, proofs):
+                try:
+                    (verdict,) = verify_rules([rule], self.menu.ops, proofs=proofs)
+                except MemoryError:
+                    return None
+                return verdict
+            case Chunk():
+                try:
+                    return derivable(task, self.menu.ops)
+                except (RuleAlarm, TsrError):
+                    return []
             case Derive(rule, others):
                 try:
                     return derivation(rule, others, self.menu.ops)
@@ -72,16 +97,16 @@ class Worker:
 
 def serve(tasks: Iterator[Task], ops: tuple[OpDecl, ...], names: tuple[str, ...]) -> Iterator[Answer]:
     """The answers of a child process."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     worker = Worker(Menu(OpTable(ops), names))
     yield from map(worker, tasks)
 
 
 class Workers:
-    """Processes that do tasks. A context manager; with one process the tasks are done in this one."""
+    """Processes that do tasks. A context manager."""
 
     def __init__(self, menu: Menu, count: int) -> None:
         self._menu = menu
-        self._here = Worker(menu)
         self._count = count
         self._stack = ExitStack()
         self._children: list[Child] = []
@@ -95,35 +120,31 @@ class Workers:
     def run(
         self, tasks: Sequence[Task], done: Callable[[int, Answer], None] = lambda i, a: None
     ) -> list[Any]:
-        """The answers to tasks, in their order. ``done`` is told each as it comes. What a dead process leaves behind
-        is done in this process."""
+        """The answers to tasks, in their order. ``done`` is told each as it comes. A task that takes more memory than
+        there is has no answer: nothing is derived, no form is found."""
         answers: dict[int, Answer] = {}
         waiting = list(range(len(tasks)))[::-1]
         busy: dict[Connection, tuple[Child, int]] = {}
-        while self._count > 1 and len(self._children) < min(self._count, len(tasks)):
-            ops = tuple(self._menu.ops.values())
-            child = Child("tensat_dl.discover.work:serve", ops, self._menu.names)
-            self._children.append(self._stack.enter_context(child))
-        idle = list(self._children)
         while waiting or busy:
-            while waiting and (idle or not busy):
+            while waiting and len(busy) < self._count:
+                child = self._idle()
                 number = waiting.pop()
-                if not idle:
-                    answers[number] = self._here(tasks[number])
-                    done(number, answers[number])
-                    continue
-                child = idle.pop()
                 child.send(tasks[number])
                 busy[child.connection] = (child, number)
-            for connection in wait(list(busy)) if busy else ():
+            for connection in wait(list(busy)):
                 assert isinstance(connection, Connection)
                 child, number = busy.pop(connection)
                 try:
                     answers[number] = child.receive()
+                    self._children.append(child)
                 except Died:
-                    self._children.remove(child)
-                    waiting.append(number)
-                    continue
-                idle.append(child)
+                    answers[number] = [] if isinstance(tasks[number], Explore | Chunk) else None
                 done(number, answers[number])
         return [answers[i] for i in range(len(tasks))]
+
+    def _idle(self) -> Child:
+        """A process that waits for a task."""
+        if self._children:
+            return self._children.pop()
+        ops = tuple(self._menu.ops.values())
+        return self._stack.enter_context(Child("tensat_dl.discover.work:serve", ops, self._menu.names))
