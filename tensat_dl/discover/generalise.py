@@ -40,7 +40,7 @@ LEAST = 4
 HOPELESS = 8
 #: At most so many forms of an equation are tried, and so many choices of conditions of a form.
 FORMS = 24
-CHOICES = 3
+CHOICES = 6
 #: The names of variables for attributes, by the attribute's name, else by its type.
 NAMES = {
     "axis": "kji",
@@ -207,7 +207,12 @@ class Generaliser:
         options = dict(form.texts)
         for (name, value), (inner, root) in form.texts:
             values = {a.attrs.get(root or "") for a in trial.passed}
-            if inner == root and root in trial.passed[0].attrs and values == {value}:
+            if (
+                isinstance(value, int)
+                and inner == root
+                and root in trial.passed[0].attrs
+                and values == {value}
+            ):
                 options[name, value] = (literal(value), literal(value))
         return replace(form, texts=tuple(options.items()))
 
@@ -246,7 +251,8 @@ class Generaliser:
             return []
 
     def _with_conditions(self, form: General, rule: RewriteRule, trial: Trial) -> General | None:
-        """The form with the weakest conditions that exclude all failures. A choice has to stand another draw."""
+        """The form with the weakest conditions that exclude all failures. A choice has to stand another draw; if it
+        does not, the next one has to exclude these failures, too."""
         kinds = {
             variable: declared.type
             for node in rule.source.nodes
@@ -255,12 +261,19 @@ class Generaliser:
             if (declared := self.ops[node.op].attr(attribute.name)) is not None
         }
         conditions = menu(rule.tensor_variables(), kinds)
-        for where in list(weakest(conditions, trial.passed, trial.failed, LEAST))[:CHOICES]:
+        passed, failed = list(trial.passed), list(trial.failed)
+        tried: set[tuple[str, ...]] = set()
+        for turn in range(CHOICES):
+            where = next((w for w in weakest(conditions, passed, failed, LEAST) if w not in tried), None)
+            if where is None:
+                return None
+            tried.add(where)
             chosen = replace(form, where=where)
             rules = self._rules(chosen)
-            again = self.trial(rules[0], CONFIRMED, seed=1) if rules else Trial()
-            if not again.failed and len(again.passed) >= LEAST and again.telling:
+            again = self.trial(rules[0], CONFIRMED, seed=1 + turn) if rules else Trial()
+            if rules and not again.failed and len(again.passed) >= LEAST and again.telling:
                 return chosen
+            failed += again.failed  # they tell the next choice from this one
         return None
 
     def _forms(self, c: Candidate, arrow: Arrow) -> Iterator[dict[Group, Option]]:
