@@ -21,6 +21,7 @@ COMMANDS = {
     "show": ("texts:show", "Print graphs, rules, operators, or the egglog program."),
     "import": ("texts:translate", "Translate rules from S-expressions to .tsr."),
     "prove": ("prove:command", "Derive rules from other rules."),
+    "discover": ("discover:command", "Find rules over given operators."),
     "extract": ("extract:command", "Extract the cheapest term of an e-graph in egraph-serialize JSON."),
     "why": ("why:why", "Show the steps that led to an optimized graph."),
     "why-not": ("why:why_not", "Show why a rule does not fire on a graph."),

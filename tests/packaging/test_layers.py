@@ -13,6 +13,7 @@ LAYERS = (
     *("core", "ops", "lang", "rewrite", "engine", "paper"),
     *("cost", "extract", "fuse"),
     *("verify", "why", "onnx", "measure", "gpu"),
+    "discover",
     *("run", "report", "cli", "bench"),
 )
 

@@ -296,12 +296,12 @@ def evaluate(graph: Graph, values: Mapping[str, V], a: Arithmetic[V], ops: OpTab
     def apply(node: Node, operands: Sequence[V]) -> tuple[V, ...]:
         if node.op not in ops or ops[node.op].opaque:
             return a.opaque(node, operands)
-        return (_operator(node.op, operands, dict(node.attrs), a, ops),)
+        return (applied(node.op, operands, dict(node.attrs), a, ops),)
 
     return outputs(graph, values, apply)
 
 
-def _operator(
+def applied(
     op: str,
     operands: Sequence[V],
     attrs: Mapping[str, AttrValue],
@@ -316,7 +316,7 @@ def _operator(
             attrs,
             lambda x: TensorType(a.dtype(x), x.shape),
             lambda value, like: a.constant(meant(value), (), a.dtype(like) not in FLOATS),
-            lambda inner, xs, values: _operator(inner, xs, values, a, ops),
+            lambda inner, xs, values: applied(inner, xs, values, a, ops),
         )
     function: ExactSemantics[V] | None = EXACT_SEMANTICS.get(op)
     if function is None:

@@ -1,0 +1,1 @@
+"""Finds rules: terms that compute the same, generalised, checked, and reduced to those that are needed."""

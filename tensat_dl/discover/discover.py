@@ -1,0 +1,337 @@
+"""`discover`: from operators to a pack of rules, step by step.
+
+Terms are enumerated in several small worlds, and those that compute the same are candidates. By size, the smallest
+first, candidates that follow from the rules found so far are dropped, others are generalised, and what passes the
+tests of `tensat-dl check` is a rule. At the end, rules that follow from the others are left out, and the rest is
+proved.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.progress import Progress
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.cost.model import CostModel
+from tensat_dl.discover.candidates import Candidate, Tree
+from tensat_dl.discover.corpus import Corpus
+from tensat_dl.discover.generalise import General
+from tensat_dl.discover.memo import (
+    Memo,
+    candidate_of,
+    candidate_to_data,
+    general_of,
+    general_to_data,
+    key_of,
+)
+from tensat_dl.discover.menu import Menu
+from tensat_dl.discover.pack import FoundRule, names
+from tensat_dl.discover.saturate import chunks, operators
+from tensat_dl.discover.saving import worth
+from tensat_dl.discover.terms import World
+from tensat_dl.discover.work import Derive, Examine, Explore, Generalise, Workers
+from tensat_dl.discover.worlds import Leaves, worlds
+from tensat_dl.discover.written import rewrites
+from tensat_dl.verify.rules.verdict import Verdict
+
+#: After so many vain attempts at equations that differ in attributes alone, no more of them are tried.
+VAIN = 2
+#: Terms that are enumerated in a second, about; and how many seconds are too long.
+TERMS_PER_SECOND = 3_000
+TOO_LONG = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How far a discovery looks. ``size`` is the number of operators on each side, ``leaves`` that of variables.
+    ``about`` are operators of which each rule that is written has to have one; none: any rule will do. Other rules
+    are found, too, so that their instances are not taken for laws of these operators."""
+
+    size: int = 3
+    leaves: int = 4
+    about: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """The rules that were found, the most useful first, and how many candidates there were. ``dropped`` is the number
+    of rules that followed from others; ``interrupted`` says that not everything was tried."""
+
+    rules: tuple[FoundRule, ...]
+    candidates: int
+    dropped: int
+    interrupted: bool
+
+
+@dataclass
+class _Search:
+    """One discovery, as far as it has come."""
+
+    menu: Menu
+    known: tuple[RewriteRule, ...]
+    settings: Settings
+    memo: Memo
+    progress: Progress
+    workers: Workers
+    found: list[General] = field(default_factory=list)
+    rules: list[RewriteRule] = field(default_factory=list)
+    texts: set[str] = field(default_factory=set)
+    candidates: int = 0
+    vain: Counter[object] = field(default_factory=Counter)
+
+    def explore(self) -> None:
+        """Finds rules in all worlds."""
+        self.progress.phase("enumerate")
+        by_size: dict[int, list[Candidate]] = defaultdict(list)
+        for c in self._equations(worlds(self.menu, self.settings.leaves)):
+            by_size[c.left.size + c.right.size].append(c)
+        self.candidates = sum(map(len, by_size.values()))
+        self.progress.phase("generalise")
+        done = 0
+        for size in sorted(by_size):
+            left = sorted(by_size[size], key=lambda c: c.order)
+            first = len(self.found)
+            while left:
+                left = self._underivable(left)
+                batch = self._batch(left)
+                taken = {c.key for c in batch}
+                left = [c for c in left if c.key not in taken and self.vain[_form(c)] < VAIN]
+                self._generalise(batch)
+                self.progress.counting(done + len(by_size[size]) - len(left), self.candidates)
+            done += len(by_size[size])
+            self._test(first)
+
+    def _underivable(self, left: Sequence[Candidate]) -> list[Candidate]:
+        """The candidates that do not follow from the rules found so far."""
+        tasks = chunks(left, [*self._axioms(), *self.rules], self.menu.ops)
+        derived = {c.key for answer in self.workers.run(tasks) for c in answer}
+        return [c for c in left if c.key not in derived]
+
+    def _equations(self, leaves: Sequence[Leaves]) -> list[Candidate]:
+        tasks = [Explore(x, self.settings.size) for x in leaves]
+        keys = [key_of("explore", x, self.settings.size) for x in leaves]
+        left = [i for i, key in enumerate(keys) if key not in self.memo.known]
+        count = len(tasks) - len(left)
+
+        def done(i: int, answer: object) -> None:
+            nonlocal count
+            count += 1
+            assert isinstance(answer, list)
+            self.memo.note(keys[left[i]], [candidate_to_data(c) for c in answer])
+            self.progress.counting(count, len(tasks))
+
+        self.progress.counting(count, len(tasks))
+        self.workers.run([tasks[i] for i in left], done)
+        found: dict[object, Candidate] = {}
+        for key in keys:
+            for data in self.memo.known[key]:
+                c = candidate_of(data)
+                found.setdefault(c.key, c)
+        return list(found.values())
+
+    def _batch(self, left: Sequence[Candidate]) -> list[Candidate]:
+        """The first candidate about each set of operators: what it gives may derive the others."""
+        first: dict[frozenset[str], Candidate] = {}
+        for c in left:
+            if self.vain[_form(c)] < VAIN:
+                first.setdefault(operators(c), c)
+        return list(first.values())
+
+    def _generalise(self, batch: Sequence[Candidate]) -> None:
+        keys = [key_of("general", candidate_to_data(c)) for c in batch]
+        left = [i for i, key in enumerate(keys) if key not in self.memo.known]
+
+        def done(i: int, answer: object) -> None:
+            assert answer is None or isinstance(answer, General)
+            self.memo.note(keys[left[i]], general_to_data(answer))
+
+        self.workers.run([Generalise(batch[i]) for i in left], done)
+        for c, key in zip(batch, keys, strict=True):
+            g = general_of(self.memo.known[key])
+            text = "" if g is None else g.text("rule")
+            if g is None or text in self.texts:
+                self.vain[_form(c)] += 1
+                continue
+            self.texts.add(text)
+            self.found.append(g)
+            self.rules += rewrites(g.text(f"found-{len(self.found)}"), self.menu.ops)
+
+    def _test(self, first: int) -> None:
+        """Drops what fails the tests among the rules found since."""
+        texts = [g.text(f"found-{i}") for i, g in enumerate(self.found)]
+        declared = [rewrites(text, self.menu.ops) for text in texts]
+        new = [r for rules in declared[first:] for r in rules]
+        verdicts = dict(zip((r.name for r in new), self.verdicts(new, proofs=False), strict=True))
+        false = {name for name, verdict in verdicts.items() if not _holds(verdict)}
+        kept = [i for i, rules in enumerate(declared) if false.isdisjoint(r.name for r in rules)]
+        self.found = [self.found[i] for i in kept]
+        self.rules = [r for i in kept for r in declared[i]]
+
+    def verdicts(self, rules: Sequence[RewriteRule], proofs: bool) -> list[Verdict | None]:
+        """The verdicts on rules; None for one that takes more memory than there is."""
+        count = 0
+
+        def done(i: int, answer: object) -> None:
+            nonlocal count
+            count += 1
+            self.progress.checking(count, len(rules), rules[i].name)
+
+        return self.workers.run([Examine(r, proofs) for r in rules], done)
+
+    def _axioms(self) -> list[RewriteRule]:
+        """Known rules, without the definitions of the operators of which laws are wanted: all would follow."""
+        defined = {f"{kind}-{op}" for kind in ("fuse", "unfuse") for op in self.settings.about}
+        return [r for r in self.known if r.name not in defined]
+
+    def needed(self) -> list[General]:
+        """The rules that the others do not derive.
+
+        Laws of an operator are first those that do not follow from the laws of others without its definition; then
+        those of which none follows from the others with it.
+        """
+        self.progress.phase("reduce")
+        about = self.settings.about
+        if not about:
+            return self._underived(self.found, self.known)
+        laws = self._underived(self.found, self._axioms())
+        return self._underived([g for g in laws if about & operators(g.equation)], self.known)
+
+    def _underived(self, found: Sequence[General], known: Sequence[RewriteRule]) -> list[General]:
+        """Those that neither the others nor known rules derive. Of two that derive each other the larger goes."""
+        left = list(range(len(found)))
+        declared = [rewrites(g.text(f"found-{i}"), self.menu.ops) for i, g in enumerate(found)]
+        answers = self._derivations([(i, left) for i in left], declared, known)
+        order = sorted(left, key=lambda i: found[i].equation.order, reverse=True)
+        for i in order:
+            takes = answers[i]
+            if takes is None:
+                continue
+            others = [k for k in left if k != i]
+            names = {r.declared for k in others for r in declared[k]} | {r.declared for r in known}
+            if not takes <= names:
+                takes = self._derivations([(i, others)], declared, known)[i]
+            if takes is not None:
+                left = others
+        return [found[i] for i in left]
+
+    def _derivations(
+        self,
+        asked: Sequence[tuple[int, list[int]]],
+        declared: Sequence[Sequence[RewriteRule]],
+        known: Sequence[RewriteRule],
+    ) -> dict[int, frozenset[str] | None]:
+        keys = []
+        tasks = []
+        for i, among in asked:
+            others = tuple(r for k in among if k != i for r in declared[k])
+            keys.append(key_of("derive", declared[i][0].content, [r.content for r in (*others, *known)]))
+            tasks.append((i, Derive(declared[i][0], (*others, *known))))
+        left = [n for n, key in enumerate(keys) if key not in self.memo.known]
+        count = len(tasks) - len(left)
+
+        def done(n: int, answer: object) -> None:
+            nonlocal count
+            count += 1
+            self.memo.note(keys[left[n]], None if answer is None else sorted(answer))  # type: ignore[call-overload]
+            self.progress.counting(count, len(tasks))
+
+        self.workers.run([tasks[n][1] for n in left], done)
+        found = {}
+        for (i, _), key in zip(tasks, keys, strict=True):
+            names = self.memo.known[key]
+            found[i] = None if names is None else frozenset(names)
+        return found
+
+
+def discover(
+    menu: Menu,
+    known: Sequence[RewriteRule],
+    settings: Settings,
+    costs: CostModel,
+    memo: Memo,
+    processes: int,
+    progress: Progress | None = None,
+    corpus: Corpus | None = None,
+) -> Discovery:
+    """Finds rules over the operators of a menu that do not follow from ``known`` ones, those first that save most on
+    the graphs of a corpus. Ctrl-C ends it with what was found and tested by then."""
+    progress = progress or Progress()
+    check_effort(menu, settings)
+    interrupted = False
+    with Workers(menu, processes) as workers:
+        search = _Search(menu, tuple(known), settings, memo, progress, workers)
+        kept: Sequence[General] = ()
+        try:
+            search.explore()
+            kept = search.needed()
+        except KeyboardInterrupt:
+            interrupted = True
+            kept = search.found
+        worths = {g: worth(g, costs, corpus) for g in kept}
+        ranked = sorted(kept, key=lambda g: (-worths[g].corpus, -worths[g].sides, g.equation.order))
+        verdicts, undone = _verdicts(ranked, search, proofs=not interrupted)
+    named = zip(ranked, names(ranked), verdicts, strict=True)
+    rules = tuple(FoundRule(name, g, own, worths[g]) for g, name, own in named if own)
+    memo.write()
+    return Discovery(rules, search.candidates, len(search.found) - len(kept), interrupted or undone)
+
+
+def _verdicts(
+    found: Sequence[General], search: _Search, proofs: bool
+) -> tuple[list[tuple[Verdict, ...]], bool]:
+    """The verdicts on what each rule declares, none where one fails; and whether Ctrl-C came before the proofs."""
+    search.progress.phase("verify")
+    ops = search.menu.ops
+    declared = [rewrites(g.text(title), ops) for g, title in zip(found, names(found), strict=True)]
+    rules = [r for several in declared for r in several]
+    undone = False
+    try:
+        verdicts = search.verdicts(rules, proofs)
+    except KeyboardInterrupt:
+        undone = True
+        verdicts = search.verdicts(rules, proofs=False)
+    by_name = dict(zip((r.name for r in rules), verdicts, strict=True))
+    own = [[v for r in several if _holds(v := by_name[r.name]) and v is not None] for several in declared]
+    return [tuple(o) if len(o) == len(s) else () for o, s in zip(own, declared, strict=True)], undone
+
+
+def _holds(verdict: Verdict | None) -> bool:
+    return verdict is not None and not verdict.failed
+
+
+def check_effort(menu: Menu, settings: Settings) -> None:
+    """Raises `TsrError` with an estimate for a size that would take too long."""
+    if settings.size <= 3 and settings.leaves <= 4:
+        return
+    seconds = 0.0
+    for leaves in worlds(menu, min(settings.leaves, 4)):
+        world = World(menu, leaves)
+        counts = [len(leaves)]
+        for size in (1, 2):
+            world.grow(size)
+            counts.append(len(world.terms))
+        growth = max(2.0, counts[2] / max(1, counts[1])) * max(1, settings.leaves / 4)
+        seconds += counts[2] * growth ** (settings.size - 2) / TERMS_PER_SECOND
+    if seconds > TOO_LONG:
+        hint = "choose a smaller --size, fewer --leaves or fewer operators"
+        message = f"terms of {settings.size} operators on each side would take about {_duration(seconds)}"
+        raise TsrError([Diagnostic(message, None, hint, path="--size")])
+
+
+def _duration(seconds: float) -> str:
+    for name, length in (("years", 365 * 24 * 3600.0), ("days", 24 * 3600.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {name}"
+    return f"{seconds / 3600:.0f} hours"
+
+
+def _form(c: Candidate) -> object:
+    """Equal for equations that differ in attributes alone."""
+
+    def form(t: Tree) -> object:
+        return t.variable if t.variable >= 0 else (t.op, *(form(a) for a in t.args))
+
+    return form(c.left), form(c.right)

@@ -1,0 +1,180 @@
+"""Terms over a few leaves of known types, bottom-up by size, each with its fingerprint in exact arithmetic.
+
+Terms that compute the same are found by their fingerprints: the values of all elements at random whole numbers. Only
+the first term of each class is built upon, so what is equal by parts is not listed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations_with_replacement, product
+from math import ceil
+
+from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, TensorType, leaf_attrs
+from tensat_dl.discover.menu import OPERANDS, Menu
+from tensat_dl.discover.numbers import Whole
+from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.ops.typing import IllTyped, Inference
+from tensat_dl.ops.values import SymType
+from tensat_dl.verify.exact.arithmetic import OutOfReach
+from tensat_dl.verify.exact.operators import applied
+
+#: A fingerprint has at least so many elements of each leaf, from several draws: relu forgets every other.
+ELEMENTS = 24
+DRAWS = 2
+#: A tensor has at most so many times the elements of the largest leaf, or as many as all leaves together.
+GROWTH = 2
+#: Terms have at most so many different operators: a law says how one operator passes another.
+OPERATORS = 2
+#: Terms up to this size are tried with attributes other than the usual ones, and with every function of one number.
+UNUSUAL_SIZE = 2
+#: Terms of operators that matrices have are looked for among matrices, not among images.
+USUAL_RANK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An operator applied to earlier terms, by their numbers; a leaf has none. ``uses`` says how often each leaf
+    stands in it."""
+
+    op: str
+    attrs: Attrs
+    args: tuple[int, ...]
+    type: TensorType
+    size: int
+    uses: tuple[int, ...]
+    ops: frozenset[str] = frozenset()
+    unusual: bool = False  #: whether an attribute is not the usual one
+
+
+@dataclass
+class World:
+    """Leaves of known types, and the terms over them. ``classes`` has the terms that compute the same."""
+
+    menu: Menu
+    leaves: tuple[TensorType, ...]
+    most: int | None = None  #: this many terms are enough
+    terms: list[Term] = field(default_factory=list)
+    classes: list[list[int]] = field(default_factory=list)
+    cut_off: bool = False
+
+    def __post_init__(self) -> None:
+        self._infer = Inference(self.menu.ops)
+        self._values: dict[int, tuple[Array, ...]] = {}
+        self._known: dict[object, int] = {}
+        self._by_size: list[list[int]] = []
+        sizes = [t.size for t in self.leaves]
+        self._limit = max(GROWTH * max(sizes), sum(sizes))
+        self._dims = sorted({d for t in self.leaves for d in t.shape})
+        draws = max(DRAWS, ceil(ELEMENTS / min(t.size for t in self.leaves)))
+        self._alike = frozenset(self.menu.functions[1:])
+        pair = (USUAL_RANK,) * OPERANDS
+        flat = all(t.rank == USUAL_RANK for t in self.leaves)
+        fitting = (op for op in self.menu.names if self._infer.possible(op, pair[: self.menu.arity(op)]))
+        self._elsewhere = frozenset(() if flat else fitting)
+        self._numbers = [Whole(i) for i in range(draws)]
+        first: list[int] = []
+        for i, t in enumerate(self.leaves):
+            uses = tuple(int(i == k) for k in range(len(self.leaves)))
+            values = tuple(a.leaf(str(i), t) for a in self._numbers)
+            self._note(Term("", (), (), t, 0, uses), values, first)
+        self._by_size.append(first)
+
+    def grow(self, size: int) -> None:
+        """Adds the terms up to a size, which is the number of operators."""
+        while len(self._by_size) <= size and not self.cut_off:
+            new: list[int] = []
+            for term in self._applications(len(self._by_size)):
+                if self.most is not None and len(self.terms) >= self.most:
+                    self.cut_off = True
+                    break
+                self._add(term, new)
+            self._by_size.append(new)
+
+    def _applications(self, size: int) -> Iterator[Term]:
+        for op in self.menu.names:
+            commutative = self.menu.ops[op].commutative
+            for args in self._operands(self.menu.arity(op), size - 1, commutative):
+                yield from self._applied(op, args, size)
+
+    def _applied(self, op: str, args: tuple[int, ...], size: int) -> Iterator[Term]:
+        """The terms of an operator and operands, with each choice of attributes that types admit."""
+        terms = [self.terms[a] for a in args]
+        ops = frozenset((op,)).union(*(t.ops for t in terms))
+        uses = tuple(map(sum, zip(*(t.uses for t in terms), strict=True)))
+        if len(ops) > OPERATORS or sum(uses) > sum(map(bool, uses)) + 1:
+            return
+        if size > UNUSUAL_SIZE and (any(t.unusual for t in terms) or ops & self._alike):
+            return
+        if ops <= self._elsewhere and (len(ops) > 1 or size > UNUSUAL_SIZE):
+            return
+        types = [t.type for t in terms]
+        if not self._infer.possible(op, tuple(t.rank for t in types)):
+            return
+        inputs = [SymType(t.dtype, t.shape) for t in types]
+        for attrs, unusual in self.menu.attributes(op, types, self._dims):
+            if unusual and size > UNUSUAL_SIZE:
+                continue
+            try:
+                (t,) = self._infer(op, inputs, dict(attrs)).concrete()
+            except IllTyped:
+                continue
+            if t.size <= self._limit:
+                yield Term(op, attrs, args, t, size, uses, ops, unusual or any(x.unusual for x in terms))
+
+    def _operands(self, arity: int, size: int, commutative: bool) -> Iterator[tuple[int, ...]]:
+        """Operands of this total size, representatives of their classes."""
+        for sizes in product(range(size + 1), repeat=arity):
+            if sum(sizes) != size:
+                continue
+            if commutative and arity == 2:
+                if sizes[0] < sizes[1]:
+                    continue
+                if sizes[0] == sizes[1]:
+                    yield from combinations_with_replacement(self._by_size[sizes[0]], 2)
+                    continue
+            yield from product(*(self._by_size[s] for s in sizes))
+
+    def _add(self, term: Term, new: list[int]) -> None:
+        operands = [self._values[a] for a in term.args]
+        attrs = dict(term.attrs)
+        try:
+            values = tuple(
+                applied(term.op, [x[i] for x in operands], attrs, a, self.menu.ops)
+                for i, a in enumerate(self._numbers)
+            )
+        except (OutOfReach, ArithmeticError):
+            return
+        self._note(term, values, new)
+
+    def _note(self, term: Term, values: tuple[Array, ...], new: list[int]) -> None:
+        """Numbers a term. One that computes something new is built upon."""
+        number = len(self.terms)
+        self.terms.append(term)
+        key = (term.type.shape, *(v.tobytes() for v in values))
+        known = self._known.setdefault(key, len(self.classes))
+        if known < len(self.classes):
+            self.classes[known].append(number)
+        else:
+            self.classes.append([number])
+            self._values[number] = values
+            new.append(number)
+
+    def graph(self, numbers: Sequence[int]) -> Graph:
+        """Terms as one graph that shares what they have in common. Its outputs are the terms, in order."""
+        builder = GraphBuilder("terms")
+        at: dict[int, int] = {}
+
+        def node(number: int) -> int:
+            if number not in at:
+                term = self.terms[number]
+                if term.op:
+                    inputs = [node(a) for a in term.args]
+                    at[number] = builder.add(term.op, inputs, term.attrs, (term.type,))
+                else:
+                    name = f"x{number}"
+                    at[number] = builder.add("input", (), leaf_attrs(name, term.type), (term.type,), name)
+            return at[number]
+
+        return builder.finish([(str(i), node(n)) for i, n in enumerate(numbers)])

@@ -1,0 +1,150 @@
+"""Tasks that are done in several processes. The answers come in the order of the tasks, however many processes."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.discover.candidates import Candidate, candidates
+from tensat_dl.discover.generalise import General, Generaliser
+from tensat_dl.discover.menu import Menu
+from tensat_dl.discover.needed import derivation
+from tensat_dl.discover.saturate import Chunk, derivable
+from tensat_dl.discover.terms import World
+from tensat_dl.discover.worlds import Leaves
+from tensat_dl.engine.exploration import RuleAlarm
+from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.processes import Child, Died
+from tensat_dl.verify.rules.verdict import Verdict
+from tensat_dl.verify.rules.verify import verify_rules
+
+
+@dataclass(frozen=True, slots=True)
+class Explore:
+    """Enumerates terms over leaves, up to a size, and gives the equations between them."""
+
+    leaves: Leaves
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Generalise:
+    """Gives the most general form of an equation, if there is one."""
+
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Derive:
+    """Derives a rule from others. Gives the names of those that it takes, or None."""
+
+    rule: RewriteRule
+    others: tuple[RewriteRule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Examine:
+    """Gives the verdict on a rule, which is kept as `tensat-dl check` keeps it. None if it takes too much memory."""
+
+    rule: RewriteRule
+    proofs: bool
+
+
+Task = Examine | Explore | Generalise | Derive | Chunk
+Answer = Verdict | list[Candidate] | General | frozenset[str] | None
+#: Bytes of memory that a process may take. Rules that match each other's results may fill any memory in one step.
+MEMORY = 4 << 30
+
+
+class Worker:
+    """Does tasks."""
+
+    def __init__(self, menu: Menu) -> None:
+        self.menu = menu
+        self._generaliser = Generaliser(menu.ops, menu.functions)
+
+    def __call__(self, task: Task) -> Answer:
+        match task:
+            case Explore(leaves, size):
+                world = World(self.menu, leaves)
+                world.grow(size)
+                return candidates(world, self.menu.ops)
+            case Generalise(candidate):
+                return self._generaliser.general(candidate)
+            case Examine(rule, proofs):
+                try:
+                    (verdict,) = verify_rules([rule], self.menu.ops, proofs=proofs)
+                except MemoryError:
+                    return None
+                return verdict
+            case Chunk():
+                try:
+                    return derivable(task, self.menu.ops)
+                except (RuleAlarm, TsrError):
+                    return []
+            case Derive(rule, others):
+                try:
+                    return derivation(rule, others, self.menu.ops)
+                except (RuleAlarm, TsrError):  # the others are false together: they derive nothing
+                    return None
+
+
+def serve(tasks: Iterator[Task], ops: tuple[OpDecl, ...], names: tuple[str, ...]) -> Iterator[Answer]:
+    """The answers of a child process."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    worker = Worker(Menu(OpTable(ops), names))
+    yield from map(worker, tasks)
+
+
+class Workers:
+    """Processes that do tasks. A context manager."""
+
+    def __init__(self, menu: Menu, count: int) -> None:
+        self._menu = menu
+        self._count = count
+        self._stack = ExitStack()
+        self._children: list[Child] = []
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+
+    def run(
+        self, tasks: Sequence[Task], done: Callable[[int, Answer], None] = lambda i, a: None
+    ) -> list[Any]:
+        """The answers to tasks, in their order. ``done`` is told each as it comes. A task that takes more memory than
+        there is has no answer: nothing is derived, no form is found."""
+        answers: dict[int, Answer] = {}
+        waiting = list(range(len(tasks)))[::-1]
+        busy: dict[Connection, tuple[Child, int]] = {}
+        while waiting or busy:
+            while waiting and len(busy) < self._count:
+                child = self._idle()
+                number = waiting.pop()
+                child.send(tasks[number])
+                busy[child.connection] = (child, number)
+            for connection in wait(list(busy)):
+                assert isinstance(connection, Connection)
+                child, number = busy.pop(connection)
+                try:
+                    answers[number] = child.receive()
+                    self._children.append(child)
+                except Died:
+                    answers[number] = [] if isinstance(tasks[number], Explore | Chunk) else None
+                done(number, answers[number])
+        return [answers[i] for i in range(len(tasks))]
+
+    def _idle(self) -> Child:
+        """A process that waits for a task."""
+        if self._children:
+            return self._children.pop()
+        ops = tuple(self._menu.ops.values())
+        return self._stack.enter_context(Child("tensat_dl.discover.work:serve", ops, self._menu.names))

@@ -1,0 +1,73 @@
+"""Whole discoveries over few operators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.progress import Progress
+from tensat_dl.discover.discover import Discovery
+from tests.discover.finding import found, texts
+
+GEMM = "/// x w + b.\nop gemm(x: tensor, w: tensor, b: tensor) = ewadd(matmul(x, w), b)"
+
+
+@pytest.fixture(scope="module")
+def products() -> Discovery:
+    return found("matmul", "relu")
+
+
+def test_rules_have_verdicts_and_are_general(products: Discovery) -> None:
+    assert set(texts(products)) == {
+        "{ relu(relu(x)) <=> relu(x) }",
+        "{ matmul(matmul(x, y), z; act = f) <=> matmul(x, matmul(y, z); act = f) }",
+        "-f for f in relu, sigmoid, tanh, gelu { f(matmul(x, y)) <=> matmul(x, y; act = f) }",
+    }
+    assert {v.status for r in products.rules for v in r.verdicts} <= {"proved", "tested"}
+
+
+def test_the_number_of_processes_makes_no_difference(products: Discovery) -> None:
+    other = found("matmul", "relu", processes=2)
+    assert [r.text for r in other.rules] == [r.text for r in products.rules]
+
+
+class Stopping(Progress):
+    """Ctrl-C, when so many things of a phase are done."""
+
+    def __init__(self, phase: str, after: int) -> None:
+        super().__init__()
+        self.stop, self.after, self.current = phase, after, ""
+
+    def phase(self, name: str) -> None:
+        super().phase(name)
+        self.current = name
+
+    def counting(self, done: int, total: int) -> None:
+        if self.current == self.stop and done >= self.after:
+            self.stop = ""
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("phase", "after"), [("enumerate", 1), ("generalise", 2), ("reduce", 1)])
+def test_an_interrupted_discovery_goes_on(
+    products: Discovery, phase: str, after: int, tmp_path: Path
+) -> None:
+    memo = tmp_path / "found.tsr.partial"
+    first = found("matmul", "relu", memo=memo, progress=Stopping(phase, after))
+    assert first.interrupted
+    assert memo.exists()
+    second = found("matmul", "relu", memo=memo)
+    assert not second.interrupted
+    assert [r.text for r in second.rules] == [r.text for r in products.rules]
+
+
+def test_laws_of_a_composition_do_not_repeat_its_definition() -> None:
+    laws = found("gemm", "matmul", "ewadd", text=GEMM, about=("gemm",), leaves=3)
+    assert "{ ewadd(matmul(x, y), z) <=> gemm(x, y, z) }" not in texts(laws)
+
+
+def test_a_size_that_takes_years_is_refused() -> None:
+    with pytest.raises(TsrError, match=r"would take about .* years"):
+        found("matmul", "ewadd", "concat", "transpose", size=12)
