@@ -1,4 +1,4 @@
-"""Growth that buys nothing: parts of a graph that share constants alone do not make an e-graph of all combinations."""
+"""Growth that buys nothing: parts of a graph that share constants alone make no e-graph of all combinations."""
 
 from __future__ import annotations
 

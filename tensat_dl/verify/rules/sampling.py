@@ -288,8 +288,8 @@ class Frame:
         return False
 
     def draw_case(self, case: RuleCase | None, rng: random.Random, wide: bool = True) -> Draw | None:
-        """One attempt at an instance of a case, or of any: a small one, or else a large one if the case is to be told.
-        If it is to be ``wide``, it has no dimension of 1 that need not be."""
+        """One attempt at an instance of a case, or of any: a small one, or else a large one if the case is to be
+        told. If it is to be ``wide``, it has no dimension of 1 that need not be."""
         words = {x.atom: x for x in self.unknowns if isinstance(x, Opaque)}
         usual = self.form.limit
         beyond = max(usual, min(CASE_LIMIT, max((4 * int(n) for n in self.form.constants), default=0)))

@@ -98,15 +98,17 @@ class Constraints:
         #: The same, in groups that no condition joins but limits of sizes.
         self._apart = _joined(self.free, groups) if thorough else ()
 
+    def _late(self, atom: Atom) -> tuple[int, bool]:
+        """Orders unknowns by group; within a group, dimensions follow from strides and the like."""
+        return next(i for i, group in enumerate(self._apart) if atom in group), atom[0] == "dim"
+
     def draw(self, rng: random.Random, domain: Domain, tries: int = 4) -> Values | None:
         """The values of the free unknowns of a solution, or None if none was found."""
         for _ in range(tries if self.possible else 0):
             order = list(self.free)
             rng.shuffle(order)
             if self._thorough:
-                place = {a: i for i, group in enumerate(self._apart) for a in group}
-                # Dimensions follow from strides and the like.
-                order.sort(key=lambda a, place=place: (place[a], a[0] == "dim"))
+                order.sort(key=self._late)
             found = self._search(order, domain, rng)
             if found is not None:
                 return found
