@@ -24,16 +24,26 @@ def gelus() -> Iterator[str]:
     sums = [s for a in arguments for s in orders("1.0", "+", f"erf({a})")]
     for s in sums[:3] + sums[-1:]:
         yield from (f"x * 0.5 * {s}", f"{s} * x / 2.0", f"x * (0.5 * {s})")
+    for a in ("x / 1.41421356237", "x * 0.7071067811865475"):
+        yield from (f"0.5 * x * (1.0 + erf({a}))", f"0.5 * x + 0.5 * x * erf({a})", f"erf({a}) * (x / 2.0) + x * 0.5")
 
 
 def tanh_gelus() -> Iterator[str]:
-    for cube, c in product(("x * x * x", "power(x; exponent = 3.0)"), ("0.7978845608", "0.79788456")):
+    for cube, c in product(("x * x * x", "power(x; exponent = 3.0)"), ("0.7978845608028", "0.79788456", "0.797885")):
         for inner in orders("x", "+", f"0.044715 * ({cube})"):
             yield f"0.5 * x * (1.0 + tanh({c} * {inner}))"
     yield "(tanh(sqrt(2.0 / 3.141592653589793) * (x + 0.044715 * (x * (x * x)))) + 1.0) * (x / 2.0)"
 
 
-SIGMOIDS = ["1.0 / (1.0 + exp(neg(x)))", "1.0 / (exp(0.0 - x) + 1.0)", "1.0 / (1.0 + exp(x * -1.0))"]
+SIGMOIDS = [
+    "1.0 / (1.0 + exp(-x))",
+    "1.0 / (exp(0.0 - x) + 1.0)",
+    "1.0 / (1.0 + exp(x * -1.0))",
+    "power(1.0 + exp(-x); exponent = -1.0)",
+    "exp(x) / (exp(x) + 1.0)",
+    "0.5 * (1.0 + tanh(0.5 * x))",
+    "tanh(x / 2.0) * 0.5 + 0.5",
+]
 RELU6 = [
     "ewmin(ewmax(x + 3.0, 0.0), 6.0)",
     "ewmin(6.0, relu(3.0 + x))",
@@ -49,7 +59,14 @@ SPELLINGS = {
     "sigmoid": SIGMOIDS,
     "silu": [*orders("x", "*", "sigmoid(x)"), *(f"x * ({s})" for s in SIGMOIDS), "x / (1.0 + exp(0.0 - x))"],
     "softsign": ["x / (1.0 + abs(x))", "x / (abs(x) + 1.0)", "x * (1.0 / (1.0 + abs(x)))"],
-    "softplus": ["log(1.0 + exp(x))", "log(exp(x) + 1.0)"],
+    "softplus": [
+        "log(1.0 + exp(x))",
+        "log(exp(x) + 1.0)",
+        "relu(x) + log(1.0 + exp(-abs(x)))",
+        "log(exp(0.0 - abs(x)) + 1.0) + ewmax(x, 0.0)",
+        "-log(sigmoid(-x))",
+        "0.0 - log(sigmoid(0.0 - x))",
+    ],
     "mish": ["x * tanh(log(1.0 + exp(x)))", "tanh(softplus(x)) * x"],
     "hardsigmoid": [f"{r} / 6.0" for r in RELU6] + ["clip(x * 0.16666667 + 0.5; low = 0.0, high = 1.0)"],
     "hardswish": [f"x * {r} / 6.0" for r in RELU6] + [f"({RELU6[0]} / 6.0) * x", f"x / 6.0 * {RELU6[1]}"],
