@@ -56,7 +56,7 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Equation:
     """Two terms that compute the same at leaves of the types that they are given with. All variables of the second
     occur in the first."""
 
@@ -99,10 +99,10 @@ def graph_of(trees: Sequence[Tree]) -> Graph:
     return builder.finish([(str(i), node(t)) for i, t in enumerate(trees)])
 
 
-def candidates(world: World, ops: OpTable) -> list[Candidate]:
+def candidates(world: World, ops: OpTable) -> list[Equation]:
     """The equations of a world, each once: those that differ in the order of equal leaves are one."""
     trees: dict[int, Tree] = {}
-    found: dict[object, Candidate] = {}
+    found: dict[object, Equation] = {}
     for members in world.classes:
         for other in members[1:]:
             pair = candidate(tree(world, other, trees), tree(world, members[0], trees), ops)
@@ -121,7 +121,7 @@ def tree(world: World, number: int, known: dict[int, Tree]) -> Tree:
     return known[number]
 
 
-def candidate(a: Tree, b: Tree, ops: OpTable) -> Candidate | None:
+def candidate(a: Tree, b: Tree, ops: OpTable) -> Equation | None:
     """The equation of two terms, with variables numbered in the order in which they occur. None if either has a
     variable that the other lacks."""
     if not b.variables <= a.variables:
@@ -136,15 +136,15 @@ def candidate(a: Tree, b: Tree, ops: OpTable) -> Candidate | None:
         return None
     if left.variables == right.variables and (right.size, right.shape) > (left.size, left.shape):
         return candidate_in_order(right, left, ops)
-    return Candidate(left, right)
+    return Equation(left, right)
 
 
-def candidate_in_order(left: Tree, right: Tree, ops: OpTable) -> Candidate:
+def candidate_in_order(left: Tree, right: Tree, ops: OpTable) -> Equation:
     """The equation with variables numbered as they occur in ``left``."""
     names: dict[int, int] = {}
     for leaf in left.leaves():
         names.setdefault(leaf.variable, len(names))
-    return Candidate(*(_sorted(_renamed(t, names), ops) for t in (left, right)))
+    return Equation(*(_sorted(_renamed(t, names), ops) for t in (left, right)))
 
 
 def exchanged(t: Tree, old: str, new: str) -> Tree:
@@ -154,14 +154,14 @@ def exchanged(t: Tree, old: str, new: str) -> Tree:
     return Tree(new if t.op == old else t.op, attrs, args, t.type, t.variable)
 
 
-def split(c: Candidate, variable: int) -> Iterator[Candidate]:
+def split(c: Equation, variable: int) -> Iterator[Equation]:
     """The equation with one more variable, in the place of the second occurrence on the left, and of the second or
     the first on the right. None if the variable does not occur twice on both sides."""
     counts = [sum(leaf.variable == variable for leaf in t.leaves()) for t in (c.left, c.right)]
     if counts == [2, 2]:
         new = len(c.left.variables)
         left = _with_occurrence(c.left, variable, 1, new)
-        yield from (Candidate(left, _with_occurrence(c.right, variable, k, new)) for k in (1, 0))
+        yield from (Equation(left, _with_occurrence(c.right, variable, k, new)) for k in (1, 0))
 
 
 def _with_occurrence(t: Tree, variable: int, number: int, new: int) -> Tree:

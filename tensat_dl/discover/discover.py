@@ -16,7 +16,7 @@ from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost.model import CostModel
-from tensat_dl.discover.candidates import Candidate, Tree
+from tensat_dl.discover.candidates import Equation, Tree
 from tensat_dl.discover.corpus import Corpus
 from tensat_dl.discover.generalise import General
 from tensat_dl.discover.memo import (
@@ -85,7 +85,7 @@ class _Search:
     def explore(self) -> None:
         """Finds rules in all worlds."""
         self.progress.phase("enumerate")
-        by_size: dict[int, list[Candidate]] = defaultdict(list)
+        by_size: dict[int, list[Equation]] = defaultdict(list)
         for c in self._equations(worlds(self.menu, self.settings.leaves)):
             by_size[c.left.size + c.right.size].append(c)
         self.candidates = sum(map(len, by_size.values()))
@@ -104,13 +104,13 @@ class _Search:
             done += len(by_size[size])
             self._test(first)
 
-    def _underivable(self, left: Sequence[Candidate]) -> list[Candidate]:
+    def _underivable(self, left: Sequence[Equation]) -> list[Equation]:
         """The candidates that do not follow from the rules found so far."""
         tasks = chunks(left, [*self._axioms(), *self.rules], self.menu.ops)
         derived = {c.key for answer in self.workers.run(tasks) for c in answer}
         return [c for c in left if c.key not in derived]
 
-    def _equations(self, leaves: Sequence[Leaves]) -> list[Candidate]:
+    def _equations(self, leaves: Sequence[Leaves]) -> list[Equation]:
         tasks = [Explore(x, self.settings.size) for x in leaves]
         keys = [key_of("explore", x, self.settings.size) for x in leaves]
         left = [i for i, key in enumerate(keys) if key not in self.memo.known]
@@ -125,22 +125,22 @@ class _Search:
 
         self.progress.counting(count, len(tasks))
         self.workers.run([tasks[i] for i in left], done)
-        found: dict[object, Candidate] = {}
+        found: dict[object, Equation] = {}
         for key in keys:
             for data in self.memo.known[key]:
                 c = candidate_of(data)
                 found.setdefault(c.key, c)
         return list(found.values())
 
-    def _batch(self, left: Sequence[Candidate]) -> list[Candidate]:
+    def _batch(self, left: Sequence[Equation]) -> list[Equation]:
         """The first candidate about each set of operators: what it gives may derive the others."""
-        first: dict[frozenset[str], Candidate] = {}
+        first: dict[frozenset[str], Equation] = {}
         for c in left:
             if self.vain[_form(c)] < VAIN:
                 first.setdefault(operators(c), c)
         return list(first.values())
 
-    def _generalise(self, batch: Sequence[Candidate]) -> None:
+    def _generalise(self, batch: Sequence[Equation]) -> None:
         keys = [key_of("general", candidate_to_data(c)) for c in batch]
         left = [i for i, key in enumerate(keys) if key not in self.memo.known]
 
@@ -328,7 +328,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 3600:.0f} hours"
 
 
-def _form(c: Candidate) -> object:
+def _form(c: Equation) -> object:
     """Equal for equations that differ in attributes alone."""
 
     def form(t: Tree) -> object:

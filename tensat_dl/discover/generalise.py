@@ -17,7 +17,7 @@ import numpy as np
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import FLOATS, AttrValue, TensorType
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.discover.candidates import VARIABLES, Candidate, Tree, exchanged, split
+from tensat_dl.discover.candidates import VARIABLES, Equation, Tree, exchanged, split
 from tensat_dl.discover.conditions import menu, weakest
 from tensat_dl.discover.numbers import Whole
 from tensat_dl.discover.written import Arrow, literal, rewrites, rule_text
@@ -70,7 +70,7 @@ Group = tuple[str, AttrValue]
 class General:
     """A rule as general as it was found to be true: an equation, the texts of attributes, and conditions."""
 
-    equation: Candidate
+    equation: Equation
     arrow: Arrow
     texts: tuple[tuple[Group, Option], ...]
     where: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class General:
             ((name, new if value == old else value), tuple(new if t == old else t for t in option))
             for (name, value), option in self.texts
         )
-        return replace(self, equation=Candidate(*sides), texts=texts)  # type: ignore[arg-type]
+        return replace(self, equation=Equation(*sides), texts=texts)  # type: ignore[arg-type]
 
 
 @dataclass
@@ -128,7 +128,7 @@ class Generaliser:
         self.functions = functions
         self.infer = Inference(ops)
 
-    def general(self, c: Candidate) -> General | None:
+    def general(self, c: Equation) -> General | None:
         """The most general form that is true on all instances tried; None if there is none."""
         if self._hopeless(c):
             return None
@@ -148,7 +148,7 @@ class Generaliser:
                     continue
         return None
 
-    def _split(self, c: Candidate) -> Candidate:
+    def _split(self, c: Equation) -> Equation:
         """The equation with two variables in the place of one that occurs twice on both sides, as far as that is
         true: terms have fewer leaves than rules may have variables."""
         for variable in sorted(c.left.variables):
@@ -179,7 +179,7 @@ class Generaliser:
         trial = self.trial(rules[0], INSTANCES) if rules else Trial()
         return not trial.failed and len(trial.passed) >= LEAST and trial.telling > 0
 
-    def _hopeless(self, c: Candidate) -> bool:
+    def _hopeless(self, c: Equation) -> bool:
         """Whether the equation is false nearly everywhere even with all attributes as they were found."""
         trial = self._as_found(c)
         if not trial.passed or len(trial.failed) >= HOPELESS * len(trial.passed):
@@ -187,7 +187,7 @@ class Generaliser:
         conditions = menu([VARIABLES[i] for i in sorted(c.left.variables)], {})
         return bool(trial.failed) and not any(weakest(conditions, trial.passed, trial.failed, LEAST))
 
-    def _as_found(self, c: Candidate) -> Trial:
+    def _as_found(self, c: Equation) -> Trial:
         """A trial of the equation with all attributes as they were found."""
         texts = {}
         for side in (c.left, c.right):
@@ -276,7 +276,7 @@ class Generaliser:
             failed += again.failed  # they tell the next choice from this one
         return None
 
-    def _forms(self, c: Candidate, arrow: Arrow) -> Iterator[dict[Group, Option]]:
+    def _forms(self, c: Equation, arrow: Arrow) -> Iterator[dict[Group, Option]]:
         """The texts of attributes, the most general first. What a source does not bind is no variable."""
         source = {"<=>": (c.left, c.right), "=>": (c.left,), "<=": (c.right,)}[arrow]
         bound = set.intersection(*({a for n in side.nodes() for a in n.attrs} for side in source))
@@ -297,7 +297,7 @@ class Generaliser:
             yield {g: groups[g][i] for g, i in zip(groups, chosen, strict=True)}
 
     def _options(
-        self, c: Candidate, node: Tree, name: str, value: AttrValue, taken: set[str]
+        self, c: Equation, node: Tree, name: str, value: AttrValue, taken: set[str]
     ) -> list[tuple[Kind, Option]]:
         """The texts that an attribute may have, the most general first."""
         declared = self.ops[node.op][name]
@@ -323,7 +323,7 @@ def _is_special(declared: AttrDecl, value: AttrValue) -> bool:
     return declared.type in ("choice", "axis", "axes", "bool") or value in (0, 1)
 
 
-def _arrows(c: Candidate) -> tuple[Arrow, ...]:
+def _arrows(c: Equation) -> tuple[Arrow, ...]:
     """The directions that variables allow: both, or else one."""
     return ("<=>", "<=", "=>") if c.both else ("=>",)
 
@@ -337,7 +337,7 @@ def _variable(name: str, taken: set[str]) -> str:
     return found
 
 
-def _expressions(c: Candidate, node: Tree, declared: AttrDecl, value: AttrValue) -> list[str]:
+def _expressions(c: Equation, node: Tree, declared: AttrDecl, value: AttrValue) -> list[str]:
     """Expressions of ranks and dimensions that have the value."""
     tensors = _tensors((c.left, c.right))
     if declared.type == "axis" and isinstance(value, int):

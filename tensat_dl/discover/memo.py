@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tensat_dl.core.graph import TensorType
-from tensat_dl.discover.candidates import Candidate, Tree
+from tensat_dl.discover.candidates import Equation, Tree
 from tensat_dl.discover.generalise import General
 from tensat_dl.files import write
 from tensat_dl.kept import code_digest
@@ -71,13 +71,13 @@ class Memo:
 # ---- as plain data ----------------------------------------------------------------------------------------
 
 
-def candidate_to_data(c: Candidate) -> Any:
+def candidate_to_data(c: Equation) -> Any:
     return [_tree_to_data(c.left), _tree_to_data(c.right)]
 
 
-def candidate_of(data: Any) -> Candidate:
+def candidate_of(data: Any) -> Equation:
     left, right = map(_tree_of, data)
-    return Candidate(left, right)
+    return Equation(left, right)
 
 
 def general_to_data(g: General | None) -> Any:

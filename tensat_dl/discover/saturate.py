@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tensat_dl.core.egraph import find
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.discover.candidates import Candidate, graph_of
+from tensat_dl.discover.candidates import Equation, graph_of
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.ops.table import OpTable
@@ -24,13 +24,13 @@ LEAST_NODES = 300
 class Chunk:
     """Candidates of the same operators, and the rules that can say something of them: those about these operators."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Equation, ...]
     rules: tuple[RewriteRule, ...]
 
 
-def chunks(candidates: Sequence[Candidate], rules: Sequence[RewriteRule], ops: OpTable) -> list[Chunk]:
+def chunks(candidates: Sequence[Equation], rules: Sequence[RewriteRule], ops: OpTable) -> list[Chunk]:
     """All candidates that some rule can say something of."""
-    groups: dict[frozenset[str], list[Candidate]] = defaultdict(list)
+    groups: dict[frozenset[str], list[Equation]] = defaultdict(list)
     for c in candidates:
         groups[operators(c)].append(c)
     found = []
@@ -42,20 +42,18 @@ def chunks(candidates: Sequence[Candidate], rules: Sequence[RewriteRule], ops: O
     return found
 
 
-def underivable(
-    candidates: Sequence[Candidate], rules: Sequence[RewriteRule], ops: OpTable
-) -> list[Candidate]:
+def underivable(candidates: Sequence[Equation], rules: Sequence[RewriteRule], ops: OpTable) -> list[Equation]:
     """The candidates whose sides the rules do not make equal in a few iterations, in their order."""
     derived = {c.key for chunk in chunks(candidates, rules, ops) for c in derivable(chunk, ops)}
     return [c for c in candidates if c.key not in derived]
 
 
-def operators(c: Candidate) -> frozenset[str]:
+def operators(c: Equation) -> frozenset[str]:
     """The operators of both sides."""
     return frozenset(n.op for side in (c.left, c.right) for n in side.nodes())
 
 
-def derivable(chunk: Chunk, ops: OpTable) -> list[Candidate]:
+def derivable(chunk: Chunk, ops: OpTable) -> list[Equation]:
     """The candidates of a chunk that its rules make equal."""
     graph = graph_of([side for c in chunk.candidates for side in (c.left, c.right)])
     limits = Limits(LEAST_NODES + GROWTH * len(graph.nodes), ITERATIONS, k_multi=None)

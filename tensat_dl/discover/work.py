@@ -11,7 +11,7 @@ from typing import Any
 
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.discover.candidates import Candidate, candidates
+from tensat_dl.discover.candidates import Equation, candidates
 from tensat_dl.discover.generalise import General, Generaliser
 from tensat_dl.discover.menu import Menu
 from tensat_dl.discover.needed import derivation
@@ -37,7 +37,7 @@ class Explore:
 class Generalise:
     """Gives the most general form of an equation, if there is one."""
 
-    candidate: Candidate
+    candidate: Equation
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Examine:
 
 
 Task = Examine | Explore | Generalise | Derive | Chunk
-Answer = Verdict | list[Candidate] | General | frozenset[str] | None
+Answer = Verdict | list[Equation] | General | frozenset[str] | None
 #: Bytes of memory that a process may take. Rules that match each other's results may fill any memory in one step.
 MEMORY = 4 << 30
 

@@ -8,7 +8,7 @@ from typing import Literal
 from tensat_dl.core.diagnostics import Source
 from tensat_dl.core.graph import AttrValue, attr_text
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.discover.candidates import VARIABLES, Candidate, Tree
+from tensat_dl.discover.candidates import VARIABLES, Equation, Tree
 from tensat_dl.lang.families import each_rule
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.printer import print_file
@@ -32,7 +32,7 @@ def pattern(t: Tree, text: AttrText, root: bool = True) -> str:
 
 
 def rule_text(
-    name: str, c: Candidate, arrow: Arrow, text: AttrText, where: Sequence[str], doc: str = ""
+    name: str, c: Equation, arrow: Arrow, text: AttrText, where: Sequence[str], doc: str = ""
 ) -> str:
     """An equation as a rule. "<=" is the equation from right to left."""
     conditions = f" where {', '.join(where)}" if where else ""
@@ -64,7 +64,7 @@ def formatted(text: str) -> str:
 SIGNS = {op: sign for sign, op in INFIX.items()}
 
 
-def equation(c: Candidate) -> str:
+def equation(c: Equation) -> str:
     """An equation as people write it, without attributes, such as ``x @ y + x @ z = x @ (y + z).``"""
     return f"{_term(c.left)} = {_term(c.right)}."
 

@@ -10,7 +10,7 @@ from tensat_dl.core.graph import TensorType
 from tensat_dl.core.progress import Progress
 from tensat_dl.cost.device import load_device
 from tensat_dl.cost.model import CostModel
-from tensat_dl.discover.candidates import Candidate, candidates
+from tensat_dl.discover.candidates import Equation, candidates
 from tensat_dl.discover.discover import Discovery, Settings, discover
 from tensat_dl.discover.memo import Memo
 from tensat_dl.discover.menu import Menu, menu
@@ -39,7 +39,7 @@ def world(ops: Menu, *leaves: tuple[int, ...], size: int = 2) -> World:
     return found
 
 
-def equations(ops: Menu, *leaves: tuple[int, ...], size: int = 2) -> list[Candidate]:
+def equations(ops: Menu, *leaves: tuple[int, ...], size: int = 2) -> list[Equation]:
     return candidates(world(ops, *leaves, size=size), ops.ops)
 
 

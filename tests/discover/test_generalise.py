@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensat_dl.discover.candidates import Candidate
+from tensat_dl.discover.candidates import Equation
 from tensat_dl.discover.generalise import Generaliser
 from tensat_dl.discover.menu import Menu
 from tensat_dl.discover.saturate import underivable
@@ -10,7 +10,7 @@ from tensat_dl.discover.written import equation, rewrites
 from tests.discover.finding import equations, menu_of
 
 
-def the(ops: Menu, text: str, *leaves: tuple[int, ...], size: int = 3) -> Candidate:
+def the(ops: Menu, text: str, *leaves: tuple[int, ...], size: int = 3) -> Equation:
     """The first equation of this text."""
     return next(c for c in equations(ops, *leaves, size=size) if equation(c) == text)
 

@@ -25,11 +25,17 @@ def gelus() -> Iterator[str]:
     for s in sums[:3] + sums[-1:]:
         yield from (f"x * 0.5 * {s}", f"{s} * x / 2.0", f"x * (0.5 * {s})")
     for a in ("x / 1.41421356237", "x * 0.7071067811865475"):
-        yield from (f"0.5 * x * (1.0 + erf({a}))", f"0.5 * x + 0.5 * x * erf({a})", f"erf({a}) * (x / 2.0) + x * 0.5")
+        yield from (
+            f"0.5 * x * (1.0 + erf({a}))",
+            f"0.5 * x + 0.5 * x * erf({a})",
+            f"erf({a}) * (x / 2.0) + x * 0.5",
+        )
 
 
 def tanh_gelus() -> Iterator[str]:
-    for cube, c in product(("x * x * x", "power(x; exponent = 3.0)"), ("0.7978845608028", "0.79788456", "0.797885")):
+    for cube, c in product(
+        ("x * x * x", "power(x; exponent = 3.0)"), ("0.7978845608028", "0.79788456", "0.797885")
+    ):
         for inner in orders("x", "+", f"0.044715 * ({cube})"):
             yield f"0.5 * x * (1.0 + tanh({c} * {inner}))"
     yield "(tanh(sqrt(2.0 / 3.141592653589793) * (x + 0.044715 * (x * (x * x)))) + 1.0) * (x / 2.0)"
