@@ -46,7 +46,7 @@ def written(value: float, dtype: str = "f32") -> float:
     """The number that a literal of a .tsr file stands for, where elements are of this type. Literals in rules, which
     have no type of their own, are read as f32. A literal of more than ten digits that begins neither a factor nor a
     fraction stands for itself, unless it is the value of an f32."""
-    if dtype not in ("f64", "f32", "f16", "bf16") or not math.isfinite(value) or value.is_integer():
+    if dtype not in ("f64", "f32", "f16", "bf16") or not math.isfinite(value) or int(value) == value:
         return value
     digits = _with_digits(value, repr(value), 4 * math.ulp(value))
     if digits is not None or dtype == "f64":

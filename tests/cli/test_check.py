@@ -43,7 +43,7 @@ def test_a_rule_without_a_proof(tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "")
     row, _, note, *_ = done.out.splitlines()
     assert row.split()[:2] == ["low", "tested"]
-    assert note.strip() == "no proof for all sizes: the two sides have different normal forms"
+    assert note.strip().startswith("no proof for all sizes: the two sides have different normal forms, for x")
 
 
 def test_without_z3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,3 +79,8 @@ def test_no_number_is_changed_by_more_than_its_digits_say(value: float) -> None:
     digits = len(repr(value).split("e")[0].replace(".", "").strip("0"))
     assert written(value) == pytest.approx(value, rel=max(10.0 ** (1 - digits), 6e-8), abs=0)
     assert written(value, "f64") == pytest.approx(value, rel=max(10.0 ** (1 - digits), 1e-15), abs=0)
+
+
+@pytest.mark.parametrize("value", [0, 3, -2, 10**12])
+def test_whole_numbers_are_what_they_are(value: int) -> None:
+    assert written(value) == value

@@ -288,7 +288,7 @@ def _change(
 ) -> Array:
     """By how much each element of an output changes if everything that is computed changes by about `CHANGE`;
     infinite if it is no number then."""
-    squares: list[Array] = []
+    means: list[Array] = []  # of magnitudes: squares of small ones would be 0
     semantics = semantics_of(ops)
     for graph in graphs:
         (k,) = (i for i, (name, _) in enumerate(graph.outputs) if name == output)
@@ -306,10 +306,10 @@ def _change(
             other = semantics_of(ops, {name: perturbed(f) for name, f in SEMANTICS.items()})
             with np.errstate(all="ignore"):
                 found = execute(graph, {name: changed(v) for name, v in values.items()}, other)[k]
-                error = np.asarray(found, np.float64) - np.asarray(usual, np.float64)
-            total += np.nan_to_num(error**2, nan=np.inf)
-        squares.append(total / CHANGES)
-    return np.asarray(np.sqrt(np.maximum(*squares)))
+                error = np.abs(np.asarray(found, np.float64) - np.asarray(usual, np.float64))
+            total += np.nan_to_num(error, nan=np.inf)
+        means.append(total / CHANGES)
+    return np.maximum(*means)
 
 
 def _run(
