@@ -235,5 +235,3 @@ def test_proofs_are_documented() -> None:
     assert not any(
         name.startswith("xla-") for name in without_proof()
     )  # docs/xla.md says that all are proved
-    assert f"{len(rules - without_proof())} of the library's {len(rules)} rules" in document()
-    assert f"The other {len(without_proof())} are" in document()
