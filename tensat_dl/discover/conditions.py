@@ -23,7 +23,7 @@ SIGNS: Mapping[str, Comparison] = {"!=": ne, "==": eq}
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class Restriction:
     """The text of a condition, and whether it holds for an instance."""
 
     text: str
@@ -31,45 +31,45 @@ class Condition:
     pairs: bool = True  #: whether it may be one of several
 
 
-def menu(tensors: Sequence[str], attrs: Mapping[str, str]) -> list[Condition]:
+def menu(tensors: Sequence[str], attrs: Mapping[str, str]) -> list[Restriction]:
     """Conditions about the tensors and attributes of a rule, the simplest first. ``attrs`` has the types of
     attributes."""
     axes = [name for name, kind in attrs.items() if kind == "axis"]
     return [*_axes(axes, tensors), *_types(tensors), *_pairs(tensors)]
 
 
-def _axes(axes: Sequence[str], tensors: Sequence[str]) -> Iterator[Condition]:
+def _axes(axes: Sequence[str], tensors: Sequence[str]) -> Iterator[Restriction]:
     for j, k in combinations(axes, 2):
-        yield Condition(f"{j} != {k}", partial(_axes_differ, j, k), False)
+        yield Restriction(f"{j} != {k}", partial(_axes_differ, j, k), False)
     for k in axes:
         for x in tensors[:1]:
             for sign, holds in SIGNS.items():
-                yield Condition(f"{k} {sign} rank({x}) - 1", partial(_axis_to_rank, k, holds, x, 1), False)
-            yield Condition(f"{k} < rank({x}) - 2", partial(_axis_to_rank, k, lt, x, 2), False)
-        yield Condition(f"{k} > 0", partial(_axis_to_number, k, gt, 0), False)
-        yield Condition(f"{k} == 0", partial(_axis_to_number, k, eq, 0), False)
-        yield Condition(f"{k} != 1", partial(_axis_to_number, k, ne, 1), False)
+                yield Restriction(f"{k} {sign} rank({x}) - 1", partial(_axis_to_rank, k, holds, x, 1), False)
+            yield Restriction(f"{k} < rank({x}) - 2", partial(_axis_to_rank, k, lt, x, 2), False)
+        yield Restriction(f"{k} > 0", partial(_axis_to_number, k, gt, 0), False)
+        yield Restriction(f"{k} == 0", partial(_axis_to_number, k, eq, 0), False)
+        yield Restriction(f"{k} != 1", partial(_axis_to_number, k, ne, 1), False)
 
 
-def _types(tensors: Sequence[str]) -> Iterator[Condition]:
+def _types(tensors: Sequence[str]) -> Iterator[Restriction]:
     for x in tensors[:1]:
-        yield Condition(f"is_float(dtype({x}))", partial(_is_float, x))
+        yield Restriction(f"is_float(dtype({x}))", partial(_is_float, x))
     for x, y in combinations(tensors, 2):
-        yield Condition(f"rank({x}) == rank({y})", partial(_same_rank, x, y))
+        yield Restriction(f"rank({x}) == rank({y})", partial(_same_rank, x, y))
     for x, y in combinations(tensors, 2):
-        yield Condition(f"shape({x}) == shape({y})", partial(_same_shape, x, y))
+        yield Restriction(f"shape({x}) == shape({y})", partial(_same_shape, x, y))
 
 
-def _pairs(tensors: Sequence[str]) -> Iterator[Condition]:
+def _pairs(tensors: Sequence[str]) -> Iterator[Restriction]:
     for axes in ((0, 0), (1, 1), (0, 1), (1, 0)):
         for x, y in combinations(tensors, 2):
             i, j = axes
-            yield Condition(f"dim({x}, {i}) == dim({y}, {j})", partial(_same_dimension, x, i, y, j))
+            yield Restriction(f"dim({x}, {i}) == dim({y}, {j})", partial(_same_dimension, x, i, y, j))
     for x, u in combinations(tensors, 2):
         for y, v in combinations(tensors, 2):
             if x < y and len({x, u, y, v}) == 4:
                 text = f"dim({u}, 0) * dim({y}, 1) == dim({v}, 0) * dim({x}, 1)"
-                yield Condition(text, partial(_proportional, x, u, y, v))
+                yield Restriction(text, partial(_proportional, x, u, y, v))
 
 
 def _axes_differ(j: str, k: str, a: Assignment) -> bool:
@@ -108,7 +108,7 @@ def _proportional(x: str, u: str, y: str, v: str, a: Assignment) -> bool:
 
 
 def weakest(
-    conditions: Sequence[Condition], passed: Sequence[Assignment], failed: Sequence[Assignment], least: int
+    conditions: Sequence[Restriction], passed: Sequence[Assignment], failed: Sequence[Assignment], least: int
 ) -> Iterator[tuple[str, ...]]:
     """Conditions that together exclude all failures, those first that keep the most of what passed. At least so many
     are kept."""

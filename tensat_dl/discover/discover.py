@@ -67,7 +67,7 @@ class Discovery:
 
 
 @dataclass
-class _Search:
+class _Discovery:
     """One discovery, as far as it has come."""
 
     menu: Menu
@@ -262,7 +262,7 @@ def discover(
     check_effort(menu, settings)
     interrupted = False
     with Workers(menu, processes) as workers:
-        search = _Search(menu, tuple(known), settings, memo, progress, workers)
+        search = _Discovery(menu, tuple(known), settings, memo, progress, workers)
         kept: Sequence[General] = ()
         try:
             search.explore()
@@ -280,7 +280,7 @@ def discover(
 
 
 def _verdicts(
-    found: Sequence[General], search: _Search, proofs: bool
+    found: Sequence[General], search: _Discovery, proofs: bool
 ) -> tuple[list[tuple[Verdict, ...]], bool]:
     """The verdicts on what each rule declares, none where one fails; and whether Ctrl-C came before the proofs."""
     search.progress.phase("verify")

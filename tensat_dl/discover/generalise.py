@@ -111,7 +111,7 @@ class General:
 
 
 @dataclass
-class Trial:
+class Outcomes:
     """The instances of a rule on which its sides were equal, and on which they were not."""
 
     passed: list[Assignment] = field(default_factory=list)
@@ -138,7 +138,7 @@ class Generaliser:
                 form = General(c, arrow, tuple(texts.items()))
                 try:
                     rules = self._rules(form)
-                    trial = self.trial(rules[0], INSTANCES) if rules else Trial()
+                    trial = self.trial(rules[0], INSTANCES) if rules else Outcomes()
                     if len(trial.passed) < LEAST or not trial.telling:
                         continue
                     found = form if not trial.failed else self._with_conditions(form, rules[0], trial)
@@ -176,7 +176,7 @@ class Generaliser:
 
     def _holds(self, form: General) -> bool:
         rules = self._rules(form)
-        trial = self.trial(rules[0], INSTANCES) if rules else Trial()
+        trial = self.trial(rules[0], INSTANCES) if rules else Outcomes()
         return not trial.failed and len(trial.passed) >= LEAST and trial.telling > 0
 
     def _hopeless(self, c: Equation) -> bool:
@@ -187,7 +187,7 @@ class Generaliser:
         conditions = menu([VARIABLES[i] for i in sorted(c.left.variables)], {})
         return bool(trial.failed) and not any(weakest(conditions, trial.passed, trial.failed, LEAST))
 
-    def _as_found(self, c: Equation) -> Trial:
+    def _as_found(self, c: Equation) -> Outcomes:
         """A trial of the equation with all attributes as they were found."""
         texts = {}
         for side in (c.left, c.right):
@@ -196,13 +196,13 @@ class Generaliser:
                     plain = None if value == self.ops[node.op][name].default else literal(value)
                     texts[name, value] = (plain, plain)
         rules = self._rules(General(c, "=>", tuple(texts.items())))
-        return self.trial(rules[0], INSTANCES) if rules else Trial()
+        return self.trial(rules[0], INSTANCES) if rules else Outcomes()
 
     def _applies(self, form: General) -> bool:
         """Whether both directions have instances."""
         return all(any(Sampler(r, self.infer).several(1, PATIENCE)) for r in self._rules(form))
 
-    def _plain(self, form: General, trial: Trial) -> General:
+    def _plain(self, form: General, trial: Outcomes) -> General:
         """The form with literals for those variables that types leave no choice."""
         options = dict(form.texts)
         for (name, value), (inner, root) in form.texts:
@@ -216,9 +216,9 @@ class Generaliser:
                 options[name, value] = (literal(value), literal(value))
         return replace(form, texts=tuple(options.items()))
 
-    def trial(self, rule: RewriteRule, count: int, seed: int = 0) -> Trial:
+    def trial(self, rule: RewriteRule, count: int, seed: int = 0) -> Outcomes:
         """Compares both sides on so many instances that tell something; on fewer if hardly any passes."""
-        trial = Trial()
+        trial = Outcomes()
         for _, _, i in Sampler(rule, self.infer, seed).several(count, PATIENCE):
             if i.before == i.after or any(d < 1 for t in i.assignment.types.values() for d in t.shape):
                 continue
@@ -250,7 +250,7 @@ class Generaliser:
         except TsrError:
             return []
 
-    def _with_conditions(self, form: General, rule: RewriteRule, trial: Trial) -> General | None:
+    def _with_conditions(self, form: General, rule: RewriteRule, trial: Outcomes) -> General | None:
         """The form with the weakest conditions that exclude all failures. A choice has to stand another draw; if it
         does not, the next one has to exclude these failures, too."""
         kinds = {
@@ -270,7 +270,7 @@ class Generaliser:
             tried.add(where)
             chosen = replace(form, where=where)
             rules = self._rules(chosen)
-            again = self.trial(rules[0], CONFIRMED, seed=1 + turn) if rules else Trial()
+            again = self.trial(rules[0], CONFIRMED, seed=1 + turn) if rules else Outcomes()
             if rules and not again.failed and len(again.passed) >= LEAST and again.telling:
                 return chosen
             failed += again.failed  # they tell the next choice from this one

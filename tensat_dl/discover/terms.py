@@ -34,7 +34,7 @@ USUAL_RANK = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class BuiltTerm:
     """An operator applied to earlier terms, by their numbers; a leaf has none. ``uses`` says how often each leaf
     stands in it."""
 
@@ -55,7 +55,7 @@ class World:
     menu: Menu
     leaves: tuple[TensorType, ...]
     most: int | None = None  #: this many terms are enough
-    terms: list[Term] = field(default_factory=list)
+    terms: list[BuiltTerm] = field(default_factory=list)
     classes: list[list[int]] = field(default_factory=list)
     cut_off: bool = False
 
@@ -78,7 +78,7 @@ class World:
         for i, t in enumerate(self.leaves):
             uses = tuple(int(i == k) for k in range(len(self.leaves)))
             values = tuple(a.leaf(str(i), t) for a in self._numbers)
-            self._note(Term("", (), (), t, 0, uses), values, first)
+            self._note(BuiltTerm("", (), (), t, 0, uses), values, first)
         self._by_size.append(first)
 
     def grow(self, size: int) -> None:
@@ -92,13 +92,13 @@ class World:
                 self._add(term, new)
             self._by_size.append(new)
 
-    def _applications(self, size: int) -> Iterator[Term]:
+    def _applications(self, size: int) -> Iterator[BuiltTerm]:
         for op in self.menu.names:
             commutative = self.menu.ops[op].commutative
             for args in self._operands(self.menu.arity(op), size - 1, commutative):
                 yield from self._applied(op, args, size)
 
-    def _applied(self, op: str, args: tuple[int, ...], size: int) -> Iterator[Term]:
+    def _applied(self, op: str, args: tuple[int, ...], size: int) -> Iterator[BuiltTerm]:
         """The terms of an operator and operands, with each choice of attributes that types admit."""
         terms = [self.terms[a] for a in args]
         ops = frozenset((op,)).union(*(t.ops for t in terms))
@@ -121,7 +121,7 @@ class World:
             except IllTyped:
                 continue
             if t.size <= self._limit:
-                yield Term(op, attrs, args, t, size, uses, ops, unusual or any(x.unusual for x in terms))
+                yield BuiltTerm(op, attrs, args, t, size, uses, ops, unusual or any(x.unusual for x in terms))
 
     def _operands(self, arity: int, size: int, commutative: bool) -> Iterator[tuple[int, ...]]:
         """Operands of this total size, representatives of their classes."""
@@ -136,7 +136,7 @@ class World:
                     continue
             yield from product(*(self._by_size[s] for s in sizes))
 
-    def _add(self, term: Term, new: list[int]) -> None:
+    def _add(self, term: BuiltTerm, new: list[int]) -> None:
         operands = [self._values[a] for a in term.args]
         attrs = dict(term.attrs)
         try:
@@ -148,7 +148,7 @@ class World:
             return
         self._note(term, values, new)
 
-    def _note(self, term: Term, values: tuple[Array, ...], new: list[int]) -> None:
+    def _note(self, term: BuiltTerm, values: tuple[Array, ...], new: list[int]) -> None:
         """Numbers a term. One that computes something new is built upon."""
         number = len(self.terms)
         self.terms.append(term)

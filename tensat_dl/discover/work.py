@@ -62,7 +62,7 @@ Answer = Verdict | list[Equation] | General | frozenset[str] | None
 MEMORY = 4 << 30
 
 
-class Worker:
+class TaskRunner:
     """Does tasks."""
 
     def __init__(self, menu: Menu) -> None:
@@ -98,7 +98,7 @@ class Worker:
 def serve(tasks: Iterator[Task], ops: tuple[OpDecl, ...], names: tuple[str, ...]) -> Iterator[Answer]:
     """The answers of a child process."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    worker = Worker(Menu(OpTable(ops), names))
+    worker = TaskRunner(Menu(OpTable(ops), names))
     yield from map(worker, tasks)
 
 
