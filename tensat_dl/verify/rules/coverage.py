@@ -67,8 +67,8 @@ class Coverage:
 
     def at(self, sampler: Sampler, places: Iterable[Assigned]) -> Iterator[Draw]:
         """Instances at ranks and axes that none has had."""
-        for place in islice((p for p in places if p not in self._tried), MOST):
-            found = sampler.at(place)
+        for assigned in islice((p for p in places if p not in self._tried), MOST):
+            found = sampler.at(assigned)
             if found is not None:
                 yield found
 
@@ -124,7 +124,7 @@ class Coverage:
         return next(iter(self._where[name].values())).told
 
     def _possible(self, frame: Frame, case: RuleCase, wide: bool = False) -> bool:
-        """Whether the conditions leave room for a case, and for one without dimensions of 1, as far as z3 can tell."""
+        """Whether the conditions leave room for a case, or for one without dimensions of 1, as far as z3 tells."""
         if not case.told:
             return True
         key = (frame, wide)

@@ -36,8 +36,8 @@ AT_RANDOM = 20  #: after so many, other element types are looked for
 MOST_DRAWN = 4 * INSTANCES  #: instances whose sides are the same graph included
 PATIENCE = 150
 #: The same for a rule without one of its conditions: the first that fails is enough.
-WEAKER_INSTANCES = 60
-WEAKER_PATIENCE = 90
+WEAKER_INSTANCES = 36
+WEAKER_PATIENCE = 60
 #: How many more instances are looked at to find a small one whose sides differ; at how many of the lowest ranks more
 #: are tried, and how often; and how many are made smaller.
 MORE = 60

@@ -226,7 +226,7 @@ class _Form:
 class Frame:
     """A rule at chosen ranks: instances of one kind, that differ in dimensions and attributes."""
 
-    def __init__(self, form: _Form, skeleton: Skeleton, limit: int | None = None) -> None:
+    def __init__(self, form: _Form, skeleton: Skeleton) -> None:
         self.form = form
         self.skeleton = skeleton
         self.variables = form.rule.tensor_variables()
@@ -235,11 +235,11 @@ class Frame:
         self.unknowns = [x for t in types for x in (t.dtype, *t.shape)]
         self.unknowns += [x for value in attrs for x in (value if isinstance(value, tuple) else (value,))]
         self.unknowns += [x for f in form.facts if not isinstance(x := fact(*f), Condition)]
-        self.problem = self._problem((), limit or form.limit, form.thorough)
+        self.problem = self._problem(())
 
-    def _problem(self, more: Sequence[Condition], limit: int, thorough: bool) -> Constraints:
+    def _problem(self, more: Sequence[Condition]) -> Constraints:
         conditions = (*self.skeleton.conditions, *more)
-        return Constraints(conditions, self.unknowns, self.skeleton.shapes, limit, thorough)
+        return Constraints(conditions, self.unknowns, self.skeleton.shapes)
 
     @property
     def dimensions(self) -> int:
@@ -288,8 +288,8 @@ class Frame:
         return False
 
     def draw_case(self, case: RuleCase | None, rng: random.Random, wide: bool = True) -> Draw | None:
-        """One attempt at an instance of a case, or of any: a small one, or else a large one if the case is to be told.
-        If it is to be ``wide``, it has no dimension of 1 that need not be."""
+        """One attempt at an instance of a case, or of any: a small one, or a large one if the case is to be told. If
+        it is to be ``wide``, it has no dimension of 1 that need not be."""
         words = {x.atom: x for x in self.unknowns if isinstance(x, Opaque)}
         usual = self.form.limit
         beyond = max(usual, min(CASE_LIMIT, max((4 * int(n) for n in self.form.constants), default=0)))
@@ -298,25 +298,26 @@ class Frame:
             : 3 if case is not None and case.told else 2
         ]
         more = (*(() if case is None else (case.condition,)), *(self.wide if wide else ()))
+        problem = self._problem(more)
         for limit, thorough in attempts:
-            problem = self._problem(more, limit, thorough)
-            solution = problem.draw(rng, self.form.domain(rng, True))
+            solution = problem.draw(rng, self.form.domain(rng, True), limit=limit, thorough=thorough)
             if solution is None:
                 continue
-            frame = self if limit == usual else Frame(self.form, self.skeleton, limit)
             values = {
                 a: solution[a] if a in solution else problem.value(words.get(a, atom(*a)), solution)
-                for a in frame.problem.free
+                for a in self.problem.free
             }
-            found = frame.instance(values)
+            found = self.instance(values)
             if found is not None and found.assignment.largest <= limit:
-                return frame, values, found
+                return self, values, found
         return None
 
     def draw(self, rng: random.Random) -> Draw | None:
         """One attempt at an instance."""
         tries = 2 if max((len(s) for s in self.skeleton.shapes), default=0) < HIGH else 30
-        values = self.problem.draw(rng, self.form.domain(rng, self.form.thorough), tries)
+        form = self.form
+        domain = form.domain(rng, form.thorough)
+        values = self.problem.draw(rng, domain, tries, form.limit, form.thorough)
         found = None if values is None else self.instance(values)
         return None if values is None or found is None else (self, values, found)
 
@@ -341,7 +342,7 @@ class Frame:
     def smaller(self, values: Values, rng: random.Random) -> tuple[Values, Instance] | None:
         """A random instance whose numbers are not larger than those of a solution; it may be the same."""
         domain: Domain = SmallerDomain(rng, values, self.form.attrs)
-        found = self.problem.draw(rng, domain, 1)
+        found = self.problem.draw(rng, domain, 1, WIDE_LIMIT)
         instance = None if found is None else self.instance(found)
         return None if found is None or instance is None else (found, instance)
 
