@@ -247,7 +247,8 @@ def compose(
     Values may be anything that has a type, which stands in for it where attributes are computed: arrays, nodes, types
     themselves. ``scalar`` gives the value of a number in the definition, given the value beside it, whose element
     type it takes; ``apply`` gives the value of an operator, which may be a composition again. Steps can be
-    ``remembered`` where the types of operands decide the types of all values. Raises `EvaluationError` if a part of the definition is no tensor.
+    ``remembered`` where the types of operands decide those of all values. Raises `EvaluationError` if a part of the
+    definition is no tensor.
     """
     made = list(operands)
     types = tuple(map(type_of, operands))

@@ -65,8 +65,8 @@ MOST_RATIONAL_OPERATIONS = 3_000_000
 TOLERANCE = 1e-9
 TOLERANCE_WITHIN = 1e-12
 #: Within these tolerances rounding is measured, for each element: everything is changed by about the first, relative,
-#: a number of times. What float64 rounds is less than the second times what an element changes. Elements that differ by
-#: less than the third, relative, are taken to be equal.
+#: a number of times. What float64 rounds is less than the second times what an element changes. Elements that differ
+#: by less than the third, relative, are taken to be equal.
 CHANGE = 2.0**-24
 CHANGES = 8
 ROUNDED = 2.0**-22

@@ -97,8 +97,8 @@ class Constraints:
     def draw(
         self, rng: random.Random, domain: Domain, tries: int = 4, limit: int = 512, thorough: bool = False
     ) -> Values | None:
-        """The values of the free unknowns of a solution with tensors of at most ``limit`` elements, or None if none was
-        found. ``thorough`` searches compute values from conditions."""
+        """The values of the free unknowns of a solution with tensors of at most ``limit`` elements, or None if none
+        was found. ``thorough`` searches compute values from conditions."""
         if limit not in self._within:
             limits = (sym.at_most(size, limit) for size in self._sizes)
             self._within[limit] = [self._check(c, False) for c in limits if isinstance(c, Condition)]

@@ -20,7 +20,7 @@ from tensat_dl.files import write
 from tensat_dl.kept import code_digest, folder
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.verify.rules.prover import prover
-from tensat_dl.verify.rules.verdict import Counterexample, Status, Verdict
+from tensat_dl.verify.rules.verdict import Aspect, Counterexample, Status, Verdict
 from tensat_dl.verify.rules.workers import examine_all
 
 #: Called with how many verdicts are there, how many there will be, and the rule that was examined last.
@@ -104,7 +104,8 @@ def _verdict(data: Any) -> Verdict:
     """Raises TypeError, KeyError or ValueError for what is no verdict."""
     example = data.pop("counterexample")
     found = None if example is None else Counterexample(**_tuples(example))
-    verdict = Verdict(**_tuples(data), counterexample=found)
+    aspects = tuple(Aspect(**_tuples(a)) for a in data.pop("aspects"))
+    verdict = Verdict(**_tuples(data), counterexample=found, aspects=aspects)
     if verdict.status not in get_args(Status):
         raise ValueError(verdict.status)
     return verdict

@@ -139,10 +139,12 @@ def _prove_variant(rule: RewriteRule, variant: Variant, infer: Inference, terms:
         if terms is not None:
             terms.begin(stage)
         try:
-            return _prove_patiently(rule, variant, infer, terms)
+            _prove_patiently(rule, variant, infer, terms)
         except Unproved:
             if terms is None or terms.last:
                 raise
+        else:
+            return
 
 
 def _prove_patiently(rule: RewriteRule, variant: Variant, infer: Inference, terms: Z3Terms | None) -> None:

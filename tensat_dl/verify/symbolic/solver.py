@@ -17,8 +17,8 @@ except ImportError:  # conditions are decided by `Facts` alone
 PATIENCE = (5_000, 100_000)
 #: z3 does not count all of its work: so many milliseconds end a question in any case.
 MOST_MILLISECONDS = 4_000
-#: How many questions of a proof at one assignment of ranks may go unanswered, by patience: these take the longest. And
-#: how many, with the greatest patience, in all proofs of a rule.
+#: How many questions of a proof at one assignment of ranks may go unanswered, by patience: these take the longest.
+#: And how many, with the greatest patience, in all proofs of a rule.
 MOST_UNANSWERED = (60, 12)
 MOST_OF_RULE = 100
 #: So many models are kept for the next question.
