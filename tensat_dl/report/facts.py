@@ -239,9 +239,9 @@ def _overflowing(result: Result) -> Iterator[str]:
         if a.name == "overflow" and (types := [t for t in a.types if t in used])
     ]
     if differ:
-        types = ", ".join(dict.fromkeys(t for _, ts in differ for t in ts))
+        shown = ", ".join(dict.fromkeys(t for _, ts in differ for t in ts))
         names = [rule for rule, _ in differ]
-        yield f"overflow of {types} changes {', '.join(names[:3])}{', ..' if names[3:] else ''}"
+        yield f"overflow of {shown} changes {', '.join(names[:3])}{', ..' if names[3:] else ''}"
 
 
 def verified(result: Result) -> str:

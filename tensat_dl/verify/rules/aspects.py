@@ -4,6 +4,7 @@ alike, and have the same infinities, also where a divisor is zero."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -202,7 +203,11 @@ def _special(instance: Instance, seed: int, zeros: AspectStatus) -> Iterator[Val
         *[(np.inf, -np.inf, 0.0, -0.0, 1.0)] * (zeros == "same"),
     )
     for pool in pools:
-        yield _from(instance, seed, lambda t, pool=pool: pool if t in FLOATS else (0, 1, 2), "special", pool)
+        yield _from(instance, seed, partial(_if_float, pool), "special", pool)
+
+
+def _if_float(pool: Sequence[float], dtype: str) -> Sequence[float]:
+    return pool if dtype in FLOATS else (0, 1, 2)
 
 
 def _zeros(instance: Instance, seed: int) -> Iterator[Values]:

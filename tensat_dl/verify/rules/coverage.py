@@ -94,8 +94,8 @@ class Coverage:
         though nothing excludes them."""
         left = [p for p in places if p not in self._tried]
         if left:
-            more = f", and {len(left) - 1} more choices of ranks and axes" if len(left) > 1 else ""
-            yield f"never tried: {left[0]}{more}"
+            others = f", and {len(left) - 1} more choices of ranks and axes" if len(left) > 1 else ""
+            yield f"never tried: {left[0]}{others}"
         untried: list[RuleCase] = []
         for name, found in self._where.items():
             if name not in self._met and self._is_told(name):
@@ -106,10 +106,10 @@ class Coverage:
             yield f"never tried: {self._told(case)}"
         if (more := len(untried) - MOST_TOLD) > 0:
             yield f"never tried: {more} more case{'s' if more > 1 else ''}"
-        for name in [
-            n for n in self._met if n in self._where and self._is_told(n) and n not in self._met_wide
-        ]:
-            frame, case = next(iter(self._where[name].items()))
+        for name, found in self._where.items():
+            if name not in self._met or name in self._met_wide or not self._is_told(name):
+                continue
+            frame, case = next(iter(found.items()))
             if place(case, self._rule) and self._possible(frame, case, wide=True):
                 yield f"tried only with dimensions of 1: {self._told(case)}"
         most = max((n for n in numbers_of(self._rule) if isinstance(n, int)), default=0)

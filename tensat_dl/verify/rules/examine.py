@@ -26,7 +26,16 @@ from tensat_dl.verify.rules.counterexample import counterexample, size, smallest
 from tensat_dl.verify.rules.coverage import Coverage
 from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.machine import Machine
-from tensat_dl.verify.rules.sampling import LARGE_INSTANCES, WIDE_LIMIT, Draw, Sampler, instances
+from tensat_dl.verify.rules.sampling import (
+    LARGE_INSTANCES,
+    LONGEST,
+    MOST_MEMBERS,
+    WIDE_LIMIT,
+    Draw,
+    Sampler,
+    instances,
+    numbers_of,
+)
 from tensat_dl.verify.rules.verdict import Counterexample, Verdict
 from tensat_dl.verify.symbolic.unproved import Unproved
 
@@ -163,6 +172,10 @@ class Examiner:
             if given is not None and (anyway := self._verdict(given)).status == "refuted":
                 return anyway
             reason = f"a condition needs the value of {computed}, a result"
+            return Verdict(rule.name, "assumed", reason=reason)
+        most = max((n for n in numbers_of(rule) if isinstance(n, int)), default=0)
+        if rule.index is not None and most > MOST_MEMBERS:
+            reason = f"no instance of it was tried: groups and lists have up to {LONGEST} members there"
             return Verdict(rule.name, "assumed", reason=reason)
         return Verdict(rule.name, "vacuous", reason=self._never(rule))
 

@@ -29,6 +29,8 @@ from tensat_dl.verify.rules.unknowns import Values
 MEMBERS = (2, 3, 4)
 LENGTHS = (1, 2, 3, 4)
 MOST_MEMBERS = 17
+#: The most where a rule has no instances with fewer: it asks for more.
+LONGEST = 65
 #: Tensors have at most so many elements; where a rule has no such instances, so many more.
 LIMIT = 400
 WIDE_LIMIT = 1 << 22
@@ -47,7 +49,8 @@ Draw = tuple["Frame", Values, Instance]
 class Sampler:
     """Draws instances of a rule. ``without`` are the positions of conditions that are left out; then at least one of
     those is false, so that the instances are such as only the weaker rule has. ``wide`` draws large ones as well,
-    ``thorough`` works out what conditions ask for, ``high`` tells how often high ranks come first."""
+    ``thorough`` works out what conditions ask for, ``high`` tells how often high ranks come first. ``members`` are
+    how many there are, if not as usual."""
 
     def __init__(
         self,
@@ -58,11 +61,14 @@ class Sampler:
         wide: bool = False,
         thorough: bool = False,
         high: float = HIGH_FIRST,
+        members: Sequence[int] | None = None,
     ) -> None:
         self._high = high
         self._rng = random.Random(f"{seed} {rule.content} {sorted(without)}")
         self._forms = [
-            form for n in sizes(rule) or (0,) for form in _forms(rule, infer, n, without, wide, thorough)
+            form
+            for n in (sizes(rule) or (0,) if members is None else members)
+            for form in _forms(rule, infer, n, without, wide, thorough)
         ]
         self._frame: Frame | None = None
         self._left = 0
@@ -136,6 +142,9 @@ def instances(
                 yield first
                 yield from found
                 return
+    if longer := more_members(rule):
+        sampler = Sampler(rule, infer, seed, high=high, members=longer)
+        yield from sampler.several(min(count, LARGE_INSTANCES), LARGE_PATIENCE)
 
 
 def sizes(rule: RewriteRule) -> tuple[int, ...]:
@@ -143,8 +152,18 @@ def sizes(rule: RewriteRule) -> tuple[int, ...]:
     if rule.index is None:
         return ()
     usual = LENGTHS if rule.takes_lists else MEMBERS
+    return (*usual, *_near(rule, max(usual), MOST_MEMBERS))
+
+
+def more_members(rule: RewriteRule) -> tuple[int, ...]:
+    """For how many members a group or list rule is examined that has no instances with fewer."""
+    return () if rule.index is None else _near(rule, MOST_MEMBERS, LONGEST)
+
+
+def _near(rule: RewriteRule, above: int, most: int) -> tuple[int, ...]:
+    """Numbers near those of a rule, within bounds."""
     near = {n + d for n in numbers_of(rule) if isinstance(n, int) for d in (-1, 0, 1, 2)}
-    return (*usual, *sorted(n for n in near if max(usual) < n <= MOST_MEMBERS))
+    return tuple(sorted(n for n in near if above < n <= most))
 
 
 def numbers_of(rule: RewriteRule) -> tuple[int | float, ...]:

@@ -106,19 +106,18 @@ class Constraints:
         for _ in range(tries if self.possible else 0):
             order = list(self.free)
             rng.shuffle(order)
-            if thorough:
-                place = {a: i for i, group in enumerate(self._apart) for a in group}
-                # Dimensions follow from strides and the like.
-                order.sort(key=lambda a, place=place: (place[a], a[0] == "dim"))
+            if thorough:  # dimensions follow from strides and the like
+                order.sort(key=lambda a: (self._apart[a], a[0] == "dim"))
             found = self._search(order, checks, domain, rng, thorough)
             if found is not None:
                 return found
         return None
 
     @cached_property
-    def _apart(self) -> Sequence[frozenset[Atom]]:
-        """The free unknowns in groups that no condition joins but limits of sizes."""
-        return _joined(self.free, [set(c.mentioned) for c in self._checks])
+    def _apart(self) -> dict[Atom, int]:
+        """For each free unknown its group: no condition joins two groups but limits of sizes."""
+        groups = _joined(self.free, [set(c.mentioned) for c in self._checks])
+        return {a: i for i, group in enumerate(groups) for a in group}
 
     def value(self, x: Any, values: Values) -> Any:
         """The value of an unknown or an expression of unknowns in a solution."""
