@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tensat_dl.verify.rules.prover import prover
 from tests.cli.running import Done, invoke, start
 
 TRUE = "rule twice { relu(relu(x)) => relu(x) }\n"
@@ -207,3 +208,29 @@ def test_a_name_that_looks_like_the_other_direction(tmp_path: Path) -> None:
     done = checked(tmp_path, f'import "./lib.tsr"\nrule relu {{ relu(relu(x)) => relu(x) }}\n{test}')
     assert (done.code, done.err) == (0, "")
     assert "relu-back" not in done.out
+
+
+AXIS_OF_A_LIST = """
+rule sum-first {
+  reduce_sum(transpose(x; perm = p); axis = 5) where rank(x) == 6 => transpose(reduce_sum(x; axis = p[5]); perm = p)
+}
+rule sum-twice {
+  relu(reduce_max(transpose(x; perm = p); axis = p[5])) => reduce_max(relu(transpose(x; perm = p)); axis = p[5])
+}
+test sum-first {
+  input x : f32[2, 3, 4, 5, 6, 7]
+  output reduce_sum(transpose(x; perm = [5, 4, 3, 2, 0, 1]); axis = 5)
+  =>
+  input x : f32[2, 3, 4, 5, 6, 7]
+  output transpose(reduce_sum(x; axis = 1); perm = [5, 4, 3, 2, 0, 1])
+}
+"""
+
+
+@pytest.mark.skipif(not prover(), reason="proofs need z3")
+def test_an_element_of_a_list_is_an_axis(tmp_path: Path) -> None:
+    done = checked(tmp_path, AXIS_OF_A_LIST)
+    assert (done.code, done.err) == (0, "")
+    rows = [line.split()[:2] for line in done.out.splitlines() if line.startswith("  sum")]
+    assert rows == [["sum-first", "proved"], ["sum-twice", "proved"]]
+    assert "rank 6" in done.out
