@@ -170,7 +170,7 @@ def numbers_of(rule: RewriteRule) -> tuple[int | float, ...]:
     """The numbers that a rule is written with: in its conditions, attributes and lets."""
     attrs = tuple(k.value for n in rule.nodes for k in n.attrs)
     lets = tuple(expr for _, expr in rule.target.lets)
-    return tuple(dict.fromkeys(_numbers((*rule.conditions, *attrs, *lets))))
+    return tuple(n for n in dict.fromkeys(_numbers((*rule.conditions, *attrs, *lets))) if isfinite(n))
 
 
 def _forms(
@@ -219,7 +219,8 @@ class _Form:
         self.facts = tuple(dict.fromkeys(zip(functions, (f.name for f in asked), strict=True)))
         used = {n.op for n in rule.nodes}
         wraps = (1 << 7, 1 << 8) if {"iota", "cast"} <= used else ()  #: places that one byte does not hold
-        self.constants = tuple(dict.fromkeys((*numbers_of(rule), *_numbers(rejected), *wraps)))
+        rejecting = filter(isfinite, _numbers(rejected))
+        self.constants = tuple(dict.fromkeys((*numbers_of(rule), *rejecting, *wraps)))
         self._frames: dict[Skeleton, Frame] = {}
 
     def frame(self, skeleton: Skeleton) -> Frame:

@@ -31,7 +31,7 @@ from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, Undecided
 from tensat_dl.verify.symbolic.context import Context, Inexpressible, Tensor, leaf
-from tensat_dl.verify.symbolic.elements import TooLarge
+from tensat_dl.verify.symbolic.elements import NotReal, TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
@@ -267,7 +267,7 @@ class _Proof:
                 # A case that the first question did not see to be impossible may contradict what is known by now.
                 if context.known.possible():
                     raise Unproved(str(e)) from e
-            except (Inexpressible, TooLarge, TooHard) as e:
+            except (Inexpressible, NotReal, TooLarge, TooHard) as e:
                 raise Unproved(str(e)) from None
         raise Unproved(f"there are more than {MOST_CASES} cases")
 
@@ -280,7 +280,9 @@ class _Proof:
             if before[s] is not after[t]:
                 shape = context.simple(before[s].shape)
                 index = tuple(self._index(context, (k, axis), n, case) for axis, n in enumerate(shape))
-                settle(el.subtract(before[s].at(index), after[t].at(index)), context)
+                left, right = before[s].at(index), after[t].at(index)
+                if left != right:
+                    settle(el.subtract(left, right), context)
 
     def _index(self, context: Context, place: Place, extent: Int, case: Case) -> Int:
         """An index of the result, written as the case at hand needs it."""
