@@ -53,12 +53,18 @@ def command(files: tuple[str, ...], json_path: str | None, quiet: bool) -> int:
     for path in files if json_path is not None else ():
         check_outputs([json_path], tuple(map(str, files_of(_file_of(path)))))
     found = [_read(path) for path in files]
+    out = sys.stderr if json_path == "-" else sys.stdout
     with LiveProgress(quiet) as progress:
         progress.phase("verify")
-        _verify(found, progress)
+        try:
+            _verify(found, progress)
+        except KeyboardInterrupt:
+            for file in found:
+                _print_kept(file, out, quiet)
+            raise
     for file in found:
         _run_tests(file)
-        _print(file, sys.stderr if json_path == "-" else sys.stdout, quiet)
+        _print(file, out, quiet)
     write_json(json_path, {"files": [_report(f) for f in found]})
     if any(f.problems for f in found):
         return 2
@@ -156,12 +162,7 @@ def _run_tests(file: _File) -> None:
 def _print(file: _File, out: Any, quiet: bool) -> None:
     from tensat_dl.core.diagnostics import TsrError, plural
 
-    if not quiet and file.verdicts:
-        from rich.console import Console
-
-        from tensat_dl.report.verdicts import print_verdicts
-
-        print_verdicts(file.verdicts, Console(file=out, highlight=False))
+    _print_verdicts(file, out, quiet)
     for failure in file.failures:
         print(failure.render(), file=sys.stderr)
     if file.problems:
@@ -175,6 +176,29 @@ def _print(file: _File, out: Any, quiet: bool) -> None:
         )
         shown = ", ".join(f"{n} {plural(n, what)}" for n, what in counts)
         print(f"{file.path}: {shown}: {_outcome(file)}", file=out)
+
+
+def _print_kept(file: _File, out: Any, quiet: bool) -> None:
+    """The verdicts that were there before an interrupt."""
+    from tensat_dl.core.diagnostics import plural
+    from tensat_dl.verify.rules.verify import kept_verdicts
+
+    if file.program is None or file.problems or not file.rules:
+        return
+    file.verdicts = [*kept_verdicts(file.rules, file.program.ops).values()]
+    _print_verdicts(file, out, quiet)
+    if not quiet:
+        count = f"{len(file.verdicts)} of {len(file.rules)} {plural(len(file.rules), 'rule')}"
+        print(f"{file.path}: {count} verified", file=out)
+
+
+def _print_verdicts(file: _File, out: Any, quiet: bool) -> None:
+    if not quiet and file.verdicts:
+        from rich.console import Console
+
+        from tensat_dl.report.verdicts import print_verdicts
+
+        print_verdicts(file.verdicts, Console(file=out, highlight=False))
 
 
 def _outcome(file: _File) -> str:

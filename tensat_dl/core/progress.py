@@ -26,8 +26,8 @@ class Progress:
     def exploring(self, iteration: int, nodes: int, classes: int) -> None:
         """An iteration is complete. The e-graph has so many e-nodes and e-classes."""
 
-    def checking(self, done: int, count: int, rule: str) -> None:
-        """``done`` of ``count`` rules are verified, ``rule`` last."""
+    def checking(self, done: int, count: int, rule: str, status: str) -> None:
+        """``done`` of ``count`` rules are verified, ``rule`` last, with a verdict."""
 
     def extracting(self, incumbent: float, bound: float) -> None:
         """The best cost so far and the proven lower bound, in milliseconds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf, isfinite, isnan
+from math import isfinite, isnan
 
 from tensat_dl.core.expression import calls_of
 from tensat_dl.core.graph import AttrValue, Graph, Node, TensorType, splits
@@ -237,12 +237,8 @@ def _literal(value: AttrValue) -> ast.Const:
 
 
 def _float(value: float) -> str:
-    """The shortest text that reads back as this float. What has no literal is computed by overflow."""
-    if isnan(value):
-        return "1e308 * 10.0 - 1e308 * 10.0"
-    if value in (inf, -inf):
-        return f"{'-' if value < 0 else ''}1e308 * 10.0"
-    return repr(value)
+    """The shortest text that reads back as this float. NaN has no literal."""
+    return "inf - inf" if isnan(value) else repr(value)
 
 
 def _int(value: AttrValue) -> int:

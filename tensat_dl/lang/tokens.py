@@ -20,7 +20,7 @@ def words(text: str) -> frozenset[str]:
 
 
 #: Words that are never names, wherever they stand (the grammar's NAME excludes the same ones).
-RESERVED = words("if then else and or not for in where true false")
+RESERVED = words("if then else and or not for in where true false inf")
 #: What an item starts with.
 ITEMS = ("import", "opaque", "op", "rule", "block", "graph", "test")
 _GRAPH_WORDS = ("input", "weight", "output", "return", "for")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -139,6 +140,8 @@ class OpTable(Mapping[str, OpDecl]):
     def __init__(self, decls: Iterable[OpDecl]) -> None:
         self._decls = {d.name: d for d in decls}
         self._contents: dict[str, str] = {}
+        #: What `compose` remembers, by what it is used for.
+        self.steps: dict[str, dict[Any, Any]] = defaultdict(dict)
 
     def __getitem__(self, name: str) -> OpDecl:
         try:

@@ -222,6 +222,16 @@ def _infer_composition(
     return Typing((SymType(result.dtype, result.shape),), tuple(dict.fromkeys(conditions)))
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An application in a composition: of an operator to the values at these places, or a ``number`` beside one."""
+
+    op: str
+    operands: tuple[int, ...]
+    attrs: Mapping[str, Any]
+    number: Any = None
+
+
 def compose(
     decl: OpDecl,
     ops: OpTable,
@@ -230,21 +240,36 @@ def compose(
     type_of: Callable[[T], AnyType],
     scalar: Callable[[float, T], T],
     apply: Callable[[str, Sequence[T], Mapping[str, Any]], T],
+    remembered: dict[Any, tuple[Step, ...]] | None = None,
 ) -> T:
     """The value of a composition, by way of the operators that its definition applies to each other.
 
     Values may be anything that has a type, which stands in for it where attributes are computed: arrays, nodes, types
     themselves. ``scalar`` gives the value of a number in the definition, given the value beside it, whose element
-    type it takes; ``apply`` gives the value of an operator, which may be a composition again. Raises
-    `EvaluationError` if a part of the definition is no tensor.
+    type it takes; ``apply`` gives the value of an operator, which may be a composition again. Steps can be
+    ``remembered`` where the types of operands decide those of all values. Raises `EvaluationError` if a part of the
+    definition is no tensor.
     """
-    names = {p.name: x for p, x in zip(decl.inputs, operands, strict=False) if p.kind != "many"}
-    env = environment(decl, [type_of(x) for x in operands], attrs)
+    made = list(operands)
+    types = tuple(map(type_of, operands))
+    key = (decl.name, types, tuple((name, type(value), value) for name, value in attrs.items()))
+    known = None if remembered is None else remembered.get(key)
+    if known is not None:
+        for step in known:
+            if step.op:
+                made.append(apply(step.op, [made[i] for i in step.operands], step.attrs))
+            else:
+                made.append(scalar(step.number, made[step.operands[0]]))
+        return made[-1]
+    steps: list[Step] = []
+    places = {p.name: i for i, p in enumerate(decl.inputs) if p.kind != "many" and i < len(operands)}
+    env = environment(decl, types, attrs)
 
-    def value(expr: ex.Expr) -> T:
+    def value(expr: ex.Expr) -> int:
+        """The place of a value among those that are made."""
         match expr:
-            case ex.Name(id) if id in names:
-                return names[id]
+            case ex.Name(id) if id in places:
+                return places[id]
             case ex.Binary(op, left, right) if op in INFIX:
                 return operator(INFIX[op], (left, right), ())
             case ex.Unary("-", operand):
@@ -253,18 +278,29 @@ def compose(
                 return operator(fn, args, given)
         raise EvaluationError(f"`{expr.span.text}` is not a tensor")
 
-    def operator(op: str, args: Sequence[ex.Expr], given: Sequence[ex.KeywordArg]) -> T:
+    def operator(op: str, args: Sequence[ex.Expr], given: Sequence[ex.KeywordArg]) -> int:
         numbers = [_scalar_value(a, env) for a in args]
         tensors = {i: value(a) for i, (a, n) in enumerate(zip(args, numbers, strict=True)) if n is None}
         like = neighbour(ops[op], tensors)
         values = [
-            tensors[i] if n is None or like is None else scalar(n, tensors[like])
+            tensors[i] if n is None or like is None else scaled(n, tensors[like])
             for i, n in enumerate(numbers)
         ]
-        return apply(op, values, attributes(ops[op], given, env, [type_of(x) for x in values]))
+        attrs = attributes(ops[op], given, env, [type_of(made[i]) for i in values])
+        made.append(apply(op, [made[i] for i in values], attrs))
+        steps.append(Step(op, tuple(values), attrs))
+        return len(made) - 1
+
+    def scaled(n: Any, like: int) -> int:
+        made.append(scalar(n, made[like]))
+        steps.append(Step("", (like,), {}, n))
+        return len(made) - 1
 
     assert decl.composition is not None
-    return value(decl.composition)
+    result = value(decl.composition)
+    if remembered is not None and steps:  # the last of them gives the result
+        remembered[key] = tuple(steps)
+    return made[result]
 
 
 def neighbour(decl: OpDecl | None, tensors: Iterable[int]) -> int | None:

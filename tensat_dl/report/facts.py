@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, isfinite
 from typing import TYPE_CHECKING
@@ -225,7 +226,22 @@ def rules_checked(result: Result) -> str:
             listed = ", ".join(names[:3]) + (", .." if names[3:] else "")
             which = "" if kind in ("proved", "bounded", "derived") else f" ({listed})"
             parts.append(f"{len(names)} {said.get(kind, kind)}{which}")
-    return "; ".join(parts)
+    return "; ".join([*parts, *_overflowing(result)])
+
+
+def _overflowing(result: Result) -> Iterator[str]:
+    """The rules whose sides differ where an integer of a type in the graphs overflows."""
+    used = {t.dtype for side in (result.before, result.after) for n in side.graph.nodes for t in n.types}
+    differ = [
+        (v.rule, types)
+        for v in result.verdicts
+        for a in v.aspects
+        if a.name == "overflow" and (types := [t for t in a.types if t in used])
+    ]
+    if differ:
+        shown = ", ".join(dict.fromkeys(t for _, ts in differ for t in ts))
+        names = [rule for rule, _ in differ]
+        yield f"overflow of {shown} changes {', '.join(names[:3])}{', ..' if names[3:] else ''}"
 
 
 def verified(result: Result) -> str:

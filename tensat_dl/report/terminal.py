@@ -61,8 +61,10 @@ class LiveProgress(Progress):
     def exploring(self, iteration: int, nodes: int, classes: int) -> None:
         self.detail(f"iteration {iteration}, {nodes:,} e-nodes, {classes:,} e-classes")
 
-    def checking(self, done: int, count: int, rule: str) -> None:
-        self.detail(f"rule {done} of {count}: {rule}")
+    def checking(self, done: int, count: int, rule: str, status: str) -> None:
+        if status in ("refuted", "vacuous") and not self._display.disable:
+            self._display.console.print(f"  {rule}  {status}", markup=False)  # stays on the screen
+        self.detail(f"rule {done} of {count}: {rule} {status}")
 
     def extracting(self, incumbent: float, bound: float) -> None:
         if not isfinite(incumbent):

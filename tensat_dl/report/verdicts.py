@@ -58,7 +58,7 @@ def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
 
 
 def _notes(v: Verdict) -> list[str]:
-    notes = [*v.remarks, *(f"condition {text}" for text in v.unneeded)]
+    notes = [*_aspects(v), *v.remarks, *(f"condition {text}" for text in v.unneeded)]
     if v.unproved:
         notes.insert(0, f"no proof for all sizes: {v.unproved}")
     if v.status in ("proved", "tested") and v.reason:
@@ -66,6 +66,14 @@ def _notes(v: Verdict) -> list[str]:
     elif v.status == "assumed":
         notes.insert(0, v.reason)
     return notes
+
+
+def _aspects(v: Verdict) -> list[str]:
+    """In one note what machine arithmetic makes of a rule, but for rounding, which has a column."""
+    differ = [f"{a.name}, {a.example}" for a in v.aspects if a.status == "differs" and a.name != "rounding"]
+    unknown = [a.name for a in v.aspects if a.status == "not examined"]
+    notes = [f"differs: {'; '.join(differ)}"] if differ else []
+    return notes + ([f"not examined: {', '.join(unknown)}"] if unknown else [])
 
 
 def diagnostic(verdict: Verdict, rule: RewriteRule) -> Diagnostic | None:

@@ -31,7 +31,8 @@ from tensat_dl.rewrite.conditions import conjuncts
 #: Tensors of more dimensions than this take no part in rules.
 MAX_RANK = 6
 
-#: Variables with what they stand for ("tensor", "axis", "ints") and the rank, axis or length that they are given.
+#: Variables with what they stand for ("tensor", "axis", "ints") and the rank, axis or length that they are given; and
+#: elements of lists that are used as axes, as in ``p[2]`` (a "place").
 Choice = Mapping[str, tuple[str, int]]
 
 
@@ -196,16 +197,19 @@ class Prefix:
         node, varies = self.next, self.rule.members
         attempt = self.variant.copy()
         for name, (kind, value) in choice.items():
-            attempt.chosen[name] = value
+            if kind != "place":
+                attempt.chosen[name] = value
             if kind == "tensor":
                 own = base_of(name) in varies
                 attempt.bind(name, unknown_tensor(attempt.name(name, own), value), own)
             elif kind == "axis":
                 attempt.let(name, value)
-            else:
+            elif kind == "ints":
                 attempt.env[name] = sym.elements(name, value)
+        placed = [_placed(attempt, name, axis) for name, (kind, axis) in choice.items() if kind == "place"]
         try:
             attrs, equalities = _pattern_attrs(node, self.infer.table, attempt)
+            equalities += placed
             typing = self.infer(node.op, attempt.operands(node, attempt.env), attrs)
         except (IllTyped, EvaluationError):
             return None
@@ -216,9 +220,36 @@ class Prefix:
         return Prefix(self.rule, self.infer, attempt, conditions, self.length + 1)
 
 
-def choices(node: PatternNode, infer: Inference, forms: Forms, variant: Variant) -> Iterator[Choice]:
+def _placed(variant: Variant, name: str, axis: int) -> Condition:
+    """Gives an element of a list variable a value; the condition that it has this value."""
+    base, k = base_of(name), int(name[len(base_of(name)) + 1 : -1])
+    elements = variant.env[base]
+    variant.env[base] = (*elements[:k], axis, *elements[k + 1 :])
+    condition = sym.equal(elements[k], axis)
+    assert isinstance(condition, Condition)
+    return condition
+
+
+def axes_in_lists(rule: RewriteRule, ops: OpTable) -> Mapping[str, frozenset[int]]:
+    """By list variable the positions of elements that are used as axes: types depend on these."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for node in rule.nodes:
+        for attribute in node.attrs:
+            match attribute.value:
+                case ex.Index(ex.Name(name), ex.Const(int(k))) if ops[node.op][attribute.name].type == "axis":
+                    found[name].add(k)
+    return {name: frozenset(positions) for name, positions in found.items()}
+
+
+def choices(
+    node: PatternNode,
+    infer: Inference,
+    forms: Forms,
+    variant: Variant,
+    places: Mapping[str, frozenset[int]] | None = None,
+) -> Iterator[Choice]:
     """Assignments of the tensor, axis and list variables that this node is the first to mention, without ranks that
-    its operator never takes together."""
+    its operator never takes together. ``places`` are elements of lists that are assigned, too."""
     decl = infer.table[node.op]
     bound = {arg: len(t.shape) for arg, t in variant.types.items()}
     if variant.any_length:
@@ -251,7 +282,16 @@ def choices(node: PatternNode, infer: Inference, forms: Forms, variant: Variant)
             continue
         new = {arg: rank for arg, rank in tensors.items() if arg not in bound}
         for values in product(*options):
-            yield new | {n: (kind, v) for (n, kind), v in zip(names, values, strict=True)}
+            chosen = new | {n: (kind, v) for (n, kind), v in zip(names, values, strict=True)}
+            elements = [
+                (f"{n}[{k}]", v)
+                for (n, kind), v in zip(names, values, strict=True)
+                if kind == "ints"
+                for k in sorted((places or {}).get(n, ()))
+                if k < v
+            ]
+            for axes in product(*(range(v) for _, v in elements)):
+                yield chosen | {n: ("place", axis) for (n, _), axis in zip(elements, axes, strict=True)}
 
 
 def _pattern_attrs(

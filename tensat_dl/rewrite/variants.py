@@ -32,7 +32,7 @@ from tensat_dl.rewrite.conditions import (
     values_in,
 )
 from tensat_dl.rewrite.groups import Group, instantiate
-from tensat_dl.rewrite.source import Form, Forms, Prefix, Variant, choices, form_of
+from tensat_dl.rewrite.source import Form, Forms, Prefix, Variant, axes_in_lists, choices, form_of
 
 
 class Assignments:
@@ -46,6 +46,7 @@ class Assignments:
         self._rule = rule
         self._early = [(c, {n.id for n in names_of(c)}) for c in rule.conditions if met]
         self._ops = infer.table
+        self._places = axes_in_lists(rule, infer.table)
         self._ranks_only = [c for c in rule.conditions if is_about_ranks(c)]
         # The source of a group rule is matched for one member at a time: lists of one element, index 0.
         index = {rule.index: INDEX if any_length else 0} if rule.index else {}
@@ -69,7 +70,7 @@ class Assignments:
         if prefix.complete:
             yield prefix
             return
-        for choice in choices(prefix.next, prefix.infer, forms, prefix.variant):
+        for choice in choices(prefix.next, prefix.infer, forms, prefix.variant, self._places):
             longer = prefix.longer(choice)
             if longer is None or self._form(prefix.next, longer.variant) not in forms:
                 continue

@@ -14,7 +14,7 @@ from tensat_dl.report.facts import latency, rules_checked
 from tensat_dl.report.terminal import LiveProgress
 from tensat_dl.report.text import print_summary
 from tensat_dl.run.result import Result, Rounds
-from tensat_dl.verify.rules.verdict import Verdict
+from tensat_dl.verify.rules.verdict import Aspect, Verdict
 
 from .results import AFTER, BEFORE, read_text, result
 
@@ -125,6 +125,15 @@ def test_evidence_on_rules(tmp_path: Path) -> None:
         "1 tested, p < 2^-40; 1 tested, p < 2^-40 on some instances only (part); "
         "1 tested without a bound (none)"
     )
+
+
+def test_overflow_is_told_if_the_graph_has_the_type(tmp_path: Path) -> None:
+    before, after = (read_text(t, tmp_path)[0] for t in (BEFORE, AFTER))
+    dtype = before.nodes[0].type.dtype
+    for types, shown in (((dtype,), f"; overflow of {dtype} changes sums"), (("u8",), "")):
+        wraps = Verdict("sums", "proved", 8, aspects=(Aspect("overflow", "differs", "x = 127", types),))
+        text = rules_checked(replace(result(before, after), verdicts=(wraps,)))
+        assert text == f"1 proved for all sizes{shown}"
 
 
 def test_fits_a_screen(tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ def _composed(decl: OpDecl, ops: OpTable, known: Mapping[str, Semantics]) -> Sem
             lambda x: TensorType({"f": "f64", "b": "bool"}.get(x.dtype.kind, "i64"), x.shape),
             lambda x, like: np.asarray(x, like.dtype),
             lambda op, operands, values: known[op](*operands, **values),
+            ops.steps["arrays"],
         )
 
     return apply

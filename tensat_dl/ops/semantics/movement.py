@@ -104,7 +104,8 @@ def pad(x: Array, before: Sequence[int], after: Sequence[int], mode: str, value:
 
 def gather(x: Array, indices: Array, axis: int) -> Array:
     """x [a.., d, b..], indices [i..] -> [a.., i.., b..]. Every integer is the place of an element."""
-    return np.asarray(np.take(x, indices, axis, mode="wrap"), x.dtype)
+    # NumPy's own wrapping takes the size off again and again, for a long time if an integer is large.
+    return np.asarray(np.take(x, np.mod(indices, x.shape[axis]), axis), x.dtype)
 
 
 def enlarge(weight: Array, kernel: Sequence[int]) -> Array:

@@ -64,9 +64,9 @@ MOST_RATIONAL_OPERATIONS = 3_000_000
 #: ``TOLERANCE_WITHIN`` times the largest magnitude of anything that was computed: what cancels leaves an error.
 TOLERANCE = 1e-9
 TOLERANCE_WITHIN = 1e-12
-#: Within these tolerances rounding is measured, for each element: everything is changed by about the first,
-#: relative, a number of times. What float64 rounds is less than the second times what an element changes. Elements
-#: that differ by less than the third, relative, are taken to be equal.
+#: Within these tolerances rounding is measured, for each element: everything is changed by about the first, relative,
+#: a number of times. What float64 rounds is less than the second times what an element changes. Elements that differ
+#: by less than the third, relative, are taken to be equal.
 CHANGE = 2.0**-24
 CHANGES = 8
 ROUNDED = 2.0**-22
@@ -131,7 +131,7 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
         if found.status == "different" and not found.stand_ins:
             return found  # in small numbers, so rather than the same in residues
     except (OutOfReach, ValueError) as error:  # NumPy has arrays of up to 64 dimensions
-        found, reason = None, f"{reason}; {error}"
+        found, reason = None, "; ".join(dict.fromkeys((reason, str(error))))
     if modular is not None and not modular.stand_ins:
         return modular
     equal = found if found is not None and found.status == "equal" else None
@@ -251,6 +251,8 @@ def _compare_floats(
     semantics = semantics_of(ops)
     reason = f"{reason}; compared in float64, relative error up to {TOLERANCE:.0e}"
     compared = False
+    # Where nobody writes infinite numbers, they come from numbers that are too large for a float.
+    infinite = any(np.isinf(n.attr("value")) for g in (before, after) for n in g.nodes if n.op == "fill")
     for spread in ranges:
         try:
             values = real_values(before, after, spread, seed)
@@ -268,6 +270,8 @@ def _compare_floats(
             with np.errstate(invalid="ignore"):
                 counts = not deep and not too_far
                 unequal = np.where(finite, np.abs(p - q) > allowed, np.isfinite(p) & counts)
+                if infinite:
+                    unequal |= ~finite & (p != q) & ~np.isnan(p)
                 if not deep and not unequal.any():
                     apart = finite & (np.abs(p - q) > ROUNDING * np.maximum(np.abs(p), np.abs(q)))
                     if apart.any():
@@ -277,7 +281,7 @@ def _compare_floats(
                 index = place(unequal)
                 difference = Difference(name, index, float(p[index]), float(q[index]), values)
                 return Exact("different", "float", None, difference, reason)
-            compared = compared or bool(finite.any())
+            compared = compared or bool(finite.any() or (infinite and (p == q).any()))
     if not compared:
         return Exact("unsupported", "float", reason=f"{reason}; no output is a finite number")
     return Exact("equal", "float", reason=reason)

@@ -317,6 +317,7 @@ def applied(
             lambda x: TensorType(a.dtype(x), x.shape),
             lambda value, like: a.constant(meant(value), (), a.dtype(like) not in FLOATS),
             lambda inner, xs, values: applied(inner, xs, values, a, ops),
+            ops.steps[type(a).__name__],
         )
     function: ExactSemantics[V] | None = EXACT_SEMANTICS.get(op)
     if function is None:

@@ -106,10 +106,10 @@ class Coverage:
             yield f"never tried: {self._told(case)}"
         if (more := len(untried) - MOST_TOLD) > 0:
             yield f"never tried: {more} more case{'s' if more > 1 else ''}"
-        for name in [
-            n for n in self._met if n in self._where and self._is_told(n) and n not in self._met_wide
-        ]:
-            frame, case = next(iter(self._where[name].items()))
+        for name, found in self._where.items():
+            if name not in self._met or name in self._met_wide or not self._is_told(name):
+                continue
+            frame, case = next(iter(found.items()))
             if place(case, self._rule) and self._possible(frame, case, wide=True):
                 yield f"tried only with dimensions of 1: {self._told(case)}"
         most = max((n for n in numbers_of(self._rule) if isinstance(n, int)), default=0)
@@ -124,7 +124,7 @@ class Coverage:
         return next(iter(self._where[name].values())).told
 
     def _possible(self, frame: Frame, case: RuleCase, wide: bool = False) -> bool:
-        """Whether the conditions leave room for a case, or for one without dimensions of 1, as far as z3 can tell."""
+        """Whether the conditions leave room for a case, or for one without dimensions of 1, as far as z3 tells."""
         if not case.told:
             return True
         key = (frame, wide)

@@ -21,12 +21,21 @@ from tensat_dl.rewrite.groups import instantiate, listed
 from tensat_dl.rewrite.source import MAX_RANK, Forms
 from tensat_dl.verify.exact.compare import Difference, Exact, compare_exactly
 from tensat_dl.verify.opaque_laws import false_whatever, opaque_operators, with_results_given
+from tensat_dl.verify.rules.aspects import aspects_of
 from tensat_dl.verify.rules.counterexample import counterexample, size, smallest, told
 from tensat_dl.verify.rules.coverage import Coverage
 from tensat_dl.verify.rules.instance import Instance
-from tensat_dl.verify.rules.points import lost_numbers
-from tensat_dl.verify.rules.rounding import rounds_alike
-from tensat_dl.verify.rules.sampling import LARGE_INSTANCES, WIDE_LIMIT, Draw, Sampler, instances
+from tensat_dl.verify.rules.machine import Machine
+from tensat_dl.verify.rules.sampling import (
+    LARGE_INSTANCES,
+    LONGEST,
+    MOST_MEMBERS,
+    WIDE_LIMIT,
+    Draw,
+    Sampler,
+    instances,
+    numbers_of,
+)
 from tensat_dl.verify.rules.verdict import Counterexample, Verdict
 from tensat_dl.verify.symbolic.unproved import Unproved
 
@@ -36,8 +45,8 @@ AT_RANDOM = 20  #: after so many, other element types are looked for
 MOST_DRAWN = 4 * INSTANCES  #: instances whose sides are the same graph included
 PATIENCE = 150
 #: The same for a rule without one of its conditions: the first that fails is enough.
-WEAKER_INSTANCES = 60
-WEAKER_PATIENCE = 90
+WEAKER_INSTANCES = 36
+WEAKER_PATIENCE = 60
 #: How many more instances are looked at to find a small one whose sides differ; at how many of the lowest ranks more
 #: are tried, and how often; and how many are made smaller.
 MORE = 60
@@ -46,8 +55,6 @@ DRAWS = 8
 SHRUNK = 6
 #: How often small instances are compared.
 REPEATS = 3
-#: On how many instances rounding is observed.
-ROUNDED = 12
 #: Facts in conditions that say where a rule pays, not where it is true.
 ABOUT_COST = frozenset(("weight", "varying", "start", "factors"))
 #: Ranks for which types are checked.
@@ -76,6 +83,7 @@ class Examiner:
         self.seed = seed
         self.infer = Inference(ops)
         self.semantics = semantics_of(ops)
+        self.machine = Machine(ops)
 
     def verdict(self, rule: RewriteRule) -> Verdict:
         """The verdict on a rule. A rule that can't be compiled is vacuous, and the reason says so."""
@@ -105,12 +113,10 @@ class Examiner:
         tested, results = [draw[2] for draw, _ in tests.equal], [exact for _, exact in tests.equal]
         nodes = (*tested[0].before.nodes, *tested[0].after.nodes)
         _compile(rule, self.ops, Forms(tuple(sorted({t.rank for n in nodes for t in n.types}))))
-        alike = (rounds_alike(i, self.semantics, self.seed) for i in tested[:ROUNDED])
+        aspects = aspects_of(tested, self.machine, self.seed)
         bounds = [x.log2_error for x in results if x.log2_error is not None]
         form = tests.equal[0][0][0].form
         remarks = [] if proof else [*coverage.untried(unproved.left)]
-        if lost := lost_numbers(tested, self.semantics, self.seed):
-            remarks.append(lost)
         return Verdict(
             rule.name,
             "proved" if proof else "tested",
@@ -118,12 +124,13 @@ class Examiner:
             len(bounds),
             max(bounds, default=None),
             next((x.reason for x in results if x.log2_error is None), ""),
-            "reassociating" if any(same is False for same in alike) else "exact",
+            "reassociating" if aspects[0].status == "differs" else "exact",
             unneeded=tuple(self._unneeded(rule, form.wide, form.thorough)),
             lengths=tuple(sorted({i.members for i in tested})) if rule.takes_lists else (),
             remarks=tuple(remarks),
             proof=proof,
             unproved=str(unproved),
+            aspects=aspects,
         )
 
     def _proof(self, rule: RewriteRule) -> tuple[str, Unproved]:
@@ -165,6 +172,10 @@ class Examiner:
             if given is not None and (anyway := self._verdict(given)).status == "refuted":
                 return anyway
             reason = f"a condition needs the value of {computed}, a result"
+            return Verdict(rule.name, "assumed", reason=reason)
+        most = max((n for n in numbers_of(rule) if isinstance(n, int)), default=0)
+        if rule.index is not None and most > MOST_MEMBERS:
+            reason = f"no instance of it was tried: groups and lists have up to {LONGEST} members there"
             return Verdict(rule.name, "assumed", reason=reason)
         return Verdict(rule.name, "vacuous", reason=self._never(rule))
 

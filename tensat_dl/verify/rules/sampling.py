@@ -29,6 +29,8 @@ from tensat_dl.verify.rules.unknowns import Values
 MEMBERS = (2, 3, 4)
 LENGTHS = (1, 2, 3, 4)
 MOST_MEMBERS = 17
+#: The most where a rule has no instances with fewer: it asks for more.
+LONGEST = 65
 #: Tensors have at most so many elements; where a rule has no such instances, so many more.
 LIMIT = 400
 WIDE_LIMIT = 1 << 22
@@ -47,7 +49,8 @@ Draw = tuple["Frame", Values, Instance]
 class Sampler:
     """Draws instances of a rule. ``without`` are the positions of conditions that are left out; then at least one of
     those is false, so that the instances are such as only the weaker rule has. ``wide`` draws large ones as well,
-    ``thorough`` works out what conditions ask for, ``high`` tells how often high ranks come first."""
+    ``thorough`` works out what conditions ask for, ``high`` tells how often high ranks come first. ``members`` are
+    how many there are, if not as usual."""
 
     def __init__(
         self,
@@ -58,11 +61,14 @@ class Sampler:
         wide: bool = False,
         thorough: bool = False,
         high: float = HIGH_FIRST,
+        members: Sequence[int] | None = None,
     ) -> None:
         self._high = high
         self._rng = random.Random(f"{seed} {rule.content} {sorted(without)}")
         self._forms = [
-            form for n in sizes(rule) or (0,) for form in _forms(rule, infer, n, without, wide, thorough)
+            form
+            for n in (sizes(rule) or (0,) if members is None else members)
+            for form in _forms(rule, infer, n, without, wide, thorough)
         ]
         self._frame: Frame | None = None
         self._left = 0
@@ -136,6 +142,9 @@ def instances(
                 yield first
                 yield from found
                 return
+    if longer := more_members(rule):
+        sampler = Sampler(rule, infer, seed, high=high, members=longer)
+        yield from sampler.several(min(count, LARGE_INSTANCES), LARGE_PATIENCE)
 
 
 def sizes(rule: RewriteRule) -> tuple[int, ...]:
@@ -143,15 +152,25 @@ def sizes(rule: RewriteRule) -> tuple[int, ...]:
     if rule.index is None:
         return ()
     usual = LENGTHS if rule.takes_lists else MEMBERS
+    return (*usual, *_near(rule, max(usual), MOST_MEMBERS))
+
+
+def more_members(rule: RewriteRule) -> tuple[int, ...]:
+    """For how many members a group or list rule is examined that has no instances with fewer."""
+    return () if rule.index is None else _near(rule, MOST_MEMBERS, LONGEST)
+
+
+def _near(rule: RewriteRule, above: int, most: int) -> tuple[int, ...]:
+    """Numbers near those of a rule, within bounds."""
     near = {n + d for n in numbers_of(rule) if isinstance(n, int) for d in (-1, 0, 1, 2)}
-    return (*usual, *sorted(n for n in near if max(usual) < n <= MOST_MEMBERS))
+    return tuple(sorted(n for n in near if above < n <= most))
 
 
 def numbers_of(rule: RewriteRule) -> tuple[int | float, ...]:
     """The numbers that a rule is written with: in its conditions, attributes and lets."""
     attrs = tuple(k.value for n in rule.nodes for k in n.attrs)
     lets = tuple(expr for _, expr in rule.target.lets)
-    return tuple(dict.fromkeys(_numbers((*rule.conditions, *attrs, *lets))))
+    return tuple(n for n in dict.fromkeys(_numbers((*rule.conditions, *attrs, *lets))) if isfinite(n))
 
 
 def _forms(
@@ -200,7 +219,8 @@ class _Form:
         self.facts = tuple(dict.fromkeys(zip(functions, (f.name for f in asked), strict=True)))
         used = {n.op for n in rule.nodes}
         wraps = (1 << 7, 1 << 8) if {"iota", "cast"} <= used else ()  #: places that one byte does not hold
-        self.constants = tuple(dict.fromkeys((*numbers_of(rule), *_numbers(rejected), *wraps)))
+        rejecting = filter(isfinite, _numbers(rejected))
+        self.constants = tuple(dict.fromkeys((*numbers_of(rule), *rejecting, *wraps)))
         self._frames: dict[Skeleton, Frame] = {}
 
     def frame(self, skeleton: Skeleton) -> Frame:
@@ -226,7 +246,7 @@ class _Form:
 class Frame:
     """A rule at chosen ranks: instances of one kind, that differ in dimensions and attributes."""
 
-    def __init__(self, form: _Form, skeleton: Skeleton, limit: int | None = None) -> None:
+    def __init__(self, form: _Form, skeleton: Skeleton) -> None:
         self.form = form
         self.skeleton = skeleton
         self.variables = form.rule.tensor_variables()
@@ -235,11 +255,11 @@ class Frame:
         self.unknowns = [x for t in types for x in (t.dtype, *t.shape)]
         self.unknowns += [x for value in attrs for x in (value if isinstance(value, tuple) else (value,))]
         self.unknowns += [x for f in form.facts if not isinstance(x := fact(*f), Condition)]
-        self.problem = self._problem((), limit or form.limit, form.thorough)
+        self.problem = self._problem(())
 
-    def _problem(self, more: Sequence[Condition], limit: int, thorough: bool) -> Constraints:
+    def _problem(self, more: Sequence[Condition]) -> Constraints:
         conditions = (*self.skeleton.conditions, *more)
-        return Constraints(conditions, self.unknowns, self.skeleton.shapes, limit, thorough)
+        return Constraints(conditions, self.unknowns, self.skeleton.shapes)
 
     @property
     def dimensions(self) -> int:
@@ -288,8 +308,8 @@ class Frame:
         return False
 
     def draw_case(self, case: RuleCase | None, rng: random.Random, wide: bool = True) -> Draw | None:
-        """One attempt at an instance of a case, or of any: a small one, or else a large one if the case is to be
-        told. If it is to be ``wide``, it has no dimension of 1 that need not be."""
+        """One attempt at an instance of a case, or of any: a small one, or a large one if the case is to be told. If
+        it is to be ``wide``, it has no dimension of 1 that need not be."""
         words = {x.atom: x for x in self.unknowns if isinstance(x, Opaque)}
         usual = self.form.limit
         beyond = max(usual, min(CASE_LIMIT, max((4 * int(n) for n in self.form.constants), default=0)))
@@ -298,25 +318,26 @@ class Frame:
             : 3 if case is not None and case.told else 2
         ]
         more = (*(() if case is None else (case.condition,)), *(self.wide if wide else ()))
+        problem = self._problem(more)
         for limit, thorough in attempts:
-            problem = self._problem(more, limit, thorough)
-            solution = problem.draw(rng, self.form.domain(rng, True))
+            solution = problem.draw(rng, self.form.domain(rng, True), limit=limit, thorough=thorough)
             if solution is None:
                 continue
-            frame = self if limit == usual else Frame(self.form, self.skeleton, limit)
             values = {
                 a: solution[a] if a in solution else problem.value(words.get(a, atom(*a)), solution)
-                for a in frame.problem.free
+                for a in self.problem.free
             }
-            found = frame.instance(values)
+            found = self.instance(values)
             if found is not None and found.assignment.largest <= limit:
-                return frame, values, found
+                return self, values, found
         return None
 
     def draw(self, rng: random.Random) -> Draw | None:
         """One attempt at an instance."""
         tries = 2 if max((len(s) for s in self.skeleton.shapes), default=0) < HIGH else 30
-        values = self.problem.draw(rng, self.form.domain(rng, self.form.thorough), tries)
+        form = self.form
+        domain = form.domain(rng, form.thorough)
+        values = self.problem.draw(rng, domain, tries, form.limit, form.thorough)
         found = None if values is None else self.instance(values)
         return None if values is None or found is None else (self, values, found)
 
@@ -341,7 +362,7 @@ class Frame:
     def smaller(self, values: Values, rng: random.Random) -> tuple[Values, Instance] | None:
         """A random instance whose numbers are not larger than those of a solution; it may be the same."""
         domain: Domain = SmallerDomain(rng, values, self.form.attrs)
-        found = self.problem.draw(rng, domain, 1)
+        found = self.problem.draw(rng, domain, 1, WIDE_LIMIT)
         instance = None if found is None else self.instance(found)
         return None if found is None or instance is None else (found, instance)
 

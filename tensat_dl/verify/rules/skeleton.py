@@ -18,7 +18,7 @@ from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import SymType
 from tensat_dl.rewrite.conditions import Facts
-from tensat_dl.rewrite.source import Choice, Forms, Prefix, Variant, choices
+from tensat_dl.rewrite.source import Choice, Forms, Prefix, Variant, axes_in_lists, choices
 from tensat_dl.rewrite.variants import type_target
 from tensat_dl.verify.assigned import Assigned
 
@@ -75,7 +75,7 @@ class _RankSearch:
         """The penalty of an option: the higher, the later it is tried."""
         late = 0
         for name, (kind, value) in choice.items():
-            if kind != "axis":
+            if kind in ("tensor", "ints"):
                 late += value if self.first == "lowest" else (value >= HIGH) != (self.first == "high")
             first = member(base_of(name), 0)
             late += self.alike and variant.chosen.get(first, choice.get(first, ("", value))[1]) != value
@@ -93,6 +93,7 @@ class Skeletons:
         rejected: Sequence[ex.Expr] = (),
     ) -> None:
         self._forms = Forms(RANKS)
+        self._places = axes_in_lists(rule, infer.table)
         self.rule = rule
         self.infer = infer
         self._start = Prefix(rule, infer, Variant({}, {}, {}))
@@ -152,7 +153,7 @@ class Skeletons:
         node, variant = prefix.next, prefix.variant
         key = (prefix.length, *(len(variant.types[a].shape) for a in node.args if a in variant.types))
         if key not in self._choices:
-            self._choices[key] = tuple(choices(node, self.infer, self._forms, variant))
+            self._choices[key] = tuple(choices(node, self.infer, self._forms, variant, self._places))
         return self._choices[key]
 
     def _conditions(self, now: Prefix, shorter: Prefix) -> tuple[Bool, ...] | None:

@@ -9,10 +9,10 @@ works out values from the other conditions, too: rules may ask for a dimension b
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 from tensat_dl.ops import symbolic as sym
@@ -22,6 +22,9 @@ from tensat_dl.verify.rules.unknowns import INTEGERS, FunctionWriter, Inverse, V
 
 #: The values to try for an unknown, the first first.
 Domain = Callable[[Atom], Sequence[Any]]
+
+#: The functions a and b of an equation a x + b = 0.
+Linear = tuple[Callable[[Values], int], Callable[[Values], int]]
 
 #: How many values one search tries before it starts again in another order.
 EFFORT = 400
@@ -35,21 +38,19 @@ WORK = 8
 
 @dataclass(frozen=True)
 class _Check:
-    """A condition on the unknowns ``mentioned``. ``linear``: of an equation, by unknown x, the functions a and b that
-    do not depend on x, where it says a x + b = 0. ``condition`` says the same."""
+    """A condition on the unknowns ``mentioned``, which may be ``solved`` for one of them."""
 
     holds: Callable[[Values], Any]
     mentioned: frozenset[Atom]
-    linear: Mapping[Atom, tuple[Callable[[Values], int], Callable[[Values], int]]]
+    solved: bool
     condition: Condition
 
 
 class Constraints:
     """Conditions on unknowns, prepared for drawing solutions.
 
-    ``unknowns`` need a value whether or not a condition mentions them. ``shapes`` are those of tensors, which have at
-    most ``limit`` elements each. ``thorough`` searches compute values from conditions. ``possible`` is False where
-    the conditions contradict each other at first sight.
+    ``unknowns`` need a value whether or not a condition mentions them. ``shapes`` are those of tensors, whose numbers
+    of elements have a limit. ``possible`` is False where the conditions contradict each other at first sight.
     """
 
     def __init__(
@@ -57,8 +58,6 @@ class Constraints:
         conditions: Iterable[Bool],
         unknowns: Iterable[Any],
         shapes: Iterable[tuple[Int, ...]] = (),
-        limit: int = 512,
-        thorough: bool = False,
     ) -> None:
         facts = Facts()
         left: dict[Bool, None] = {False: None}
@@ -67,7 +66,6 @@ class Constraints:
             facts.add(flat)
             left = dict.fromkeys(facts.simplify(c) for c in flat)
         self.facts = facts
-        self._thorough = thorough
         unknowns = list(unknowns)
         self._no_integers = {x.atom for x in unknowns if isinstance(x, Opaque)}
         self._writer = FunctionWriter(facts)
@@ -78,41 +76,48 @@ class Constraints:
                 others.append(sym.equal(Sym((((a,), 1),)), x))
             elif a[0] == "dim":
                 others.append(sym.at_most(1, x))
-        sizes = [
-            sym.at_most(reduce(sym.mul, shape), limit)
+        self._sizes = [
+            reduce(sym.mul, shape)
             for shape in dict.fromkeys(shapes)
             if any(isinstance(d, Sym) for d in shape)
         ]
         checks = [self._check(c, c.kind == "eq") for c in left if isinstance(c, Condition)]
         checks += [self._check(c, False) for c in others if isinstance(c, Condition)]
-        groups = [set(c.mentioned) for c in checks]
-        checks += [self._check(c, False) for c in sizes if isinstance(c, Condition)]
-        others += sizes
         self.possible = False not in (*left, *others) and all(
             holds(c.holds, {}) for c in checks if not c.mentioned
         )
         self._checks = [c for c in checks if c.mentioned]
+        self._within: dict[int, list[_Check]] = {}  #: checks of sizes, by limit
+        self._linear: dict[tuple[Condition, Atom], Linear | None] = {}
         mentioned = [self._writer.unknowns(x) for x in unknowns] + [c.mentioned for c in self._checks]
+        mentioned += [self._writer.unknowns(x) for x in self._sizes]
         #: The unknowns that are drawn; everything else follows.
         self.free = tuple(dict.fromkeys(a for atoms in mentioned for a in sorted(atoms, key=repr)))
-        #: The same, in groups that no condition joins but limits of sizes.
-        self._apart = _joined(self.free, groups) if thorough else ()
 
-    def _late(self, atom: Atom) -> tuple[int, bool]:
-        """Orders unknowns by group; within a group, dimensions follow from strides and the like."""
-        return next(i for i, group in enumerate(self._apart) if atom in group), atom[0] == "dim"
-
-    def draw(self, rng: random.Random, domain: Domain, tries: int = 4) -> Values | None:
-        """The values of the free unknowns of a solution, or None if none was found."""
+    def draw(
+        self, rng: random.Random, domain: Domain, tries: int = 4, limit: int = 512, thorough: bool = False
+    ) -> Values | None:
+        """The values of the free unknowns of a solution with tensors of at most ``limit`` elements, or None if none
+        was found. ``thorough`` searches compute values from conditions."""
+        if limit not in self._within:
+            limits = (sym.at_most(size, limit) for size in self._sizes)
+            self._within[limit] = [self._check(c, False) for c in limits if isinstance(c, Condition)]
+        checks = [*self._checks, *(c for c in self._within[limit] if c.mentioned)]
         for _ in range(tries if self.possible else 0):
             order = list(self.free)
             rng.shuffle(order)
-            if self._thorough:
-                order.sort(key=self._late)
-            found = self._search(order, domain, rng)
+            if thorough:  # dimensions follow from strides and the like
+                order.sort(key=lambda a: (self._apart[a], a[0] == "dim"))
+            found = self._search(order, checks, domain, rng, thorough)
             if found is not None:
                 return found
         return None
+
+    @cached_property
+    def _apart(self) -> dict[Atom, int]:
+        """For each free unknown its group: no condition joins two groups but limits of sizes."""
+        groups = _joined(self.free, [set(c.mentioned) for c in self._checks])
+        return {a: i for i, group in enumerate(groups) for a in group}
 
     def value(self, x: Any, values: Values) -> Any:
         """The value of an unknown or an expression of unknowns in a solution."""
@@ -124,10 +129,17 @@ class Constraints:
             self._functions[x] = self._writer.function(x)
         return self._functions[x](values)
 
-    def _search(self, order: Sequence[Atom], domain: Domain, rng: random.Random) -> Values | None:
+    def _search(
+        self,
+        order: Sequence[Atom],
+        checks: Iterable[_Check],
+        domain: Domain,
+        rng: random.Random,
+        thorough: bool,
+    ) -> Values | None:
         position = {a: i for i, a in enumerate(order)}
         due: list[list[_Check]] = [[] for _ in order]
-        for check in self._checks:
+        for check in checks:
             due[max(position[a] for a in check.mentioned)].append(check)
         values: Values = {}
         effort = EFFORT
@@ -138,8 +150,8 @@ class Constraints:
                 return True
             a = order[i]
             values.pop(a, None)
-            effort -= WORK if self._thorough and due[i] else 0
-            for value in self._candidates(a, due[i], values, domain, rng):
+            effort -= WORK if thorough and due[i] else 0
+            for value in self._candidates(a, due[i], values, domain, rng, thorough):
                 effort -= 1
                 if effort < 0:
                     return False
@@ -151,28 +163,38 @@ class Constraints:
 
         return values if visit(0) else None
 
-    def _check(self, c: Condition, solve: bool) -> _Check:
-        """``solve`` an equation for the unknowns in which it is linear."""
-        linear = {}
-        for a in c.args[0].atoms() if solve else ():
-            split = _linear_in(c.args[0], a) if a[0] in INTEGERS else None
-            if split is not None:
-                linear[a] = (self._writer.function(split[0]), self._writer.function(split[1]))
-        return _Check(self._writer.function(c), self._writer.unknowns(c), linear, c)
+    def _check(self, c: Condition, solved: bool) -> _Check:
+        return _Check(self._writer.function(c), self._writer.unknowns(c), solved, c)
+
+    def _solved(self, c: Condition, a: Atom) -> Linear | None:
+        """An equation as a x + b = 0 for an unknown x, if it is linear in it: the functions a and b."""
+        key = (c, a)
+        if key not in self._linear:
+            split = _linear_in(c.args[0], a) if a[0] in INTEGERS and a in c.args[0].atoms() else None
+            self._linear[key] = (
+                None if split is None else (self._writer.function(split[0]), self._writer.function(split[1]))
+            )
+        return self._linear[key]
 
     def _candidates(
-        self, a: Atom, due: Sequence[_Check], values: Values, domain: Domain, rng: random.Random
+        self,
+        a: Atom,
+        due: Sequence[_Check],
+        values: Values,
+        domain: Domain,
+        rng: random.Random,
+        thorough: bool,
     ) -> Sequence[Any]:
         """The only value that an equation leaves an unknown, or all that may be tried."""
         for check in due:
-            if a in check.linear:
+            if check.solved and (linear := self._solved(check.condition, a)) is not None:
                 try:
-                    slope, rest = (f(values) for f in check.linear[a])
+                    slope, rest = (f(values) for f in linear)
                 except ArithmeticError:  # a division by an unknown that was drawn as zero
                     return ()
                 if slope:
                     return (-rest // slope,) if rest % slope == 0 else ()
-        if not self._thorough or not due:
+        if not thorough or not due:
             return domain(a)
         return (*self._worked_out(a, due, values, rng), *domain(a))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import floor, gcd, inf, lcm, nan
 from typing import Any
@@ -47,8 +48,7 @@ class FunctionWriter:
 
     def function(self, x: Any) -> Callable[[Values], Any]:
         """The value of an expression as a function of the values by atom."""
-        result: Callable[[Values], Any] = eval(f"lambda v: {self.text(x)}", _NAMES)
-        return result
+        return _compiled(self.text(x))
 
     def text(self, x: Any) -> str:
         """An expression in Python, in which ``v`` has the values by atom."""
@@ -111,6 +111,13 @@ class FunctionWriter:
             case "not":
                 return f"(not {self._condition(c.args[0])})"
         return f"v[{(c.kind, *c.args)!r}]"  # weight, start
+
+
+@lru_cache(maxsize=20_000)
+def _compiled(text: str) -> Callable[[Values], Any]:
+    """The same conditions come up at many ranks."""
+    result: Callable[[Values], Any] = eval(f"lambda v: {text}", _NAMES)
+    return result
 
 
 @dataclass

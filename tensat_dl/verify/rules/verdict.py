@@ -16,6 +16,9 @@ from tensat_dl.ops.table import OpTable
 Status = Literal["proved", "derived", "tested", "assumed", "refuted", "vacuous"]
 #: In floating point a rule is exact if both sides round alike, else it reassociates. Observed, not proven.
 Rounding = Literal["exact", "reassociating"]
+#: What a machine does otherwise than arithmetic on real numbers.
+AspectName = Literal["rounding", "overflow", "infinities", "zero divisors"]
+AspectStatus = Literal["same", "differs", "not examined"]
 #: A tensor's elements, nested by dimension; of a scalar its one element.
 Elements = float | tuple["Elements", ...]
 
@@ -55,6 +58,7 @@ class Counterexample:
         element = f"element {attr_text(self.index)}" if self.index else "the result"
         if len(self.before) > 1:
             element += f" of output {k}"
+        left, right = apart(self.left, self.right)
         return [
             "for " + ", ".join(settings),
             f"left:  {self.before[k]}",
@@ -62,9 +66,20 @@ class Counterexample:
             "with " + ", ".join(f"{name} = {shown(value)}" for name, value in self.values)
             if self.values
             else "with any values of the inputs",
-            f"{element} is {_number(self.left)} on the left and {_number(self.right)} on the right",
+            f"{element} is {left} on the left and {right} on the right",
             *(f"{op} may be any function; here it is a random function" for op in self.opaque),
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    """Whether both sides are the ``same`` in machine arithmetic, observed on a few instances; an ``example`` for
+    which they are not; and of overflow the element ``types`` in which they are not."""
+
+    name: AspectName
+    status: AspectStatus
+    example: str = ""
+    types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +90,9 @@ class Verdict:
     rule that is false at one of them would have passed with probability 2^log2_error at most. ``reason`` says why the
     others have no bound; or names the assumption; or says why a rule is vacuous. ``rules`` are the rules that it is
     derived from. ``unneeded`` are conditions without which nothing failed: they are redundant, or nothing tested
-    them. ``remarks`` say what no instance has tried, and at which points both sides differ. ``lengths`` are those of
-    the lists at which a list rule was tested. A rule that is "proved" was tested, too; ``proof`` says for what it is
-    proved, ``unproved`` why there is no proof (empty if none was looked for).
+    them. ``remarks`` say what no instance has tried. ``aspects`` say what machine arithmetic makes of a rule that
+    passed. ``lengths`` are those of the lists at which a list rule was tested. A rule that is "proved" was tested,
+    too; ``proof`` says for what it is proved, ``unproved`` why there is no proof (empty if none was looked for).
     """
 
     rule: str
@@ -94,6 +109,7 @@ class Verdict:
     remarks: tuple[str, ...] = ()
     proof: str = ""
     unproved: str = ""
+    aspects: tuple[Aspect, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -137,6 +153,12 @@ def derived(rule: str, rules: Iterable[str], instances: int) -> Verdict:
     return Verdict(rule, "derived", instances, rules=tuple(rules))
 
 
+def apart(left: float, right: float) -> tuple[str, str]:
+    """Two numbers, with all of their digits if they look the same otherwise."""
+    texts = _number(left), _number(right)
+    return texts if texts[0] != texts[1] else (repr(left), repr(right))
+
+
 def shown(value: Elements) -> str:
     """Elements as a nested list, or of many those that are not 0."""
     text = _nested(value)
@@ -152,7 +174,9 @@ def _nested(value: Elements) -> str:
 
 
 def _number(value: float) -> str:
-    return str(int(value)) if value == value and abs(value) < 1e15 and value == int(value) else f"{value:.9g}"
+    if value != value:
+        return "NaN"
+    return str(int(value)) if abs(value) < 1e15 and value == int(value) else f"{value:.9g}"
 
 
 def terms(graph: Graph, ops: OpTable) -> tuple[str, ...]:

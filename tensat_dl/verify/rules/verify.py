@@ -20,11 +20,11 @@ from tensat_dl.files import write
 from tensat_dl.kept import code_digest, folder
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.verify.rules.prover import prover
-from tensat_dl.verify.rules.verdict import Counterexample, Status, Verdict
+from tensat_dl.verify.rules.verdict import Aspect, Counterexample, Status, Verdict
 from tensat_dl.verify.rules.workers import examine_all
 
-#: Called with how many verdicts are there, how many there will be, and the rule that was examined last.
-Progress = Callable[[int, int, str], None]
+#: Called with how many verdicts are there, how many there will be, the rule that was examined last, and its verdict.
+Progress = Callable[[int, int, str, str], None]
 #: The parts of the program that a verdict depends on.
 _CHECKER = ("core", "engine", "lang", "ops", "rewrite", "verify")
 #: Operators that every rule's instances have.
@@ -44,14 +44,16 @@ def verify_rules(
 
     A rule is tested on concrete instances, whose two sides are compared exactly. docs/verification.md explains the
     verdicts. With ``proofs``, rules that pass are then proved for all sizes, as far as they can be and if z3 is
-    installed. Verdicts are kept in the user's folder for caches, unless not ``cached``. The same rule with the same
-    operators and seed gets the same verdict.
+    installed; without, only verdicts that are kept tell of proofs. Verdicts are kept in the user's folder for caches,
+    unless not ``cached``. The same rule with the same operators and seed gets the same verdict, if it is asked for
+    in the same way.
     """
     found: dict[int, Verdict] = {}
     solver = prover() if proofs else ""
     keys = [key(rule, ops, seed, solver) for rule in rules] if cached else []
     for i, name in enumerate(keys):
-        known = _load(name)
+        known = None if solver or not prover() else _load(key(rules[i], ops, seed, prover()))
+        known = known or _load(name)
         if known is not None:
             found[i] = known
     left = [(i, rule) for i, rule in enumerate(rules) if i not in found]
@@ -61,8 +63,14 @@ def verify_rules(
             if cached:
                 _save(keys[i], verdict)
             if progress is not None:
-                progress(len(found), len(rules), rules[i].name)
+                progress(len(found), len(rules), rules[i].name, verdict.status)
     return tuple(found[i] for i in range(len(rules)))
+
+
+def kept_verdicts(rules: Sequence[RewriteRule], ops: OpTable, *, seed: int = 0) -> dict[int, Verdict]:
+    """The verdicts with proofs that are kept, by the positions of the rules."""
+    found = ((i, _load(key(rule, ops, seed, prover()))) for i, rule in enumerate(rules))
+    return {i: verdict for i, verdict in found if verdict is not None}
 
 
 def key(rule: RewriteRule, ops: OpTable, seed: int, solver: str = "") -> str:
@@ -104,7 +112,8 @@ def _verdict(data: Any) -> Verdict:
     """Raises TypeError, KeyError or ValueError for what is no verdict."""
     example = data.pop("counterexample")
     found = None if example is None else Counterexample(**_tuples(example))
-    verdict = Verdict(**_tuples(data), counterexample=found)
+    aspects = tuple(Aspect(**_tuples(a)) for a in data.pop("aspects"))
+    verdict = Verdict(**_tuples(data), counterexample=found, aspects=aspects)
     if verdict.status not in get_args(Status):
         raise ValueError(verdict.status)
     return verdict

@@ -74,8 +74,8 @@ class Assumptions:
                 self._add(self.facts.simplify(part))
 
     def _add(self, c: Bool) -> None:
-        if isinstance(c, Condition) and c.kind == "eq":
-            c = sym.equal(_reduced(c.args[0]), 0)
+        if isinstance(c, Condition):
+            c = _without_common(c)
         if isinstance(c, bool):
             if not c:
                 self._given.append(sym.Condition("le", (1,)))
@@ -139,6 +139,8 @@ class Assumptions:
     def truth(self, c: Bool) -> bool | None:
         """True or False if that follows, else None."""
         c = self.facts.simplify(c) if self._terms is not None else self.facts.unproven(c)
+        if isinstance(c, Condition):
+            c = _without_common(c)
         if isinstance(c, bool):
             return c
         if c in self.facts.conditions:
@@ -236,10 +238,26 @@ def _quotient(p: Sym) -> Bool | None:
     return sym.equal(a[1], sym.mul(n, sym.atom("dim", (m, n), 0)))
 
 
+def _without_common(c: Condition) -> Bool:
+    """A condition without dimensions that are factors of all terms: these are positive."""
+    match c:
+        case Condition("eq", (p,)):
+            return sym.equal(_reduced(p), 0)
+        case Condition("ne", (p,)):
+            return sym.negate(sym.equal(_reduced(p), 0))
+        case Condition("le", (p,)):
+            return sym.at_most(_reduced(p), 0)
+        case Condition("and", parts):
+            return sym.all_of(_without_common(x) if isinstance(x, Condition) else x for x in parts)
+    return c
+
+
 def _reduced(p: Sym) -> Int:
     """A polynomial that is 0 where p is: p without dimensions that are factors of all its terms."""
     shared = [Counter(a for a in monomial if a[0] == "dim") for monomial, _ in p.terms]
     common = list(reduce(and_, shared).elements())
+    if not common:
+        return p
     out: Int = 0
     for monomial, k in p.terms:
         left = list(monomial)

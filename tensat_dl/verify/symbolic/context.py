@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
+from math import isinf
 from typing import Any
 
 from tensat_dl.core.graph import INTEGERS
@@ -269,6 +270,10 @@ class Context:
 
     def _limited(self, fn: str, args: Sequence[Value]) -> Value:
         """The greatest or the least of several values: the least of several greatest, none of which is idle."""
+        most = 1 if fn == "max" else -1
+        args = [v for v in args if el.sign_of_infinity(v) != -most] or args[:1]
+        if (beyond := next((v for v in args if el.sign_of_infinity(v) == most), None)) is not None:
+            return beyond
         found = [_clauses(v) for v in args]
         sets = [*product(*found)] if fn == "max" else [(c,) for clauses in found for c in clauses]
         if len(sets) > MOST_CLAUSES:
@@ -344,6 +349,8 @@ class Context:
             return el.single(Symbol(("float", x.atom)))
         if isinstance(x, Sym):
             return el.integer(x)
+        if isinf(x):
+            return el.infinity(1 if x > 0 else -1)
         try:
             return el.number(meant(float(x)))
         except ValueError:

@@ -10,7 +10,7 @@ Everything is over the real numbers, where divisors are not 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -31,6 +31,13 @@ Over = tuple[tuple[Atom, Int], ...]
 
 class TooLarge(Exception):
     """A normal form has too many terms."""
+
+
+class NotReal(Exception):
+    """Arithmetic with an infinite number, which has none of the laws of real numbers."""
+
+    def __init__(self) -> None:
+        super().__init__("it computes with an infinite number")
 
 
 #: Functions that are 0 or 1.
@@ -68,6 +75,8 @@ class FunctionOf:
 
 
 Factor = Read | Symbol | FunctionOf
+#: The number beyond all others.
+INFINITY = Symbol("infinity")
 
 
 @remembered
@@ -114,8 +123,36 @@ def fresh() -> Atom:
 
 def name_anew() -> None:
     """Begins to name indices as at first, so that a proof does not depend on earlier proofs."""
-    global _names
+    global _names, _infinite
     _names = count()
+    _infinite = False
+
+
+#: Whether a proof has an infinite number: only then elements are looked at for one.
+_infinite = False
+
+
+def infinity(sign: int) -> Value:
+    """The number beyond all others, or below all others. Raises `NotReal` wherever one computes with it."""
+    global _infinite
+    _infinite = True
+    return value([(Summand(((INFINITY, 1),)), Fraction(sign))])
+
+
+def sign_of_infinity(v: Value) -> int:
+    """1 or -1 of an infinite number, 0 of others."""
+    if _infinite and len(v.terms) == 1 and v.terms[0][0].factors == ((INFINITY, 1),):
+        return 1 if v.terms[0][1] > 0 else -1
+    return 0
+
+
+def _check_real(terms: Sequence[tuple[Summand, Fraction]]) -> None:
+    """Raises `NotReal` if an infinite number is part of a sum or a product."""
+    for t, c in terms:
+        if any(f == INFINITY for f, _ in t.factors):
+            alone = len(terms) == 1 and t == Summand(((INFINITY, 1),))
+            if not alone or abs(c) != 1:
+                raise NotReal
 
 
 def atoms_in(f: Factor) -> frozenset[Atom]:
@@ -143,6 +180,9 @@ def names_in(over: Over) -> frozenset[Atom]:
 def value(terms: Iterable[tuple[Summand, Fraction]]) -> Value:
     """A sum of terms."""
     found: dict[Summand, Fraction] = {}
+    if _infinite:
+        terms = list(terms)
+        _check_real(terms)
     for t, c in terms:
         found[t] = found.get(t, Fraction(0)) + c
     kept = [(t, c) for t, c in found.items() if c]
@@ -189,6 +229,9 @@ def subtract(a: Value, b: Value) -> Value:
 def multiply(a: Value, b: Value) -> Value:
     if len(a.terms) * len(b.terms) > 16 * MOST_TERMS:
         raise TooLarge("a product has too many terms")
+    for v, other in ((a, b), (b, a)):
+        if _infinite and sign_of_infinity(v) and other.constant not in (1, -1):
+            raise NotReal
     return add(*(_product(t, c, u, d) for t, c in a.terms for u, d in b.terms))
 
 

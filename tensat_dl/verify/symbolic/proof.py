@@ -31,11 +31,11 @@ from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, Undecided
 from tensat_dl.verify.symbolic.context import Context, Inexpressible, Tensor, leaf
-from tensat_dl.verify.symbolic.elements import TooLarge
+from tensat_dl.verify.symbolic.elements import NotReal, TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
-from tensat_dl.verify.symbolic.solver import TooHard, Z3Terms, new_terms
+from tensat_dl.verify.symbolic.solver import PATIENCE, TooHard, Z3Terms, new_terms
 from tensat_dl.verify.symbolic.unproved import Unproved as Unproved
 
 #: Ranks at which rules are proved.
@@ -44,8 +44,6 @@ RANKS = Forms(tuple(range(MAX_RANK + 1)))
 MOST_PERMUTATIONS = 24
 #: The most cases of a proof at one assignment.
 MOST_CASES = 64
-#: After so many assignments without a proof, the others are not looked at.
-MOST_FAILED = 3
 #: The place of an index in the result: the output, the axis, and the digits of the index.
 Place = tuple[int, ...]
 
@@ -82,27 +80,21 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
         rule = lists_apart(rule)
         ranks: set[int] = set()
         terms = new_terms()
-        failed: list[tuple[Variant, str]] = []
-        others: list[Variant] = []
-        for variant in Assignments(rule, infer, met=True, any_length=rule.index is not None).variants(RANKS):
-            if variant.ill_typed:
-                continue
-            ranks.update(_ranks(rule, variant))
-            if len(failed) == MOST_FAILED:
-                others.append(variant)
-                continue
+        left = Assignments(rule, infer, met=True, any_length=rule.index is not None).variants(RANKS)
+        left = [v for v in left if not v.ill_typed]
+        # High ranks first: where there is no proof, it is not found sooner there.
+        left.sort(key=lambda v: -sum(len(t.shape) for t in v.types.values()))
+        while left:
+            ranks.update(_ranks(rule, left[0]))
             try:
-                _prove_variant(rule, variant, infer, terms)
+                _prove_variant(rule, left[0], infer, terms)
             except Unproved as e:
-                failed.append((variant, str(e)))
+                places = [Assigned.by(v, rule) for v in left]
+                reason = f"{e}, for {places[0]}" if rule.tensor_variables() else str(e)
+                raise Unproved(reason, places if rule.index is None else ()) from None
+            left.pop(0)
     except AnyLength as e:
         raise Unproved(str(e)) from None
-    if failed:
-        first, reason = failed[0]
-        raise Unproved(
-            f"{reason}, for {Assigned.by(first, rule)}" if rule.tensor_variables() else reason,
-            [Assigned.by(v, rule) for v in (*(v for v, _ in failed), *others)] if rule.index is None else (),
-        )
     if not ranks:
         raise Unproved("it never applies")
     return ProvedFor(min(ranks), max(ranks), any_number=rule.index is not None)
@@ -143,6 +135,19 @@ def _at_one_rank(rule: RewriteRule, infer: Inference) -> Variant | None:
 
 def _prove_variant(rule: RewriteRule, variant: Variant, infer: Inference, terms: Z3Terms | None) -> None:
     """Proves a rule at one assignment of ranks and axes. Raises `Unproved`."""
+    for stage in range(len(PATIENCE)):
+        if terms is not None:
+            terms.begin(stage)
+        try:
+            _prove_patiently(rule, variant, infer, terms)
+        except Unproved:
+            if terms is None or terms.last:
+                raise
+        else:
+            return
+
+
+def _prove_patiently(rule: RewriteRule, variant: Variant, infer: Inference, terms: Z3Terms | None) -> None:
     *others, last = _permutations(rule, variant, infer)
     for orders in others:
         with suppress(Unproved):
@@ -230,8 +235,6 @@ class _Proof:
         if False in conditions:
             return
         el.name_anew()
-        if self.terms is not None:
-            self.terms.unanswered = 0
         members: Sequence[Condition] = ()
         if self.rule.index is not None:
             conditions, members = about_members(conditions)
@@ -264,7 +267,7 @@ class _Proof:
                 # A case that the first question did not see to be impossible may contradict what is known by now.
                 if context.known.possible():
                     raise Unproved(str(e)) from e
-            except (Inexpressible, TooLarge, TooHard) as e:
+            except (Inexpressible, NotReal, TooLarge, TooHard) as e:
                 raise Unproved(str(e)) from None
         raise Unproved(f"there are more than {MOST_CASES} cases")
 
@@ -277,7 +280,9 @@ class _Proof:
             if before[s] is not after[t]:
                 shape = context.simple(before[s].shape)
                 index = tuple(self._index(context, (k, axis), n, case) for axis, n in enumerate(shape))
-                settle(el.subtract(before[s].at(index), after[t].at(index)), context)
+                left, right = before[s].at(index), after[t].at(index)
+                if left != right:
+                    settle(el.subtract(left, right), context)
 
     def _index(self, context: Context, place: Place, extent: Int, case: Case) -> Int:
         """An index of the result, written as the case at hand needs it."""

@@ -12,12 +12,15 @@ try:
 except ImportError:  # conditions are decided by `Facts` alone
     z3 = None
 
-#: The work that z3 may put into one question, in its own unit: the answer is the same on a busy machine.
-PATIENCE = 100_000
+#: The work that z3 may put into one question, in its own unit: the answer is the same on a busy machine. A proof that
+#: fails is tried once more with more patience, if questions went unanswered.
+PATIENCE = (5_000, 100_000)
 #: z3 does not count all of its work: so many milliseconds end a question in any case.
 MOST_MILLISECONDS = 4_000
-#: How many questions of a proof at one assignment of ranks may go unanswered: these take the longest.
-MOST_UNANSWERED = 12
+#: How many questions of a proof at one assignment of ranks may go unanswered, by patience: these take the longest.
+#: And how many, with the greatest patience, in all proofs of a rule.
+MOST_UNANSWERED = (60, 12)
+MOST_OF_RULE = 100
 #: So many models are kept for the next question.
 MOST_MODELS = 8
 
@@ -32,11 +35,29 @@ class Z3Terms:
 
     def __init__(self) -> None:
         self.context = z3.Context()
+        self.stage = 0
         self.unanswered = 0
+        self._of_rule = 0
         self._conditions: dict[Condition, Any] = {}
         self._integers: dict[Sym, Any] = {}
         self._atoms: dict[Atom, Any] = {}
         self._words: dict[Any, int] = {}  #: a number for each value that is no integer
+
+    def begin(self, stage: int = 0) -> None:
+        """Begins a proof with some patience."""
+        self.stage, self.unanswered = stage, 0
+
+    @property
+    def last(self) -> bool:
+        """Whether a proof that failed need not be tried with more patience."""
+        return not self.unanswered or self.stage + 1 == len(PATIENCE) or self._of_rule > MOST_OF_RULE
+
+    def went_unanswered(self) -> None:
+        """Takes note of a question. Raises `TooHard`."""
+        self.unanswered += 1
+        self._of_rule += self.stage > 0
+        if self.unanswered > MOST_UNANSWERED[self.stage] or self._of_rule > MOST_OF_RULE:
+            raise TooHard("z3 does not answer questions about its sizes")
 
     def condition(self, c: Bool) -> Any:
         if isinstance(c, bool):
@@ -108,7 +129,7 @@ class Solver:
         self._bounded: set[Atom] = set()
         self._models: list[Any] = []  #: of what is assumed: most questions have an answer in one of them
         self._solver = z3.Solver(ctx=terms.context)
-        self._solver.set("rlimit", PATIENCE)
+        self._solver.set("rlimit", PATIENCE[terms.stage])
         self._solver.set("timeout", MOST_MILLISECONDS)
 
     def add(self, c: Bool) -> None:
@@ -137,9 +158,7 @@ class Solver:
             if found == z3.unsat:
                 return truth
             if found == z3.unknown:
-                self._terms.unanswered += 1
-                if self._terms.unanswered > MOST_UNANSWERED:
-                    raise TooHard("z3 does not answer questions about its sizes")
+                self._terms.went_unanswered()
         return None
 
     def _check(self) -> Any:

@@ -8,8 +8,8 @@ from tensat_dl.verify.assigned import Assigned
 
 
 class Unproved(Exception):
-    """There is no proof; the message says why. ``left`` are the assignments of ranks and axes for which there is
-    none, if they were looked at one by one: first those for which none was found."""
+    """There is no proof; the message says why. ``left`` are the assignments of ranks and axes without one, if they
+    were looked at one by one: the first failed, the others were not tried."""
 
     def __init__(self, reason: str, left: Sequence[Assigned] = ()) -> None:
         super().__init__(reason)

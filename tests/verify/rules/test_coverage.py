@@ -100,6 +100,21 @@ def test_instances_are_drawn_where_a_proof_fails(body: str, tmp_path: Path) -> N
     assert found.status == "refuted"
 
 
+def test_longer_lists_are_drawn_where_a_condition_asks_for_them(tmp_path: Path) -> None:
+    body = "concat(relu(xs[i]) for i in 0..len(xs); axis = k) where len(xs) > 30 => "
+    found = verdict(body + "relu(concat(xs[..]; axis = k))", tmp_path)
+    assert found.status == "tested"
+    assert found.lengths == (31, 32)
+    assert verdict(body + "concat(xs[..]; axis = k)", tmp_path).status == "refuted"
+
+
+def test_lists_that_are_too_long_are_not_tried(tmp_path: Path) -> None:
+    body = "concat(relu(xs[i]) for i in 0..len(xs); axis = k) where len(xs) > 300 => concat(xs[..]; axis = k)"
+    found = verdict(body, tmp_path)
+    assert found.status == "assumed"
+    assert found.reason == "no instance of it was tried: groups and lists have up to 65 members there"
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -444,6 +444,15 @@ def test_the_seed_counts(empty: Path, tmp_path: Path) -> None:
     assert verify.key(rule, found.ops, 0) == verify.key(replace(rule, doc="other"), found.ops, 0)
 
 
+@pytest.mark.skipif(not prover(), reason="proofs need z3")
+def test_proofs_that_are_kept_are_told_of(empty: Path, tmp_path: Path) -> None:
+    found = program(RULE, tmp_path)
+    own = [r for r in found.rules if r.name == "r"]
+    assert [v.status for v in verify_rules(own, found.ops)] == ["tested"]
+    assert [v.status for v in verify_rules(own, found.ops, proofs=True)] == ["proved"]
+    assert [v.status for v in verify_rules(own, found.ops)] == ["proved"]
+
+
 def test_the_api(empty: Path, tmp_path: Path) -> None:
     graph = "graph g {\n  input x : f32[4]\n  output relu(x)\n}\n"
     path = tmp_path / "m.tsr"
@@ -460,7 +469,7 @@ def test_several_processes_say_the_same(empty: Path, tmp_path: Path) -> None:
     one = {r.name: Examiner(found.ops).verdict(r) for r in rules[:6]}
     counts: list[int] = []
     with patch("os.sched_getaffinity", return_value={0, 1}), patch("tensat_dl.verify.rules.workers.SHARE", 4):
-        together = verify_rules(rules, found.ops, progress=lambda done, total, name: counts.append(done))
+        together = verify_rules(rules, found.ops, progress=lambda done, total, *_: counts.append(done))
     assert [v for v in together if v.rule in one] == list(one.values())
     assert counts == list(range(1, len(rules) + 1))
 

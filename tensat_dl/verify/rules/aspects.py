@@ -1,0 +1,300 @@
+"""What machine arithmetic makes of a rule that is true of real numbers: whether both sides round alike, wrap around
+alike, and have the same infinities, also where a divisor is zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+
+import numpy as np
+
+from tensat_dl.core.graph import FLOATS, INTEGERS, TensorType
+from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.verify.equivalence import place
+from tensat_dl.verify.exact.draws import leaves
+from tensat_dl.verify.execute import ExecutionError
+from tensat_dl.verify.keyed import generator
+from tensat_dl.verify.rules.instance import Instance
+from tensat_dl.verify.rules.machine import Machine, as_stored
+from tensat_dl.verify.rules.verdict import Aspect, AspectName, AspectStatus, apart
+from tensat_dl.verify.weights import Distribution, draw, draw_values
+
+Values = Mapping[str, Array]
+
+#: Instances with more elements are not run; of the others so many of each element type are, the smallest first, and
+#: so many at random numbers.
+MOST_ELEMENTS = 20_000
+OF_EACH_TYPE = 2
+AT_RANDOM = 12
+#: How often numbers are drawn from a pool, or until so many elements were; and about how many elements an instance
+#: has that is in the middle.
+DRAWS = 6
+ELEMENTS = 300
+MIDDLE = 150
+#: How often an example is made simpler, and how long it may be.
+SIMPLER = 24
+LONGEST = 60
+#: The digits of floats, in bits.
+DIGITS = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
+#: Numbers beside infinities may differ by rounding, by so much, relative.
+TOLERANCE = 1e-2
+
+#: Whether an element that differs counts, given both sides and whether an integer wrapped around.
+Counts = Callable[[Array, Array, bool], Array]
+
+
+def aspects_of(instances: Sequence[Instance], machine: Machine, seed: int) -> tuple[Aspect, ...]:
+    """Rounding, overflow of integers, infinities, and divisors that are zero."""
+    with np.errstate(all="ignore"):
+        return _aspects_of(instances, machine, seed)
+
+
+def _aspects_of(instances: Sequence[Instance], machine: Machine, seed: int) -> tuple[Aspect, ...]:
+    small = sorted((i for i in instances if _size(i) <= MOST_ELEMENTS), key=_size)
+    random = ((i, v) for i in instances[:AT_RANDOM] if i in small for v in _random(i, seed))
+    floats = [i for t in FLOATS for i in _with(small, t)]
+    of_floats = sorted(floats, key=_size)[: 2 * OF_EACH_TYPE]
+    mixed = [i for i in (*of_floats, *_of_both(small)) if _has_floats(i)]
+    mixed += sorted((i for i in small if _has_floats(i)), key=lambda i: abs(_size(i) - MIDDLE))[:OF_EACH_TYPE]
+    integers = {t: _with(small, t) for t in INTEGERS}
+    opaque = any(i.before.opaque or i.after.opaque for i in instances)
+
+    def aspect(name: AspectName, drawn: Iterable[tuple[Instance, Values]], counts: Counts) -> Aspect:
+        if not small or (opaque and name != "rounding"):
+            return Aspect(name, "not examined")
+        found = _example(drawn, counts, machine)
+        return Aspect(name, "differs", found) if found else Aspect(name, "same")
+
+    rounding = ((i, v) for i in mixed for v in _near(i, seed))
+    by_type = [
+        (t, aspect("overflow", ((i, v) for i in found for v in _extreme(i, seed)), _wraps))
+        for t, found in integers.items()
+        if found
+    ]
+    zeros = aspect("zero divisors", ((i, v) for i in of_floats for v in _zeros(i, seed)), _is_special)
+    differ = [(t, a) for t, a in by_type if a.status == "differs"]
+    return (
+        aspect("rounding", chain(rounding, random), _rounds),
+        Aspect("overflow", "differs", differ[0][1].example, tuple(t for t, _ in differ))
+        if differ
+        else aspect("overflow", (), _wraps),
+        aspect(
+            "infinities", ((i, v) for i in of_floats for v in _special(i, seed, zeros.status)), _is_special
+        ),
+        zeros,
+    )
+
+
+def _size(instance: Instance) -> int:
+    return sum(n.type.size for n in (*instance.before.nodes, *instance.after.nodes))
+
+
+def _types(instance: Instance) -> dict[str, TensorType]:
+    return leaves((instance.before, instance.after))
+
+
+def _with(instances: Iterable[Instance], dtype: str) -> list[Instance]:
+    """The first instances with inputs of an element type."""
+    found = [i for i in instances if any(t.dtype == dtype for t in _types(i).values())]
+    return found[:OF_EACH_TYPE]
+
+
+def _nodes(instance: Instance) -> Iterator[str]:
+    return (n.type.dtype for g in (instance.before, instance.after) for n in g.nodes)
+
+
+def _has_floats(instance: Instance) -> bool:
+    return any(t in FLOATS for t in _nodes(instance))
+
+
+def _of_both(instances: Iterable[Instance]) -> list[Instance]:
+    """The first with integer inputs and floats elsewhere."""
+    found = [i for i in instances if any(t.dtype in INTEGERS for t in _types(i).values()) and _has_floats(i)]
+    return found[: 2 * OF_EACH_TYPE]
+
+
+# ---- numbers ----------------------------------------------------------------------------------------------
+
+
+def _random(instance: Instance, seed: int) -> Iterator[Values]:
+    values = draw_values((instance.before, instance.after), seed, {})
+    yield {name: as_stored(v, _types(instance)[name].dtype) for name, v in values.items()}
+
+
+def _from(
+    instance: Instance, seed: int, pool: Callable[[str], Sequence[float]], *key: object
+) -> dict[str, Array]:
+    """Each element one of the numbers that a pool has of its type."""
+    out = {}
+    for name, t in _types(instance).items():
+        numbers = pool(t.dtype)
+        picked = generator(seed, *key, name).integers(0, len(numbers), t.shape)
+        # Python's integers may be too large for int64 among floats.
+        kind = np.int64 if t.dtype in INTEGERS else np.float64
+        out[name] = as_stored(np.asarray(np.array(numbers, kind)[picked]), t.dtype)
+    return out
+
+
+def _turns(instance: Instance) -> int:
+    """How often numbers are drawn: more often for few elements."""
+    return max(DRAWS, ELEMENTS // max(1, _size(instance)))
+
+
+def _near(instance: Instance, seed: int) -> Iterator[Values]:
+    """Numbers that differ in their last digits or by many orders of magnitude."""
+
+    def pool(dtype: str) -> Sequence[float]:
+        if dtype in INTEGERS:
+            most = INTEGERS[dtype][1]
+            return [n for n in (1, 2, 3, 257, 2049, 2**24 + 1, 2**24 + 3) if n <= most]
+        if dtype not in FLOATS:
+            return (0, 1)
+        last = 2.0 ** -DIGITS[dtype]
+        return (1.0, 1 + last, 1 + 3 * last, 1 / 3, -0.1, 3.0, -1.0, min(0.5 / last, 1e5), 100.3)
+
+    for turn in range(_turns(instance)):
+        yield _from(instance, seed, pool, "near", turn)
+
+
+def _extreme(instance: Instance, seed: int) -> Iterator[Values]:
+    """The largest integers, and others."""
+
+    def pool(dtype: str) -> Sequence[float]:
+        least, most = INTEGERS.get(dtype, (0, 1))
+        return (
+            least,
+            most,
+            most,
+            most - 1,
+            most // 2 + 1,
+            *((1, 2, 100, -1 if least else 3) if most > 1 else ()),
+        )
+
+    for turn in range(2 * _turns(instance)):
+        yield {
+            name: v if turn % 2 or v.dtype != np.int64 else np.where(v == 0, 1, v)  # a divisor may be 0
+            for name, v in _from(instance, seed, pool, "extreme", turn).items()
+        }
+
+
+def _positive(instance: Instance, seed: int) -> dict[str, Array]:
+    """Numbers near 1."""
+    return {
+        name: as_stored(np.abs(v) + 0.25 if v.dtype.kind == "f" else np.abs(v), t.dtype)
+        for name, t in _types(instance).items()
+        for v in [draw(name, t, Distribution(), seed)]
+    }
+
+
+def _special(instance: Instance, seed: int, zeros: AspectStatus) -> Iterator[Values]:
+    """NaN and infinities among other numbers; large numbers; and zeros of both signs, if the sides are the same at
+    ``zeros``."""
+    plain = _positive(instance, seed)
+    floats = [name for name, t in _types(instance).items() if t.dtype in FLOATS]
+    for special in (np.nan, np.inf, -np.inf):
+        for name in floats:
+            value = plain[name].copy()
+            value.reshape(-1)[:1] = special
+            yield {**plain, name: value}
+    pools = (
+        (np.nan, np.inf, -np.inf, 1.0, -2.0),
+        (2e38, -2e38, 1.0, 2e38),
+        *[(np.inf, -np.inf, 0.0, -0.0, 1.0)] * (zeros == "same"),
+    )
+    for pool in pools:
+        yield _from(instance, seed, partial(_if_float, pool), "special", pool)
+
+
+def _if_float(pool: Sequence[float], dtype: str) -> Sequence[float]:
+    return pool if dtype in FLOATS else (0, 1, 2)
+
+
+def _zeros(instance: Instance, seed: int) -> Iterator[Values]:
+    plain = _positive(instance, seed)
+    floats = [name for name, t in _types(instance).items() if t.dtype in FLOATS]
+    for zeros in [[name] for name in floats] + [floats] * (len(floats) > 1):
+        yield plain | {name: 0 * plain[name] for name in zeros}
+
+
+# ---- differences ------------------------------------------------------------------------------------------
+
+
+def _rounds(x: Array, y: Array, overflow: bool) -> Array:
+    if overflow:
+        return np.zeros(x.shape, np.bool_)
+    both = np.isfinite(x) & np.isfinite(y) if x.dtype.kind == "f" else np.True_
+    return np.asarray(both & (x != y))
+
+
+def _wraps(x: Array, y: Array, overflow: bool) -> Array:
+    return np.asarray((x != y) & overflow)
+
+
+def _is_special(x: Array, y: Array, overflow: bool) -> Array:
+    """What is not finite on one side alone, or has another sign; and truth values that are other ones."""
+    if x.dtype.kind != "f":
+        return np.asarray(x != y)
+    p, q = x.astype(np.float64), y.astype(np.float64)
+    finite = np.isfinite(p) & np.isfinite(q)
+    apart = np.abs(p - q) > TOLERANCE * np.maximum(np.abs(p), np.abs(q))
+    return np.asarray(np.where(finite, apart, ~((p == q) | (np.isnan(p) & np.isnan(q)))))
+
+
+def _example(drawn: Iterable[tuple[Instance, Values]], counts: Counts, machine: Machine) -> str:
+    """The first values for which the sides of an instance differ, made simpler; "" without any."""
+    for instance, values in drawn:
+        found = _difference(instance, values, counts, machine)
+        if found is not None:
+            return _told(instance, *_simpler(instance, values, found, counts, machine))
+    return ""
+
+
+def _difference(
+    instance: Instance, values: Values, counts: Counts, machine: Machine
+) -> tuple[float, float] | None:
+    try:
+        left, wrapped_left = machine.run(instance.before, values)
+        right, wrapped_right = machine.run(instance.after, values)
+    except ExecutionError:
+        return None
+    for x, y in zip(left, right, strict=True):
+        unequal = counts(x, y, wrapped_left or wrapped_right)
+        if unequal.any():
+            index = place(unequal)
+            return float(x[index]), float(y[index])
+    return None
+
+
+def _simpler(
+    instance: Instance, values: Values, found: tuple[float, float], counts: Counts, machine: Machine
+) -> tuple[Values, tuple[float, float]]:
+    """With elements set to 1 as long as the sides differ."""
+    effort = SIMPLER if sum(v.size for v in values.values()) <= SIMPLER else 0
+    for name, k in [(n, k) for n, v in values.items() for k in range(v.size)][:effort]:
+        changed = values[name].copy()
+        changed.reshape(-1)[k] = 1
+        again = _difference(instance, {**values, name: changed}, counts, machine)
+        if again is not None:
+            values, found = {**values, name: changed}, again
+    return values, found
+
+
+def _told(instance: Instance, values: Values, found: tuple[float, float]) -> str:
+    """As in ``x = 200, y = 100 in u8: 44 on the left, 300 on the right``."""
+    types = _types(instance)
+    given = ", ".join(f"{name} = {_text(v)}" for name, v in values.items())
+    if len(given) > LONGEST:
+        given = ", ".join(f"{name} : {t}" for name, t in types.items())
+        given = given if len(given) <= LONGEST else ", ".join(dict.fromkeys(map(str, types.values())))
+    elif types:
+        given += f" in {', '.join(dict.fromkeys(t.dtype for t in types.values()))}"
+    left, right = apart(*found)
+    return f"{given or 'always'}: {left} on the left, {right} on the right"
+
+
+def _text(x: Array) -> str:
+    """All digits of all elements."""
+    if x.ndim:
+        return f"[{', '.join(map(_text, x))}]"
+    return str(x[()]).removesuffix(".0").replace("nan", "NaN")

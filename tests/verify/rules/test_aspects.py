@@ -1,0 +1,92 @@
+"""What machine arithmetic makes of rules that are true of real numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tensat_dl.lang.program import load_program
+from tensat_dl.report.verdicts import verdict_to_json
+from tensat_dl.verify.rules.examine import Examiner
+from tensat_dl.verify.rules.verdict import Aspect, Verdict
+
+
+def verdict(body: str, tmp_path: Path) -> Verdict:
+    path = tmp_path / "r.tsr"
+    path.write_text(f"rule r {{ {body} }}", encoding="utf-8")
+    found = load_program(str(path))
+    (rule,) = (r for r in found.rules if r.declared in found.own_rules)
+    return Examiner(found.ops).verdict(rule)
+
+
+def aspects(body: str, tmp_path: Path) -> dict[str, Aspect]:
+    return {a.name: a for a in verdict(body, tmp_path).aspects}
+
+
+@pytest.mark.parametrize(
+    ("body", "differ"),
+    [
+        ("relu(relu(x)) => relu(x)", set()),
+        ("transpose(transpose(x; perm = [1, 0]); perm = [1, 0]) where rank(x) == 2 => x", set()),
+        (
+            "ewdiv(x, x) => fill(; value = 1.0, dtype = dtype(x), shape = shape(x))",
+            {"infinities", "zero divisors"},
+        ),
+        (
+            "ewdiv(ewmul(x, y), y) where is_float(dtype(x)) => x",
+            {"rounding", "infinities", "zero divisors"},
+        ),
+        ("sqrt(x) => x * rsqrt(x)", {"rounding", "infinities", "zero divisors"}),
+        ("equal(x, x) => fill(; value = 1.0, dtype = bool, shape = shape(x))", {"infinities"}),
+        (
+            "cast(ewadd(x, y); to = i32) where dtype(x) == u8 => ewadd(cast(x; to = i32), cast(y; to = i32))",
+            {"overflow"},
+        ),
+        (
+            "reduce_sum(cast(x; to = i32); axis = k) where dtype(x) == i8"
+            " => cast(reduce_sum(x; axis = k); to = i32)",
+            {"overflow"},
+        ),
+        (
+            "reduce_sum(cast(x; to = f32); axis = k) where dtype(x) == f16"
+            " => cast(reduce_sum(x; axis = k); to = f32)",
+            {"rounding"},
+        ),
+        ("cast(cast(x; to = f16); to = f32) where dtype(x) == f32 => x", {"rounding", "infinities"}),
+        ("cast(cast(x; to = f32); to = i32) where dtype(x) == i32 => x", {"rounding"}),
+        ("equal(ewadd(x, z), ewadd(y, z)) => equal(x, y)", {"rounding", "infinities"}),
+        ("matmul(x, y; act = relu) => relu(matmul(x, y))", set()),
+    ],
+)
+def test_each_aspect_has_a_verdict(body: str, differ: set[str], tmp_path: Path) -> None:
+    found = aspects(body, tmp_path)
+    assert list(found) == ["rounding", "overflow", "infinities", "zero divisors"]
+    assert {name for name, a in found.items() if a.status == "differs"} == differ
+    assert all((a.status == "differs") == bool(a.example) for a in found.values())
+
+
+def test_an_example_can_be_checked_by_hand(tmp_path: Path) -> None:
+    body = "cast(ewadd(x, y); to = i32) where dtype(x) == u8 => ewadd(cast(x; to = i32), cast(y; to = i32))"
+    found = aspects(body, tmp_path)["overflow"]
+    assert found.types == ("u8",)
+    assert found.example == "x = 255, y = 1 in u8: 0 on the left, 256 on the right"
+
+
+def test_what_was_not_examined_is_said(tmp_path: Path) -> None:
+    text = (
+        "opaque op secret(x: tensor) { shape shape(x) }\nrule r { relu(relu(secret(x))) => relu(secret(x)) }"
+    )
+    path = tmp_path / "r.tsr"
+    path.write_text(text, encoding="utf-8")
+    found = load_program(str(path))
+    (rule,) = (r for r in found.rules if r.declared in found.own_rules)
+    aspects = Examiner(found.ops).verdict(rule).aspects
+    assert [a.status for a in aspects] == ["same", *["not examined"] * 3]
+
+
+def test_aspects_are_in_the_report(tmp_path: Path) -> None:
+    body = "equal(x, x) => fill(; value = 1.0, dtype = bool, shape = shape(x))"
+    found = verdict_to_json(verdict(body, tmp_path))["aspects"]
+    assert [a["status"] for a in found] == ["same", "same", "differs", "same"]
+    assert "x = NaN" in found[2]["example"]
