@@ -225,7 +225,7 @@ def test_why_not_takes_the_rules_of_the_run_that_made_an_answer(tmp_path: Path) 
     )
     invoke("run", graph, "--rules", "activation", "-o", out)
     for rule in ("matmul-relu", "own"):
-        assert f"{rule}: " in invoke("why-not", rule, out).out
+        assert invoke("why-not", rule, out).out.startswith(rule)
 
 
 RULES = """
