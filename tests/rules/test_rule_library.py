@@ -121,8 +121,10 @@ EXPLAINED = {
     ("select-rank", "dim(x, -3) > 1"): "a single matrix needs no broadcasting",
     ("select-rank", "rank(c) > 2"): SPARES_ROUNDS,
     **{(name, "rank(v) == 0"): SPARES_FILLS for name in ("select-rank", "mask-reversed", "smul-select")},
+    ("reshape-mask-heads", "rank(y) == 3"): SPARES_TWINS,  # reshape-mask
     ("mask-heads-rank", "rank(y) == 4"): SPARES_TWINS,  # mask-rank
     ("mask-heads-rank", "dim(y, -3) > 1"): SPARES_TWINS,  # mask-rank
+    ("matmul-rows-transposed", "p[..-3] == [i for i in 0..len(p) - 3]"): SPARES_ROUNDS,
     ("matmul-rows-transposed", "dim(x, p[-3]) > 1"): SPARES_ROUNDS,
     ("matmul-rows-transposed", "dim(x, p[-2]) > 1"): SPARES_ROUNDS,
     ("slice-packed", "dim(w, 1) > dim(w, 0)"): SPARES_PARTS,
