@@ -139,6 +139,28 @@ def _end(out: str, found: Explanation, hint: str) -> int:
     return 3 if found.unfinished else 0
 
 
+def _recorded_rules(file: str) -> tuple[str, ...]:
+    """The rules of the run that made the graph of a file, also those of the original; none if that is not known.
+    (An optimized graph imports nothing.)"""
+    from tensat_dl.cli.inputs import is_onnx
+    from tensat_dl.cli.options import recorded
+    from tensat_dl.cli.run import command as run
+    from tensat_dl.lang.load import read_source
+    from tensat_dl.why.origin import read_origin
+
+    if is_onnx(file) or not Path(file).is_file():
+        return ()
+    origin = read_origin(read_source(file).text)
+    if origin is None:
+        return ()
+    try:
+        given = recorded(run, origin.arguments, file)
+    except click.ClickException:
+        return ()
+    original = Path(given.file).is_file() and not is_onnx(given.file)
+    return (*given.rules, given.file) if original else given.rules
+
+
 @click.command("why-not")
 @click.argument("rule")
 @click.argument("file")
@@ -150,7 +172,9 @@ def _end(out: str, found: Explanation, hint: str) -> int:
 @option("max_iters", help="As for `run`.")
 def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...], **given: Any) -> int:
     """Show where RULE fires on the graph of FILE; else the place where it comes nearest, and the condition or
-    difference that prevents it there."""
+    difference that prevents it there.
+
+    If FILE was made by `run`, and no --rules are given, the rules of that run are used."""
     from tensat_dl.cli.inputs import choose_graph
     from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
     from tensat_dl.files import native_output_elsewhere
@@ -163,7 +187,7 @@ def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...]
 
     with native_output_elsewhere(), LiveProgress() as progress:
         progress.phase("parse")
-        program = load_program(file, rules)
+        program = load_program(file, rules or _recorded_rules(file))
         by_name = {r.name: r for r in program.rules}
         if rule not in by_name:
             holders = packs_with(rule)

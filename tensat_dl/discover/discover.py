@@ -177,7 +177,9 @@ class _Discovery:
         def done(i: int, answer: object) -> None:
             nonlocal count
             count += 1
-            self.progress.checking(count, len(rules), rules[i].name)
+            self.progress.checking(
+                count, len(rules), rules[i].name, answer.status if isinstance(answer, Verdict) else ""
+            )
 
         return self.workers.run([Examine(r, proofs) for r in rules], done)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -27,6 +27,7 @@ def rebuild(
     derivation = fewest_bytes(egraph, source.opaque)
     builder = GraphBuilder(source.name, source.opaque)
     home: list[int] = egraph.home.tolist()
+    choices = {**extraction.choices, **shorter_views(egraph, extraction.choices)}
     names: dict[int, str] = {}
     for i, n in enumerate(egraph.source.tolist()):
         if n >= 0 and source.nodes[i].name:
@@ -37,7 +38,7 @@ def rebuild(
             builder.copy(node)
 
     def chosen(c: int) -> int:
-        n = derivation[c] if egraph.weights_only[c] else extraction.choices[c]
+        n = derivation[c] if egraph.weights_only[c] else choices[c]
         return chosen(egraph.children_of(n)[0]) if egraph.op[n] == CONTIGUOUS else n
 
     def expand(c: int) -> tuple[Node, list[int]]:
@@ -64,6 +65,61 @@ def rebuild(
     graph = builder.finish(outputs)
     # Weights that the answer does without are dropped. They come first, and no rule built them.
     return graph, tuple(rules[len(rules) - len(graph.nodes) :])
+
+
+def shorter_views(egraph: EGraph, choices: Mapping[int, int]) -> dict[int, int]:
+    """For e-classes that free views compute from a result, choices with fewer views between.
+
+    Views cost nothing, so an answer may have a transpose of a transpose where there is one transpose as well. The
+    result stays the same one, since another result might be computed from the e-class itself.
+    """
+    seen: dict[int, list[int]] = {}  # by e-class, the free views of it
+    below: dict[int, int] = {}  # by free view, its e-class
+    node_class: list[int] = egraph.node_class.tolist()
+    for n, op in enumerate(egraph.op):
+        children = egraph.children_of(n)
+        free = op in ("reshape", "transpose", "slice") and egraph.cost[n] == 0 and len(children) == 1
+        if (free or op == CONTIGUOUS) and not egraph.weights_only[node_class[n]]:
+            below[n] = children[0]
+            seen.setdefault(children[0], []).append(n)
+
+    ends: dict[
+        int, tuple[int, int]
+    ] = {}  # by e-class, the result that the answer's views of it end at, and their number
+
+    def end(c: int) -> tuple[int, int]:
+        if c not in ends:
+            n = choices[c]
+            if n in below:
+                result, length = end(below[n])
+                ends[c] = result, length + (egraph.op[n] != CONTIGUOUS)
+            else:
+                ends[c] = c, 0
+        return ends[c]
+
+    chains: dict[int, list[int]] = {}  # by result, the e-classes that more than one view computes from it
+    for c in choices:
+        result, length = end(c)
+        if length > 1:
+            chains.setdefault(result, []).append(c)
+    found: dict[int, int] = {}
+    for result, longer in chains.items():
+        distance, way = {result: 0}, {result: -1}
+        waiting = deque([result])
+        while waiting:
+            c = waiting.popleft()
+            for n in seen.get(c, ()):
+                d = node_class[n]
+                if d in distance or (d in choices and ends[d][0] != result):
+                    continue
+                step = egraph.op[n] != CONTIGUOUS
+                distance[d], way[d] = distance[c] + step, n
+                (waiting.append if step else waiting.appendleft)(d)
+        for c in longer:
+            while c != result and (c not in choices or distance[c] < ends[c][1]):
+                found[c] = way[c]
+                c = below[way[c]]
+    return found
 
 
 def rules_used(origins: Iterable[str]) -> dict[str, int]:

@@ -216,6 +216,18 @@ def test_the_report_of_a_run_has_the_steps(tmp_path: Path) -> None:
 
 # ---- why-not ---------------------------------------------------------------------------------------------
 
+
+def test_why_not_takes_the_rules_of_the_run_that_made_an_answer(tmp_path: Path) -> None:
+    """An answer imports nothing."""
+    graph, out = tmp_path / "g.tsr", tmp_path / "o.tsr"
+    graph.write_text(
+        "rule own { tanh(neg(x)) => neg(tanh(x)) }\ngraph g {\n  input x : f32[4]\n  output relu(x)\n}\n"
+    )
+    invoke("run", graph, "--rules", "activation", "-o", out)
+    for rule in ("matmul-relu", "own"):
+        assert invoke("why-not", rule, out).out.startswith(rule)
+
+
 RULES = """
 /// A rule with conditions.
 rule halves {

@@ -40,6 +40,24 @@ def test_weights_keep_their_order() -> None:
     assert weights(answer(path)) == before
 
 
+def test_a_transpose_of_a_transpose_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "g.tsr"
+    path.write_text("""import "standard"
+graph g {
+  input x : f32[128, 512]
+  weight wk : f32[512, 512]
+  weight wv : f32[512, 512]
+  k = transpose(reshape(x @ wk; shape = [128, 8, 64]); perm = [1, 0, 2])
+  v = transpose(reshape(x @ wv; shape = [128, 8, 64]); perm = [1, 0, 2])
+  output softmax(v @ transpose(k; perm = [0, 2, 1]); axis = 2)
+}
+""")
+    text = answer(path)
+    turned = set(re.findall(r"(\w+) = transpose\(", text))
+    assert turned
+    assert turned.isdisjoint(re.findall(r"transpose\((\w+);", text))
+
+
 def test_a_reshape_of_a_reshape_is_one(tmp_path: Path) -> None:
     path = tmp_path / "g.tsr"
     path.write_text("""import "standard"

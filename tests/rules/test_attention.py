@@ -114,12 +114,134 @@ ROTARY = f"""
   {BEST}
 """
 
+HALVES = "weight cs : f32[128, 32]\nweight sn : f32[128, 32]"
+PAIRS = "weight cs : f32[128, 32, 1]\nweight sn : f32[128, 32, 1]"
+
+
+def turned_halves(c: str, low: str, high: str) -> str:
+    """Rotary position embeddings whose halves are computed apart."""
+    return f"(a, b) = split({c}; axis = 2, sizes = [32, 32])\n{c} = concat({low}, {high}; axis = 2)"
+
+
+def turned_pairs(c: str) -> str:
+    """Rotary position embeddings that turn neighbours."""
+    return (
+        f"(a, b) = split(reshape({c}; shape = [8, 128, 32, 2]); axis = 3, sizes = [1, 1])\n"
+        f"{c} = reshape(concat(a * cs - b * sn, a * sn + b * cs; axis = 3); shape = [8, 128, 64])"
+    )
+
+
+#: By hand, for pairs: turned columns of the weights, and numbers for both of a pair.
+ROTARY_PAIRS = f"""
+  (q1, q2) = split(reshape(wq; shape = [512, 256, 2]); axis = 2, sizes = [1, 1])
+  (k1, k2) = split(reshape(wk; shape = [512, 256, 2]); axis = 2, sizes = [1, 1])
+  wr = reshape(concat(neg(q2), q1; axis = 2); shape = [512, 512])
+  ws = reshape(concat(neg(k2), k1; axis = 2); shape = [512, 512])
+  cs = reshape(concat(cs, cs; axis = 2); shape = [128, 64])
+  sn = reshape(concat(sn, sn; axis = 2); shape = [128, 64])
+  {ROTARY[ROTARY.index("m = x @") :]}"""
+ROTARY_HALVES = f"""
+  c = concat(cs, cs; axis = 1)
+  s = concat(sn, sn; axis = 1)
+  {ROTARY.replace("cs", "c").replace("sn", "s * 1.0")}"""
+
+MASKED = """input x : f32[1, 128, 512]
+weight wq : f32[512, 512]
+weight wk : f32[512, 64]
+weight wv : f32[512, 64]
+weight wo : f32[512, 512]
+"""
+
+
+def masked(scores: str) -> str:
+    """One head of keys in a batch of one, with a mask."""
+    return f"""
+  q = transpose(reshape(x @ wq; shape = [1, 128, 8, 64]); perm = [0, 2, 1, 3])
+  k = reshape(x @ wk; shape = [1, 1, 128, 64])
+  v = reshape(x @ wv; shape = [1, 1, 128, 64])
+  s = q @ transpose(k; perm = [0, 1, 3, 2])
+  y = transpose(softmax({scores}; axis = 3) @ v; perm = [0, 2, 1, 3])
+  output reshape(y; shape = [1, 128, 512]) @ wo
+"""
+
+
+def token_by_token(scores: str) -> str:
+    """By hand: the queries of a token are rows of one product."""
+    return f"""
+  x = reshape(x; shape = [128, 512])
+  (q, k, v) = split(x @ concat(wq * 0.125, wk, wv; axis = 1); axis = 1, sizes = [512, 64, 64])
+  s = reshape(reshape(q; shape = [1024, 64]) @ transpose(k; perm = [1, 0]); shape = [128, 8, 128])
+  p = reshape(softmax({scores}; axis = 2); shape = [1024, 128])
+  output reshape(reshape(p @ v; shape = [128, 512]) @ wo; shape = [1, 128, 512])
+"""
+
+
 EARLY = "\n".join(
     f"{c} = expand(reshape(x @ w{c}; shape = [128, 2, 1, 64]); shape = [128, 2, 4, 64])\n"
     f"{c} = transpose(reshape({c}; shape = [128, 8, 64]); perm = [1, 0, 2])"
     for c in "kv"
 )
 SPELLINGS = {
+    "heads of any products, in a batch of one": (
+        "input p : f32[1, 8, 64, 64]\ninput v : f32[1, 8, 64, 64]\nweight wo : f32[512, 512]",
+        "output reshape(transpose(relu(p) @ v; perm = [0, 2, 1, 3]); shape = [64, 512]) @ wo",
+        """
+  y = transpose(v; perm = [0, 1, 3, 2]) @ transpose(relu(p); perm = [0, 1, 3, 2])
+  output transpose(reshape(y; shape = [512, 64]); perm = [1, 0]) @ wo
+""",
+    ),
+    "rotary positions by halves": (
+        f"{INPUTS}\n{HALVES}",
+        f"{SEPARATE}{HEADS.replace('4, 128', '8, 64')}\n"
+        f"{turned_halves('q', 'a * cs - b * sn', 'b * cs + a * sn')}\n"
+        f"{turned_halves('k', 'cs * a - sn * b', 'sn * a + cs * b')}\n"
+        f"{ATTEND.format(scale=' / 8.0')}\n{JOIN}",
+        ROTARY_HALVES,
+    ),
+    "rotary positions the other way": (
+        f"{INPUTS}\n{HALVES}",
+        f"{SEPARATE}{HEADS.replace('4, 128', '8, 64')}\n"
+        f"{turned_halves('q', 'a * cs + b * sn', 'b * cs - a * sn')}\n"
+        f"{turned_halves('k', 'b * sn + a * cs', 'b * cs - a * sn')}\n"
+        f"{ATTEND.format(scale=' / 8.0')}\n{JOIN}",
+        ROTARY_HALVES,
+    ),
+    "rotary positions by pairs": (
+        f"{INPUTS}\n{PAIRS}",
+        f"{SEPARATE}{HEADS.replace('4, 128', '8, 64')}\n{turned_pairs('q')}\n{turned_pairs('k')}\n"
+        f"{ATTEND.format(scale=' / 8.0')}\n{JOIN}",
+        ROTARY_PAIRS,
+    ),
+    "a mask that selects": (
+        MASKED + "weight mask : bool[128, 128]",
+        masked("select(mask, s / 8.0, -1e9)"),
+        token_by_token("select(reshape(mask; shape = [128, 1, 128]), s, -1e9)"),
+    ),
+    "a mask that is filled": (
+        MASKED + "weight mask : bool[1, 1, 128, 128]",
+        masked("select(mask, -1e9, s / 8.0)"),
+        token_by_token("select(reshape(mask; shape = [128, 1, 128]), -1e9, s)"),
+    ),
+    "a scale after the mask": (
+        MASKED + "weight mask : bool[1, 1, 1, 128]",
+        masked("select(mask, s, -1e9) / 8.0"),
+        token_by_token("select(reshape(mask; shape = [1, 1, 128]), s, -1e9)"),
+    ),
+    "padding": (
+        MASKED + "input mask : f32[1, 1, 1, 128]",
+        masked("s / 8.0 + mask"),
+        token_by_token("s + reshape(mask; shape = [1, 1, 128])"),
+    ),
+    "a mask of inputs": (
+        MASKED + "input mask : f32[1, 128, 128]",
+        masked("s / 8.0 + mask"),
+        token_by_token("s + reshape(mask; shape = [128, 1, 128])"),
+    ),
+    "distances for each head": (
+        MASKED + "weight far : f32[8, 128, 128]",
+        masked("s / 8.0 + far"),
+        token_by_token("s + transpose(far; perm = [1, 0, 2])"),
+    ),
     "one head": (
         INPUTS,
         SEPARATE + "output softmax(q @ transpose(k; perm = [1, 0]) / 16.0; axis = 1) @ v @ wo",

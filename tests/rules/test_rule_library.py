@@ -33,6 +33,7 @@ SPARES_SMALL = "small weights are in a near cache, where it does not matter on w
 SPARES_TABLES = "a new table would be larger than what is looked up in it"
 SPARES_STACKS = "heads are stacked along a new first axis"
 SPARES_PARTS = "other slices are no parts of a packed projection"
+SPARES_FILLS = "a mask fills in a number"
 PROVES = "a proof need not look at operands that broadcast"
 OF_TABLES = (
     *("lookup-relu", "lookup-tanh", "lookup-sigmoid", "lookup-gelu", "lookup-gelu-tanh", "lookup-silu"),
@@ -115,6 +116,15 @@ EXPLAINED = {
     ("transpose-unit", "p[0] > 0"): "a dimension that stays in front is in nobody's way",
     ("mask-rank", "rank(y) > 2"): SPARES_ROUNDS,
     ("mask-rank", "dim(x, -3) > 1"): "a single matrix needs no broadcasting",
+    ("select-rank", "dim(x, -3) > 1"): "a single matrix needs no broadcasting",
+    ("select-rank", "rank(c) > 2"): SPARES_ROUNDS,
+    **{(name, "rank(v) == 0"): SPARES_FILLS for name in ("select-rank", "mask-reversed", "smul-select")},
+    ("reshape-mask-heads", "rank(y) == 3"): SPARES_TWINS,  # reshape-mask
+    ("mask-heads-rank", "rank(y) == 4"): SPARES_TWINS,  # mask-rank
+    ("mask-heads-rank", "dim(y, -3) > 1"): SPARES_TWINS,  # mask-rank
+    ("matmul-rows-transposed", "p[..-3] == [i for i in 0..len(p) - 3]"): SPARES_ROUNDS,
+    ("matmul-rows-transposed", "dim(x, p[-3]) > 1"): SPARES_ROUNDS,
+    ("matmul-rows-transposed", "dim(x, p[-2]) > 1"): SPARES_ROUNDS,
     ("slice-packed", "dim(w, 1) > dim(w, 0)"): SPARES_PARTS,
     ("slice-packed", "8 * (n - m) >= dim(w, 1)"): SPARES_PARTS,
     ("slice-packed", "axis = 1"): SPARES_PARTS,

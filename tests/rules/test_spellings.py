@@ -60,6 +60,34 @@ VARIANCE = f"reduce_mean({C} * {C}; axis = 1)"
 MOMENTS = "(reduce_mean(x * x; axis = 1) - reduce_mean(x; axis = 1) * reduce_mean(x; axis = 1))"
 ROOT = f"rsqrt({VARIANCE} + 0.00001)"
 SPELLINGS = {
+    "relu": [
+        *(f"select({c}, x, 0.0)" for c in ("greater(x, 0.0)", "greater_equal(x, 0.0)")),
+        *(f"select({c}, 0.0, x)" for c in ("greater(0.0, x)", "greater_equal(0.0, x)")),
+        *(f"{s} * 0.5" for s in orders("x", "+", "abs(x)")),
+        "(abs(x) + x) / 2.0",
+    ],
+    "leakyrelu": [
+        "ewmax(x, x * 0.01)",
+        "ewmax(0.2 * x, x)",
+        "select(greater(x, 0.0), x, x * 0.01)",
+        "select(greater(0.0, x), 0.1 * x, x)",
+        "relu(x) - 0.01 * relu(neg(x))",
+        "ewmin(0.0, x) * 0.25 + ewmax(0.0, x)",
+    ],
+    "prelu": ["select(greater_equal(x, 0.0), x, g * x)", "relu(x) - g * relu(0.0 - x)"],
+    "elu": [
+        "select(greater(x, 0.0), x, exp(x) - 1.0)",
+        "select(greater(0.0, x), exp(x) - 1.0, x)",
+        "select(greater(x, 0.0), x, 0.7 * (exp(x) - 1.0))",
+        "relu(x) + ewmin(0.0, exp(x) - 1.0)",
+    ],
+    "tanh": [
+        "2.0 * sigmoid(2.0 * x) - 1.0",
+        "2.0 / (1.0 + exp(x * -2.0)) - 1.0",
+        "1.0 - 2.0 / (exp(2.0 * x) + 1.0)",
+        "(exp(x) - exp(neg(x))) / (exp(neg(x)) + exp(x))",
+        "(exp(2.0 * x) - 1.0) / (exp(2.0 * x) + 1.0)",
+    ],
     "gelu": list(gelus()),
     "gelu_tanh": list(tanh_gelus()),
     "sigmoid": SIGMOIDS,
@@ -91,6 +119,9 @@ SPELLINGS = {
         "x / sqrt(reduce_mean(x * x; axis = 1) + 0.00001) * g",
         "g * (x * rsqrt(reduce_mean(power(x; exponent = 2.0); axis = 1) + 0.00001))",
         "g * x * (1.0 / sqrt(reduce_mean(x * x; axis = 1) + 0.00001))",
+        "x / sqrt(reduce_sum(x * x; axis = 1))",
+        "rsqrt(reduce_sum(power(x; exponent = 2.0); axis = -1)) * x",
+        "x / sqrt(reduce_sum(x * x; axis = 1)) * 8.0",
     ],
 }
 
@@ -145,6 +176,16 @@ BY_HAND = {
   output transpose(layernorm(last, one, zero); perm = [0, 3, 1, 2])""",
         [f"output {C} / sqrt({VARIANCE} + 0.00001)"],
     ),
+    **{
+        f"{f.partition('(')[0]}-of-parts": (
+            "input x : f32[8, 32] input y : f32[4, 32] weight w : f32[32, 16]"
+            " weight g : f32[16] weight b : f32[16]",
+            f"(p, q) = split({f.format('concat(x, y; axis = 0) @ w')}; axis = 0, sizes = [8, 4])\n"
+            "  output p, q",
+            [f"output {f.format('x @ w')}, {f.format('y @ w')}"],
+        )
+        for f in ("softmax({}; axis = 1)", "silu({})", "exp({})", "layernorm({}, g, b)", "rmsnorm({}, g)")
+    },
     "mean-of-channels-last": (
         "input x : f32[1, 8, 6, 6]",
         "output reshape(poolavg(x; kernel = 6); shape = [1, 8])",
