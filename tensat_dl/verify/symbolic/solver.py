@@ -141,8 +141,11 @@ class Solver:
         self._models = [m for m in self._models if _value(m, term) is True]
 
     def possible(self) -> bool:
-        """Whether the assumptions don't contradict each other, as far as is seen."""
-        return bool(self._models) or self._check() != z3.unsat
+        """Whether the assumptions don't contradict each other, as far as is seen. Raises `TooHard`."""
+        found = z3.sat if self._models else self._check()
+        if found == z3.unknown:
+            self._terms.went_unanswered()
+        return bool(found != z3.unsat)
 
     def truth(self, c: Condition) -> bool | None:
         """True or False if that follows, else None. Raises `TooHard`."""
