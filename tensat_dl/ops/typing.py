@@ -104,7 +104,7 @@ def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str
             dtype = evaluate(dtype_expr, env) if dtype_expr is not None else inputs[0].dtype
             for d in shape:
                 if isinstance(d, int) and d <= 0:
-                    shown = ", ".join(map(str, shape))
+                    shown = ", ".join(str(n) if isinstance(n, int) else "?" for n in shape)
                     raise IllTyped(f"every dimension of the result is positive, and its shape is [{shown}]")
             types.append(SymType(dtype, tuple(shape)))
     except EvaluationError as e:

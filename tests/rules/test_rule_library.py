@@ -105,6 +105,7 @@ EXPLAINED = {
     ("channels-last-mean-columns", "perm = [0, 2, 3, 1]"): "images seldom have other layouts",
     ("pair-conv-enlarge", "dim(u, 2) < dim(v, 2) or dim(u, 3) < dim(v, 3)"): SPARES_TWINS,  # pair-conv-input
     ("div-scalar", "rank(x) > 0"): "a quotient of scalars is computed as it stands",
+    ("gelu-tanh-cube", "value = 0.044715"): "other polynomials are no parts of an activation",
     ("flatten-first", "len(a) <= 3"): SPARES_LENGTHS,
     ("flatten-last", "len(b) <= 3"): SPARES_LENGTHS,
     ("fold-quotient", "b != 0.0"): "no number is a quotient by zero",

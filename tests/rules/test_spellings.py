@@ -29,6 +29,7 @@ def gelus() -> Iterator[str]:
             f"0.5 * x * (1.0 + erf({a}))",
             f"0.5 * x + 0.5 * x * erf({a})",
             f"erf({a}) * (x / 2.0) + x * 0.5",
+            f"x * (0.5 + 0.5 * erf({a}))",
         )
 
 
@@ -38,6 +39,8 @@ def tanh_gelus() -> Iterator[str]:
     ):
         for inner in orders("x", "+", f"0.044715 * ({cube})"):
             yield f"0.5 * x * (1.0 + tanh({c} * {inner}))"
+    yield "0.5 * x * (1.0 + tanh(0.7978845608 * x * (1.0 + 0.044715 * x * x)))"
+    yield "x * sigmoid(1.5957691216 * (x + 0.044715 * x * x * x))"
     yield "(tanh(sqrt(2.0 / 3.141592653589793) * (x + 0.044715 * (x * (x * x)))) + 1.0) * (x / 2.0)"
 
 
@@ -91,7 +94,12 @@ SPELLINGS = {
     "gelu": list(gelus()),
     "gelu_tanh": list(tanh_gelus()),
     "sigmoid": SIGMOIDS,
-    "silu": [*orders("x", "*", "sigmoid(x)"), *(f"x * ({s})" for s in SIGMOIDS), "x / (1.0 + exp(0.0 - x))"],
+    "silu": [
+        *orders("x", "*", "sigmoid(x)"),
+        *(f"x * ({s})" for s in SIGMOIDS),
+        "x / (1.0 + exp(0.0 - x))",
+        "(x * 0.5) * (1.0 + tanh(x * 0.5))",
+    ],
     "softsign": ["x / (1.0 + abs(x))", "x / (abs(x) + 1.0)", "x * (1.0 / (1.0 + abs(x)))"],
     "softplus": [
         "log(1.0 + exp(x))",
@@ -114,11 +122,15 @@ SPELLINGS = {
         f"{C} / sqrt({MOMENTS} + 0.00001) * g + b",
         f"x * ({ROOT} * g) + (b - reduce_mean(x; axis = 1) * ({ROOT} * g))",
         f"(x - reduce_sum(x; axis = 1) * 0.03125) * {ROOT} * g + b",
+        f"b - (reduce_mean(x; axis = 1) - x) * {ROOT} * g",
+        f"{C} / sqrt(reduce_mean(abs({C}) * abs({C}); axis = 1) + 0.00001) * g + b",
+        f"{C} / sqrt({VARIANCE}) * g + b",
     ],
     "rmsnorm": [
         "x / sqrt(reduce_mean(x * x; axis = 1) + 0.00001) * g",
         "g * (x * rsqrt(reduce_mean(power(x; exponent = 2.0); axis = 1) + 0.00001))",
         "g * x * (1.0 / sqrt(reduce_mean(x * x; axis = 1) + 0.00001))",
+        "x / sqrt(reduce_mean(x * x; axis = 1)) * g",
         "x / sqrt(reduce_sum(x * x; axis = 1))",
         "rsqrt(reduce_sum(power(x; exponent = 2.0); axis = -1)) * x",
         "x / sqrt(reduce_sum(x * x; axis = 1)) * 8.0",
