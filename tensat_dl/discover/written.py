@@ -13,7 +13,7 @@ from tensat_dl.lang.families import each_rule
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.rules import resolve_rule
-from tensat_dl.ops.table import INFIX, OpTable
+from tensat_dl.ops.table import SIGNS, OpTable
 
 #: The directions in which an equation is a rule.
 Arrow = Literal["<=>", "=>", "<="]
@@ -59,9 +59,6 @@ def rewrites(text: str, ops: OpTable) -> list[RewriteRule]:
 def formatted(text: str) -> str:
     """A file in the canonical format."""
     return print_file(parse(Source("discovered", text)))
-
-
-SIGNS = {op: sign for sign, op in INFIX.items()}
 
 
 def equation(c: Equation) -> str:

@@ -21,7 +21,7 @@ from tensat_dl.cost.device import Device
 from tensat_dl.fuse.terms import Term, terms
 from tensat_dl.lang.declare import Declared, declarations
 from tensat_dl.ops.calls import show
-from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.table import SIGNS, OpTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def fuse(egraph: EGraph, ops: OpTable, device: Device, known: Iterable[tuple[int
     names: dict[Term, str] = {}
     for own in added.values():
         for term in own:
-            names[term], text = _declaration(term)
+            names[term], text = _declaration(term, ops)
             texts[names[term]] = text
     new: dict[tuple[int, NodeKey], None] = dict.fromkeys(known)
     new |= {(c, (names[t], (), t.leaves)): None for c, own in added.items() for t in own}
@@ -53,15 +53,19 @@ def fuse(egraph: EGraph, ops: OpTable, device: Device, known: Iterable[tuple[int
     return Fused(_with(egraph, sorted(new)), extended(ops, declared), declared)
 
 
-def _declaration(term: Term) -> tuple[str, str]:
+def _declaration(term: Term, ops: OpTable) -> tuple[str, str]:
     """The name and the text of the operator that computes a term. Equal terms of other e-classes are the same one."""
     number = {c: f"x{i}" for i, c in enumerate(term.leaves)}
 
     def text(x: Term | int) -> str:
         if isinstance(x, int):
             return number[x]
-        attrs = ", ".join(f"{k} = {show(v)}" for k, v in x.attrs)
-        return f"{x.op}({', '.join(map(text, x.operands))}{'; ' * bool(attrs)}{attrs})"
+        operands = list(map(text, x.operands))
+        usual = {a.name: a.default for a in ops[x.op].attrs}
+        attrs = ", ".join(f"{k} = {v if isinstance(v, str) else show(v)}" for k, v in x.attrs if v != usual[k])
+        if x.op in SIGNS and not attrs and len(operands) == 2:
+            return f"({operands[0]} {SIGNS[x.op]} {operands[1]})"
+        return f"{x.op}({', '.join(operands)}{'; ' * bool(attrs)}{attrs})"
 
     body = text(term)
     name = f"fused_{term.op}_{zlib.crc32(body.encode()):08x}"

@@ -18,6 +18,8 @@ ATTR_TYPES = ("int", "float", "bool", "string", "dtype", "axis", "ints", "axes")
 
 #: Infix operators on tensors stand for these.
 INFIX = {"+": "ewadd", "-": "ewsub", "*": "ewmul", "/": "ewdiv", "@": "matmul"}
+#: And the other way round.
+SIGNS = {op: sign for sign, op in INFIX.items()}
 #: The operator that a sign before a tensor stands for.
 NEGATION = "neg"
 

@@ -180,8 +180,10 @@ class _Making:
             """A tensor that no operator of the rule computes. Known facts about it are kept."""
             label = ledger.label[c]
             if label in known.values:
-                fill = next(n for n in ledger.nodes_of(c) if ledger.op[n] == "fill")
-                return Node("fill", (), ledger.attrs[fill], self._types(c))
+                # A number that other numbers give: the e-class of 0.5 * 0.5 has a fill only if a rule made one.
+                (t,) = types = self._types(c)
+                attrs = (("value", known.values[label]), ("dtype", t.dtype), ("shape", t.shape))
+                return Node("fill", (), attrs, types)
             op = "weight" if label in known.weights else "input"
             return Node(op, (), (("name", name),), self._types(c), name)
 

@@ -50,6 +50,21 @@ def test_why(tmp_path: Path) -> None:
     )
 
 
+def test_a_number_that_is_a_product_of_numbers(tmp_path: Path) -> None:
+    """No rule has made it: it is known from its factors."""
+    text = """import "standard"
+graph g {
+  input u : f32[32, 512]
+  input v : f32[32, 512]
+  weight w : f32[512, 1000]
+  output (u + v) @ w * 0.5 / 2.0
+}
+"""
+    done = invoke("why", made(tmp_path, text))
+    assert (done.code, done.err) == (0, "")
+    assert "each replayed and evaluated: equal" in done.out
+
+
 def test_the_page_has_every_step(tmp_path: Path) -> None:
     page = tmp_path / "why.html"
     assert invoke("why", made(tmp_path, FUSE), "-q", "--html", page) == Done(0, "", "")
