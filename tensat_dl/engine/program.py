@@ -142,13 +142,13 @@ class EgglogProgram:
         more = compile_rule(rule, self.schema, new, first=first, filtered=staged)
         if more is None:
             return state.compiled, []
-        commands = [*self.new_constructors(), *more.commands]
+        commands = self.new_constructors()
         if state.compiled is None:
-            doc = [comment(f"---- rule {more.name}\n{rule.doc}")] if rule.doc else []
-            state.compiled, commands = more, [*doc, *commands]
+            commands += [comment(f"---- rule {more.name}\n{rule.doc}")] if rule.doc else []
+            state.compiled = more
         else:
             state.compiled = state.compiled.with_variants(more)
-        return state.compiled, commands
+        return state.compiled, [*commands, *more.commands]
 
     def built(self, rule: RewriteRule, matched: Collection[str] | None = None) -> list[Command]:
         """Takes note of the e-nodes that a rule may build; the commands that declare what is new of their types.

@@ -223,7 +223,7 @@ def _infer_composition(
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CompositionStep:
     """An application in a composition: of an operator to the values at these places, or a ``number`` beside one."""
 
     op: str
@@ -240,7 +240,7 @@ def compose(
     type_of: Callable[[T], AnyType],
     scalar: Callable[[float, T], T],
     apply: Callable[[str, Sequence[T], Mapping[str, Any]], T],
-    remembered: dict[Any, tuple[Step, ...]] | None = None,
+    remembered: dict[Any, tuple[CompositionStep, ...]] | None = None,
 ) -> T:
     """The value of a composition, by way of the operators that its definition applies to each other.
 
@@ -261,7 +261,7 @@ def compose(
             else:
                 made.append(scalar(step.number, made[step.operands[0]]))
         return made[-1]
-    steps: list[Step] = []
+    steps: list[CompositionStep] = []
     places = {p.name: i for i, p in enumerate(decl.inputs) if p.kind != "many" and i < len(operands)}
     env = environment(decl, types, attrs)
 
@@ -288,12 +288,12 @@ def compose(
         ]
         attrs = attributes(ops[op], given, env, [type_of(made[i]) for i in values])
         made.append(apply(op, [made[i] for i in values], attrs))
-        steps.append(Step(op, tuple(values), attrs))
+        steps.append(CompositionStep(op, tuple(values), attrs))
         return len(made) - 1
 
     def scaled(n: Any, like: int) -> int:
         made.append(scalar(n, made[like]))
-        steps.append(Step("", (like,), {}, n))
+        steps.append(CompositionStep("", (like,), {}, n))
         return len(made) - 1
 
     assert decl.composition is not None

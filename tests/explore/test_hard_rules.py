@@ -260,7 +260,6 @@ def test_the_engine_agrees_with_plain_python(case: str) -> None:
 #: Words that mean something to the engine, and names that generated programs use.
 NAMES = (
     "NaN",
-    "inf",
     "_",
     "T",
     "Relu",

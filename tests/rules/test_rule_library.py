@@ -73,8 +73,11 @@ EXPLAINED = {
     ("smul-mul", "rank(x) > 0"): SPARES_SCALARS,
     ("smul-mul", "rank(y) > 0"): SPARES_SCALARS,
     ("smul-of-small-summand", "prod(shape(y)) < prod(shape(x))"): SPARES_WORK,
-    **{("slice-peepholes", c): SPARES_RANKS for c in ("rank(x) == 2", "rank(p) == 1", "rank(q) == 1")},
-    ("slice-peepholes", "shape(u) == shape(y)"): PROVES,
+    **{
+        (f"lstm-peepholes{name}", c): PROVES
+        for name in ("", "-forget-first")
+        for c in ("rank(p) == 1", "rank(q) == 1", "dim(x, 0) == dim(c, 0)", "shape(t) == shape(c)")
+    },
     ("shift-scalar", "rank(w) > 0"): SPARES_ROUNDS,
     ("scale-scalar", "rank(w) > 0"): SPARES_ROUNDS,
     ("row-ewadd", "rank(w) > 1"): SPARES_ROUNDS,

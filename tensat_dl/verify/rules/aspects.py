@@ -16,7 +16,7 @@ from tensat_dl.verify.exact.draws import leaves
 from tensat_dl.verify.execute import ExecutionError
 from tensat_dl.verify.keyed import generator
 from tensat_dl.verify.rules.instance import Instance
-from tensat_dl.verify.rules.machine import Machine, as_stored
+from tensat_dl.verify.rules.machine import MachineArithmetic, as_stored
 from tensat_dl.verify.rules.verdict import Aspect, AspectName, AspectStatus, apart
 from tensat_dl.verify.weights import Distribution, draw, draw_values
 
@@ -44,13 +44,13 @@ TOLERANCE = 1e-2
 Counts = Callable[[Array, Array, bool], Array]
 
 
-def aspects_of(instances: Sequence[Instance], machine: Machine, seed: int) -> tuple[Aspect, ...]:
+def aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed: int) -> tuple[Aspect, ...]:
     """Rounding, overflow of integers, infinities, and divisors that are zero."""
     with np.errstate(all="ignore"):
         return _aspects_of(instances, machine, seed)
 
 
-def _aspects_of(instances: Sequence[Instance], machine: Machine, seed: int) -> tuple[Aspect, ...]:
+def _aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed: int) -> tuple[Aspect, ...]:
     small = sorted((i for i in instances if _size(i) <= MOST_ELEMENTS), key=_size)
     random = ((i, v) for i in instances[:AT_RANDOM] if i in small for v in _random(i, seed))
     floats = [i for t in FLOATS for i in _with(small, t)]
@@ -241,7 +241,7 @@ def _is_special(x: Array, y: Array, overflow: bool) -> Array:
     return np.asarray(np.where(finite, apart, ~((p == q) | (np.isnan(p) & np.isnan(q)))))
 
 
-def _example(drawn: Iterable[tuple[Instance, Values]], counts: Counts, machine: Machine) -> str:
+def _example(drawn: Iterable[tuple[Instance, Values]], counts: Counts, machine: MachineArithmetic) -> str:
     """The first values for which the sides of an instance differ, made simpler; "" without any."""
     for instance, values in drawn:
         found = _difference(instance, values, counts, machine)
@@ -251,7 +251,7 @@ def _example(drawn: Iterable[tuple[Instance, Values]], counts: Counts, machine: 
 
 
 def _difference(
-    instance: Instance, values: Values, counts: Counts, machine: Machine
+    instance: Instance, values: Values, counts: Counts, machine: MachineArithmetic
 ) -> tuple[float, float] | None:
     try:
         left, wrapped_left = machine.run(instance.before, values)
@@ -267,7 +267,7 @@ def _difference(
 
 
 def _simpler(
-    instance: Instance, values: Values, found: tuple[float, float], counts: Counts, machine: Machine
+    instance: Instance, values: Values, found: tuple[float, float], counts: Counts, machine: MachineArithmetic
 ) -> tuple[Values, tuple[float, float]]:
     """With elements set to 1 as long as the sides differ."""
     effort = SIMPLER if sum(v.size for v in values.values()) <= SIMPLER else 0

@@ -25,7 +25,7 @@ from tensat_dl.verify.rules.aspects import aspects_of
 from tensat_dl.verify.rules.counterexample import counterexample, size, smallest, told
 from tensat_dl.verify.rules.coverage import Coverage
 from tensat_dl.verify.rules.instance import Instance
-from tensat_dl.verify.rules.machine import Machine
+from tensat_dl.verify.rules.machine import MachineArithmetic
 from tensat_dl.verify.rules.sampling import (
     LARGE_INSTANCES,
     LONGEST,
@@ -83,7 +83,7 @@ class Examiner:
         self.seed = seed
         self.infer = Inference(ops)
         self.semantics = semantics_of(ops)
-        self.machine = Machine(ops)
+        self.machine = MachineArithmetic(ops)
 
     def verdict(self, rule: RewriteRule) -> Verdict:
         """The verdict on a rule. A rule that can't be compiled is vacuous, and the reason says so."""

@@ -35,7 +35,7 @@ def as_stored(x: Array, dtype: str) -> Array:
     return x
 
 
-class Machine:
+class MachineArithmetic:
     """Runs graphs. Random functions stand in for operators that are not known."""
 
     def __init__(self, ops: OpTable) -> None:
