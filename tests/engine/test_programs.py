@@ -55,7 +55,7 @@ def constructors(schema: Schema) -> list[Command]:
 def test_the_text_of_every_rule_is_valid(forms: Forms) -> None:
     ops = library().ops
     schema = Schema(ops)
-    rules = [listed(r, 3) if r.takes_lists else r for r in library().rules]  # one rule is for three or more
+    rules = [listed(r, 4) if r.takes_lists else r for r in library().rules]  # one rule is for four or more
     found = [compiled(r, schema, forms) for r in rules]
     assert forms is not ANY or None not in found
     made = schema.constructors()
