@@ -37,13 +37,15 @@ class _File:
 
 @click.command("check")
 @click.argument("files", nargs=-1, required=True)
+@click.option("--again", is_flag=True, help="Verify rules whose verdicts are known, too.")
 @json_option("Write a report as JSON.")
 @quiet_option
-def command(files: tuple[str, ...], json_path: str | None, quiet: bool) -> int:
+def command(files: tuple[str, ...], again: bool, json_path: str | None, quiet: bool) -> int:
     """Type-check every graph and rule of FILES, verify their rules, and run the tests of their rules.
 
-    FILES are .tsr files or names of packs. Imported rules are not verified: check their files. Exits with 1 if a rule
-    is false or never applies, or if a test fails; with 2 if a file has errors.
+    FILES are .tsr files or names of packs. Imported rules are not verified: check their files. The verdicts on rules
+    of the library come with it, and others are kept. Exits with 1 if a rule is false or never applies, or if a test
+    fails; with 2 if a file has errors.
     """
     from tensat_dl.cli.outputs import check_outputs, write_json
     from tensat_dl.lang.imports import files_of
@@ -57,7 +59,7 @@ def command(files: tuple[str, ...], json_path: str | None, quiet: bool) -> int:
     with LiveProgress(quiet) as progress:
         progress.phase("verify")
         try:
-            _verify(found, progress)
+            _verify(found, again, progress)
         except KeyboardInterrupt:
             for file in found:
                 _print_kept(file, out, quiet)
@@ -118,7 +120,7 @@ def _mirrored(rules: list[RewriteRule], ops: OpTable) -> Iterator[Diagnostic]:
             yield Diagnostic(message, rule.span, hint, severity="warning")
 
 
-def _verify(files: list[_File], progress: Progress) -> None:
+def _verify(files: list[_File], again: bool, progress: Progress) -> None:
     """The verdicts on the rules of files without errors. Files with equal operators are verified together."""
     from tensat_dl.report.verdicts import diagnostic
     from tensat_dl.verify.rules.examine import check_rule_types
@@ -131,7 +133,7 @@ def _verify(files: list[_File], progress: Progress) -> None:
         same = [f for f in left if f.program is not None and dict(f.program.ops) == dict(ops)]
         left = [f for f in left if f not in same]
         rules = [r for f in same for r in f.rules]
-        verdicts = iter(verify_rules(rules, ops, proofs=True, progress=progress.checking))
+        verdicts = iter(verify_rules(rules, ops, proofs=True, again=again, progress=progress.checking))
         for file in same:
             for rule in file.rules:
                 verdict = next(verdicts)

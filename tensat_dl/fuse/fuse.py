@@ -62,7 +62,9 @@ def _declaration(term: Term, ops: OpTable) -> tuple[str, str]:
             return number[x]
         operands = list(map(text, x.operands))
         usual = {a.name: a.default for a in ops[x.op].attrs}
-        attrs = ", ".join(f"{k} = {v if isinstance(v, str) else show(v)}" for k, v in x.attrs if v != usual[k])
+        attrs = ", ".join(
+            f"{k} = {v if isinstance(v, str) else show(v)}" for k, v in x.attrs if v != usual[k]
+        )
         if x.op in SIGNS and not attrs and len(operands) == 2:
             return f"({operands[0]} {SIGNS[x.op]} {operands[1]})"
         return f"{x.op}({', '.join(operands)}{'; ' * bool(attrs)}{attrs})"

@@ -16,7 +16,7 @@ except ImportError:  # conditions are decided by `Facts` alone
 #: fails is tried once more with more patience, if questions went unanswered.
 PATIENCE = (5_000, 100_000)
 #: z3 does not count all of its work: so many milliseconds end a question in any case.
-MOST_MILLISECONDS = 4_000
+MOST_MILLISECONDS = 10_000
 #: How many questions of a proof at one assignment of ranks may go unanswered, by patience: these take the longest.
 #: And how many, with the greatest patience, in all proofs of a rule.
 MOST_UNANSWERED = (60, 12)

@@ -453,6 +453,18 @@ def test_proofs_that_are_kept_are_told_of(empty: Path, tmp_path: Path) -> None:
     assert [v.status for v in verify_rules(own, found.ops)] == ["proved"]
 
 
+def test_the_library_comes_with_its_verdicts(empty: Path, tmp_path: Path) -> None:
+    """Of a rule that differs from the library's, nothing is known."""
+    found = program('import "hoist"\n', tmp_path)
+    own = [r for r in found.rules if r.name.startswith("slice")]
+    with patch.object(Examiner, "verdict", side_effect=AssertionError):
+        assert {v.status for v in verify_rules(own, found.ops)} == {"proved"}
+    assert not verify.kept_verdicts(own, found.ops, seed=1)
+    other = program("rule slice-mul { ewmul(x, x) => x * x * 1.0 }\n", tmp_path)
+    (same_name,) = (r for r in other.rules if r.name == "slice-mul")
+    assert not verify.kept_verdicts([same_name], other.ops)
+
+
 def test_the_api(empty: Path, tmp_path: Path) -> None:
     graph = "graph g {\n  input x : f32[4]\n  output relu(x)\n}\n"
     path = tmp_path / "m.tsr"
@@ -469,7 +481,9 @@ def test_several_processes_say_the_same(empty: Path, tmp_path: Path) -> None:
     one = {r.name: Examiner(found.ops).verdict(r) for r in rules[:6]}
     counts: list[int] = []
     with patch("os.sched_getaffinity", return_value={0, 1}), patch("tensat_dl.verify.rules.workers.SHARE", 4):
-        together = verify_rules(rules, found.ops, progress=lambda done, total, *_: counts.append(done))
+        together = verify_rules(
+            rules, found.ops, again=True, progress=lambda done, total, *_: counts.append(done)
+        )
     assert [v for v in together if v.rule in one] == list(one.values())
     assert counts == list(range(1, len(rules) + 1))
 
@@ -483,7 +497,7 @@ def test_processes_that_die_leave_nothing_undone(empty: Path, tmp_path: Path) ->
         patch("tensat_dl.verify.rules.workers.SHARE", 1),
         patch("sys.executable", "false"),
     ):
-        assert list(verify_rules(rules, found.ops)) == alone
+        assert list(verify_rules(rules, found.ops, again=True)) == alone
 
 
 @pytest.mark.parametrize(
