@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,11 +21,24 @@ from tensat_dl.ops.values import AlreadyReported, Unknown, describe
 
 Warn = Callable[[Diagnostic], None]
 
+#: A comment that looks like a divisor, as in ``y = x // 2``; not behind a type.
+_QUOTIENT = re.compile(
+    r"^(?!\s*(?:input|weight)\b)(?:(?!//).)*[\w)\]][ \t]*(//[ \t]*\d+)[ \t,;)\]]*$", re.MULTILINE
+)
+
 
 def elaborate(
     item: ast.GraphItem, ops: OpTable, blocks: Mapping[str, ast.Block], warn: Warn | None = None
 ) -> Graph:
     """The typed graph of a graph item. Raises `TsrError` with every problem; warnings go to ``warn``."""
+    if warn is not None:
+        for found in _QUOTIENT.finditer(item.span.text):
+            start, end = item.span.start + found.start(1), item.span.start + found.end(1)
+            span, hint = (
+                Span(item.span.source, start, end),
+                "a quotient is `/`; of integers it is rounded down",
+            )
+            warn(Diagnostic(f"`{found[1]}` is a comment", span, hint, severity="warning"))
     return _graph(item.name, f"graph `{item.name}`", item.name_span, item.body, ops, blocks, warn)
 
 
