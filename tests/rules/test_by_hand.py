@@ -156,6 +156,28 @@ CASES = {
   {SECOND.format("relu((y - m) / sqrt(v + 0.001) * g + b)")}""",
         NORM_BY_HAND,
     ),
+    "one of two products by one weight is scaled": Case(
+        "input x : f32[32, 512] input y : f32[32, 512] weight e : f32[1000, 512]",
+        """t = transpose(e; perm = [1, 0])
+  output softmax((x + y) * 0.5 @ t / 2.0; axis = 1), softmax(x @ t; axis = 1)""",
+        """both = softmax(concat((x + y) * 0.25, x; axis = 0) @ transpose(e; perm = [1, 0]); axis = 1)
+  (l, m) = split(both; axis = 0, sizes = [32, 32])
+  output l, m""",
+    ),
+    "peepholes": Case(
+        "input x : f32[16, 256] input c : f32[16, 256] "
+        + " ".join(f"weight w{g} : f32[256, 256] weight b{g} : f32[256]" for g in "ifg")
+        + " weight pi : f32[256] weight pf : f32[256]",
+        """i = sigmoid(x @ wi + pi * c + bi)
+  f = sigmoid(x @ wf + pf * c + bf)
+  output f * c + i * tanh(x @ wg + bg)""",
+        """m = matmul(x, concat(wi, wf, wg; axis = 1), concat(bi, bf, bg; axis = 0))
+  (a, g) = split(m; axis = 1, sizes = [512, 256])
+  (i, f) = split(
+    sigmoid(a + concat(pi, pf; axis = 0) * concat(c, c; axis = 1)); axis = 1, sizes = [256, 256]
+  )
+  output f * c + i * tanh(g)""",
+    ),
 }
 
 
