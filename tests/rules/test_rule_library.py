@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -235,8 +234,13 @@ def verdict(rule: RewriteRule) -> Verdict:
 
 
 def told(found: Verdict | None) -> object:
-    """A verdict without the examples of what rounds, which may differ by machine."""
-    return found and replace(found, aspects=tuple(replace(a, example="") for a in found.aspects))
+    """What a verdict says, without examples and reasons, which may differ by machine."""
+    return found and (
+        found.status,
+        found.instances,
+        found.rounding,
+        {u.split("`")[1] for u in found.unneeded},
+    )
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
