@@ -61,7 +61,7 @@ def command(files: tuple[str, ...], again: bool, json_path: str | None, quiet: b
         try:
             _verify(found, again, progress)
         except KeyboardInterrupt:
-            for file in found:
+            for file in () if again else found:
                 _print_kept(file, out, quiet)
             raise
     for file in found:

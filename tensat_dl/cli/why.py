@@ -16,6 +16,7 @@ from tensat_dl.run.options import DEVICE, unfit_of
 if TYPE_CHECKING:
     from tensat_dl.cli.inputs import Opened
     from tensat_dl.cli.options import Recorded
+    from tensat_dl.core.diagnostics import TsrError
     from tensat_dl.core.graph import Graph
     from tensat_dl.core.progress import Progress
     from tensat_dl.run.options import Options
@@ -76,36 +77,47 @@ def why(out: str, source: str | None, html_path: str | None, verbose: bool, quie
     return _end(out, found, hint)
 
 
-def _origin(out: str, source: str | None) -> tuple[Recorded, str]:
-    """The run that made a graph, of the original at ``source`` if that is given, and the original's digest then.
-    Raises `TsrError` if these can't be known."""
+def _recorded(out: str) -> tuple[Recorded, str]:
+    """The run that made a graph, and the digest of the original. Raises `TsrError` if these can't be known."""
     from tensat_dl.cli.inputs import is_onnx
     from tensat_dl.cli.options import recorded
     from tensat_dl.cli.run import command as run
-    from tensat_dl.core.diagnostics import Diagnostic, TsrError
     from tensat_dl.lang.load import read_source
     from tensat_dl.why.origin import read_origin
 
-    def refuse(message: str, hint: str) -> TsrError:
-        return TsrError([Diagnostic(message, None, hint, path=out)])
-
     if is_onnx(out) and Path(out).is_file():
         hint = "`tensat-dl run FILE -o OUT.tsr` writes a graph that `why` explains; `--html` of `run` has the steps"
-        raise refuse("an ONNX model does not record its origin", hint)
+        raise _refusal(out, "an ONNX model does not record its origin", hint)
     origin = read_origin(read_source(out).text)
     if origin is None:
         hint = "`tensat-dl run FILE -o OUT` writes graphs with a comment that records their origin"
-        raise refuse("no comment records the origin of this graph", hint)
+        raise _refusal(out, "no comment records the origin of this graph", hint)
     try:
-        given = recorded(run, origin.arguments, out)
+        return recorded(run, origin.arguments, out), origin.digest
     except click.ClickException as e:
-        raise refuse(f"the comment about the origin of this graph is damaged: {e.message}", "") from None
+        message = f"the comment about the origin of this graph is damaged: {e.message}"
+        raise _refusal(out, message) from None
+
+
+def _refusal(out: str, message: str, hint: str = "") -> TsrError:
+    from tensat_dl.core.diagnostics import Diagnostic, TsrError
+
+    return TsrError([Diagnostic(message, None, hint, path=out)])
+
+
+def _origin(out: str, source: str | None) -> tuple[Recorded, str]:
+    """The run that made a graph, of the original at ``source`` if that is given, and the original's digest then.
+    Raises `TsrError` if these can't be known."""
+    given, digest = _recorded(out)
     given = given if source is None else replace(given, file=source)
     if given.file == "-":
-        raise refuse("the original was read from standard input", "name the original's file: --from FILE")
+        raise _refusal(
+            out, "the original was read from standard input", "name the original's file: --from FILE"
+        )
     if source is None and not Path(given.file).exists():
-        raise refuse(f"the original, {given.file}, is not there", "say where it is: --from FILE")
-    return given, origin.digest
+        hint = "say where it is: --from FILE"
+        raise _refusal(out, f"the original, {given.file}, is not there", hint)
+    return given, digest
 
 
 def _explain(opened: Opened, after: Graph, options: Options, progress: Progress) -> Explanation:
@@ -143,19 +155,11 @@ def _recorded_rules(file: str) -> tuple[str, ...]:
     """The rules of the run that made the graph of a file, also those of the original; none if that is not known.
     (An optimized graph imports nothing.)"""
     from tensat_dl.cli.inputs import is_onnx
-    from tensat_dl.cli.options import recorded
-    from tensat_dl.cli.run import command as run
-    from tensat_dl.lang.load import read_source
-    from tensat_dl.why.origin import read_origin
+    from tensat_dl.core.diagnostics import TsrError
 
-    if is_onnx(file) or not Path(file).is_file():
-        return ()
-    origin = read_origin(read_source(file).text)
-    if origin is None:
-        return ()
     try:
-        given = recorded(run, origin.arguments, file)
-    except click.ClickException:
+        given, _ = _recorded(file)
+    except TsrError:
         return ()
     original = Path(given.file).is_file() and not is_onnx(given.file)
     return (*given.rules, given.file) if original else given.rules

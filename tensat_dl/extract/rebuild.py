@@ -85,7 +85,7 @@ def shorter_views(egraph: EGraph, choices: Mapping[int, int]) -> dict[int, int]:
 
     ends: dict[
         int, tuple[int, int]
-    ] = {}  # by e-class, the result that the answer's views of it end at, and their number
+    ] = {}  # by e-class, the result that the answer's views of it end at; how many
 
     def end(c: int) -> tuple[int, int]:
         if c not in ends:

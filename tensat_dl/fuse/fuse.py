@@ -15,12 +15,11 @@ import numpy as np
 
 from tensat_dl.core.diagnostics import Source
 from tensat_dl.core.egraph import EGraph, NodeKey
-from tensat_dl.core.graph import Graph, GraphBuilder
+from tensat_dl.core.graph import Graph, GraphBuilder, attr_text
 from tensat_dl.cost.application import expand
 from tensat_dl.cost.device import Device
 from tensat_dl.fuse.terms import Term, terms
 from tensat_dl.lang.declare import Declared, declarations
-from tensat_dl.ops.calls import show
 from tensat_dl.ops.table import SIGNS, OpTable
 
 
@@ -62,9 +61,7 @@ def _declaration(term: Term, ops: OpTable) -> tuple[str, str]:
             return number[x]
         operands = list(map(text, x.operands))
         usual = {a.name: a.default for a in ops[x.op].attrs}
-        attrs = ", ".join(
-            f"{k} = {v if isinstance(v, str) else show(v)}" for k, v in x.attrs if v != usual[k]
-        )
+        attrs = ", ".join(f"{k} = {attr_text(v)}" for k, v in x.attrs if v != usual[k])
         if x.op in SIGNS and not attrs and len(operands) == 2:
             return f"({operands[0]} {SIGNS[x.op]} {operands[1]})"
         return f"{x.op}({', '.join(operands)}{'; ' * bool(attrs)}{attrs})"

@@ -32,14 +32,16 @@ def elaborate(
 ) -> Graph:
     """The typed graph of a graph item. Raises `TsrError` with every problem; warnings go to ``warn``."""
     if warn is not None:
-        for found in _QUOTIENT.finditer(item.span.text):
-            start, end = item.span.start + found.start(1), item.span.start + found.end(1)
-            span, hint = (
-                Span(item.span.source, start, end),
-                "a quotient is `/`; of integers it is rounded down",
-            )
-            warn(Diagnostic(f"`{found[1]}` is a comment", span, hint, severity="warning"))
+        for warning in _comments_like_quotients(item.span):
+            warn(warning)
     return _graph(item.name, f"graph `{item.name}`", item.name_span, item.body, ops, blocks, warn)
+
+
+def _comments_like_quotients(graph: Span) -> Iterator[Diagnostic]:
+    for found in _QUOTIENT.finditer(graph.text):
+        span = Span(graph.source, graph.start + found.start(1), graph.start + found.end(1))
+        hint = "a quotient is `/`; of integers it is rounded down"
+        yield Diagnostic(f"`{found[1]}` is a comment", span, hint, severity="warning")
 
 
 @dataclass(frozen=True, slots=True)

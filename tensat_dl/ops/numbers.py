@@ -15,10 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 #: Irrational factors of activations, which are written with all digits of their type, or with fewer.
-_FACTORS = (
-    *(math.sqrt(2), math.sqrt(0.5), math.sqrt(2 / math.pi), math.sqrt(math.pi / 2)),
-    *(2 * math.sqrt(2 / math.pi), math.log(2)),
-)
+_FACTORS = (*map(math.sqrt, (2, 1 / 2, 2 / math.pi, math.pi / 2, 8 / math.pi)), math.log(2))
 
 #: Decimals with more digits are taken for results of a computation.
 _DIGITS = 6

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tensat_dl.core.expression import index_of
-from tensat_dl.core.graph import Graph, GraphBuilder, Node, TensorType
+from tensat_dl.core.graph import Graph, GraphBuilder, Node, TensorType, fill_attrs
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.lang.node_names import node_names
 from tensat_dl.ops.table import OpTable
@@ -181,9 +181,8 @@ class _Making:
             label = ledger.label[c]
             if label in known.values:
                 # A number that other numbers give: the e-class of 0.5 * 0.5 has a fill only if a rule made one.
-                (t,) = types = self._types(c)
-                attrs = (("value", known.values[label]), ("dtype", t.dtype), ("shape", t.shape))
-                return Node("fill", (), attrs, types)
+                types = self._types(c)
+                return Node("fill", (), fill_attrs(known.values[label], types[0]), types)
             op = "weight" if label in known.weights else "input"
             return Node(op, (), (("name", name),), self._types(c), name)
 

@@ -1,6 +1,6 @@
 """The verdicts on the library's rules that come with it, in ``rules/verdicts.json``.
 
-They are what `Examiner` says, with proofs and seed 0; a test compares them. A rule that was changed, or whose
+They are what `Examiner` says, with proofs and seed 0; a test works out each anew. A rule that was changed, or whose
 operators were, is not among them. To write the file anew: ``python -m tensat_dl.verify.rules.shipped``.
 """
 

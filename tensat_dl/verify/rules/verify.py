@@ -49,10 +49,9 @@ def verify_rules(
     """
     solver = prover() if proofs else ""
     found = {} if again else kept_verdicts(rules, ops, seed=seed)
-    keys = [key(rule, ops, seed, solver) for rule in rules]
-    for i, name in enumerate(keys):
-        if not again and not solver and i not in found and (known := _load(name)) is not None:
-            found[i] = known
+    keys = {i: key(rule, ops, seed, solver) for i, rule in enumerate(rules) if i not in found}
+    if not again and not solver:
+        found |= {i: known for i, name in keys.items() if (known := _load(name)) is not None}
     left = [(i, rule) for i, rule in enumerate(rules) if i not in found]
     with closing(examine_all(left, ops, seed, bool(solver))) as verdicts:
         for i, verdict in verdicts:

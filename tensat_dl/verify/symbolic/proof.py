@@ -80,19 +80,19 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
         rule = lists_apart(rule)
         ranks: set[int] = set()
         terms = new_terms()
-        left = Assignments(rule, infer, met=True, any_length=rule.index is not None).variants(RANKS)
-        left = [v for v in left if not v.ill_typed]
-        # High ranks first: where there is no proof, it is not found sooner there.
-        left.sort(key=lambda v: -sum(len(t.shape) for t in v.types.values()))
-        while left:
-            ranks.update(_ranks(rule, left[0]))
+        found = Assignments(rule, infer, met=True, any_length=rule.index is not None).variants(RANKS)
+        # High ranks first: a proof that fails does so soonest there.
+        variants = sorted(
+            (v for v in found if not v.ill_typed), key=lambda v: -sum(len(t.shape) for t in v.types.values())
+        )
+        for k, variant in enumerate(variants):
+            ranks.update(_ranks(rule, variant))
             try:
-                _prove_variant(rule, left[0], infer, terms)
+                _prove_variant(rule, variant, infer, terms)
             except Unproved as e:
-                places = [Assigned.by(v, rule) for v in left]
+                places = [Assigned.by(v, rule) for v in variants[k:]]
                 reason = f"{e}, for {places[0]}" if rule.tensor_variables() else str(e)
                 raise Unproved(reason, places if rule.index is None else ()) from None
-            left.pop(0)
     except AnyLength as e:
         raise Unproved(str(e)) from None
     if not ranks:
