@@ -7,14 +7,10 @@ compared with the operators' executable semantics in the tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from fractions import Fraction
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tensat_dl.core.graph import FLOATS, INTEGERS
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 from tensat_dl.ops.symbolic import Condition, Int, Opaque
 from tensat_dl.ops.typing import Inference
 from tensat_dl.ops.values import SymType
@@ -24,194 +20,36 @@ from tensat_dl.verify.symbolic.context import (
     Index,
     Inexpressible,
     Tensor,
-    element_at,
-    is_integer,
     largest,
-    only_factor,
 )
 from tensat_dl.verify.symbolic.elements import Value
+from tensat_dl.verify.symbolic.movement import (
+    along,
+    concat,
+    conv_average,
+    conv_identity,
+    dilate,
+    enlarge,
+    expand,
+    eye,
+    fill,
+    gather,
+    iota,
+    merge,
+    pad,
+    reshape,
+    resize,
+    slice_,
+    transpose,
+    within,
+)
+from tensat_dl.verify.symbolic.pointwise import POINTWISE as POINTWISE
+from tensat_dl.verify.symbolic.pointwise import Attributes, cast, pointwise
 
-Attributes = Mapping[str, Any]
 #: From the context, operands, attributes and the result's shape: the element at an index.
 Meaning = Callable[[Context, Sequence[Tensor], Attributes, Index], Callable[[Index], Value]]
-#: From attributes and the operands' elements at an index: the element there.
-Pointwise = Callable[[Context, Attributes, Sequence[Value]], Value]
-
-
-# ---- element by element -----------------------------------------------------------------------------------
-
-
-def _function(name: str) -> Pointwise:
-    return lambda context, attrs, operands: context.apply(name, *operands)
-
-
-def _limit(fn: str) -> Pointwise:
-    """The larger or the smaller of two elements. Of places it is a place."""
-    fold = sym.maximum if fn == "max" else sym.minimum
-
-    def apply(context: Context, attrs: Attributes, operands: Sequence[Value]) -> Value:
-        p, q = (as_integer(v, context) for v in operands)
-        if p is None or q is None:
-            return context.apply(fn, *operands)
-        low, high = (p, q) if fn == "max" else (q, p)
-        if context.known.holds(sym.at_most(low, high)):
-            return operands[1]
-        return operands[0] if context.known.holds(sym.at_most(high, low)) else el.integer(fold(p, q))
-
-    return apply
-
-
-def _power(context: Context, x: Value, exponent: Any) -> Value:
-    e = context.real(exponent).constant
-    if e is not None and e.denominator == 1 and abs(e) <= 8:
-        return el.power(x if e >= 0 else context.apply("inverse", x), abs(int(e)))
-    if e is not None and e.denominator == 2 and abs(e) <= 4:
-        root = context.apply("sqrt" if e > 0 else "rsqrt", x)
-        return el.power(root, abs(int(2 * e)))
-    return context.apply(f"power {exponent}", x)
-
-
-def as_integer(v: Value, context: Context) -> Int | None:
-    """An element that is an integer, made of indices, dimensions and elements of integer tensors, as such."""
-    out: Int = 0
-    for t, c in v.terms:
-        if t.guards or t.over or c.denominator != 1:
-            return None
-        monomial: Int = int(c)
-        for f, n in t.factors:
-            if isinstance(f, el.Read) and n > 0 and context.has_integers(f.tensor):
-                factor: Int = sym.element(f.tensor, f.offset)
-            elif isinstance(f, el.Symbol) and n > 0 and is_integer(f.atom):
-                factor = sym.atom(*f.atom)
-            elif isinstance(f, el.FunctionOf) and f.fn == "max" and n > 0:
-                args = [as_integer(a, context) for a in f.args]
-                if f.over or any(a is None for a in args):
-                    return None
-                factor = reduce(sym.maximum, [a for a in args if a is not None])
-            else:
-                return None
-            for _ in range(n):
-                monomial = sym.mul(monomial, factor)
-        out = sym.add(out, monomial)
-    return out
-
-
-def _is_zero(context: Context, x: Value, y: Value) -> Value:
-    d = el.subtract(x, y)
-    whole = as_integer(d, context)
-    if whole is not None:
-        return context.guarded(el.number(1), sym.equal(whole, 0))
-    if d.terms and d.terms[0][1] < 0:
-        d = el.scaled(d, -1)
-    return context.apply("is zero", d)
-
-
-def _greater(context: Context, x: Value, y: Value) -> Value:
-    d = el.subtract(x, y)
-    if d.constant is not None:
-        return el.number(int(d.constant > 0))
-    whole = as_integer(d, context)
-    if whole is not None:
-        return context.guarded(el.number(1), sym.at_most(sym.sub(1, whole), 0))
-    for t, c in d.terms:
-        f = only_factor(el.value([(t, Fraction(1))]))
-        if isinstance(f, el.FunctionOf) and f.fn == "max" and not f.over:
-            rest = el.subtract(d, el.value([(t, c)]))
-            parts = [_greater(context, rest, el.scaled(a, -c)) for a in f.args]
-            return _all(parts) if c < 0 else _opposite(_all(map(_opposite, parts)))
-    return context.apply("is positive", d)
-
-
-def _all(truths: Iterable[Value]) -> Value:
-    return reduce(el.multiply, truths)
-
-
-def _opposite(truth: Value) -> Value:
-    return el.subtract(el.number(1), truth)
-
-
-def _select(c: Value, x: Value, y: Value) -> Value:
-    return el.add(y, el.multiply(c, el.subtract(x, y)))
-
-
-#: Operators that compute element by element.
-POINTWISE: Mapping[str, Pointwise] = {
-    **{name: _function(name) for name in FUNCTIONS},
-    "ewadd": lambda context, attrs, v: el.add(*v),
-    "ewsub": lambda context, attrs, v: el.subtract(*v),
-    "ewmul": lambda context, attrs, v: el.multiply(*v),
-    "smul": lambda context, attrs, v: el.multiply(*v),
-    "ewdiv": lambda context, attrs, v: context.quotient(*v),
-    "ewmax": _limit("max"),
-    "ewmin": _limit("min"),
-    "power": lambda context, attrs, v: _power(context, *v, **attrs),
-    "equal": lambda context, attrs, v: _is_zero(context, *v),
-    "greater": lambda context, attrs, v: _greater(context, *v),
-    "select": lambda context, attrs, v: _select(*v),
-    "dropout": lambda context, attrs, v: v[0],
-}
-
-
-def broadcast(context: Context, x: Tensor, shape: Index, index: Index) -> Value:
-    """The element of an operand that broadcasts to a shape."""
-    own = index[len(shape) - len(x.shape) :]
-    there: list[Int] = []
-    for i, n, wide in zip(own, x.shape, shape[len(shape) - len(x.shape) :], strict=True):
-        there.append(i if context.known.plainly(n, wide) else context.stretched(i, n))
-    return x.at(tuple(there))
-
-
-def pointwise(
-    op: str, context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index, dtype: str | Opaque
-) -> Tensor:
-    """An elementwise operator."""
-    f = POINTWISE[op]
-
-    def at(index: Index) -> Value:
-        return f(context, attrs, [broadcast(context, x, shape, index) for x in xs])
-
-    def flat(offset: Int) -> Value:
-        if all(context.same_shape(x.shape, shape) or not x.shape for x in xs):
-            return f(context, attrs, [element_at(x, offset, context) if x.shape else x.at(()) for x in xs])
-        return at(context.digits(offset, shape))
-
-    return Tensor(shape, dtype, at, flat)
-
 
 # ---- products, pooling ------------------------------------------------------------------------------------
-
-
-def _is(context: Context, dtype: str | Opaque, *others: str | Opaque) -> bool:
-    """Whether an element type is one of several. Raises `Undecided`."""
-    facts = context.known.facts
-    own = facts.value(dtype)
-    return context.known.decide(sym.any_of(sym.equal(own, facts.value(d)) for d in others))
-
-
-def cast(context: Context, x: Tensor, to: str | Opaque, shape: Index) -> Tensor:
-    """Casts to floats keep numbers, but for rounding; so do casts of integers to wider types. Raises `Undecided`."""
-
-    def kept(v: Value) -> Value:
-        return v
-
-    def converted(v: Value) -> Value:
-        return context.apply(f"cast to {context.known.facts.value(to)}", v)
-
-    def truth(v: Value) -> Value:
-        return el.subtract(el.number(1), _is_zero(context, v, el.number(0)))
-
-    f: Callable[[Value], Value]
-    if _is(context, x.dtype, to) or _is(context, to, *FLOATS) or _is(context, x.dtype, "bool"):
-        f = kept
-    elif _is(context, to, "bool"):
-        f = truth
-    else:
-        low, high = (INTEGERS.get(str(context.known.facts.value(t)), (0, 0)) for t in (x.dtype, to))
-        f = kept if low != high and high[0] <= low[0] < low[1] <= high[1] else converted
-    flat = x.flat
-    return Tensor(
-        shape, to, lambda index: f(x.at(index)), flat and (lambda offset: f(element_at(x, offset, context)))
-    )
 
 
 def activation(context: Context, act: Any, v: Value) -> Value:
@@ -230,10 +68,6 @@ def matmul(
         return activation(context, attrs["act"], el.add(total, *(b.at((j,)) for b in bias)))
 
     return at
-
-
-def _inside(context: Context, i: Int, n: Int) -> sym.Bool:
-    return sym.all_of((sym.at_most(0, i), sym.at_most(sym.add(i, 1), n)))
 
 
 def conv2d(
@@ -256,7 +90,7 @@ def conv2d(
                 sym.sub(sym.add(sym.mul(place[k], stride[k]), sym.mul(taps[k], dilation[k])), pads[k])
                 for k in (0, 1)
             ]
-            inside = sym.all_of(_inside(context, p, n) for p, n in zip(pixel, x.shape[2:], strict=True))
+            inside = sym.all_of(within(context, p, n) for p, n in zip(pixel, x.shape[2:], strict=True))
             read = x.at((image, sym.add(first, c), *pixel))
             return context.guarded(el.multiply(read, w.at((o, c, *taps))), inside)
 
@@ -278,7 +112,7 @@ def _window(
 
     def part(*taps: Int) -> tuple[Value, sym.Bool]:
         pixel = [sym.sub(sym.add(sym.mul(place[k], stride[k]), taps[k]), pads[k]) for k in (0, 1)]
-        inside = sym.all_of(_inside(context, p, n) for p, n in zip(pixel, x.shape[2:], strict=True))
+        inside = sym.all_of(within(context, p, n) for p, n in zip(pixel, x.shape[2:], strict=True))
         return x.at((image, channel, *pixel)), inside
 
     return part
@@ -335,14 +169,10 @@ def poolmax(
 # ---- normalisation and reductions -------------------------------------------------------------------------
 
 
-def _along(index: Index, axis: int, k: Int) -> Index:
-    return (*index[:axis], k, *index[axis + 1 :])
-
-
 def _sum(
     context: Context, x: Tensor, index: Index, axis: int, of: Callable[[Value], Value] = lambda v: v
 ) -> Value:
-    return context.total(x.shape[axis], lambda k: of(x.at(_along(index, axis, k))))
+    return context.total(x.shape[axis], lambda k: of(x.at(along(index, axis, k))))
 
 
 def _mean(
@@ -369,7 +199,7 @@ def reduce_max(
     context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
 ) -> Callable[[Index], Value]:
     x, axis = xs[0], attrs["axis"]
-    return lambda index: _largest(context, [x.shape[axis]], lambda k: (x.at(_along(index, axis, k)), True))
+    return lambda index: _largest(context, [x.shape[axis]], lambda k: (x.at(along(index, axis, k)), True))
 
 
 def softmax(
@@ -431,207 +261,6 @@ def rmsnorm(
     return at
 
 
-# ---- data movement ----------------------------------------------------------------------------------------
-
-
-def transpose(
-    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
-) -> Callable[[Index], Value]:
-    perm = attrs["perm"]
-    return lambda index: xs[0].at(tuple(sym.unselect(index, perm, axis) for axis in range(len(perm))))
-
-
-def concat(
-    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
-) -> Callable[[Index], Value]:
-    axis = attrs["axis"]
-
-    def at(index: Index) -> Value:
-        start: Int = 0
-        parts: list[Value] = []
-        for x in xs:
-            stop = sym.add(start, x.shape[axis])
-            i = index[axis]
-            inside = context.simpler(sym.all_of((sym.at_most(start, i), sym.at_most(sym.add(i, 1), stop))))
-            if inside is not False:
-                own = _along(index, axis, context.simple(sym.sub(i, start)))
-                parts.append(context.guarded(x.at(own), inside))
-            start = stop
-        return el.add(*parts)
-
-    return at
-
-
-def slice_(
-    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
-) -> Callable[[Index], Value]:
-    axis = attrs["axis"]
-    return lambda index: xs[0].at(_along(index, axis, sym.add(index[axis], attrs["start"])))
-
-
-def expand(
-    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
-) -> Callable[[Index], Value]:
-    return lambda index: broadcast(context, xs[0], shape, index)
-
-
-def pad(context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index) -> Callable[[Index], Value]:
-    (x,), before = xs, attrs["before"]
-    if not _is(context, attrs["mode"], "constant"):
-        edge = _is(context, attrs["mode"], "edge")
-
-        def nearest(i: Int, n: Int) -> Int:
-            last = sym.sub(n, 1)
-            if edge:
-                return sym.minimum(sym.maximum(i, 0), last)
-            distance = sym.maximum(i, sym.neg(i))
-            return sym.minimum(distance, sym.sub(sym.mul(2, last), distance))
-
-        def mirrored(index: Index) -> Value:
-            own = (sym.sub(i, b) for i, b in zip(index, before, strict=True))
-            return x.at(
-                tuple(
-                    i if context.known.holds(_inside(context, i, n)) else nearest(i, n)
-                    for i, n in zip(own, x.shape, strict=True)
-                )
-            )
-
-        return mirrored
-    value = context.real(attrs["value"])
-
-    def at(index: Index) -> Value:
-        own = tuple(sym.sub(i, b) for i, b in zip(index, before, strict=True))
-        inside = sym.all_of(_inside(context, i, n) for i, n in zip(own, x.shape, strict=True))
-        return el.add(value, context.guarded(el.subtract(x.at(own), value), inside))
-
-    return at
-
-
-def dilate(
-    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
-) -> Callable[[Index], Value]:
-    """Simpler than by its definition, where all elements stand in one row."""
-    (x,) = xs
-    value, axis = context.real(attrs["value"]), attrs["axis"]
-
-    def at(index: Index) -> Value:
-        own, between = context.divided(index[axis], sym.add(attrs["count"], 1))
-        there = el.subtract(x.at(_along(index, axis, own)), value)
-        return el.add(value, context.guarded(there, sym.equal(between, 0)))
-
-    return at
-
-
-def enlarge(
-    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
-) -> Callable[[Index], Value]:
-    (w,) = xs
-    before = [sym.floordiv(sym.sub(k, n), 2) for k, n in zip(attrs["kernel"], w.shape[2:], strict=True)]
-
-    def at(index: Index) -> Value:
-        own = [sym.sub(i, b) for i, b in zip(index[2:], before, strict=True)]
-        inside = sym.all_of(_inside(context, i, n) for i, n in zip(own, w.shape[2:], strict=True))
-        return context.guarded(w.at((*index[:2], *own)), inside)
-
-    return at
-
-
-def merge(
-    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
-) -> Callable[[Index], Value]:
-    (w,) = xs
-    size = context.simple(sym.floordiv(w.shape[0], attrs["groups"]))
-
-    def at(index: Index) -> Value:
-        o, c, *taps = index
-        group, _ = context.divided(o, size)
-        _, member = context.divided(group, attrs["count"])
-        block, own = context.divided(c, w.shape[1])
-        return context.guarded(w.at((o, own, *taps)), sym.equal(block, member))
-
-    return at
-
-
-def gather(
-    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
-) -> Callable[[Index], Value]:
-    (x, indices), axis = xs, attrs["axis"]
-    last = axis + len(indices.shape)
-
-    def at(index: Index) -> Value:
-        row = as_integer(indices.at(index[axis:last]), context)
-        if row is None:
-            raise Inexpressible("an index of a look-up is no element of a tensor")
-        if not context.known.holds(_inside(context, row, x.shape[axis])):
-            row = sym.mod(row, x.shape[axis])
-        return x.at((*index[:axis], row, *index[last:]))
-
-    return at
-
-
-def resize(
-    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
-) -> Callable[[Index], Value]:
-    """Means of old pixels, with weights that depend on the mode, the sizes and the places along each dimension, and
-    that add up to 1."""
-    (x,) = xs
-    facts = context.known.facts
-    mode = " ".join(str(facts.value(attrs[name])) for name in ("mode", "coordinates", "rounding"))
-
-    def at(index: Index) -> Value:
-        image, channel, *place = index
-        first = x.at((image, channel, 0, 0))
-
-        def share(k: int, old: Int) -> Value:
-            return context.apply(
-                f"weight {mode}", *map(el.integer, (place[k], old, shape[2 + k], x.shape[2 + k]))
-            )
-
-        def part(r: Int, s: Int) -> Value:
-            difference = el.subtract(x.at((image, channel, r, s)), first)
-            return el.multiply(el.multiply(share(0, r), share(1, s)), difference)
-
-        high, wide = x.shape[2:]
-        return el.add(first, context.total(high, lambda r: context.total(wide, lambda s: part(r, s))))
-
-    return at
-
-
-def fill(context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index) -> Callable[[Index], Value]:
-    value = context.real(attrs["value"])
-    return lambda index: value
-
-
-def iota(context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index) -> Callable[[Index], Value]:
-    return lambda index: el.integer(index[attrs["axis"]])
-
-
-def eye(context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index) -> Callable[[Index], Value]:
-    return lambda index: context.guarded(el.number(1), sym.equal(index[0], index[1]))
-
-
-def conv_identity(
-    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
-) -> Callable[[Index], Value]:
-    groups, kernel = attrs["groups"], attrs["kernel"]
-
-    def at(index: Index) -> Value:
-        o, c, *taps = index
-        own = o if groups == 1 else context.divided(o, shape[1])[1]
-        centre = [sym.floordiv(sym.sub(k, 1), 2) for k in kernel]
-        there = [sym.equal(own, c), *(sym.equal(t, m) for t, m in zip(taps, centre, strict=True))]
-        return context.guarded(el.number(1), sym.all_of(there))
-
-    return at
-
-
-def conv_average(
-    context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
-) -> Callable[[Index], Value]:
-    share = el.inverse(el.integer(sym.mul(*attrs["kernel"])))
-    return lambda index: share
-
-
 MEANINGS: Mapping[str, Meaning] = {
     f.__name__.removesuffix("_"): f
     for f in (
@@ -640,15 +269,6 @@ MEANINGS: Mapping[str, Meaning] = {
         conv_identity, conv_average,
     )
 }  # fmt: skip
-
-
-def reshape(context: Context, x: Tensor, shape: Index) -> Tensor:
-    """The same elements in row-major order."""
-
-    def flat(offset: Int) -> Value:
-        return element_at(x, offset, context)
-
-    return Tensor(shape, x.dtype, lambda index: flat(context.offset(index, shape)), flat)
 
 
 def meaning(op: str, context: Context, xs: Sequence[Tensor], attrs: Attributes, infer: Inference) -> Tensor:

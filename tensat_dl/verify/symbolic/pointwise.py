@@ -1,0 +1,197 @@
+"""What elementwise operators and casts compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+from tensat_dl.core.graph import FLOATS, INTEGERS
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.semantics.elementwise import FUNCTIONS
+from tensat_dl.ops.symbolic import Int, Opaque
+from tensat_dl.verify.symbolic import elements as el
+from tensat_dl.verify.symbolic.context import (
+    Context,
+    Index,
+    Tensor,
+    element_at,
+    is_integer,
+    only_factor,
+)
+from tensat_dl.verify.symbolic.elements import Value
+
+Attributes = Mapping[str, Any]
+#: From attributes and the operands' elements at an index: the element there.
+Pointwise = Callable[[Context, Attributes, Sequence[Value]], Value]
+
+
+def _function(name: str) -> Pointwise:
+    return lambda context, attrs, operands: context.apply(name, *operands)
+
+
+def _limit(fn: str) -> Pointwise:
+    """The larger or the smaller of two elements. Of places it is a place."""
+    fold = sym.maximum if fn == "max" else sym.minimum
+
+    def apply(context: Context, attrs: Attributes, operands: Sequence[Value]) -> Value:
+        p, q = (as_integer(v, context) for v in operands)
+        if p is None or q is None:
+            return context.apply(fn, *operands)
+        low, high = (p, q) if fn == "max" else (q, p)
+        if context.known.holds(sym.at_most(low, high)):
+            return operands[1]
+        return operands[0] if context.known.holds(sym.at_most(high, low)) else el.integer(fold(p, q))
+
+    return apply
+
+
+def _power(context: Context, x: Value, exponent: Any) -> Value:
+    e = context.real(exponent).constant
+    if e is not None and e.denominator == 1 and abs(e) <= 8:
+        return el.power(x if e >= 0 else context.apply("inverse", x), abs(int(e)))
+    if e is not None and e.denominator == 2 and abs(e) <= 4:
+        root = context.apply("sqrt" if e > 0 else "rsqrt", x)
+        return el.power(root, abs(int(2 * e)))
+    return context.apply(f"power {exponent}", x)
+
+
+def as_integer(v: Value, context: Context) -> Int | None:
+    """An element that is an integer, made of indices, dimensions and elements of integer tensors, as such."""
+    out: Int = 0
+    for t, c in v.terms:
+        if t.guards or t.over or c.denominator != 1:
+            return None
+        monomial: Int = int(c)
+        for f, n in t.factors:
+            if isinstance(f, el.Read) and n > 0 and context.has_integers(f.tensor):
+                factor: Int = sym.element(f.tensor, f.offset)
+            elif isinstance(f, el.Symbol) and n > 0 and is_integer(f.atom):
+                factor = sym.atom(*f.atom)
+            elif isinstance(f, el.FunctionOf) and f.fn == "max" and n > 0:
+                args = [as_integer(a, context) for a in f.args]
+                if f.over or any(a is None for a in args):
+                    return None
+                factor = reduce(sym.maximum, [a for a in args if a is not None])
+            else:
+                return None
+            for _ in range(n):
+                monomial = sym.mul(monomial, factor)
+        out = sym.add(out, monomial)
+    return out
+
+
+def _is_zero(context: Context, x: Value, y: Value) -> Value:
+    d = el.subtract(x, y)
+    whole = as_integer(d, context)
+    if whole is not None:
+        return context.guarded(el.number(1), sym.equal(whole, 0))
+    if d.terms and d.terms[0][1] < 0:
+        d = el.scaled(d, -1)
+    return context.apply("is zero", d)
+
+
+def _greater(context: Context, x: Value, y: Value) -> Value:
+    d = el.subtract(x, y)
+    if d.constant is not None:
+        return el.number(int(d.constant > 0))
+    whole = as_integer(d, context)
+    if whole is not None:
+        return context.guarded(el.number(1), sym.at_most(sym.sub(1, whole), 0))
+    for t, c in d.terms:
+        f = only_factor(el.value([(t, Fraction(1))]))
+        if isinstance(f, el.FunctionOf) and f.fn == "max" and not f.over:
+            rest = el.subtract(d, el.value([(t, c)]))
+            parts = [_greater(context, rest, el.scaled(a, -c)) for a in f.args]
+            return _all(parts) if c < 0 else _opposite(_all(map(_opposite, parts)))
+    return context.apply("is positive", d)
+
+
+def _all(truths: Iterable[Value]) -> Value:
+    return reduce(el.multiply, truths)
+
+
+def _opposite(truth: Value) -> Value:
+    return el.subtract(el.number(1), truth)
+
+
+def _select(c: Value, x: Value, y: Value) -> Value:
+    return el.add(y, el.multiply(c, el.subtract(x, y)))
+
+
+#: Operators that compute element by element.
+POINTWISE: Mapping[str, Pointwise] = {
+    **{name: _function(name) for name in FUNCTIONS},
+    "ewadd": lambda context, attrs, v: el.add(*v),
+    "ewsub": lambda context, attrs, v: el.subtract(*v),
+    "ewmul": lambda context, attrs, v: el.multiply(*v),
+    "smul": lambda context, attrs, v: el.multiply(*v),
+    "ewdiv": lambda context, attrs, v: context.quotient(*v),
+    "ewmax": _limit("max"),
+    "ewmin": _limit("min"),
+    "power": lambda context, attrs, v: _power(context, *v, **attrs),
+    "equal": lambda context, attrs, v: _is_zero(context, *v),
+    "greater": lambda context, attrs, v: _greater(context, *v),
+    "select": lambda context, attrs, v: _select(*v),
+    "dropout": lambda context, attrs, v: v[0],
+}
+
+
+def broadcast(context: Context, x: Tensor, shape: Index, index: Index) -> Value:
+    """The element of an operand that broadcasts to a shape."""
+    own = index[len(shape) - len(x.shape) :]
+    there: list[Int] = []
+    for i, n, wide in zip(own, x.shape, shape[len(shape) - len(x.shape) :], strict=True):
+        there.append(i if context.known.plainly(n, wide) else context.stretched(i, n))
+    return x.at(tuple(there))
+
+
+def pointwise(
+    op: str, context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index, dtype: str | Opaque
+) -> Tensor:
+    """An elementwise operator."""
+    f = POINTWISE[op]
+
+    def at(index: Index) -> Value:
+        return f(context, attrs, [broadcast(context, x, shape, index) for x in xs])
+
+    def flat(offset: Int) -> Value:
+        if all(context.same_shape(x.shape, shape) or not x.shape for x in xs):
+            return f(context, attrs, [element_at(x, offset, context) if x.shape else x.at(()) for x in xs])
+        return at(context.digits(offset, shape))
+
+    return Tensor(shape, dtype, at, flat)
+
+
+def is_type(context: Context, dtype: str | Opaque, *others: str | Opaque) -> bool:
+    """Whether an element type is one of several. Raises `Undecided`."""
+    facts = context.known.facts
+    own = facts.value(dtype)
+    return context.known.decide(sym.any_of(sym.equal(own, facts.value(d)) for d in others))
+
+
+def cast(context: Context, x: Tensor, to: str | Opaque, shape: Index) -> Tensor:
+    """Casts to floats keep numbers, but for rounding; so do casts of integers to wider types. Raises `Undecided`."""
+
+    def kept(v: Value) -> Value:
+        return v
+
+    def converted(v: Value) -> Value:
+        return context.apply(f"cast to {context.known.facts.value(to)}", v)
+
+    def truth(v: Value) -> Value:
+        return el.subtract(el.number(1), _is_zero(context, v, el.number(0)))
+
+    f: Callable[[Value], Value]
+    if is_type(context, x.dtype, to) or is_type(context, to, *FLOATS) or is_type(context, x.dtype, "bool"):
+        f = kept
+    elif is_type(context, to, "bool"):
+        f = truth
+    else:
+        low, high = (INTEGERS.get(str(context.known.facts.value(t)), (0, 0)) for t in (x.dtype, to))
+        f = kept if low != high and high[0] <= low[0] < low[1] <= high[1] else converted
+    flat = x.flat
+    return Tensor(
+        shape, to, lambda index: f(x.at(index)), flat and (lambda offset: f(element_at(x, offset, context)))
+    )
