@@ -69,7 +69,7 @@ def _declaration(term: Term, ops: OpTable) -> tuple[str, str]:
     body = text(term)
     name = f"fused_{term.op}_{zlib.crc32(body.encode()):08x}"
     parameters = ", ".join(f"{x}: tensor" for x in number.values())
-    return name, f"/// {term.operators} operators in one kernel.\nop {name}({parameters}) = {body}\n"
+    return name, f"/// {len(term.computed)} operators in one kernel.\nop {name}({parameters}) = {body}\n"
 
 
 def _with(egraph: EGraph, new: Sequence[tuple[int, NodeKey]]) -> EGraph:

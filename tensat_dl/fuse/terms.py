@@ -1,7 +1,7 @@
 """Terms of several operators in an e-graph that one kernel can compute.
 
-A term is an operator on terms and e-classes. For every e-class, terms with few operators are built from the terms of
-the classes below. Only the most promising are kept: those that save the most launches and memory traffic between
+A term is an operator on terms and e-classes. It reads an e-class or computes it by one e-node, even if it needs it
+twice. For every e-class, terms with few operators are built from the terms of the classes below. Only the most promising are kept: those that save the most launches and memory traffic between
 operators. An e-class that the term computes and that other operators of the input graph read saves nothing if these
 operators have it computed anyway, so terms are ranked twice: as if they do, and as if they do not.
 """
@@ -43,8 +43,15 @@ class Term:
     operands: tuple[Term | int, ...]
     operators: int
     leaves: tuple[int, ...]  #: the e-classes that it reads, each once, in order
+    computed: frozenset[tuple[int, int]]  #: the e-classes that it computes, with the e-node of each
     saved: float
     sure: float
+
+    @property
+    def once(self) -> bool:
+        """Whether it gets every e-class in one way."""
+        classes = {c for c, _ in self.computed}
+        return len(classes) == len(self.computed) and classes.isdisjoint(self.leaves)
 
     @property
     def rest(self) -> tuple[int, int, str]:
@@ -152,7 +159,9 @@ def _grown(
             if all(isinstance(x, int) for x in operands):
                 continue
             term = _term(egraph, device, n, operands, readers)
-            if term.operators <= MOST_OPERATORS and len(term.leaves) <= MOST_TENSORS and c not in term.leaves:
+            if term.operators > MOST_OPERATORS or len(term.leaves) > MOST_TENSORS:
+                continue
+            if term.once:
                 grown.add(term)
     return _most_promising(grown)
 
@@ -169,19 +178,22 @@ def _term(
 ) -> Term:
     """An e-node on terms and e-classes."""
     leaves: dict[int, None] = {}
+    computed = {(int(egraph.node_class[n]), n)}
     operators, saved, sure = 1, 0.0, 0.0
     for x, d in zip(operands, egraph.children_of(n), strict=True):
         if isinstance(x, int):
             leaves[x] = None
             continue
         leaves.update(dict.fromkeys(x.leaves))
+        computed |= x.computed
         operators += x.operators
         # What is between the two is neither written nor read.
         between = 2 * egraph.types[d][0].nbytes
         here = device.launch_ms + 1e3 * between / device.bandwidth
         saved += 0.0 if d in readers.kept else x.saved + here
         sure += 0.0 if d in readers.shared else x.sure + here
-    return Term(egraph.op[n], egraph.attrs[n], tuple(operands), operators, tuple(leaves), saved, sure)
+    read, made = tuple(leaves), frozenset(computed)
+    return Term(egraph.op[n], egraph.attrs[n], tuple(operands), operators, read, made, saved, sure)
 
 
 # ---- products with what is added to them -----------------------------------------------------------------

@@ -18,7 +18,7 @@ from tensat_dl.core.graph import Graph, GraphBuilder, TensorType
 from tensat_dl.cost import CostModel, load_device
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
-from tensat_dl.fuse.fuse import fuse, unfused
+from tensat_dl.fuse.fuse import extended, fuse, unfused
 from tensat_dl.fuse.terms import MOST_OPERATORS, MOST_TENSORS
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.semantics import semantics_of
@@ -26,6 +26,7 @@ from tensat_dl.resources import rules
 from tensat_dl.verify.execute import execute
 from tensat_dl.verify.weights import draw_values
 from tests.cli.running import invoke
+from tests.run.graphs import gru
 
 OPS = load_program(str(rules() / "ops.tsr")).ops
 DEVICE = load_device("h100")
@@ -178,3 +179,13 @@ def test_a_gated_cell_is_one_kernel(tmp_path: Path) -> None:
     model = tensat_dl.load(str(path))
     _, fused, _ = best(model.graph, fusing=True)
     assert Counter(n.op.split("_")[0] for n in fused.nodes)["fused"] == 2
+
+
+def test_a_kernel_computes_nothing_twice(tmp_path: Path) -> None:
+    """The e-graph has x + b + u and x + u + b in one e-class, and the kernel needs it in two places."""
+    path = tmp_path / "g.tsr"
+    path.write_text(f'import "standard"\ngraph g {{\n{gru(1, 64)}\n}}\n')
+    model = tensat_dl.load(str(path))
+    answer = tensat_dl.optimize(model, verify=False, fuse=True)
+    whole = unfused(answer.after.graph, extended(model.ops, answer.declared), answer.declared)
+    assert Counter(n.op for n in whole.nodes)["tanh"] == 4
