@@ -1,4 +1,4 @@
-"""A part of the tests each day, all of them with ``--all``.
+"""A part of the tests each day, all of them with ``--all``, the others in turn with ``--rest``.
 
 Most tests are members of large matrices, such as every rule with every check, whose members are alike. A test says
 how it takes part, by a mark of its own or of its module (the nearest one counts):
@@ -45,7 +45,12 @@ class Counts:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("sampling")
     group.addoption("--all", action="store_true", help="run all tests, not only the sample of a day")
-    group.addoption("--rest", action="store_true", help="run what the sample leaves out or shortens")
+    group.addoption(
+        "--rest",
+        metavar="N",
+        type=int,
+        help="run what the sample leaves out or shortens: the day's part of N, so that N days run all of it",
+    )
     group.addoption("--sample", metavar="DATE", help="the day whose sample is meant (default: today)")
 
 
@@ -59,6 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
         date.fromisoformat(config.option.sample)
     except ValueError:
         raise pytest.UsageError(f"--sample {config.option.sample}: not a date such as 2026-01-31") from None
+    if config.option.rest is not None and config.option.rest < 1:
+        raise pytest.UsageError("--rest is in at least one part")
     if config.option.all and config.option.rest:
         raise pytest.UsageError("--all and --rest exclude each other")
 
@@ -74,9 +81,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[COUNTS] = Counts(len(items), len(items))
     if config.option.all:
         return
-    chosen = sample(items, date.fromisoformat(config.option.sample).toordinal())
-    if config.option.rest:
-        chosen = {i.nodeid for i in items if i.nodeid not in chosen or hasattr(_function(i), SETTINGS)}
+    day = date.fromisoformat(config.option.sample).toordinal()
+    chosen = sample(items, day)
+    if parts := config.option.rest:
+        rest = {i.nodeid for i in items if i.nodeid not in chosen or hasattr(_function(i), SETTINGS)}
+        chosen = {test for test in rest if (day + _hash(test)) % parts == 0}
     else:
         shorten(items)
     chosen |= named(config, items) | failed_before(config)
@@ -166,7 +175,8 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     counts = config.stash.get(COUNTS, None)
     if counts is not None and counts.selected < counts.all:
-        part = "what the sample leaves out" if config.option.rest else "the sample"
+        parts = config.option.rest
+        part = f"a part in {parts} of what the sample leaves out" if parts else "the sample"
         terminalreporter.write_line(
             f"sampled: {counts.selected:,} of {counts.all:,} tests, {part} of {config.option.sample}; "
             "`pytest --all` runs everything"

@@ -89,10 +89,21 @@ def test_days_are_disjoint_and_cover_everything(suite: Path) -> None:
 def test_a_sample_and_the_rest_are_everything(suite: Path) -> None:
     day = ("--sample", str(DAY))
     assert selected(suite, "--all") == TESTS
-    sample, rest = selected(suite, *day), selected(suite, *day, "--rest")
+    sample, rest = selected(suite, *day), selected(suite, *day, "--rest", "1")
     assert sample >= ALWAYS
     assert sample & rest == {"test_drawn"}  # with more examples
     assert sample | rest == TESTS
+
+
+def test_the_rest_takes_as_many_days_as_it_is_said_to(suite: Path) -> None:
+    ran: set[str] = set()
+    for i in range(3):
+        day = ("--sample", str(DAY + timedelta(i)))
+        sample, rest = selected(suite, *day), selected(suite, *day, "--rest", "3")
+        assert len(rest) < len(TESTS - sample)
+        assert sample & rest <= {"test_drawn"}
+        ran |= sample | rest
+    assert ran == TESTS
 
 
 def test_today_is_the_default(suite: Path) -> None:
@@ -131,7 +142,7 @@ def test_hypothesis_draws_fewer_examples(suite: Path) -> None:
         return int(said.partition("examples: ")[2].split()[0])
 
     assert examples() == 20
-    assert examples("--all") == examples("--rest") == 100
+    assert examples("--all") == examples("--rest", "1") == 100
 
 
 FAILING = """
@@ -163,7 +174,7 @@ def test_a_failure_prints_what_repeats_it(workers: list[str], suite: Path) -> No
 
 def test_senseless_options_are_refused(suite: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-    for args in (["--all", "--rest"], ["--sample", "soon"]):
+    for args in (["--all", "--rest", "2"], ["--rest", "0"], ["--sample", "soon"]):
         command = [sys.executable, "-m", "pytest", *args]
         done = subprocess.run(command, cwd=suite, env=environment, capture_output=True, text=True)
         assert done.returncode == pytest.ExitCode.USAGE_ERROR

@@ -51,6 +51,7 @@ class Assumptions:
         self._terms = new_terms() if terms is None else terms
         self._given: list[Condition] = []
         self._known: dict[Bool, bool | None] = {}
+        self._open: set[Bool] = set()  #: what does not follow; the opposite may
         self._solver: Solver | None = None
         self._told = 0  #: how many of the given conditions the solver has been told
         self._products: list[tuple[Counter[Atom], Counter[Atom]]] = []  #: products that are equal
@@ -114,6 +115,7 @@ class Assumptions:
         self._given.append(c)
         self.facts.add([c])
         self._known = {c: truth for c, truth in self._known.items() if truth is not None}
+        self._open.clear()
 
     def _learn(self, c: Bool) -> None:
         """Solves an equation of every member for something that varies by member."""
@@ -138,16 +140,35 @@ class Assumptions:
 
     def truth(self, c: Bool) -> bool | None:
         """True or False if that follows, else None."""
+        c = self._plain(c)
+        if isinstance(c, bool):
+            return c
+        if c not in self._known:
+            solver = self._told_solver()
+            self._known[c] = None if solver is None else solver.truth(c)
+        return self._known[c]
+
+    def holds(self, c: Bool) -> bool:
+        """Whether a condition follows."""
+        c = self._plain(c)
+        if isinstance(c, bool):
+            return c
+        if c in self._known:
+            return self._known[c] is True
+        if c not in self._open:
+            solver = self._told_solver()
+            if solver is not None and solver.follows(c):
+                self._known[c] = True
+                return True
+            self._open.add(c)
+        return False
+
+    def _plain(self, c: Bool) -> Bool:
+        """A condition, simplified; whether it holds, where that is seen without z3."""
         c = self.facts.simplify(c) if self._terms is not None else self.facts.unproven(c)
         if isinstance(c, Condition):
             c = _without_common(c)
-        if isinstance(c, bool):
-            return c
-        if c in self.facts.conditions:
-            return True
-        if c not in self._known:
-            self._known[c] = self._asked(c)
-        return self._known[c]
+        return True if not isinstance(c, bool) and c in self.facts.conditions else c
 
     def decide(self, c: Bool) -> bool:
         """Raises `Undecided`."""
@@ -157,9 +178,6 @@ class Assumptions:
             assert isinstance(simple, Condition)
             raise Undecided(simple)
         return truth
-
-    def holds(self, c: Bool) -> bool:
-        return self.truth(c) is True
 
     def equal(self, a: Int, b: Int) -> bool:
         """Whether two integers are equal for sure."""
@@ -193,10 +211,6 @@ class Assumptions:
             self._solver.add(c)
         self._told = len(self._given)
         return self._solver
-
-    def _asked(self, c: Condition) -> bool | None:
-        solver = self._told_solver()
-        return None if solver is None else solver.truth(c)
 
 
 def _positive(p: Sym) -> Atom | None:

@@ -21,6 +21,8 @@ MOST_MILLISECONDS = 10_000
 #: And how many, with the greatest patience, in all proofs of a rule.
 MOST_UNANSWERED = (60, 12)
 MOST_OF_RULE = 100
+#: A question whose text is longer goes unanswered: z3 heeds neither limit in products of dozens of factors.
+LONGEST = 10_000
 #: So many models are kept for the next question.
 MOST_MODELS = 8
 
@@ -149,20 +151,24 @@ class Solver:
 
     def truth(self, c: Condition) -> bool | None:
         """True or False if that follows, else None. Raises `TooHard`."""
-        term = self._term(c)
-        seen = {_value(m, term) for m in self._models}
-        for truth, claim in ((True, z3.Not(term)), (False, term)):
-            if (not truth) in seen:
-                continue
+        if self.follows(c):
+            return True
+        return False if self.follows(sym.negate(c)) else None
+
+    def follows(self, c: Bool) -> bool:
+        """Whether a condition follows, as far as is seen. Raises `TooHard`."""
+        claim = z3.Not(self._term(c))
+        if any(_value(m, claim) is True for m in self._models):
+            return False
+        found = z3.unknown
+        if len(repr(c)) <= LONGEST:
             self._solver.push()
             self._solver.add(claim)
             found = self._check()
             self._solver.pop()
-            if found == z3.unsat:
-                return truth
-            if found == z3.unknown:
-                self._terms.went_unanswered()
-        return None
+        if found == z3.unknown:
+            self._terms.went_unanswered()
+        return bool(found == z3.unsat)
 
     def _check(self) -> Any:
         found = self._solver.check()
