@@ -29,7 +29,7 @@ import torch  # noqa: E402
 from tensat_dl.core.diagnostics import Source, did_you_mean  # noqa: E402
 from tensat_dl.lang.program import load_program  # noqa: E402
 from tensat_dl.run.options import Options  # noqa: E402
-from tensat_dl.torch.calls import canonical  # noqa: E402
+from tensat_dl.torch.calls import by_position, without_defaults  # noqa: E402
 from tensat_dl.torch.optimized import FallbackWarning, NothingOptimized, Optimized  # noqa: E402
 from tensat_dl.torch.prepare import Asked  # noqa: E402
 
@@ -80,9 +80,12 @@ def optimize(
         module = program.module()
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"optimize() takes a module or an ExportedProgram, not {type(module).__name__}")
-    if not isinstance(args or (), tuple | list):
+    if not isinstance(args, tuple | list | None):
         raise TypeError("args is a tuple of example inputs, such as (x,)")
-    example = canonical(module.forward, tuple(args or ()), dict(kwargs or {}))
+    # Dimensions are given for arguments as they stand; a program has the arguments that it was exported with.
+    form = without_defaults if dynamic_shapes is None and program is None else by_position
+    bound = form(module.forward, tuple(args or ()), dict(kwargs or {}))
+    example = bound.args, bound.kwargs
     asked = Asked(module, example, packs, chosen, dynamic_shapes, custom_translation_table, program)
     return Optimized(asked)
 

@@ -6,13 +6,13 @@ as inputs, become the graph's own; if they change, they are folded anew.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from tensat_dl.torch import FallbackWarning, Optimized, optimize
+from tensat_dl.torch import Optimized, optimize
+from tensat_dl.torch.optimized import warn_once
 
 #: A graph is optimized for at most so many combinations of shapes.
 MOST_SHAPES = 8
@@ -36,6 +36,7 @@ class OptimizedFx:
         #: The positions of weights among the inputs.
         self._weights = [i for i, x in enumerate(example_inputs) if _is_weight(x)]
         self._held: list[torch.Tensor] = []
+        self._said: set[str] = set()
         self._made: dict[tuple[Any, ...], Optimized] = {}
 
     def __call__(self, *inputs: Any) -> Any:
@@ -64,7 +65,7 @@ class OptimizedFx:
         return fast(*given)
 
     def _say(self, reason: str) -> None:
-        warnings.warn(f"the PyTorch graph itself is called: {reason}", FallbackWarning, stacklevel=3)
+        warn_once(self._said, reason, 4)
 
 
 class _Closed(torch.nn.Module):  # type: ignore[misc]

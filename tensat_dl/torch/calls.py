@@ -7,7 +7,7 @@ program.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,15 +41,26 @@ class TensorLeaf:
         return _described(self.dtype, self.shape)
 
 
-def canonical(forward: Callable[..., Any], args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def by_position(forward: Callable[..., Any], args: Any, kwargs: Any) -> inspect.BoundArguments:
     """The same arguments, by position where that is possible. Raises TypeError for arguments that do not fit."""
-    bound = inspect.signature(forward).bind(*args, **kwargs)
-    return bound.args, bound.kwargs
+    return inspect.signature(forward).bind(*args, **kwargs)
+
+
+def without_defaults(forward: Callable[..., Any], args: Any, kwargs: Any) -> inspect.BoundArguments:
+    """The same without those that are the default anyway."""
+    signature = inspect.signature(forward)
+    bound = signature.bind(*args, **kwargs)
+    for name, value in tuple(bound.arguments.items()):
+        default = signature.parameters[name].default
+        plain = type(value) is type(default) and isinstance(value, bool | int | float | str)
+        if value is default or (plain and value == default):
+            del bound.arguments[name]
+    return bound
 
 
 class CallInputs:
-    """The inputs that a program takes, of which `canonical` ones are an example. Raises `Declined` if they differ
-    from those that the program knows."""
+    """The inputs that a program takes, of which there is an example, as `by_position` or `without_defaults` gives it.
+    Raises `Declined` if they differ from those that the program knows."""
 
     def __init__(
         self,
@@ -97,13 +108,16 @@ class CallInputs:
         return leaves
 
     def _flattened(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        leaves: list[Any]
         leaves, spec = pytree.tree_flatten((args, kwargs))
+        for form in (by_position, without_defaults):
+            if spec == self._spec:
+                break
+            bound = form(self._forward, args, kwargs)
+            leaves, spec = pytree.tree_flatten((bound.args, bound.kwargs))
         if spec != self._spec:
-            leaves, spec = pytree.tree_flatten(canonical(self._forward, args, kwargs))
-            if spec != self._spec:
-                raise OtherCall("the inputs have another structure than those that it was made for")
-        found: list[Any] = leaves
-        return found
+            raise OtherCall("the inputs have another structure than those that it was made for")
+        return leaves
 
     def _check(self, x: Any, expected: TensorLeaf, i: int) -> None:
         """Raises `OtherCall` for what is no such tensor in the memory of the CPU."""
@@ -128,6 +142,28 @@ class CallInputs:
         if key not in self._sizes:
             self._sizes[key] = self._solved(leaves)
         return self._sizes[key]
+
+    def resized(self, leaves: Sequence[Any]) -> Iterator[list[Any]]:
+        """For each open dimension the shapes of the tensors in a call where it has another size that the program was
+        made for; None for leaves that are no tensors."""
+        here = self.sizes(leaves)
+        for symbol, n in here.items():
+            for other in (n + 1, 2 * n, n - 1):
+                there = {**here, symbol: other}
+                shapes = [
+                    [size_of(d, there) for d in leaf.shape] if isinstance(leaf, TensorLeaf) else None
+                    for leaf in self._leaves
+                ]
+                made = [
+                    x if s is None else torch.empty(s, dtype=x.dtype)
+                    for x, s in zip(leaves, shapes, strict=True)
+                ]
+                try:
+                    self.sizes(made)
+                except (OtherCall, RuntimeError):  # a size below 0
+                    continue
+                yield shapes
+                break
 
     def _solved(self, leaves: Sequence[Any]) -> dict[Any, int]:
         pairs = [

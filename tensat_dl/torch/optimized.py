@@ -140,10 +140,14 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
         return [*rows, *([("stale", self.stale)] if self.stale else [])]
 
     def _say(self, reason: str, level: int) -> None:
-        """Warns of a reason once, at the user's line, which is so many calls away."""
-        if reason not in self._said:
-            self._said.add(reason)
-            warnings.warn(f"the PyTorch module itself is called: {reason}", FallbackWarning, stacklevel=level)
+        warn_once(self._said, reason, level + 1)
+
+
+def warn_once(said: set[str], reason: str, level: int) -> None:
+    """Warns that PyTorch itself runs, unless that was ``said``, at the line that is so many calls away."""
+    if reason not in said:
+        said.add(reason)
+        warnings.warn(f"PyTorch runs the module as it is: {reason}", FallbackWarning, stacklevel=level)
 
 
 def _machine(threads: int) -> str:

@@ -40,7 +40,7 @@ class Asked:
     """What is to be made faster. A ``program`` is given where the module comes from one."""
 
     module: torch.nn.Module
-    example: Arguments  #: canonical
+    example: Arguments  #: as `CallInputs` takes it
     rules: tuple[str, ...]
     options: Options
     dynamic_shapes: Any = None
@@ -83,7 +83,7 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
         program = functional(asked.program)
     inputs = CallInputs(asked.module.forward, asked.example, program)
     outputs = CallOutputs(program, inputs)
-    expected = Expected(asked.module, asked.example, outputs, asked.options.seed)
+    expected = Expected(asked.module, asked.example, inputs, outputs, asked.options.seed)
     model = to_onnx(program, outputs.asked, asked.translations)
     runs: dict[Contestant, Callable[[], object]] = {"module": lambda: asked.module(*args, **kwargs)}
     models: dict[Contestant, BoundModel] = {}

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from tensat_dl.core.diagnostics import first_line, plural
 from tensat_dl.measure.statistics import Latency, summary
 from tensat_dl.measure.timing import Run, clock_of, in_turn
 from tensat_dl.onnx.agreement import relative_error
 from tensat_dl.torch.bound import BoundModel
-from tensat_dl.torch.calls import CallOutputs, OtherCall
+from tensat_dl.torch.calls import CallInputs, CallOutputs, OtherCall
 from tensat_dl.torch.capture import Declined
 
 #: How often inputs are drawn to compare on, beside the example.
@@ -30,28 +33,34 @@ class Expected:
     example, or if an output shares memory with an input or a weight, as those of models do not."""
 
     def __init__(
-        self, module: Callable[..., Any], example: Arguments, outputs: CallOutputs, seed: int
+        self, module: torch.nn.Module, example: Arguments, inputs: CallInputs, outputs: CallOutputs, seed: int
     ) -> None:
         self.cases: list[tuple[list[Any], list[torch.Tensor]]] = []
         leaves, spec = pytree.tree_flatten(example)
-        for i, given in enumerate((leaves, *_drawn(leaves, seed))):
-            args, kwargs = pytree.tree_unflatten(given, spec)
-            try:
-                found = module(*args, **kwargs)
-            except Exception as e:
-                if i == 0:
-                    raise Declined(f"it does not run on the example inputs: {e}") from None
-                continue  # inputs that it does not take, perhaps
-            computed = outputs.of_structured(found)
-            if i == 0:
-                _check_apart(module, computed, leaves)
-            self.cases.append((given, computed))
+        try:
+            self._add(leaves, spec, module, outputs)
+        except Exception as e:
+            raise Declined(f"it does not run on the example inputs: {first_line(e)}") from None
+        _check_apart(module, self.cases[0][1], leaves)
+        generator = torch.Generator().manual_seed(seed)
+        same = [x.shape if isinstance(x, torch.Tensor) else None for x in leaves]
+        resized = list(inputs.resized(leaves))
+        for i, shapes in enumerate((*[same] * DRAWS, *resized)):
+            drawn = [
+                x if shape is None else _like(x, shape, i % 2 == 1, generator)
+                for x, shape in zip(leaves, shapes, strict=True)
+            ]
+            with suppress(Exception):  # inputs that it does not take, perhaps
+                self._add(drawn, spec, module, outputs)
+        #: The inputs in words.
+        self.inputs = "the example inputs"
+        if others := len(self.cases) - 1:
+            sizes = ", some of other sizes" if resized else ""
+            self.inputs += f" and {others} {plural(others, 'other')} like them{sizes}"
 
-    @property
-    def inputs(self) -> str:
-        """The inputs in words."""
-        others = len(self.cases) - 1
-        return f"the example inputs and {others} others like them" if others else "the example inputs"
+    def _add(self, leaves: list[Any], spec: Any, module: torch.nn.Module, outputs: CallOutputs) -> None:
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        self.cases.append((leaves, outputs.of_structured(module(*args, **kwargs))))
 
     def error(self, model: BoundModel) -> float:
         """The largest relative difference of a model's outputs. Raises `Declined` if one is larger than rounding
@@ -80,27 +89,22 @@ def times(runs: Mapping[Name, Run], threads: int) -> dict[Name, Latency]:
     return {name: summary([r[k] for r in rounds]) for k, name in enumerate(runs)}
 
 
-def _drawn(leaves: Sequence[Any], seed: int) -> Iterator[list[Any]]:
-    """Inputs of the same types. Numbers are drawn from those of the example: integers may be indices, which have to
-    be in range. Floats come from a normal distribution every other time."""
-    generator = torch.Generator().manual_seed(seed)
-    for i in range(DRAWS):
-        yield [_like(x, i % 2 == 1, generator) if isinstance(x, torch.Tensor) else x for x in leaves]
-
-
-def _like(x: torch.Tensor, normal: bool, generator: torch.Generator) -> torch.Tensor:
+def _like(x: torch.Tensor, shape: Sequence[int], normal: bool, generator: torch.Generator) -> torch.Tensor:
+    """A tensor of the same type. Its numbers are drawn from those of ``x``: integers may be indices, which have to be
+    in range. Floats may come from a ``normal`` distribution."""
     x = x.detach()
-    if x.numel() == 0:
-        return x
+    count = prod(shape)
+    if not count or not x.numel():
+        return x.new_zeros(shape)
     if normal and x.dtype.is_floating_point and bool(torch.isfinite(x).all()):
         spread = float(x.double().std(unbiased=False)) or 1.0
-        drawn = torch.randn(x.shape, generator=generator, dtype=torch.float64)
+        drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
         return (drawn * spread + x.double().mean()).to(x.dtype)
-    picked = torch.randint(x.numel(), (x.numel(),), generator=generator)
-    return x.reshape(-1)[picked].reshape(x.shape)
+    picked = torch.randint(x.numel(), (count,), generator=generator)
+    return x.reshape(-1)[picked].reshape(shape)
 
 
-def _check_apart(module: Any, computed: Sequence[torch.Tensor], leaves: Sequence[Any]) -> None:
+def _check_apart(module: torch.nn.Module, computed: Sequence[torch.Tensor], leaves: Sequence[Any]) -> None:
     held = [*leaves, *module.parameters(), *module.buffers()]
     taken = {x.untyped_storage().data_ptr() for x in held if isinstance(x, torch.Tensor) and x.numel()}
     for k, x in enumerate(computed):

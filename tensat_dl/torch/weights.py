@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 
+class HeldTensor(NamedTuple):
+    """A tensor of a module: the dictionary that has it, its name there, and its full name."""
+
+    where: dict[str, Any]
+    name: str
+    tensor: Any
+    version: int
+    address: int
+    path: str
+
+
 class WeightsAsTheyWere:
-    """The parameters, buffers and submodules of a module at one moment.
+    """The parameters, buffers and other tensors of a module at one moment, its submodules, and those of its
+    attributes that are numbers, truth values or strings.
 
     Writes through ``tensor.data``, or through an array that shares a tensor's memory, leave no trace in PyTorch, and
-    are not noticed here.
+    are not noticed here; nor are other attributes.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
         self._tensors = list(_tensors(module))
+        self._settings = [
+            (vars(m), name, value, _path(prefix, name))
+            for prefix, m in module.named_modules()
+            for name, value in vars(m).items()
+            if type(value) in (bool, int, float, str) and not name.startswith("_")
+        ]
         self._modules = [
-            (m, m.training, [(m._modules, name, child) for name, child in m._modules.items()])
+            (m._modules, len(m._modules), name, child)
             for m in module.modules()
+            for name, child in m._modules.items()
         ]
 
     def changed(self) -> str:
@@ -28,30 +47,30 @@ class WeightsAsTheyWere:
             now = where.get(name)
             if now is not tensor or _version(now) != version or now.data_ptr() != address:
                 return f"{path} has changed since it was optimized"
-        for module, training, children in self._modules:
-            if module.training != training:
-                return f"it is in {'training' if module.training else 'evaluation'} mode now"
-            if len(module._modules) != len(children):
-                return "a submodule has come or gone since it was optimized"
-            for where, name, child in children:
-                if where.get(name) is not child:
-                    return f"the submodule {name} is another one now"
+        for where, name, value, path in self._settings:
+            if where.get(name) is not value and where.get(name) != value:
+                return f"{path} was {value} when it was optimized"
+        for where, count, name, child in self._modules:
+            if where.get(name) is not child or len(where) != count:
+                return "it has other submodules than when it was optimized"
         return ""
 
     def wants_gradients(self) -> bool:
         """Whether a parameter or buffer requires a gradient."""
-        return any(tensor.requires_grad for _, _, tensor, *_ in self._tensors)
+        return any(held.tensor.requires_grad for held in self._tensors)
 
 
-def _tensors(module: torch.nn.Module) -> Iterator[tuple[dict[str, Any], str, Any, int, int, str]]:
-    """Each parameter and buffer: the dictionary that holds it, its name there, its version, address and full
-    name."""
+def _tensors(module: torch.nn.Module) -> Iterator[HeldTensor]:
     for prefix, m in module.named_modules():
-        for where in (m._parameters, m._buffers):
+        for where in (m._parameters, m._buffers, vars(m)):
             for name, tensor in where.items():
-                if tensor is not None:
-                    path = f"{prefix}.{name}" if prefix else name
-                    yield where, name, tensor, _version(tensor), tensor.data_ptr(), path
+                if isinstance(tensor, torch.Tensor):
+                    path = _path(prefix, name)
+                    yield HeldTensor(where, name, tensor, _version(tensor), tensor.data_ptr(), path)
+
+
+def _path(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
 
 
 def _version(tensor: torch.Tensor) -> int:
