@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from tensat_dl.core.diagnostics import plural
 from tensat_dl.cost.device import this_machine
 from tensat_dl.files import write
+from tensat_dl.measure.statistics import Latency
 from tensat_dl.onnx.model_files import commit, staged
 from tensat_dl.report import facts
 from tensat_dl.torch.calls import OtherCall
@@ -59,6 +61,11 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
     def called(self) -> Contestant:
         """What is called, since it was the fastest: ``module``, ``exported`` or ``optimized``."""
         return self._prepared.called
+
+    @property
+    def latencies(self) -> Mapping[Contestant, Latency]:
+        """The measured latencies of the module and of those models that compute the same."""
+        return self._prepared.latencies
 
     @property
     def declined(self) -> str:
