@@ -1,5 +1,5 @@
-"""Times eight PyTorch modules with random weights on this machine: as they are, with torch.compile (Inductor, if a C++
-compiler works here), in ONNX Runtime as exported, and optimized.
+"""Times eight PyTorch modules with random weights on this machine: as they are, with torch.compile (Inductor, if a
+C++ compiler works here), in ONNX Runtime as exported, and optimized.
 
 ``python benchmarks/pytorch.py [MODEL ..]`` prints medians, and how many times as fast as PyTorch each is.
 """

@@ -78,7 +78,7 @@ def optimize(
         if args is None and kwargs is None and program.example_inputs is not None:
             args, kwargs = program.example_inputs
         module = program.module()
-    if not isinstance(module, torch.nn.Module):
+    if not isinstance(module, torch.nn.Module) or isinstance(module, torch.jit.ScriptModule):
         raise TypeError(f"optimize() takes a module or an ExportedProgram, not {type(module).__name__}")
     if not isinstance(args, tuple | list | None):
         raise TypeError("args is a tuple of example inputs, such as (x,)")

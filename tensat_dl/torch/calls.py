@@ -73,6 +73,8 @@ class CallInputs:
         values = {n.name: n.meta["val"] for n in program.graph.find_nodes(op="placeholder")}
         args = [s.arg for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
         self.names = [a.name for a in args]
+        if len(args) != len(leaves):
+            raise Declined(f"torch.export takes {len(args)} inputs, and there are {len(leaves)}")
         self._leaves = [
             TensorLeaf.of(values[a.name]) if isinstance(a, TensorArgument) else leaf
             for a, leaf in zip(args, leaves, strict=True)
@@ -92,6 +94,10 @@ class CallInputs:
             not example[1] and len(leaves) == len(example[0]) and not any(map(_is_structure, example[0]))
         )
         self._sizes: dict[tuple[Any, ...], dict[Any, int]] = {}  #: of symbols, by the shapes of inputs
+        try:
+            self.sizes(leaves)
+        except OtherCall as e:  # no input has a dimension that is a symbol alone
+            raise Declined(f"its open dimensions can't be solved for: {e}") from None
 
     def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The leaves of a call. Raises `OtherCall` if the program was not made for it, TypeError for arguments that

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from torch.utils import _pytree as pytree
 
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.engine.explore import ExplorationError
@@ -25,7 +26,7 @@ from tensat_dl.torch.answers import KeptAnswer, answer
 from tensat_dl.torch.bound import BoundModel
 from tensat_dl.torch.calls import CallInputs, CallOutputs
 from tensat_dl.torch.capture import Declined, captured, functional, to_onnx
-from tensat_dl.torch.trials import Arguments, Expected, times
+from tensat_dl.torch.trials import Arguments, Expected, array_of, times
 from tensat_dl.torch.weights import WeightsAsTheyWere
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
 
 #: What may be called: the module itself, or its model in ONNX Runtime, as torch exports it or optimized.
 Contestant = Literal["module", "exported", "optimized"]
+#: Names in summaries.
+LABELS: Mapping[Contestant, str] = {
+    "module": "the module",
+    "exported": "ONNX Runtime as exported",
+    "optimized": "the optimized graph",
+}
 
 
 @dataclass(frozen=True)
@@ -89,23 +96,24 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
     models: dict[Contestant, BoundModel] = {}
     errors: dict[Contestant, float] = {}
     notes: list[str] = []
+    found: KeptAnswer | None = None
     with TemporaryDirectory(prefix="tensat-dl-") as folder:
 
-        def enter(name: Contestant, model: ir.Model) -> None:
+        def loaded(name: Contestant, model: ir.Model) -> BoundModel:
+            path = save(model, Path(folder) / f"{name}.onnx")
+            return BoundModel(model, path, asked.options.threads, inputs, outputs)
+
+        def enter(name: Contestant, model: BoundModel) -> None:
             """Has a model take part, if it computes the same as the module."""
-            path = Path(folder) / f"{name}.onnx"
-            if not path.exists():
-                save(model, path)
-            bound = BoundModel(model, path, asked.options.threads, inputs, outputs)
             try:
-                errors[name] = expected.error(bound)
+                errors[name] = expected.error(model)
             except Declined as e:
                 notes.append(f"{LABELS[name]} is not used: {e}")
                 return
-            models[name] = bound
-            runs[name] = partial(_as_called, weights, bound, args, kwargs)
+            models[name] = model
+            runs[name] = partial(_as_called, weights, model, args, kwargs)
 
-        enter("exported", model)
+        enter("exported", loaded("exported", model))
         try:
             found, optimized = _searched(asked, model, inputs, Path(folder) / "exported.onnx", known)
             if found.refused:
@@ -113,10 +121,11 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
             elif optimized is None:
                 notes.append("no graph was found that is faster")
             else:
-                enter("optimized", optimized)
-        except (TsrError, ExplorationError) as e:
-            found = None
-            notes.append(f"no search: {e}")
+                enter("optimized", loaded("optimized", optimized))
+        except (TsrError, ExplorationError, Declined) as e:
+            notes.append(f"there is no optimized graph: {e}")
+    if not models:
+        raise Declined("; ".join(notes))
     latencies = times(runs, asked.options.threads)
     called = min(runs, key=lambda name: latencies[name].median_ms)
     return Prepared(
@@ -132,14 +141,6 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
     )
 
 
-#: Names in summaries.
-LABELS: Mapping[Contestant, str] = {
-    "module": "the module",
-    "exported": "ONNX Runtime as exported",
-    "optimized": "the optimized graph",
-}
-
-
 def _as_called(
     weights: WeightsAsTheyWere, model: BoundModel, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
@@ -152,9 +153,9 @@ def _searched(
 ) -> tuple[KeptAnswer, ir.Model | None]:
     """The answer for a model, which is at the path as well, and the optimized model, if there is a better one that
     may be used."""
-    leaves = _flat(asked.example)
+    leaves = pytree.tree_leaves(asked.example)
     given = {
-        str(value.name): leaves[i].detach().contiguous().numpy()
+        str(value.name): array_of(leaves[i])
         for value, i in zip(model.graph.inputs, inputs.tensors, strict=True)
     }
     dims = sizes(str(path), model, given, {})
@@ -164,8 +165,3 @@ def _searched(
         return found, None
     ops = extended(read.program.ops, found.result.declared)
     return found, export(read, unfused(found.result.after.graph, ops, found.result.declared))
-
-
-def _flat(example: Arguments) -> Sequence[Any]:
-    leaves: Sequence[Any] = torch.utils._pytree.tree_flatten(example)[0]
-    return leaves

@@ -16,6 +16,7 @@ from tensat_dl.core.diagnostics import first_line, plural
 from tensat_dl.measure.statistics import Latency, summary
 from tensat_dl.measure.timing import Run, clock_of, in_turn
 from tensat_dl.onnx.agreement import relative_error
+from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.torch.bound import BoundModel
 from tensat_dl.torch.calls import CallInputs, CallOutputs, OtherCall
 from tensat_dl.torch.capture import Declined
@@ -72,7 +73,7 @@ class Expected:
             except OtherCall as e:
                 raise Declined(str(e)) from None
             for k, (x, y) in enumerate(zip(expected, actual, strict=True)):
-                error, limit = relative_error(_array(x), _array(y))
+                error, limit = relative_error(array_of(x), array_of(y))
                 if not error <= limit:
                     raise Declined(f"output {k} differs by {error:.1e}, more than {limit:.1e}")
                 worst = max(worst, error)
@@ -112,11 +113,9 @@ def _check_apart(module: torch.nn.Module, computed: Sequence[torch.Tensor], leav
             raise Declined(f"output {k} shares memory with an input or a weight")
 
 
-def _array(x: torch.Tensor) -> np.ndarray[Any, Any]:
-    """The elements; `relative_error` knows types that NumPy does not have by their names."""
-    x = x.detach()
-    if x.dtype == torch.bfloat16:
-        import ml_dtypes
-
-        return np.asarray(x.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16))
-    return np.asarray(x.numpy())
+def array_of(x: torch.Tensor) -> Array:
+    """The elements. Raises `Declined` for a type that NumPy does not have."""
+    try:
+        return np.asarray(x.detach().contiguous().numpy())
+    except TypeError as e:
+        raise Declined(f"NumPy has no such type: {first_line(e)}") from None

@@ -13,7 +13,7 @@ from models import QUICK, joined  # noqa: E402
 from torch import nn  # noqa: E402
 
 import tensat_dl.torch  # noqa: E402
-from tensat_dl.torch import FallbackWarning, NothingOptimized  # noqa: E402
+from tensat_dl.torch import FallbackWarning, NothingOptimized, Optimized  # noqa: E402
 from tensat_dl.torch.weights import WeightsAsTheyWere  # noqa: E402
 
 
@@ -35,7 +35,7 @@ def points_elsewhere(module: Any) -> None:
 
 
 def replaces_a_module(module: Any) -> None:
-    module.right = nn.Linear(8, 16)
+    module.right = nn.Linear(8, 16).eval()
 
 
 CHANGES = [
@@ -68,16 +68,16 @@ def test_changes_are_noticed_and_folded_anew(monkeypatch: pytest.MonkeyPatch, tm
     assert (fast.stale, fast.called) == ("", "optimized")
     with torch.no_grad():
         torch.testing.assert_close(fast(x)["a"], module(x)["a"], rtol=1e-4, atol=1e-5)
+    training_mode_is_noticed(fast)
 
 
-def test_training_mode_is_noticed() -> None:
-    module, x = joined(), torch.randn(4, 8)
-    fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
+def training_mode_is_noticed(fast: Optimized) -> None:
     fast.train()
+    x = torch.randn(4, 8)
     torch.manual_seed(0)
     with torch.no_grad(), pytest.warns(FallbackWarning, match="training was False"):
         found = fast(x)["a"]
     torch.manual_seed(0)
-    torch.testing.assert_close(found, module(x)["a"].detach())
+    torch.testing.assert_close(found, fast.module(x)["a"].detach())
     fast.eval()
     assert not fast.stale
