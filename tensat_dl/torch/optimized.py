@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -122,6 +122,12 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
             reason = self._prepared.declined or "; ".join(self._prepared.notes)
             raise NothingOptimized(f"there is no search to report on: {reason}")
         write(fspath(path), result_to_html(found.result, found.model))
+
+    def __reduce__(self) -> NoReturn:
+        """It is bound to the memory of its module's weights."""
+        raise TypeError(
+            "an optimized module can't be copied or pickled: do so with its module, and optimize that"
+        )
 
     def extra_repr(self) -> str:
         return f"called={self.called}"

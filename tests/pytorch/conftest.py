@@ -1,4 +1,7 @@
-"""What the tests of `tensat_dl.torch` have in common."""
+"""What the tests of `tensat_dl.torch` have in common.
+
+Where PyTorch is not installed, Python would take a folder ``tests/torch`` for it.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
@@ -155,6 +156,11 @@ def test_files(fast: Optimized, tmp_path: Any) -> None:
     torch.testing.assert_close(found, module(x)["a"].detach(), rtol=1e-4, atol=1e-5)
     fast.report(tmp_path / "why.html")
     assert "</html>" in (tmp_path / "why.html").read_text()
+
+
+def test_it_is_not_copied(fast: Optimized) -> None:
+    with pytest.raises(TypeError, match="can't be copied or pickled"):
+        copy.deepcopy(fast)
 
 
 def test_wrong_arguments() -> None:
