@@ -59,8 +59,11 @@ def functional(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     module does."""
     _check_devices(program)
     _check_random(program)
-    with _quiet():
-        found = program.run_decompositions({})
+    try:
+        with _quiet():
+            found = program.run_decompositions({})
+    except Exception as e:
+        raise Declined(f"torch.export can't take its writes apart: {first_line(e)}", _raised_at(e)) from None
     _check_writes(found)
     return found
 
