@@ -42,6 +42,7 @@ def optimize(
     kwargs: Mapping[str, Any] | None = None,
     *,
     rules: Sequence[str | PathLike[str]] = (),
+    explained: bool = False,
     dynamic_shapes: Any = None,
     custom_translation_table: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
     **options: Any,
@@ -57,6 +58,7 @@ def optimize(
         args: Example inputs by position; for a program those that it has, by default.
         kwargs: Example inputs by name.
         rules: Packs or files of rules. Default: the pack `inference`.
+        explained: The report has the steps from one graph to the other. They may take longer than the search.
         dynamic_shapes: Open dimensions, as `torch.export.export` takes them.
         custom_translation_table: Translations of custom operators, as `torch.onnx.export` takes them.
         **options: Those of `tensat_dl.optimize`; ``threads`` are PyTorch's by default.
@@ -86,7 +88,9 @@ def optimize(
     form = without_defaults if dynamic_shapes is None and program is None else by_position
     bound = form(module.forward, tuple(args or ()), dict(kwargs or {}))
     example = bound.args, bound.kwargs
-    asked = Asked(module, example, packs, chosen, dynamic_shapes, custom_translation_table, program)
+    asked = Asked(
+        module, example, packs, chosen, explained, dynamic_shapes, custom_translation_table, program
+    )
     return Optimized(asked)
 
 

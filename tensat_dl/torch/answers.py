@@ -53,10 +53,13 @@ class KeptAnswer:
         return measured.mismatch if measured is not None else ""
 
 
-def answer(imported: Imported, options: Options, known: KeptAnswer | None = None) -> KeptAnswer:
-    """The answer for a model: the ``known`` one, if that was for the same graph, one that was kept, or a new one.
+def answer(
+    imported: Imported, options: Options, explained: bool, known: KeptAnswer | None = None
+) -> KeptAnswer:
+    """The answer for a model: the ``known`` one, if that was for the same graph, one that was kept, or a new one. If
+    it is to be ``explained``, it has the steps that lead to it.
     Raises what `tensat_dl.optimize` does, and KeyboardInterrupt after Ctrl-C."""
-    key = _key(imported, options)
+    key = _key(imported, options, explained)
     if known is not None and known.key == key:
         return known
 
@@ -65,7 +68,7 @@ def answer(imported: Imported, options: Options, known: KeptAnswer | None = None
         machine = options.machine(imported.graph, program.ops, imported)
         graph, unfit = imported.graph, unfit_of(imported)
         result, _ = optimize(
-            graph, program.ops, program.rules, options, machine=machine, unfit=unfit, explained=True
+            graph, program.ops, program.rules, options, machine=machine, unfit=unfit, explained=explained
         )
         if result.interrupted:
             raise KeyboardInterrupt
@@ -74,7 +77,7 @@ def answer(imported: Imported, options: Options, known: KeptAnswer | None = None
     return kept("torch", key, search, MOST)
 
 
-def _key(imported: Imported, options: Options) -> str:
+def _key(imported: Imported, options: Options, explained: bool) -> str:
     """A digest of all that an answer depends on."""
     graph, environment = imported.graph, this_machine("cpu", options.threads)
     parts = (
@@ -85,6 +88,7 @@ def _key(imported: Imported, options: Options) -> str:
         [sorted(shapes.items()) for shapes in imported.elsewhere],
         digest_of(path for path in imported.program.files if path != real_path(imported.path)),
         options,
+        explained,
         environment.key if environment is not None else "",
         code_digest("."),
         [_version(name) for name in _PACKAGES],

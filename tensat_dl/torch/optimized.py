@@ -113,8 +113,8 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
             commit(file, fspath(path))
 
     def report(self, path: str | PathLike[str]) -> None:
-        """Writes the search as one HTML page: both graphs, and the steps from one to the other. Raises
-        `NothingOptimized`, OSError."""
+        """Writes the search as one HTML page: both graphs, the rules that were applied, and the steps from one graph
+        to the other, if it is ``explained``. Raises `NothingOptimized`, OSError."""
         from tensat_dl.report.html import result_to_html
 
         found = self._prepared.answer

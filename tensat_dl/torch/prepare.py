@@ -50,6 +50,7 @@ class Asked:
     example: Arguments  #: as `CallInputs` takes it
     rules: tuple[str, ...]
     options: Options
+    explained: bool = False  #: the answer has the steps that lead to it
     dynamic_shapes: Any = None
     translations: Mapping[Callable[..., Any], Callable[..., Any]] | None = None
     program: torch.export.ExportedProgram | None = None
@@ -160,7 +161,7 @@ def _searched(
     }
     dims = sizes(str(path), model, given, {})
     read = imported(model, str(path), dims, asked.rules or (PACK,), given)
-    found = answer(read, asked.options, known)
+    found = answer(read, asked.options, asked.explained, known)
     if found.refused or not found.gained:
         return found, None
     ops = extended(read.program.ops, found.result.declared)

@@ -42,7 +42,7 @@ def optimized(*args: Any, **kwargs: Any) -> Optimized:
 @pytest.fixture(scope="module")
 def fast() -> Optimized:
     """Made for `X` and no other argument."""
-    return optimized(joined(), (X,))
+    return optimized(joined(), (X,), explained=True)
 
 
 def test_structure_and_values(fast: Optimized) -> None:
@@ -155,7 +155,10 @@ def test_files(fast: Optimized, tmp_path: Any) -> None:
     found = torch.from_numpy(session.run(None, {name: x.numpy()})[0])
     torch.testing.assert_close(found, module(x)["a"].detach(), rtol=1e-4, atol=1e-5)
     fast.report(tmp_path / "why.html")
-    assert "</html>" in (tmp_path / "why.html").read_text()
+    report = (tmp_path / "why.html").read_text()
+    assert "</html>" in report
+    assert fast._prepared.answer is not None
+    assert fast._prepared.answer.result.steps is not None
 
 
 def test_it_is_not_copied(fast: Optimized) -> None:
