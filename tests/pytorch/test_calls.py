@@ -155,10 +155,7 @@ def test_files(fast: Optimized, tmp_path: Any) -> None:
     found = torch.from_numpy(session.run(None, {name: x.numpy()})[0])
     torch.testing.assert_close(found, module(x)["a"].detach(), rtol=1e-4, atol=1e-5)
     fast.report(tmp_path / "why.html")
-    report = (tmp_path / "why.html").read_text()
-    assert "</html>" in report
-    assert fast._prepared.answer is not None
-    assert fast._prepared.answer.result.steps is not None
+    assert "Why it computes the same" in (tmp_path / "why.html").read_text()
 
 
 def test_it_is_not_copied(fast: Optimized) -> None:
