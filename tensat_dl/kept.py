@@ -21,7 +21,8 @@ from tensat_dl.files import write_bytes
 
 T = TypeVar("T")
 
-#: So many files of a kind are kept, those that were written last: other versions of the program have their own.
+#: So many files of a kind are kept by default, those that were written last: other versions of the program have their
+#: own.
 MOST = 8
 _PACKAGE = Path(__file__).parent
 
@@ -33,8 +34,9 @@ def folder(kind: str) -> Path:
     return root / "tensat-dl" / kind
 
 
-def kept(kind: str, key: str, make: Callable[[], T]) -> T:
-    """The value of ``make``, which depends on nothing but ``key``: read from the cache, or computed and kept."""
+def kept(kind: str, key: str, make: Callable[[], T], most: int = MOST) -> T:
+    """The value of ``make``, which depends on nothing but ``key``: read from the cache, or computed and kept with at
+    ``most`` so many values of its kind."""
     try:
         path = folder(kind) / f"{key}.pickle"
     except RuntimeError:  # there is no home
@@ -48,7 +50,7 @@ def kept(kind: str, key: str, make: Callable[[], T]) -> T:
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
-        _forget_old(path.parent)
+        _forget_old(path.parent, most)
     return value
 
 
@@ -85,8 +87,8 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _forget_old(kind: Path) -> None:
+def _forget_old(kind: Path, most: int) -> None:
     files = sorted(kind.glob("*.pickle"), key=lambda p: p.stat().st_mtime_ns)
-    for path in files[:-MOST]:
+    for path in files[:-most]:
         with suppress(FileNotFoundError):  # another process was faster
             path.unlink()

@@ -79,7 +79,11 @@ def time_models(models: Sequence[str], feeds: str, threads: int) -> list[list[fl
         runs = [Session(Path(m), threads).bound(values) for m in models]
     except NotRunnable as e:
         return str(e)
-    clock = clock_of(threads)
+    return in_turn(runs, clock_of(threads))
+
+
+def in_turn(runs: Sequence[Run], clock: Clock) -> list[list[float]]:
+    """By round, the seconds of each. All have run once before."""
     calls = [calls_per_sample(run, MODEL_SAMPLE_SECONDS, clock) for run in runs]
     first = interleaved(runs, calls, 1, clock)
     rounds = int(MODEL_SECONDS / sum(s * n for s, n in zip(first[0], calls, strict=True)))

@@ -162,12 +162,12 @@ class Reference:
             actual = session.outputs(case.values)
         except NotRunnable as e:
             return Agreement("differs", 0.0, f"the optimized model does not run: {e}")
-        found = [_error(x, y) for x, y in zip(case.expected, actual, strict=True)]
+        found = [relative_error(x, y) for x, y in zip(case.expected, actual, strict=True)]
         limits = [limit for _, limit in found]
         if any(error > limit for error, limit in found):  # perhaps the original is as unsteady
             if case.plain is None:
                 case.plain = _session(self.path, optimized=False).outputs(case.values)
-            drifts = [_error(x, y)[0] for x, y in zip(case.expected, case.plain, strict=True)]
+            drifts = [relative_error(x, y)[0] for x, y in zip(case.expected, case.plain, strict=True)]
             limits = [
                 max(limit, SLACK * drift) if limit and isfinite(drift) else limit
                 for limit, drift in zip(limits, drifts, strict=True)
@@ -189,7 +189,7 @@ def _invalid(path: str) -> str:
     return ""
 
 
-def _error(x: Any, y: Any) -> tuple[float, float]:
+def relative_error(x: Any, y: Any) -> tuple[float, float]:
     """The relative difference of one output, and the tolerance; for integers the share of different elements, and
     0."""
     a, b = np.asarray(x), np.asarray(y)

@@ -115,6 +115,19 @@ def import_model(
     given = None if inputs is None else read_inputs(inputs, model)
     if inputs is not None and given is not None:
         dims = sizes(inputs, model, given, dims)
+    return imported(model, path, dims, rules, given, older)
+
+
+def imported(
+    model: ir.Model,
+    path: str,
+    dims: Mapping[str, int],
+    rules: Sequence[str] = (),
+    given: Mapping[str, Array] | None = None,
+    older: int = 0,
+) -> Imported:
+    """A model whose file is at the path, with sizes of its open dimensions and inputs of the user's, if there are
+    any. Conditions that are known give way in ``model`` to the branches that are taken. Raises `TsrError`."""
     bound = bind(path, model, dims)
     facts, *others = resolved(model, [bound, *({**bound, name: 2 * size} for name, size in bound.items())])
     reader = _ModelReader(path, model, facts)

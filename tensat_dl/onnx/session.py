@@ -5,9 +5,9 @@ It imports little, since fresh processes do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnxruntime
 
@@ -19,6 +19,15 @@ _LEVELS = onnxruntime.GraphOptimizationLevel
 
 class NotRunnable(Exception):
     """ONNX Runtime does not load or run a model. The message is its own, in one line."""
+
+
+class Layout(NamedTuple):
+    """An input or output in memory: its name, its ONNX element type, and its shape, with None for sizes that are not
+    known. Its elements lie one after the other."""
+
+    name: str
+    dtype: int
+    shape: tuple[int | None, ...]
 
 
 class Session:
@@ -69,3 +78,27 @@ class Session:
             # The outputs of the last run are written to, but not if the model is wrong about their rank.
             return lambda: session.run_with_ort_values(names, values)
         return lambda: session.run_with_iobinding(binding)
+
+    def run_on(
+        self, inputs: Iterable[tuple[Layout, int]], outputs: Iterable[tuple[Layout, int]]
+    ) -> list[Any]:
+        """Runs the model once on memory of the caller's, given by addresses. An output with the address 0 gets memory
+        of its own and may have any shape; the arrays of such outputs. Raises `NotRunnable`."""
+        binding = self._session.io_binding()
+        left = []
+        try:
+            for x, address in inputs:
+                binding.bind_input(x.name, "cpu", 0, x.dtype, x.shape, address)
+            for i, (x, address) in enumerate(outputs):
+                if address:
+                    binding.bind_output(x.name, "cpu", 0, x.dtype, x.shape, address)
+                else:
+                    left.append(i)
+                    binding.bind_output(x.name, "cpu")
+            self._session.run_with_iobinding(binding)
+            if not left:
+                return []
+            found = binding.get_outputs()
+            return [found[i].numpy() for i in left]
+        except Exception as e:
+            raise NotRunnable(first_line(e)) from None

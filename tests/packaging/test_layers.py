@@ -14,7 +14,7 @@ LAYERS = (
     *("cost", "extract", "fuse"),
     *("verify", "why", "onnx", "measure", "gpu"),
     "discover",
-    *("run", "report", "cli", "bench"),
+    *("run", "report", "torch", "cli", "bench"),
 )
 
 

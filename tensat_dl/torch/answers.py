@@ -1,0 +1,103 @@
+"""The search for a faster graph. Its answers are kept in the user's folder for caches.
+
+An answer depends on the graph, not on the values of its weights: other weights of the same model find it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from tensat_dl.cost.device import this_machine
+from tensat_dl.files import real_path
+from tensat_dl.kept import code_digest, digest_of, kept
+from tensat_dl.onnx.importer import Imported
+from tensat_dl.run.options import Options, unfit_of
+from tensat_dl.run.pipeline import optimize
+from tensat_dl.run.result import Result
+
+#: So many answers are kept. `torch.compile` may ask for several in one program.
+MOST = 64
+#: Other packages that an answer depends on.
+_PACKAGES = ("egglog", "numpy", "pyscipopt", "z3-solver")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """What a search found, and the summary of the ONNX model that it was for (`Imported.to_json`)."""
+
+    key: str
+    result: Result
+    model: Mapping[str, Any]
+
+    @property
+    def gained(self) -> bool:
+        """Whether another graph was found that is better: faster, if graphs were timed, or else cheaper."""
+        if self.result.measured is not None:
+            return self.result.measured.winner is not None
+        before, after = self.result.before.graph, self.result.after.graph
+        return (before.nodes, before.outputs) != (after.nodes, after.outputs)
+
+    @property
+    def refused(self) -> str:
+        """Why the graph that was found may not be used; empty if it may be."""
+        false = [v.rule for v in self.result.verdicts if v.failed]
+        if false:
+            return f"rules were applied that are false: {', '.join(false)} (see tensat-dl check)"
+        compared, measured = self.result.equivalence, self.result.measured
+        if compared is not None and compared.status == "different":
+            return f"the graph found computes something else: {compared.message}"
+        return measured.mismatch if measured is not None else ""
+
+
+def answer(
+    imported: Imported, options: Options, explained: bool, known: KeptAnswer | None = None
+) -> KeptAnswer:
+    """The answer for a model: the ``known`` one, if that was for the same graph, one that was kept, or a new one. If
+    it is to be ``explained``, it has the steps that lead to it.
+    Raises what `tensat_dl.optimize` does, and KeyboardInterrupt after Ctrl-C."""
+    key = _key(imported, options, explained)
+    if known is not None and known.key == key:
+        return known
+
+    def search() -> KeptAnswer:
+        program = imported.program
+        machine = options.machine(imported.graph, program.ops, imported)
+        graph, unfit = imported.graph, unfit_of(imported)
+        result, _ = optimize(
+            graph, program.ops, program.rules, options, machine=machine, unfit=unfit, explained=explained
+        )
+        if result.interrupted:
+            raise KeyboardInterrupt
+        return KeptAnswer(key, result, imported.to_json())
+
+    return kept("torch", key, search, MOST)
+
+
+def _key(imported: Imported, options: Options, explained: bool) -> str:
+    """A digest of all that an answer depends on."""
+    graph, environment = imported.graph, this_machine("cpu", options.threads)
+    parts = (
+        graph.nodes,
+        graph.outputs,
+        imported.header,
+        sorted(imported.dims.items()),
+        [sorted(shapes.items()) for shapes in imported.elsewhere],
+        digest_of(path for path in imported.program.files if path != real_path(imported.path)),
+        options,
+        explained,
+        environment.key if environment is not None else "",
+        code_digest("."),
+        [_version(name) for name in _PACKAGES],
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

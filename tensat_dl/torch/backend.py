@@ -1,0 +1,95 @@
+"""The backend ``tensat`` of `torch.compile`.
+
+It optimizes an FX graph when that is called, once for each combination of shapes. The weights, which such graphs take
+as inputs, become the graph's own; if they change, they are folded anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from tensat_dl.torch import Optimized, optimize
+from tensat_dl.torch.optimized import warn_once
+
+#: A graph is optimized for at most so many combinations of shapes.
+MOST_SHAPES = 8
+
+
+def tensat(
+    graph: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> OptimizedFx:
+    """Compiles an FX graph. ``options`` are those of `tensat_dl.torch.optimize`."""
+    return OptimizedFx(graph, example_inputs, options or {})
+
+
+class OptimizedFx:
+    """An FX graph that is optimized as it is called."""
+
+    def __init__(
+        self, graph: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Mapping[str, Any]
+    ) -> None:
+        self._graph = graph
+        self._options = options
+        #: The positions of weights among the inputs.
+        self._weights = [i for i, x in enumerate(example_inputs) if _is_weight(x)]
+        self._held: list[torch.Tensor] = []
+        self._said: set[str] = set()
+        self._made: dict[tuple[Any, ...], Optimized] = {}
+
+    def __call__(self, *inputs: Any) -> Any:
+        weights = [inputs[i] for i in self._weights]
+        if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs):
+            self._say("gradients are recorded: call it under torch.no_grad() or torch.inference_mode()")
+            return self._graph(*inputs)
+        if len(weights) != len(self._held) or any(
+            a is not b for a, b in zip(weights, self._held, strict=True)
+        ):
+            self._made.clear()
+            self._held = weights
+        given = tuple(x for i, x in enumerate(inputs) if i not in self._weights)
+        key = tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else x for x in given)
+        fast = self._made.get(key)
+        if fast is None:
+            if len(self._made) == MOST_SHAPES:
+                self._say(
+                    f"it was optimized for {MOST_SHAPES} combinations of shapes, and this is another one"
+                )
+                return self._graph(*inputs)
+            closed = _Closed(self._graph, dict(zip(self._weights, weights, strict=True)))
+            fast = self._made[key] = optimize(closed, given, **self._options)
+        elif fast.stale:
+            fast.refresh()
+        return fast(*given)
+
+    def _say(self, reason: str) -> None:
+        warn_once(self._said, reason, 4)
+
+
+class _Closed(torch.nn.Module):  # type: ignore[misc]
+    """An FX graph with its weights, given by position, which takes the other inputs."""
+
+    def __init__(self, graph: torch.fx.GraphModule, weights: Mapping[int, torch.Tensor]) -> None:
+        super().__init__()
+        self.graph = graph
+        self._positions = list(weights)
+        names = [n.name for n in graph.graph.find_nodes(op="placeholder")]
+        self._names = [names[i] for i in self._positions]
+        for i, tensor in weights.items():
+            if isinstance(tensor, torch.nn.Parameter):
+                self.register_parameter(names[i], tensor)
+            else:
+                self.register_buffer(names[i], tensor)
+
+    def forward(self, *given: Any) -> Any:
+        inputs = list(given)
+        for i, name in zip(self._positions, self._names, strict=True):
+            inputs.insert(i, getattr(self, name))
+        return self.graph(*inputs)
+
+
+def _is_weight(x: Any) -> bool:
+    """Whether TorchDynamo found an input in a module, rather than among the arguments of a call."""
+    return isinstance(x, torch.nn.Parameter) or getattr(x, "_dynamo_static_input_type", None) is not None

@@ -1,0 +1,80 @@
+"""ONNX models that run on the memory of PyTorch's tensors: nothing is copied on the way in or out, unless the
+elements of an input do not lie one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tensat_dl.onnx.session import Layout, NotRunnable, Session
+from tensat_dl.torch.calls import CallInputs, CallOutputs, OtherCall, TensorLeaf, size_of
+from tensat_dl.torch.capture import Declined
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+class BoundModel:
+    """A model, which is in a file as well, that is called as the module is. Raises `Declined` if ONNX Runtime does
+    not load it."""
+
+    def __init__(
+        self, model: ir.Model, path: Path, threads: int, inputs: CallInputs, outputs: CallOutputs
+    ) -> None:
+        self.model = model
+        self._calls, self._results = inputs, outputs
+        taken, given = len(model.graph.inputs), len(model.graph.outputs)
+        if taken != len(inputs.tensors) or given != len(outputs.computed):
+            raise Declined("its ONNX model has another number of inputs or outputs")
+        self._memory = None if inputs.open else self._layouts({})
+        try:
+            self._session = Session(path, threads)
+        except NotRunnable as e:
+            raise Declined(f"ONNX Runtime does not load it: {e}") from None
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The outputs of a call of the module. Raises `OtherCall` for one that the model was not made for."""
+        leaves = self._calls.leaves(args, kwargs)
+        return self._results.structured(self.computed(leaves), leaves)
+
+    def computed(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
+        """The tensors that the model computes from the leaves of inputs, in memory of their own. Raises
+        `OtherCall`."""
+        given = [leaves[i].contiguous() for i in self._calls.tensors]  # alive until the model has run
+        memory = self._memory
+        if memory is None:
+            memory = self._layouts(self._calls.sizes(leaves))
+        before, after = memory
+        results = [  # ONNX Runtime finds memory where it is not known how much, and where there is nothing to write
+            None if None in x.shape or 0 in x.shape else torch.empty(x.shape, dtype=d) for x, d in after
+        ]
+        try:
+            found = self._session.run_on(
+                [(x, tensor.data_ptr()) for x, tensor in zip(before, given, strict=True)],
+                [(x, 0 if r is None else r.data_ptr()) for (x, _), r in zip(after, results, strict=True)],
+            )
+        except NotRunnable as e:
+            raise OtherCall(f"ONNX Runtime does not run it: {e}") from None
+        rest = iter(found)
+        return [torch.from_numpy(next(rest)) if r is None else r for r in results]
+
+    def _layouts(self, sizes: dict[Any, int]) -> tuple[list[Layout], list[tuple[Layout, Any]]]:
+        """Of inputs, and of outputs with their types, where open dimensions have these sizes. Shapes that depend on
+        the values of inputs have None in them."""
+
+        def layout(value: ir.Value, leaf: TensorLeaf) -> Layout:
+            return Layout(str(value.name), _element(value), tuple(size_of(d, sizes) for d in leaf.shape))
+
+        inputs = zip(self.model.graph.inputs, self._calls.of_tensors, strict=True)
+        outputs = zip(self.model.graph.outputs, self._results.computed, strict=True)
+        return [layout(*pair) for pair in inputs], [(layout(v, leaf), leaf.dtype) for v, leaf in outputs]
+
+
+def _element(value: ir.Value) -> int:
+    """The ONNX element type of a value. Raises `Declined` if it has none."""
+    if value.dtype is None:
+        raise Declined(f"the type of {value.name} in its ONNX model is not known")
+    return int(value.dtype)

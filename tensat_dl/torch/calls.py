@@ -1,0 +1,254 @@
+"""The calls that a program was made for: the structure of inputs and outputs, and the types of their tensors.
+
+A structure is flattened to leaves, as `torch.utils._pytree` does. A leaf that is no tensor is a constant of the
+program.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind, TensorArgument
+from torch.utils import _pytree as pytree
+
+from tensat_dl.torch.capture import Declined
+
+#: A dimension: a size, or an expression of the program's symbols for sizes.
+Extent = Any
+
+
+class OtherCall(Exception):
+    """A call for which the program was not made. The message says what differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorLeaf:
+    """A tensor of inputs or outputs."""
+
+    dtype: Any
+    shape: tuple[Extent, ...]
+
+    @classmethod
+    def of(cls, value: torch.Tensor) -> TensorLeaf:
+        """That of a tensor in a program."""
+        return cls(value.dtype, tuple(d if isinstance(d, int) else d.node.expr for d in value.shape))
+
+    def __str__(self) -> str:
+        return _described(self.dtype, self.shape)
+
+
+def by_position(forward: Callable[..., Any], args: Any, kwargs: Any) -> inspect.BoundArguments:
+    """The same arguments, by position where that is possible. Raises TypeError for arguments that do not fit."""
+    return inspect.signature(forward).bind(*args, **kwargs)
+
+
+def without_defaults(forward: Callable[..., Any], args: Any, kwargs: Any) -> inspect.BoundArguments:
+    """The same without those that are the default anyway."""
+    signature = inspect.signature(forward)
+    bound = signature.bind(*args, **kwargs)
+    for name, value in tuple(bound.arguments.items()):
+        default = signature.parameters[name].default
+        plain = type(value) is type(default) and isinstance(value, bool | int | float | str)
+        if value is default or (plain and value == default):
+            del bound.arguments[name]
+    return bound
+
+
+class CallInputs:
+    """The inputs that a program takes, of which there is an example, as `by_position` or `without_defaults` gives it.
+    Raises `Declined` if they differ from those that the program knows."""
+
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        example: tuple[tuple[Any, ...], dict[str, Any]],
+        program: torch.export.ExportedProgram,
+    ) -> None:
+        self._forward = forward
+        leaves, self._spec = pytree.tree_flatten(example)
+        values = {n.name: n.meta["val"] for n in program.graph.find_nodes(op="placeholder")}
+        args = [s.arg for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
+        self.names = [a.name for a in args]
+        if len(args) != len(leaves):
+            raise Declined(f"torch.export takes {len(args)} inputs, and there are {len(leaves)}")
+        self._leaves = [
+            TensorLeaf.of(values[a.name]) if isinstance(a, TensorArgument) else leaf
+            for a, leaf in zip(args, leaves, strict=True)
+        ]
+        #: The positions of tensors among the leaves.
+        self.tensors = [i for i, leaf in enumerate(self._leaves) if isinstance(leaf, TensorLeaf)]
+        if any(isinstance(x, torch.Tensor) != (i in self.tensors) for i, x in enumerate(leaves)):
+            raise Declined("torch.export takes other inputs for tensors than the module does")
+        #: What they are.
+        self.of_tensors = [leaf for leaf in self._leaves if isinstance(leaf, TensorLeaf)]
+        #: Whether there are open dimensions.
+        self.open = any(not isinstance(d, int) for leaf in self.of_tensors for d in leaf.shape)
+        #: What the program assumes of their sizes.
+        self._guards = getattr(program.module(), "_guards_fn", None) if self.open else None
+        #: Whether the leaves are the arguments.
+        self._flat = (
+            not example[1] and len(leaves) == len(example[0]) and not any(map(_is_structure, example[0]))
+        )
+        self._sizes: dict[tuple[Any, ...], dict[Any, int]] = {}  #: of symbols, by the shapes of inputs
+        try:
+            self.sizes(leaves)
+        except OtherCall as e:  # no input has a dimension that is a symbol alone
+            raise Declined(f"its open dimensions can't be solved for: {e}") from None
+
+    def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of a call. Raises `OtherCall` if the program was not made for it, TypeError for arguments that
+        the module does not take."""
+        if self._flat and not kwargs and len(args) == len(self._leaves):
+            leaves = list(args)
+        else:
+            leaves = self._flattened(args, kwargs)
+        for i, (leaf, expected) in enumerate(zip(leaves, self._leaves, strict=True)):
+            if isinstance(expected, TensorLeaf):
+                self._check(leaf, expected, i)
+            elif type(leaf) is not type(expected) or leaf != expected:
+                raise OtherCall(f"input {self.names[i]} is {leaf!r}, and it was made for {expected!r}")
+        return leaves
+
+    def _flattened(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        leaves: list[Any]
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        for form in (by_position, without_defaults):
+            if spec == self._spec:
+                break
+            bound = form(self._forward, args, kwargs)
+            leaves, spec = pytree.tree_flatten((bound.args, bound.kwargs))
+        if spec != self._spec:
+            raise OtherCall("the inputs have another structure than those that it was made for")
+        return leaves
+
+    def _check(self, x: Any, expected: TensorLeaf, i: int) -> None:
+        """Raises `OtherCall` for what is no such tensor in the memory of the CPU."""
+        if type(x) not in (torch.Tensor, torch.nn.Parameter):
+            raise OtherCall(f"input {self.names[i]} is a {type(x).__name__}, and it was made for tensors")
+        fits = x.dtype == expected.dtype and (
+            x.shape == expected.shape or (self.open and len(x.shape) == len(expected.shape))
+        )
+        if not fits:
+            found = _described(x.dtype, x.shape)
+            raise OtherCall(f"input {self.names[i]} is {found}, and it was made for {expected}")
+        if x.device.type != "cpu" or x.layout != torch.strided or x.is_neg():
+            raise OtherCall(f"input {self.names[i]} is not a dense tensor on the CPU")
+        if x.requires_grad and torch.is_grad_enabled():
+            raise OtherCall(f"a gradient is asked for by input {self.names[i]}")
+
+    def sizes(self, leaves: Sequence[Any]) -> dict[Any, int]:
+        """The sizes of the program's symbols in a call. Raises `OtherCall` for sizes that it was not made for."""
+        if not self.open:
+            return {}
+        key = tuple(leaves[i].shape for i in self.tensors)
+        if key not in self._sizes:
+            self._sizes[key] = self._solved(leaves)
+        return self._sizes[key]
+
+    def resized(self, leaves: Sequence[Any]) -> Iterator[list[Any]]:
+        """For each open dimension the shapes of the tensors in a call where it has another size that the program was
+        made for; None for leaves that are no tensors."""
+        here = self.sizes(leaves)
+        for symbol, n in here.items():
+            for other in (n + 1, 2 * n, n - 1):
+                there = {**here, symbol: other}
+                shapes = [
+                    [size_of(d, there) for d in leaf.shape] if isinstance(leaf, TensorLeaf) else None
+                    for leaf in self._leaves
+                ]
+                made = [
+                    x if s is None else torch.empty(s, dtype=x.dtype)
+                    for x, s in zip(leaves, shapes, strict=True)
+                ]
+                try:
+                    self.sizes(made)
+                except (OtherCall, RuntimeError):  # a size below 0
+                    continue
+                yield shapes
+                break
+
+    def _solved(self, leaves: Sequence[Any]) -> dict[Any, int]:
+        pairs = [
+            (d, n) for i in self.tensors for d, n in zip(self._leaves[i].shape, leaves[i].shape, strict=True)
+        ]
+        found = {d: n for d, n in pairs if getattr(d, "is_symbol", False)}
+        wrong = [n for d, n in pairs if size_of(d, found) != n]
+        try:
+            if self._guards is not None and not wrong:
+                self._guards(*leaves)
+        except Exception as e:
+            raise OtherCall(f"it was not made for such sizes: {e}") from None
+        if wrong:
+            raise OtherCall(f"it was not made for such sizes: {', '.join(map(str, wrong))}")
+        return found
+
+
+class CallOutputs:
+    """The outputs of a program: computed tensors, inputs that are passed on, constants, in their structure."""
+
+    def __init__(self, program: torch.export.ExportedProgram, inputs: CallInputs) -> None:
+        self._spec = program.call_spec.out_spec
+        (results,) = program.graph.output_node().args
+        self.computed: list[TensorLeaf] = []
+        #: By position: where the leaf comes from, and its number there, or its value.
+        self._sources: list[tuple[str, Any]] = []
+        self._first: dict[Any, int] = {}  #: node -> the position at which it is an output first
+        number: dict[Any, int] = {}
+        for i, node in enumerate(results):
+            if not isinstance(node, torch.fx.Node):
+                self._sources.append(("constant", node))
+            elif node.op == "placeholder" and node.name in inputs.names:
+                self._sources.append(("input", inputs.names.index(node.name)))
+            else:
+                if node not in number:
+                    if not isinstance(node.meta["val"], torch.Tensor):
+                        raise Declined("an output is a number that depends on the inputs")
+                    number[node], self._first[node] = len(number), i
+                    self.computed.append(TensorLeaf.of(node.meta["val"]))
+                self._sources.append(("computed", number[node]))
+        if not self.computed:
+            raise Declined("it computes no tensor")
+
+    def asked(self, position: int, node: Any) -> bool:
+        """Whether the model of the program has to have the output at a position."""
+        return self._first.get(node) == position
+
+    def structured(self, computed: Sequence[torch.Tensor], leaves: Sequence[Any]) -> Any:
+        """The outputs of a call, of whose inputs these are the leaves."""
+        from_where = {"computed": computed, "input": leaves}
+        found = [value if kind == "constant" else from_where[kind][value] for kind, value in self._sources]
+        return pytree.tree_unflatten(found, self._spec)
+
+    def of_structured(self, outputs: Any) -> list[torch.Tensor]:
+        """The computed tensors in outputs. Raises `Declined` if they have another structure."""
+        leaves, _ = pytree.tree_flatten(outputs)
+        if len(leaves) != len(self._sources):
+            raise Declined("its outputs have another structure than torch.export sees")
+        found = {
+            value: leaf
+            for leaf, (kind, value) in zip(leaves, self._sources, strict=True)
+            if kind == "computed"
+        }
+        return [found[k] for k in range(len(self.computed))]
+
+
+def _is_structure(x: Any) -> bool:
+    return not pytree.tree_structure(x).is_leaf()
+
+
+def size_of(extent: Extent, sizes: dict[Any, int]) -> int | None:
+    """A dimension's size, given those of symbols; None if it depends on others."""
+    if isinstance(extent, int):
+        return extent
+    if extent in sizes:
+        return sizes[extent]
+    found = extent.subs(sizes)
+    return int(found) if found.is_number else None
+
+
+def _described(dtype: Any, shape: Sequence[Extent]) -> str:
+    return f"{str(dtype).removeprefix('torch.')}[{', '.join(map(str, shape))}]"

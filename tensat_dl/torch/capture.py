@@ -1,0 +1,183 @@
+"""From a PyTorch module to a program of `torch.export`, and from that to an ONNX model, which shares its weights'
+memory.
+
+A program that would not do what the module does is declined: one that draws at random, or that writes to the module's
+state or to its inputs.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.export.graph_signature import OutputKind
+
+from tensat_dl.core.diagnostics import first_line
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+#: Code that is not the user's.
+_TORCH, _OURS = Path(torch.__file__).parent, Path(__file__).parent
+#: What torch says while it exports is in the error that it raises, or of no use to the user.
+_LOGGERS = ("torch.onnx", "torch.export", "torch._export", "torch.fx.experimental.symbolic_shapes")
+#: With any of these values an operator that may draw at random does not.
+_STEADY = {"p": 0, "dropout": 0, "dropout_p": 0, "train": False, "training": False}
+#: A place as a traceback prints it.
+_PLACE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+
+
+class Declined(Exception):
+    """A module has to run as it is. The message says why, and where in the user's code, where that is known."""
+
+    def __init__(self, reason: str, place: str = "") -> None:
+        super().__init__(f"{reason}, at {place}" if place else reason)
+
+
+def captured(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any = None
+) -> torch.export.ExportedProgram:
+    """The program of a module for these inputs. Raises `Declined`."""
+    try:
+        with _quiet():
+            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    except Exception as e:  # what the user's code raises, too
+        reason = f"torch.export can't capture the module: {first_line(e)}"
+        raise Declined(reason, _raised_at(e)) from None
+    return functional(program)
+
+
+def functional(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The same program without operators that write to their operands. Raises `Declined` if it does not do what the
+    module does."""
+    _check_devices(program)
+    _check_random(program)
+    try:
+        with _quiet():
+            found = program.run_decompositions({})
+    except Exception as e:
+        raise Declined(f"torch.export can't take its writes apart: {first_line(e)}", _raised_at(e)) from None
+    _check_writes(found)
+    return found
+
+
+def to_onnx(
+    program: torch.export.ExportedProgram,
+    outputs: Callable[[int, Any], bool],
+    translations: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
+) -> ir.Model:
+    """The ONNX model of a program. It has those outputs, given by position and argument, that are asked for;
+    ``translations`` are those of `torch.onnx.export` for custom operators. Raises `Declined`."""
+    node = program.graph.output_node()
+    node.args = (tuple(a if outputs(i, a) else None for i, a in enumerate(node.args[0])),)
+    try:
+        with _quiet():
+            exported = torch.onnx.export(
+                program, dynamo=True, verbose=False, custom_translation_table=translations
+            )
+    except Exception as e:  # the exporter has many kinds of errors
+        first: BaseException = e
+        while first.__cause__ is not None:
+            first = first.__cause__
+        reason = f"torch.onnx.export can't translate the module: {first_line(first)}"
+        raise Declined(reason, _named_in(str(first), program)) from None
+    model: ir.Model = exported.model
+    return model
+
+
+# ---- what a program may not do ---------------------------------------------------------------------------------
+
+
+def _check_devices(program: torch.export.ExportedProgram) -> None:
+    tensors = [*program.state_dict.values(), *program.constants.values(), *_values(program)]
+    for tensor in tensors:
+        if isinstance(tensor, torch.Tensor) and tensor.device.type != "cpu":
+            raise Declined(f"it is on {tensor.device}, and ONNX Runtime runs it on the CPU here")
+
+
+def _values(program: torch.export.ExportedProgram) -> Iterator[Any]:
+    for node in program.graph.find_nodes(op="placeholder"):
+        yield node.meta.get("val")
+
+
+def _check_random(program: torch.export.ExportedProgram) -> None:
+    for graph in program.graph_module.modules():
+        for node in graph.graph.nodes if isinstance(graph, torch.fx.GraphModule) else ():
+            op = node.target
+            if not isinstance(op, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in op.tags:
+                continue
+            values = {a.name: a.default_value for a in op._schema.arguments if a.has_default_value()}
+            values |= {a.name: v for a, v in zip(op._schema.arguments, node.args, strict=False)}
+            values |= node.kwargs
+            if not any(name in values and values[name] == steady for name, steady in _STEADY.items()):
+                hint = " (is it in training mode? call model.eval())" if "dropout" in op._schema.name else ""
+                raise Declined(f"{op._schema.name} draws at random{hint}", _of_node(node))
+
+
+def _check_writes(program: torch.export.ExportedProgram) -> None:
+    for spec in program.graph_signature.output_specs:
+        if spec.kind == OutputKind.USER_OUTPUT:
+            continue
+        what = "its input" if spec.kind == OutputKind.USER_INPUT_MUTATION else "its buffer or parameter"
+        hint = "; is it in training mode? call model.eval()" if "BUFFER" in spec.kind.name else ""
+        raise Declined(f"the module writes to {what} {spec.target}{hint}")
+
+
+# ---- places in the user's code ---------------------------------------------------------------------------------
+
+
+def _raised_at(error: BaseException) -> str:
+    """The last line of the user's that was running."""
+    places = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append((code.co_filename, trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    return _last(places)
+
+
+def _named_in(message: str, program: torch.export.ExportedProgram) -> str:
+    """The line that made the first node whose operator the message names."""
+    for node in program.graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload) and repr(node.target) in message:
+            return _of_node(node)
+    return ""
+
+
+def _of_node(node: torch.fx.Node) -> str:
+    """Where an operator comes from: a line of the user's, or the module that is called there."""
+    found = _last([(file, int(line), name) for file, line, name in _PLACE.findall(node.stack_trace or "")])
+    modules = [path for path, _ in node.meta.get("nn_module_stack", {}).values() if path]
+    return found or (f"the submodule {modules[-1]}" if modules else "")
+
+
+def _last(places: list[tuple[str, int, str]]) -> str:
+    """The last place that is the user's, as in ``model.py:12, in forward``."""
+    for file, line, name in reversed(places):
+        path = Path(file)
+        if path.exists() and _TORCH not in path.parents and _OURS not in path.parents:
+            return f"{file}:{line}, in {name}"
+    return ""
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        with warnings.catch_warnings(), redirect_stderr(StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

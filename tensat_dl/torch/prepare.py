@@ -1,0 +1,168 @@
+"""Makes what can be called in place of a module: exports it, searches, compares, times, and chooses the fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch.utils import _pytree as pytree
+
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.engine.explore import ExplorationError
+from tensat_dl.fuse.fuse import extended, unfused
+from tensat_dl.measure.statistics import Latency
+from tensat_dl.onnx import PACK
+from tensat_dl.onnx.exporter import export
+from tensat_dl.onnx.importer import imported
+from tensat_dl.onnx.inputs import sizes
+from tensat_dl.onnx.model_files import save
+from tensat_dl.run.options import Options
+from tensat_dl.torch.answers import KeptAnswer, answer
+from tensat_dl.torch.bound import BoundModel
+from tensat_dl.torch.calls import CallInputs, CallOutputs
+from tensat_dl.torch.capture import Declined, captured, functional, to_onnx
+from tensat_dl.torch.trials import Arguments, Expected, array_of, times
+from tensat_dl.torch.weights import WeightsAsTheyWere
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+#: What may be called: the module itself, or its model in ONNX Runtime, as torch exports it or optimized.
+Contestant = Literal["module", "exported", "optimized"]
+#: Names in summaries.
+LABELS: Mapping[Contestant, str] = {
+    "module": "the module",
+    "exported": "ONNX Runtime as exported",
+    "optimized": "the optimized graph",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be made faster. A ``program`` is given where the module comes from one."""
+
+    module: torch.nn.Module
+    example: Arguments  #: as `CallInputs` takes it
+    rules: tuple[str, ...]
+    options: Options
+    explained: bool = False  #: the answer has the steps that lead to it
+    dynamic_shapes: Any = None
+    translations: Mapping[Callable[..., Any], Callable[..., Any]] | None = None
+    program: torch.export.ExportedProgram | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is called, and what is known of it. ``declined`` says why nothing but the module was tried."""
+
+    weights: WeightsAsTheyWere
+    declined: str = ""
+    called: Contestant = "module"
+    run: BoundModel | None = None  #: None: the module
+    models: Mapping[Contestant, ir.Model] = field(default_factory=dict)  #: those that compute the same
+    latencies: Mapping[Contestant, Latency] = field(default_factory=dict)
+    errors: Mapping[Contestant, float] = field(default_factory=dict)  #: relative differences
+    inputs: str = ""  #: on which outputs were compared, in words
+    answer: KeptAnswer | None = None
+    notes: tuple[str, ...] = ()
+
+
+def prepare(asked: Asked, known: KeptAnswer | None = None) -> Prepared:
+    """The fastest of a module and its models; an answer that is ``known`` is used again if the graph is the same.
+    Raises `TsrError` for rules that can't be read, and what `tensat_dl.optimize` raises."""
+    weights = WeightsAsTheyWere(asked.module)
+    with torch.no_grad():
+        try:
+            return _prepared(asked, weights, known)
+        except Declined as e:
+            return Prepared(weights, str(e))
+
+
+def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None) -> Prepared:
+    args, kwargs = asked.example
+    if asked.program is None:
+        program = captured(asked.module, args, kwargs, asked.dynamic_shapes)
+    else:
+        program = functional(asked.program)
+    inputs = CallInputs(asked.module.forward, asked.example, program)
+    outputs = CallOutputs(program, inputs)
+    expected = Expected(asked.module, asked.example, inputs, outputs, asked.options.seed)
+    model = to_onnx(program, outputs.asked, asked.translations)
+    runs: dict[Contestant, Callable[[], object]] = {"module": lambda: asked.module(*args, **kwargs)}
+    models: dict[Contestant, BoundModel] = {}
+    errors: dict[Contestant, float] = {}
+    notes: list[str] = []
+    found: KeptAnswer | None = None
+    with TemporaryDirectory(prefix="tensat-dl-") as folder:
+
+        def loaded(name: Contestant, model: ir.Model) -> BoundModel:
+            path = save(model, Path(folder) / f"{name}.onnx")
+            return BoundModel(model, path, asked.options.threads, inputs, outputs)
+
+        def enter(name: Contestant, model: BoundModel) -> None:
+            """Has a model take part, if it computes the same as the module."""
+            try:
+                errors[name] = expected.error(model)
+            except Declined as e:
+                notes.append(f"{LABELS[name]} is not used: {e}")
+                return
+            models[name] = model
+            runs[name] = partial(_as_called, weights, model, args, kwargs)
+
+        enter("exported", loaded("exported", model))
+        try:
+            found, optimized = _searched(asked, model, inputs, Path(folder) / "exported.onnx", known)
+            if found.refused:
+                notes.append(f"no graph was found that may be used: {found.refused}")
+            elif optimized is None:
+                notes.append("no graph was found that is faster")
+            else:
+                enter("optimized", loaded("optimized", optimized))
+        except (TsrError, ExplorationError, Declined) as e:
+            notes.append(f"there is no optimized graph: {e}")
+    if not models:
+        raise Declined("; ".join(notes))
+    latencies = times(runs, asked.options.threads)
+    called = min(runs, key=lambda name: latencies[name].median_ms)
+    return Prepared(
+        weights,
+        called=called,
+        run=models.get(called),
+        models={name: bound.model for name, bound in models.items()},
+        latencies=latencies,
+        errors=errors,
+        inputs=expected.inputs,
+        answer=found,
+        notes=tuple(notes),
+    )
+
+
+def _as_called(
+    weights: WeightsAsTheyWere, model: BoundModel, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """A call of a model with all that goes with it."""
+    return weights.changed() or model(args, kwargs)
+
+
+def _searched(
+    asked: Asked, model: ir.Model, inputs: CallInputs, path: Path, known: KeptAnswer | None
+) -> tuple[KeptAnswer, ir.Model | None]:
+    """The answer for a model, which is at the path as well, and the optimized model, if there is a better one that
+    may be used."""
+    leaves = pytree.tree_leaves(asked.example)
+    given = {
+        str(value.name): array_of(leaves[i])
+        for value, i in zip(model.graph.inputs, inputs.tensors, strict=True)
+    }
+    dims = sizes(str(path), model, given, {})
+    read = imported(model, str(path), dims, asked.rules or (PACK,), given)
+    found = answer(read, asked.options, asked.explained, known)
+    if found.refused or not found.gained:
+        return found, None
+    ops = extended(read.program.ops, found.result.declared)
+    return found, export(read, unfused(found.result.after.graph, ops, found.result.declared))

@@ -1,0 +1,121 @@
+"""Trials of a module and the models made of it: whether they compute the same, and how fast each is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from math import prod
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from tensat_dl.core.diagnostics import first_line, plural
+from tensat_dl.measure.statistics import Latency, summary
+from tensat_dl.measure.timing import Run, clock_of, in_turn
+from tensat_dl.onnx.agreement import relative_error
+from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.torch.bound import BoundModel
+from tensat_dl.torch.calls import CallInputs, CallOutputs, OtherCall
+from tensat_dl.torch.capture import Declined
+
+#: How often inputs are drawn to compare on, beside the example.
+DRAWS = 2
+#: The arguments of a call.
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+Name = TypeVar("Name", bound=str)
+
+
+class Expected:
+    """What a module computes on the example inputs and on others. Raises `Declined` if it does not run on the
+    example, or if an output shares memory with an input or a weight, as those of models do not."""
+
+    def __init__(
+        self, module: torch.nn.Module, example: Arguments, inputs: CallInputs, outputs: CallOutputs, seed: int
+    ) -> None:
+        self.cases: list[tuple[list[Any], list[torch.Tensor]]] = []
+        leaves, spec = pytree.tree_flatten(example)
+        try:
+            self._add(leaves, spec, module, outputs)
+        except Exception as e:
+            raise Declined(f"it does not run on the example inputs: {first_line(e)}") from None
+        _check_apart(module, self.cases[0][1], leaves)
+        generator = torch.Generator().manual_seed(seed)
+        same = [x.shape if isinstance(x, torch.Tensor) else None for x in leaves]
+        resized = list(inputs.resized(leaves))
+        for i, shapes in enumerate((*[same] * DRAWS, *resized)):
+            drawn = [
+                x if shape is None else _like(x, shape, i % 2 == 1, generator)
+                for x, shape in zip(leaves, shapes, strict=True)
+            ]
+            with suppress(Exception):  # inputs that it does not take, perhaps
+                self._add(drawn, spec, module, outputs)
+        #: The inputs in words.
+        self.inputs = "the example inputs"
+        if others := len(self.cases) - 1:
+            sizes = ", some of other sizes" if resized else ""
+            self.inputs += f" and {others} {plural(others, 'other')} like them{sizes}"
+
+    def _add(self, leaves: list[Any], spec: Any, module: torch.nn.Module, outputs: CallOutputs) -> None:
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        self.cases.append((leaves, outputs.of_structured(module(*args, **kwargs))))
+
+    def error(self, model: BoundModel) -> float:
+        """The largest relative difference of a model's outputs. Raises `Declined` if one is larger than rounding
+        explains."""
+        worst = 0.0
+        for leaves, expected in self.cases:
+            try:
+                actual = model.computed(leaves)
+            except OtherCall as e:
+                raise Declined(str(e)) from None
+            for k, (x, y) in enumerate(zip(expected, actual, strict=True)):
+                error, limit = relative_error(array_of(x), array_of(y))
+                if not error <= limit:
+                    raise Declined(f"output {k} differs by {error:.1e}, more than {limit:.1e}")
+                worst = max(worst, error)
+        return worst
+
+
+def times(runs: Mapping[Name, Run], threads: int) -> dict[Name, Latency]:
+    """The latency of each, timed in turn in this process."""
+    with torch.no_grad():
+        for run in runs.values():
+            run()
+        one = threads == 1 and torch.get_num_threads() == 1
+        rounds = in_turn(list(runs.values()), clock_of(1) if one else time.perf_counter)
+    return {name: summary([r[k] for r in rounds]) for k, name in enumerate(runs)}
+
+
+def _like(x: torch.Tensor, shape: Sequence[int], normal: bool, generator: torch.Generator) -> torch.Tensor:
+    """A tensor of the same type. Its numbers are drawn from those of ``x``: integers may be indices, which have to be
+    in range. Floats may come from a ``normal`` distribution."""
+    x = x.detach()
+    count = prod(shape)
+    if not count or not x.numel():
+        return x.new_zeros(shape)
+    if normal and x.dtype.is_floating_point and bool(torch.isfinite(x).all()):
+        spread = float(x.double().std(unbiased=False)) or 1.0
+        drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
+        return (drawn * spread + x.double().mean()).to(x.dtype)
+    picked = torch.randint(x.numel(), (count,), generator=generator)
+    return x.reshape(-1)[picked].reshape(shape)
+
+
+def _check_apart(module: torch.nn.Module, computed: Sequence[torch.Tensor], leaves: Sequence[Any]) -> None:
+    held = [*leaves, *module.parameters(), *module.buffers()]
+    taken = {x.untyped_storage().data_ptr() for x in held if isinstance(x, torch.Tensor) and x.numel()}
+    for k, x in enumerate(computed):
+        if x.numel() and x.untyped_storage().data_ptr() in taken:
+            raise Declined(f"output {k} shares memory with an input or a weight")
+
+
+def array_of(x: torch.Tensor) -> Array:
+    """The elements. Raises `Declined` for a type that NumPy does not have."""
+    try:
+        return np.asarray(x.detach().contiguous().numpy())
+    except TypeError as e:
+        raise Declined(f"NumPy has no such type: {first_line(e)}") from None

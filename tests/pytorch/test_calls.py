@@ -1,0 +1,190 @@
+"""An optimized module is called as the module is: same structure, types and values; other calls go to the module."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from models import QUICK, Pair, joined  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.utils import _pytree as pytree  # noqa: E402
+
+import tensat_dl.torch  # noqa: E402
+from tensat_dl.torch import FallbackWarning, NothingOptimized, Optimized  # noqa: E402
+
+X = torch.randn(4, 8)
+
+
+def same(a: Any, b: Any) -> None:
+    """Both have one structure, types and, up to rounding, values."""
+    assert type(a) is type(b)
+    (x, structure), (y, other) = pytree.tree_flatten(a), pytree.tree_flatten(b)
+    assert structure == other
+    for p, q in zip(x, y, strict=True):
+        if isinstance(p, torch.Tensor):
+            torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-5)
+        else:
+            assert p == q
+
+
+def optimized(*args: Any, **kwargs: Any) -> Optimized:
+    """What is optimized without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        return tensat_dl.torch.optimize(*args, **QUICK, **kwargs)
+
+
+@pytest.fixture(scope="module")
+def fast() -> Optimized:
+    """Made for `X` and no other argument."""
+    return optimized(joined(), (X,), explained=True)
+
+
+def test_structure_and_values(fast: Optimized) -> None:
+    module, x = fast.module, X
+    assert fast.called == "optimized"
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        same(fast(x), module(x))
+        same(fast(x=x, scale=1.0), module(x))
+        transposed = torch.randn(8, 4).t()
+        same(fast(transposed), module(transposed))
+        first, second = fast(x), fast(x + 1)
+    same(first["a"], module(x)["a"].detach())  # a later call has memory of its own
+    assert not torch.equal(first["a"], second["a"])
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        ((torch.ones(3, 8),), r"input x is float32\[3, 8\], and it was made for float32\[4, 8\]"),
+        ((torch.ones(4, 8), 2.0), "another structure"),
+        ((torch.ones(4, 8).double(),), r"input x is float64\[4, 8\]"),
+    ],
+)
+def test_other_calls_go_to_the_module(fast: Optimized, args: Any, reason: str) -> None:
+    module = fast.module
+    with torch.no_grad(), pytest.warns(FallbackWarning, match=reason) as said:  # noqa: PT031
+        for _ in range(2):
+            try:
+                expected = module(*args)
+            except RuntimeError as e:
+                with pytest.raises(type(e)):
+                    fast(*args)
+            else:
+                same(fast(*args), expected)
+    assert len(said) == 1
+    assert said[0].filename == __file__
+
+
+def test_gradients_and_autocast_go_to_the_module(fast: Optimized) -> None:
+    module, x = fast.module, X
+    with pytest.warns(FallbackWarning, match="weights require gradients"):
+        fast(x)["a"].sum().backward()
+    assert module.left.weight.grad is not None
+    module.requires_grad_(False)
+    with pytest.warns(FallbackWarning, match="a gradient is asked for by input x"):
+        assert fast(x.clone().requires_grad_())["a"].requires_grad
+    with torch.autocast("cpu", torch.bfloat16), pytest.warns(FallbackWarning, match="autocast is on"):
+        assert fast(x)["a"].dtype == torch.bfloat16
+
+
+class Structured(nn.Module):
+    def forward(self, pairs: dict[str, Pair], *, swap: bool) -> tuple[Pair, torch.Tensor]:
+        p = pairs["p"]
+        a, b = (p.second, p.first) if swap else (p.first, p.second)
+        return Pair(a * 2 + b, torch.argmax(b, 0)), p.first
+
+
+def test_dataclasses_inputs_that_are_passed_on_and_integers() -> None:
+    pairs = {"p": Pair(torch.randn(4, 8), torch.randn(4, 8))}
+    fast = optimized(Structured(), (pairs,), {"swap": True})
+    found, passed = fast(pairs, swap=True)
+    same(found, Structured()(pairs, swap=True)[0])
+    with pytest.warns(FallbackWarning, match="input swap is False, and it was made for True"):
+        same(fast(pairs, swap=False)[0], Structured()(pairs, swap=False)[0])
+    assert passed is pairs["p"].first
+
+
+def test_empty_and_unsized_tensors() -> None:
+    class Picks(nn.Module):
+        def forward(self, x: torch.Tensor, none: torch.Tensor) -> Any:
+            return torch.cat([x, none]) * 2, none + 1, torch.nonzero(x > 0)
+
+    x, none = torch.randn(4, 8), torch.zeros(0, 8)
+    fast = optimized(Picks(), (x, none))
+    same(fast(x, none), Picks()(x, none))
+    same(fast(-x, none), Picks()(-x, none))
+    assert fast.called != "module"
+
+
+def test_a_program_of_torch_export() -> None:
+    module, x = joined(), torch.randn(4, 8)
+    fast = optimized(torch.export.export(module, (x,)))
+    with torch.no_grad():
+        same(fast(x), module(x))
+    assert fast.called == "optimized"
+
+
+def test_open_dimensions() -> None:
+    module = joined()
+    batch = torch.export.Dim("batch", min=2, max=64)
+    fast = optimized(module, (torch.randn(4, 8),), dynamic_shapes={"x": {0: batch}})
+    assert "some of other sizes" in fast.summary()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        for n in (4, 7, 64):
+            x = torch.randn(n, 8)
+            same(fast(x), module(x))
+    with torch.no_grad(), pytest.warns(FallbackWarning, match="not made for such sizes"):
+        same(fast(torch.ones(65, 8)), module(torch.ones(65, 8)))
+
+
+def test_files(fast: Optimized, tmp_path: Any) -> None:
+    import onnxruntime
+
+    module, x = fast.module, X
+    fast.save(tmp_path / "faster.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "faster.onnx", providers=["CPUExecutionProvider"])
+    (name,) = [i.name for i in session.get_inputs()]
+    found = torch.from_numpy(session.run(None, {name: x.numpy()})[0])
+    torch.testing.assert_close(found, module(x)["a"].detach(), rtol=1e-4, atol=1e-5)
+    fast.report(tmp_path / "why.html")
+    assert "Why it computes the same" in (tmp_path / "why.html").read_text()
+
+
+def test_it_is_not_copied(fast: Optimized) -> None:
+    with pytest.raises(TypeError, match="can't be copied or pickled"):
+        copy.deepcopy(fast)
+
+
+def test_wrong_arguments() -> None:
+    x = torch.ones(4, 8)
+    for call, error, message in (
+        (
+            lambda: tensat_dl.torch.optimize(joined(), (x,), meassure=False),
+            TypeError,
+            "did you mean `measure`",
+        ),
+        (lambda: tensat_dl.torch.optimize(joined(), x), TypeError, r"args is a tuple"),
+        (lambda: tensat_dl.torch.optimize(joined(), (x,), rules="standard"), TypeError, "a list"),
+        (lambda: tensat_dl.torch.optimize(joined(), (x,), device="h100"), ValueError, "the CPU here"),
+        (lambda: tensat_dl.torch.optimize(joined(), ()), TypeError, "missing"),
+        (lambda: tensat_dl.torch.optimize(print, ()), TypeError, "a module or an ExportedProgram"),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+
+
+def test_nothing_to_save_or_report(tmp_path: Any) -> None:
+    with pytest.warns(FallbackWarning, match="draws at random"):
+        fast = tensat_dl.torch.optimize(nn.Dropout(), (torch.ones(2),), **QUICK)
+    for write in (fast.save, fast.report):
+        with pytest.raises(NothingOptimized, match="draws at random"):
+            write(tmp_path / "file")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,119 @@
+"""What is called is right, and the fastest; answers are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from models import QUICK, joined  # noqa: E402
+
+import tensat_dl.torch  # noqa: E402
+import tensat_dl.torch.prepare as prepare  # noqa: E402
+import tensat_dl.torch.trials as trials  # noqa: E402
+from tensat_dl.core.diagnostics import TsrError  # noqa: E402
+from tensat_dl.kept import folder  # noqa: E402
+from tensat_dl.measure.statistics import Latency  # noqa: E402
+from tensat_dl.onnx.agreement import relative_error  # noqa: E402
+from tensat_dl.torch import FallbackWarning  # noqa: E402
+
+EXPORTED: list[Any] = []
+
+
+@pytest.fixture
+def exported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exporter takes a second for each module, and here all are `joined`."""
+    to_onnx = prepare.to_onnx
+
+    def first(*given: Any) -> Any:
+        if not EXPORTED:
+            EXPORTED.append(to_onnx(*given))
+        return EXPORTED[0]
+
+    monkeypatch.setattr(prepare, "to_onnx", first)
+
+
+@pytest.mark.parametrize("fastest", ["module", "exported"])
+def test_the_fastest_is_called(fastest: str, exported_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def times(runs: Any, threads: int) -> dict[str, Latency]:
+        return {name: Latency(1.0 if name == fastest else 2.0, 0.0, 1) for name in runs}
+
+    monkeypatch.setattr("tensat_dl.torch.prepare.times", times)
+    module, x = joined(), torch.randn(4, 8)
+    fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
+    assert fast.called == fastest
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x)["a"], module(x)["a"], rtol=1e-4, atol=1e-5)
+
+
+def test_all_three_are_measured(exported_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tensat_dl.torch.prepare.times", trials.times)
+    fast = tensat_dl.torch.optimize(joined(), (torch.randn(4, 8),), **QUICK)
+    text = fast.summary()
+    for line in ("the module ", "ONNX Runtime as exported ", "the optimized graph ", "medians, in turn, "):
+        assert line in text
+    assert "threads of" in text or "thread of" in text
+
+
+def test_a_model_that_computes_something_else_is_not_called(
+    exported_once: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter(range(100))
+
+    def found(x: Any, y: Any) -> tuple[float, float]:
+        """The first model differs."""
+        return (1.0, 1e-4) if next(calls) == 0 else relative_error(x, y)
+
+    monkeypatch.setattr("tensat_dl.torch.trials.relative_error", found)
+    fast = tensat_dl.torch.optimize(joined(), (torch.randn(4, 8),), **QUICK)
+    assert "ONNX Runtime as exported is not used: output 0 differs by 1.0e+00" in fast.summary()
+
+
+def test_rules_of_ones_own(exported_once: None, tmp_path: Path) -> None:
+    right, false = tmp_path / "mine.tsr", tmp_path / "false.tsr"
+    right.write_text("rule mine { tanh(neg(x)) => neg(tanh(x)) }\n")
+    false.write_text("rule no-tanh { tanh(x) => x }\n")
+    module, x = joined(), torch.randn(4, 8)
+    fast = tensat_dl.torch.optimize(module, (x,), rules=[right, "groups"], **QUICK)
+    assert fast.called != "module"
+    wrong = tensat_dl.torch.optimize(module, (x,), rules=[false], **QUICK)
+    assert wrong.called == "exported"
+    assert "rules were applied that are false: no-tanh" in wrong.summary()
+    with pytest.raises(TsrError, match="no rule pack"):
+        tensat_dl.torch.optimize(module, (x,), rules=["no-such-pack"], **QUICK)
+
+
+class Searched(Exception):
+    """Another search would begin."""
+
+
+def test_answers_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def searched(*args: Any, **kwargs: Any) -> Any:
+        raise Searched
+
+    x = torch.randn(4, 8)
+    tensat_dl.torch.optimize(joined(), (x,), **QUICK)
+    monkeypatch.setattr("tensat_dl.torch.answers.optimize", searched)
+    other = joined()
+    other.load_state_dict({name: 2 * value for name, value in other.state_dict().items()})
+    assert tensat_dl.torch.optimize(other, (x + 1,), **QUICK).called == "optimized"
+    with pytest.raises(Searched):
+        tensat_dl.torch.optimize(other, (x,), k_multi=2, **QUICK)
+    (file,) = folder("torch").iterdir()
+    file.write_bytes(file.read_bytes()[:100])  # as after a crash
+    with pytest.raises(Searched):
+        tensat_dl.torch.optimize(other, (x,), **QUICK)
+
+
+def test_models_that_all_compute_something_else(exported_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tensat_dl.torch.trials.relative_error", lambda x, y: (1.0, 1e-4))
+    with pytest.warns(
+        FallbackWarning, match=r"exported is not used: output 0 differs.*; the optimized graph is"
+    ):
+        fast = tensat_dl.torch.optimize(joined(), (torch.randn(4, 8),), **QUICK)
+    assert fast.called == "module"

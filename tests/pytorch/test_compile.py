@@ -1,0 +1,76 @@
+"""The backend of `torch.compile`."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from models import QUICK, joined  # noqa: E402
+
+import tensat_dl.torch.backend as backend  # noqa: E402
+from tensat_dl.torch import FallbackWarning, Optimized  # noqa: E402
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Optimized]:
+    """What is optimized in a test."""
+    found: list[Optimized] = []
+    optimize = backend.optimize
+
+    def recorded(*args: Any, **kwargs: Any) -> Optimized:
+        found.append(optimize(*args, **kwargs))
+        return found[-1]
+
+    monkeypatch.setattr(backend, "optimize", recorded)
+    torch.compiler.reset()
+    return found
+
+
+def test_the_backend_has_a_name() -> None:
+    assert [e.value for e in entry_points(group="torch_dynamo_backends", name="tensat")] == [
+        "tensat_dl.torch.backend:tensat"
+    ]
+    assert "tensat" in torch._dynamo.list_backends()
+
+
+def test_once_for_each_shape_and_with_new_weights(made: list[Optimized]) -> None:
+    module = joined()
+    fast = torch.compile(module, backend=backend.tensat, options=QUICK)
+
+    def agree(n: int) -> None:
+        x = torch.randn(n, 8)
+        torch.testing.assert_close(fast(x)["a"], module(x)["a"], rtol=1e-4, atol=1e-5)
+
+    with torch.no_grad():
+        for n in (4, 4, 6, 6):
+            agree(n)
+        assert len(made) == 2
+        assert all(f.called == "optimized" and not f.declined for f in made)
+        module.load_state_dict({name: 2 * value for name, value in module.state_dict().items()})
+        agree(6)
+        assert len(made) == 2  # the weights are folded anew, without another search
+        module.left.weight = torch.nn.Parameter(torch.ones(16, 8))
+        agree(6)
+
+
+def test_many_shapes(made: list[Optimized], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "MOST_SHAPES", 1)
+    module = torch.nn.ReLU()
+    fast = torch.compile(module, backend=backend.tensat, options=QUICK, dynamic=True)
+    with pytest.warns(FallbackWarning, match="for 1 combinations of shapes") as said:  # noqa: PT031
+        for n in (4, 5, 6):
+            assert torch.equal(fast(-torch.ones(n, 8)), torch.zeros(n, 8))
+    assert (len(made), len(said)) == (1, 1)
+
+
+def test_gradients(made: list[Optimized]) -> None:
+    module = joined()
+    fast = torch.compile(module, backend=backend.tensat, options=QUICK)
+    with pytest.warns(FallbackWarning, match="gradients are recorded"):
+        fast(torch.randn(4, 8))["a"].sum().backward()
+    assert module.left.weight.grad is not None
+    assert not made

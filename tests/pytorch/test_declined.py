@@ -1,0 +1,117 @@
+"""Modules that have to run as they are: a warning says why, and where in the user's code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from models import QUICK  # noqa: E402
+from torch import nn  # noqa: E402
+
+import tensat_dl.torch  # noqa: E402
+from tensat_dl.torch import FallbackWarning  # noqa: E402
+
+HERE = Path(__file__).name
+
+
+class Noisy(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.rand_like(x)  # noisy
+
+
+class Branching(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.sum() > 0 else x  # branching
+
+
+class WritesToInput(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.add_(1) * 2
+
+
+class Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return x + self.calls
+
+
+class Views(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return x.t(), x + 1
+
+
+class PassesOn(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+@torch.library.custom_op("tensat_dl_tests::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@twice.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+class Custom(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.tensat_dl_tests.twice(x) + 1  # custom
+
+
+def line_of(comment: str) -> int:
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return next(i for i, line in enumerate(lines, 1) if line.endswith(f"# {comment}"))
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)), r"aten::dropout .* at the submodule 1$"),
+        (nn.Sequential(nn.BatchNorm1d(4)), r"buffer or parameter 0.running_mean; .* call model.eval"),
+        (Noisy(), rf"aten::rand_like draws at random, at .*{HERE}:{line_of('noisy')}, in forward"),
+        (Branching(), rf"can't capture the module: .*{HERE}:{line_of('branching')}, in forward"),
+        (WritesToInput(), "writes to its input x"),
+        (Counts(), "buffer or parameter calls"),
+        (Views(), "output 0 shares memory with an input"),
+        (PassesOn(), "computes no tensor"),
+        (Custom(), rf"No ONNX function found for .*twice.*{HERE}:{line_of('custom')}, in forward"),
+        (nn.Linear(4, 4).bfloat16(), "ONNX Runtime does not load it"),
+    ],
+    ids=lambda p: type(p).__name__ if isinstance(p, nn.Module) else "",
+)
+def test_why_and_where(module: nn.Module, reason: str) -> None:
+    x = torch.ones(4, 4, dtype=next(iter(module.parameters()), torch.ones(1)).dtype)
+    with pytest.warns(FallbackWarning, match=reason) as said:
+        fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
+    assert said[0].filename == __file__
+    assert torch.equal(x, torch.ones_like(x))
+    assert (fast.called, bool(fast.declined)) == ("module", True)
+    assert fast.declined in fast.summary()
+    torch.manual_seed(1)
+    found = fast(x.clone())
+    if not isinstance(module, Counts):
+        torch.manual_seed(1)
+        torch.testing.assert_close(found, module(x.clone()))
+
+
+def test_custom_operators_can_be_translated() -> None:
+    onnxscript = pytest.importorskip("onnxscript")
+
+    def translation(x: Any) -> Any:
+        return onnxscript.opset18.Add(x, x)
+
+    x = torch.randn(4, 4)
+    table = {torch.ops.tensat_dl_tests.twice.default: translation}
+    fast = tensat_dl.torch.optimize(Custom(), (x,), custom_translation_table=table, **QUICK)
+    assert fast.called != "module"
+    torch.testing.assert_close(fast(x), Custom()(x))

@@ -1,0 +1,83 @@
+"""Weights that change after a module was optimized."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from models import QUICK, joined  # noqa: E402
+from torch import nn  # noqa: E402
+
+import tensat_dl.torch  # noqa: E402
+from tensat_dl.torch import FallbackWarning, NothingOptimized, Optimized  # noqa: E402
+from tensat_dl.torch.weights import WeightsAsTheyWere  # noqa: E402
+
+
+def loads(module: Any) -> None:
+    module.load_state_dict({name: 2 * value for name, value in module.state_dict().items()})
+
+
+def steps(module: Any) -> None:
+    with torch.no_grad():
+        module.left.weight -= 0.1
+
+
+def replaces(module: Any) -> None:
+    module.left.weight = nn.Parameter(torch.ones(16, 8))
+
+
+def points_elsewhere(module: Any) -> None:
+    module.left.bias.data = torch.ones(16)
+
+
+def replaces_a_module(module: Any) -> None:
+    module.right = nn.Linear(8, 16).eval()
+
+
+CHANGES = [
+    (loads, "left.weight has changed"),
+    (steps, "left.weight has changed"),
+    (replaces, "left.weight has changed"),
+    (points_elsewhere, "left.bias has changed"),
+    (replaces_a_module, "other submodules"),
+]
+
+
+def test_changes_are_noticed_and_folded_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    module, x = joined(), torch.randn(4, 8)
+    fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
+    monkeypatch.setattr("tensat_dl.torch.answers.optimize", None)  # there is no other search
+    monkeypatch.setattr("tensat_dl.torch.answers.kept", None)
+    for change, said in CHANGES:
+        before = fast._prepared.weights
+        fast._prepared = replace(fast._prepared, weights=WeightsAsTheyWere(module))
+        assert not fast.stale
+        change(module)
+        assert said in fast.stale
+        assert before.changed()
+        with torch.no_grad(), pytest.warns(FallbackWarning, match=said):
+            torch.testing.assert_close(fast(x)["a"], module(x)["a"])
+        fast._said.clear()
+    with pytest.raises(NothingOptimized, match=r"call refresh\(\) first"):
+        fast.save(tmp_path / "old.onnx")
+    fast.refresh()
+    assert (fast.stale, fast.called) == ("", "optimized")
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x)["a"], module(x)["a"], rtol=1e-4, atol=1e-5)
+    training_mode_is_noticed(fast)
+
+
+def training_mode_is_noticed(fast: Optimized) -> None:
+    fast.train()
+    x = torch.randn(4, 8)
+    torch.manual_seed(0)
+    with torch.no_grad(), pytest.warns(FallbackWarning, match="training was False"):
+        found = fast(x)["a"]
+    torch.manual_seed(0)
+    torch.testing.assert_close(found, fast.module(x)["a"].detach())
+    fast.eval()
+    assert not fast.stale
