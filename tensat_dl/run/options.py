@@ -130,20 +130,22 @@ class Options:
 
     def relied_on(
         self, rules: Sequence[RewriteRule], ops: OpTable, progress: Progress
-    ) -> tuple[RewriteRule, ...]:
-        """The rules that a run may use: those that keep roundings, and those that are proved, if it must."""
+    ) -> tuple[tuple[RewriteRule, ...], tuple[str, ...]]:
+        """The rules that a run may use: those that keep roundings, and those that are proved, if it must; and notes
+        about false rules, which are left out."""
         from tensat_dl.verify.rules.verify import verify_rules
 
         proved = self.trust == "proved"
         if self.reassociate and not proved:
-            return tuple(rules)
+            return tuple(rules), ()
         progress.phase("verify")
         verdicts = verify_rules(rules, ops, proofs=proved, progress=progress.checking)
-        return tuple(
+        used = tuple(
             rule
             for rule, v in zip(rules, verdicts, strict=True)
             if (self.reassociate or v.rounding == "exact") and (not proved or v.status == "proved")
         )
+        return used, tuple(f"rule {v.rule} is false: not used" for v in verdicts if v.status == "refuted")
 
     def aimed(self, of_onnx: bool) -> Options:
         """The same with the name of the device, and whether graphs are measured on it, where either was left open;

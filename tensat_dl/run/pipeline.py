@@ -83,7 +83,7 @@ def optimize(
     progress = progress or Progress()
     setup = options.setup(ops, machine, unfit)
     given = tuple(rules)
-    rules = options.relied_on(rules, ops, progress)
+    rules, false = options.relied_on(rules, ops, progress)
     found = search(graph, rules, setup, progress, explained)
     exploration, egraph = found.last.exploration, found.last.egraph
     iterations = found.iterations
@@ -110,6 +110,7 @@ def optimize(
         equivalence=checked.equivalence,
         times=Times.of({**progress.seconds(), "parse": parse_seconds}),
         notes=(
+            *false,
             *(f"rule {v.rule}: {v.reason}" for v in checked.verdicts if v.reason == UNSAMPLED),
             *([bound] if bound else []),
             *_beyond_rules(graph, ops),
@@ -142,7 +143,7 @@ def explain(
 ) -> Explanation:
     """The steps by which a run with these options found ``after``, without fused operators: it searches again."""
     progress = progress or Progress()
-    rules = options.relied_on(rules, ops, progress)
+    rules, _ = options.relied_on(rules, ops, progress)
     try:
         found = search_again(graph, after, rules, options.setup(ops, unfit=unfit), progress)
     except NoWay as e:
