@@ -52,10 +52,10 @@ def interrupted_once(call: Callable[..., Any], at: int = 0) -> Callable[..., Any
     """The function, in whose call number ``at`` Ctrl-C is pressed."""
     calls = iter(range(1_000))
 
-    def replacement(*args: Any) -> Any:
+    def replacement(*args: Any, **named: Any) -> Any:
         if next(calls) == at:
             raise KeyboardInterrupt
-        return call(*args)
+        return call(*args, **named)
 
     return replacement
 

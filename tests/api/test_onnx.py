@@ -126,7 +126,7 @@ def test_open_files(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_model() -> None:
     before = set(Path(tempfile.gettempdir()).glob("tensat-dl-*"))
-    with pytest.raises(tensat_dl.TsrError, match="^<file>: error: this is not an ONNX file"):
+    with pytest.raises(tensat_dl.TsrError, match=r"^<file>: error: this is not an ONNX file"):
         tensat_dl.load(io.BytesIO(b"graph g { input x : f32[2] }"))
     assert set(Path(tempfile.gettempdir()).glob("tensat-dl-*")) <= before
 
