@@ -195,6 +195,7 @@ def optimize(
     from tensat_dl.run.pipeline import optimize as run
     from tensat_dl.run.refused import refusal
 
+    _check_model(graph, "optimize")
     chosen = _rules_for(graph, rules)
     options = Options(
         device=device,
@@ -223,17 +224,20 @@ def optimize(
     return result
 
 
-def _rules_for(graph: Model, rules: Sequence[RewriteRule] | None) -> tuple[RewriteRule, ...]:
-    """The rules that `optimize` applies. Raises TypeError, ValueError."""
+def _check_model(model: Model, function: str) -> None:
     from tensat_dl.run.model import Model
 
-    if not isinstance(graph, Model):
-        raise TypeError(f"optimize() takes what load() returned, not {type(graph).__name__}")
+    if not isinstance(model, Model):
+        raise TypeError(f"{function}() takes what load() returned, not {type(model).__name__}")
+
+
+def _rules_for(model: Model, rules: Sequence[RewriteRule] | None) -> tuple[RewriteRule, ...]:
+    """These rules, or the model's. Raises TypeError, ValueError."""
     if any(isinstance(r, str) for r in rules or ()):
         raise TypeError(
             "rules are RewriteRules; packs are named when a graph is loaded: load(path, rules=[..])"
         )
-    chosen = tuple(graph.rules if rules is None else rules)
+    chosen = tuple(model.rules if rules is None else rules)
     names = [r.name for r in chosen]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"two rules have one name: {', '.join(twice)}")
@@ -261,6 +265,7 @@ def explain(model: Model, result: Result, *, progress: bool = False) -> Explanat
     from tensat_dl.run.options import unfit_of
     from tensat_dl.run.pipeline import explain as run
 
+    _check_model(model, "explain")
     ops, declared = model.ops, result.declared
     after = unfused(result.after.graph, extended(ops, declared), declared)
     with _progress(progress) as told:
@@ -284,6 +289,7 @@ def save(model: Model, result: Result, path: str | PathLike[str], *, seed: int =
     from tensat_dl.run.options import check_option
     from tensat_dl.run.refused import check_usable
 
+    _check_model(model, "save")
     path = fspath(path)
     check_option("seed", seed)
     if not path.lower().endswith((".tsr", ".onnx")):
@@ -306,12 +312,14 @@ def verify_rules(
 ) -> Verdicts:
     """The verdicts on a model's rules, or on some of them, in order; see docs/verification.md.
 
-    ``raise_for_refuted()`` of the verdicts raises `RefutedRule` if one is false.
+    ``raise_for_refuted()`` of the verdicts raises `RefutedRule` if one is false. Raises TypeError and ValueError for
+    ``rules`` as `optimize` does.
     """
     from tensat_dl.run.refused import Verdicts
     from tensat_dl.verify.rules.verify import verify_rules as run
 
-    chosen = tuple(model.rules if rules is None else rules)
+    _check_model(model, "verify_rules")
+    chosen = _rules_for(model, rules)
     with _progress(progress) as told:
         told.phase("verify")
         return Verdicts(chosen, run(chosen, model.ops, proofs=True, progress=told.checking))

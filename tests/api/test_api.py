@@ -171,6 +171,10 @@ def test_misuse_is_named() -> None:
     model = tensat_dl.load(str(SHARED))
     with pytest.raises(TypeError, match="what load"):
         tensat_dl.optimize("model.tsr")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"verify_rules\(\) takes what load\(\) returned, not str"):
+        tensat_dl.verify_rules("model.tsr")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="packs are named when a graph is loaded"):
+        tensat_dl.verify_rules(model, ["standard"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="two rules have one name: matmul-relu"):
         tensat_dl.optimize(model, (replace(model.rules[0], name="matmul-relu"),) * 2)
     with pytest.raises(TypeError, match="packs are named when a graph is loaded"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +139,18 @@ def test_true_rules_raise_nothing(model: tensat_dl.Model) -> None:
     verdicts.raise_for_refuted()
     assert verdicts.refuted == ()
     assert verdicts[:1] == tuple(verdicts)
+
+
+def test_progress_is_one_line_that_is_blank_in_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is on standard error, which is no terminal here, and only if it is asked for."""
+    model = tensat_dl.load(SHARED)
+    tensat_dl.optimize(model, verify=False)
+    assert capsys.readouterr() == ("", "")
+    tensat_dl.optimize(model, verify=False, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    first, *lines, last, end = err.split("\r")
+    assert (first, last.strip(), end) == ("", "", "")
+    assert any("explore  iteration" in line for line in lines)
+    assert "\n" not in err
+    assert all(len(line) >= len(before.rstrip()) for before, line in pairwise(lines))
