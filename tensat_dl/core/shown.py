@@ -15,7 +15,7 @@ class Shown:
     __slots__ = ()
 
     def summary(self) -> str:
-        """The text that the command line prints, in at most 80 columns and without colour."""
+        """The text that the command line prints on a terminal of 80 columns, without colour."""
         return str(_views().summary(self))
 
     def __str__(self) -> str:

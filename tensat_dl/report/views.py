@@ -87,7 +87,7 @@ def _(value: Model, console: Console) -> None:
     counts = sorted(operators(graph).items(), key=lambda x: (-x[1], x[0]))
     rows = {
         "operators": f"{count}: {listed([f'{op} {n}' for op, n in counts])}",
-        "inputs": listed([f"{n.attr('name')} : {n.type}" for n in inputs]),
+        "inputs": listed([f"{n.attr('name')} : {n.type}" for n in inputs]) or "none",
         "outputs": listed([f"{name} : {graph.nodes[i].type}" for name, i in graph.outputs]),
         "weights": size(weights),
         "rules": f"{len(value.rules):,}",
