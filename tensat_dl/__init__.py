@@ -1,4 +1,4 @@
-"""tensat-dl: a superoptimizer for tensor graphs.
+"""tensat-dl: a superoptimizer for tensor graphs. docs/api.md describes this interface.
 
 >>> import tensat_dl
 >>> model = tensat_dl.load("examples/tiny_share_input.tsr")
@@ -12,89 +12,115 @@ Large packages are imported at first use.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 # The function `extract` below has the name of a package. Loading a package binds its name here, but only the first
 # time, so that happens before the function is defined.
 import tensat_dl.extract  # noqa: F401
 
 if TYPE_CHECKING:
+    from tensat_dl.core.diagnostics import TsrError
     from tensat_dl.core.egraph import EGraph
     from tensat_dl.core.graph import Graph
+    from tensat_dl.core.progress import Progress
     from tensat_dl.core.rule import RewriteRule
     from tensat_dl.engine.exploration import Cycles
     from tensat_dl.extract.budget import ExtractLimits
     from tensat_dl.extract.extraction import Extraction
-    from tensat_dl.onnx.importer import Imported
-    from tensat_dl.ops.table import OpTable
+    from tensat_dl.run.model import Model
     from tensat_dl.run.options import Trust
+    from tensat_dl.run.refused import Mismatch, RefutedRule, Verdicts
     from tensat_dl.run.result import Result
     from tensat_dl.verify.rules.verdict import Verdict
+    from tensat_dl.why.steps import Explanation
 
-__all__ = ["Mismatch", "Model", "extract", "load", "optimize", "save", "verify_rules"]
+#: The modules of the public types, which are imported at first use.
+_TYPES = {
+    "EGraph": "core.egraph",
+    "Explanation": "why.steps",
+    "Extraction": "extract.extraction",
+    "ExtractLimits": "extract.budget",
+    "Graph": "core.graph",
+    "Mismatch": "run.refused",
+    "Model": "run.model",
+    "RefutedRule": "run.refused",
+    "Result": "run.result",
+    "RewriteRule": "core.rule",
+    "TsrError": "core.diagnostics",
+    "Verdict": "verify.rules.verdict",
+    "Verdicts": "run.refused",
+}
 
-
-class Mismatch(Exception):
-    """The outputs of an optimized model differ from the original's."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """A typed graph, its operators and its rewrite rules; and the ONNX model that it was read from, if any."""
-
-    graph: Graph
-    ops: OpTable
-    rules: tuple[RewriteRule, ...]
-    onnx: Imported | None = None
+__all__ = [
+    "EGraph",
+    "Explanation",
+    "ExtractLimits",
+    "Extraction",
+    "Graph",
+    "Mismatch",
+    "Model",
+    "RefutedRule",
+    "Result",
+    "RewriteRule",
+    "TsrError",
+    "Verdict",
+    "Verdicts",
+    "__version__",
+    "explain",
+    "extract",
+    "load",
+    "optimize",
+    "save",
+    "verify_rules",
+]
 
 
 def load(
-    path: str | PathLike[str],
+    source: str | PathLike[str] | IO[str] | IO[bytes] | None = None,
     graph: str | None = None,
     rules: Sequence[str | PathLike[str]] = (),
     *,
+    text: str | None = None,
     dims: Mapping[str, int] | None = None,
     inputs: str | PathLike[str] | None = None,
 ) -> Model:
-    """Reads a .tsr or .onnx file. Raises `tensat_dl.core.diagnostics.TsrError`, and ValueError for an argument that
-    does not apply to the kind of file.
+    """Reads a .tsr or .onnx file, or a text in the language.
 
-    A .tsr file has the rules that it imports, and those of the packs or files ``rules``; ``graph`` names one of
-    several graphs. An .onnx file has the rules of ``rules``, by default of the pack `inference`. ``dims`` has the
-    sizes of its open dimensions. ``inputs`` is an .npz file of arrays on which models are compared and timed.
+    Args:
+        source: A path, or a file that is open: in text mode for .tsr, in binary mode for ONNX.
+        graph: Chooses one of several graphs.
+        rules: Packs or .tsr files of rules, beside those that a .tsr file imports. Default for .onnx: the pack
+            `inference`.
+        text: In place of a source, the contents of a .tsr file. Imports are relative to the working directory.
+        dims: Sizes of the open dimensions of an ONNX model.
+        inputs: An .npz file of arrays on which an ONNX model is compared and timed.
+
+    Raises:
+        TypeError: both or neither of ``source`` and ``text`` are given, or they or ``rules`` have a wrong type.
+        ValueError: an argument does not apply to the kind of file.
+        TsrError: the file cannot be read or has mistakes, or the package `onnx` is needed and not installed.
     """
-    if isinstance(rules, str):
-        raise TypeError(f"rules is a list of packs: rules=[{rules!r}]")
-    path, packs = fspath(path), tuple(fspath(rule) for rule in rules)
-    if path.lower().endswith(".onnx"):
+    if (source is None) == (text is None):
+        raise TypeError("load() takes a path or an open file, or else a text: load(text=..)")
+    if isinstance(rules, str | PathLike):
+        raise TypeError(f"rules is a list of packs: rules=[{fspath(rules)!r}]")
+    from tensat_dl.onnx import PACK, is_onnx
+    from tensat_dl.run.reading import contents, read_onnx, read_tsr
+
+    packs = tuple(fspath(rule) for rule in rules)
+    name, content = contents(source) if source is not None else ("<text>", text)
+    if isinstance(content, bytes) or (content is None and is_onnx(name)):
         if graph is not None:
             raise ValueError("graph chooses among the graphs of a .tsr file; an ONNX model has one")
-        from tensat_dl.onnx import PACK, need_onnx
-
-        need_onnx(path)
-        from tensat_dl.onnx.importer import import_model
-
         given = None if inputs is None else fspath(inputs)
-        model = import_model(path, dims or {}, packs or (PACK,), given)
-        return Model(model.graph, model.program.ops, model.program.rules, model)
+        return read_onnx(name, packs or (PACK,), dims or {}, given, content)
     if dims or inputs is not None:
         raise ValueError(
             "dims and inputs are for ONNX models: in .tsr files all sizes are known, and no weights"
         )
-    from tensat_dl.core.diagnostics import Diagnostic, TsrError
-    from tensat_dl.lang.elaborate import elaborate
-    from tensat_dl.lang.program import load_program
-
-    program = load_program(path, packs)
-    name = graph if graph is not None else next(iter(program.graphs), None)
-    if name not in program.graphs or (graph is None and len(program.graphs) > 1):
-        known = ", ".join(program.graphs) or "none"
-        message = f"no graph `{graph}`" if graph is not None else "name one graph of this file"
-        raise TsrError([Diagnostic(message, None, f"its graphs: {known}", path=path)])
-    typed = elaborate(program.graphs[name], program.ops, program.blocks)
-    return Model(typed, program.ops, program.rules)
+    return read_tsr(name, graph, packs, content, option="graph=NAME")
 
 
 def optimize(
@@ -117,11 +143,16 @@ def optimize(
     extract_time_limit: float | None = None,
     verify: bool = True,
     seed: int = 0,
+    progress: bool = False,
 ) -> Result:
     """The cheapest equivalent graph found (``result.after.graph``) and how it was found.
 
-    Compare ``result.equivalence.status`` with "equivalent" before you use the graph. ``result.measured`` has the
-    timings of whole graphs, if any; `save` writes the graph.
+    A false rule or a wrong answer raises. An answer that could not be compared does not: its
+    ``result.equivalence.status`` is "inconclusive". ``result.measured`` has the timings of whole graphs, if any;
+    `save` writes the graph, and `explain` has the steps that led to it.
+
+    Ctrl-C ends the search, and the best graph found until then is the answer: ``result.interrupted``. Before there is
+    any, KeyboardInterrupt is raised.
 
     Args:
         graph: What `load` returned.
@@ -145,9 +176,12 @@ def optimize(
         extract_time_limit: Stop extracting after so many seconds. At least 0. Default: None.
         verify: If False: Do not verify the applied rules and the optimized graph. Default: True.
         seed: Seed of verification. At least 0. Default: 0.
+        progress: Show on standard error, in a notebook or a terminal, how far the run has come.
 
     Raises:
-        TypeError: ``graph`` is no `Model`, or ``rules`` are names.
+        TypeError: ``graph`` is no `Model`, ``rules`` are names, or an option has a value of another type.
+        RefutedRule: a rule that was applied is false. ``result`` of the error is the answer that must not be used.
+        Mismatch: the answer computes something else than the graph. ``result`` of the error is this answer.
         ValueError: an argument is out of range, two rules have the same name, the device is unknown, ``fuse`` is set
             for the CPU, ``trust`` is "proved" and z3 is not installed, or ``extract`` is "ilp-none" and the e-graph
             has cycles (`CyclicEGraphError`).
@@ -159,7 +193,9 @@ def optimize(
     """
     from tensat_dl.run.options import Options, unfit_of
     from tensat_dl.run.pipeline import optimize as run
+    from tensat_dl.run.refused import refusal
 
+    _check_model(graph, "optimize")
     chosen = _rules_for(graph, rules)
     options = Options(
         device=device,
@@ -179,47 +215,89 @@ def optimize(
         verify=verify,
         seed=seed,
     ).aimed(graph.onnx is not None)
-    machine = options.machine(graph.graph, graph.ops, graph.onnx)
-    return run(graph.graph, graph.ops, chosen, options, machine=machine, unfit=unfit_of(graph.onnx))[0]
+    with _progress(progress) as told:
+        machine, unfit = options.machine(graph.graph, graph.ops, graph.onnx), unfit_of(graph.onnx)
+        result, _ = run(graph.graph, graph.ops, chosen, options, told, machine=machine, unfit=unfit)
+    wrong = refusal(result, graph.program.own_rules)
+    if wrong is not None:
+        raise wrong
+    return result
 
 
-def _rules_for(graph: Model, rules: Sequence[RewriteRule] | None) -> tuple[RewriteRule, ...]:
-    """The rules that `optimize` applies. Raises TypeError, ValueError."""
-    if not isinstance(graph, Model):
-        raise TypeError(f"optimize() takes what load() returned, not {type(graph).__name__}")
+def _check_model(model: Model, function: str) -> None:
+    from tensat_dl.run.model import Model
+
+    if not isinstance(model, Model):
+        raise TypeError(f"{function}() takes what load() returned, not {type(model).__name__}")
+
+
+def _rules_for(model: Model, rules: Sequence[RewriteRule] | None) -> tuple[RewriteRule, ...]:
+    """These rules, or the model's. Raises TypeError, ValueError."""
     if any(isinstance(r, str) for r in rules or ()):
         raise TypeError(
             "rules are RewriteRules; packs are named when a graph is loaded: load(path, rules=[..])"
         )
-    chosen = tuple(graph.rules if rules is None else rules)
+    chosen = tuple(model.rules if rules is None else rules)
     names = [r.name for r in chosen]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"two rules have one name: {', '.join(twice)}")
     return chosen
 
 
-def save(model: Model, result: Result, path: str | PathLike[str], *, seed: int = 0) -> None:
-    """Writes the graph of a result as an ONNX model.
+def _progress(shown: bool) -> AbstractContextManager[Progress]:
+    """The progress of a run, which is shown or silent."""
+    if shown:
+        from tensat_dl.report.terminal import shown_progress
 
-    If the graph was read from a model, both models are compared in ONNX Runtime first; `Mismatch` is raised if they
-    differ. A graph of a .tsr file gets random weights. Raises `tensat_dl.core.diagnostics.TsrError`, OSError.
+        return shown_progress()
+    from tensat_dl.core.progress import Progress
+
+    return nullcontext(Progress())
+
+
+def explain(model: Model, result: Result, *, progress: bool = False) -> Explanation:
+    """The steps by which rules lead from the graph of a model to the answer of `optimize`, each of them evaluated.
+
+    The search is repeated, with the rules and options of the result. Ctrl-C ends it, and the steps found until then
+    are returned. ``progress`` is that of `optimize`. Raises the errors of `optimize`.
     """
-    from tensat_dl.onnx import need_onnx
-
-    path = fspath(path)
-    need_onnx(path)
     from tensat_dl.fuse.fuse import extended, unfused
-    from tensat_dl.onnx.write import write_back, write_fresh
+    from tensat_dl.run.options import unfit_of
+    from tensat_dl.run.pipeline import explain as run
 
-    ops = extended(model.ops, result.declared)
-    graph = unfused(result.after.graph, ops, result.declared)
-    if model.onnx is None:
-        write_fresh(graph, ops, path, seed)
-        return
-    wrong = result.measured.mismatch if result.measured is not None else ""
-    found = wrong or write_back(model.onnx, graph, path, seed).wrong
-    if found:
-        raise Mismatch(f"{path} is not written: {found}")
+    _check_model(model, "explain")
+    ops, declared = model.ops, result.declared
+    after = unfused(result.after.graph, extended(ops, declared), declared)
+    with _progress(progress) as told:
+        return run(model.graph, after, ops, result.rules, result.options, told, unfit_of(model.onnx))
+
+
+def save(model: Model, result: Result, path: str | PathLike[str], *, seed: int = 0) -> None:
+    """Writes the graph of a result, as text to a path .tsr, as an ONNX model to a path .onnx.
+
+    A text has the declarations of the operators that are not the library's, and a comment with the command that makes
+    the same file; `tensat-dl why` reads it. An ONNX model that a graph was read from is compared with the new one in
+    ONNX Runtime first. A graph of a .tsr file gets random weights with this ``seed``.
+
+    Raises:
+        Mismatch: the result is wrong or its verification was interrupted, or the models differ. Nothing is written.
+        ValueError: the path has another ending, or the seed is negative.
+        TsrError: the package `onnx` is needed and not installed, or ONNX has no operators for the graph.
+        OSError: the file can't be written.
+    """
+    from tensat_dl.onnx import is_onnx, need_onnx
+    from tensat_dl.run.options import check_option
+    from tensat_dl.run.refused import check_usable
+
+    _check_model(model, "save")
+    path = fspath(path)
+    check_option("seed", seed)
+    if not path.lower().endswith((".tsr", ".onnx")):
+        raise ValueError(f"{path} ends in neither .tsr nor .onnx, the formats that graphs are written in")
+    if is_onnx(path):
+        need_onnx(path)
+    check_usable(result, model.program.own_rules)
+    model.write_answer(result, path, seed)
 
 
 def extract(egraph: EGraph, method: str = "exact", limits: ExtractLimits | None = None) -> Extraction:
@@ -229,11 +307,22 @@ def extract(egraph: EGraph, method: str = "exact", limits: ExtractLimits | None 
     return run(egraph, method, limits)
 
 
-def verify_rules(model: Model, rules: Sequence[RewriteRule] | None = None) -> tuple[Verdict, ...]:
-    """The verdicts on a model's rules, or on some of them, in order; see docs/verification.md."""
+def verify_rules(
+    model: Model, rules: Sequence[RewriteRule] | None = None, *, progress: bool = False
+) -> Verdicts:
+    """The verdicts on a model's rules, or on some of them, in order; see docs/verification.md.
+
+    ``raise_for_refuted()`` of the verdicts raises `RefutedRule` if one is false. Raises TypeError and ValueError for
+    ``rules`` as `optimize` does.
+    """
+    from tensat_dl.run.refused import Verdicts
     from tensat_dl.verify.rules.verify import verify_rules as run
 
-    return run(model.rules if rules is None else rules, model.ops, proofs=True)
+    _check_model(model, "verify_rules")
+    chosen = _rules_for(model, rules)
+    with _progress(progress) as told:
+        told.phase("verify")
+        return Verdicts(chosen, run(chosen, model.ops, proofs=True, progress=told.checking))
 
 
 def __getattr__(name: str) -> Any:
@@ -241,4 +330,12 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("tensat-dl")
+    if name in _TYPES:
+        from importlib import import_module
+
+        return getattr(import_module(f"tensat_dl.{_TYPES[name]}"), name)
     raise AttributeError(f"module 'tensat_dl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -13,7 +13,6 @@ from typing import Any
 
 from tensat_dl import resources
 from tensat_dl.bench.common import Row, path_of
-from tensat_dl.cli.inputs import choose_graph
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.egraph_json import loads
 from tensat_dl.core.graph import Graph
@@ -29,6 +28,7 @@ from tensat_dl.lang.load import read_source
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.table import OpTable
 from tensat_dl.run.options import Options
+from tensat_dl.run.reading import choose_graph
 from tensat_dl.run.rounds import one_round
 
 #: "groups" is "standard"; "pairs" has the paper's multi-pattern rules in place of group rules, "both" has both.

@@ -27,20 +27,21 @@ def prepare(model: str, folder: str, dtype: str, batch: int, device: str, limit:
     """Writes a model's graphs, with element type ``dtype``, to ``MODEL.GRAPH.tsr`` in a folder, and the operators to
     measure for them to ``MODEL.sigs.json``."""
     from tensat_dl.bench.cells import rules_of
-    from tensat_dl.cli.inputs import Opened, choose_graph
     from tensat_dl.core.diagnostics import Source
     from tensat_dl.cost import CostModel, load_device
     from tensat_dl.cost.application import dumps, job
     from tensat_dl.files import write
     from tensat_dl.lang.program import load_program
+    from tensat_dl.run.model import Model
     from tensat_dl.run.options import Options
     from tensat_dl.run.pipeline import optimize
+    from tensat_dl.run.reading import choose_graph
 
     path = path_of(model)
     text = variant(path.read_text(encoding="utf-8"), dtype, batch)
     program = load_program(str(path), source=Source(str(path), text))
     graph = choose_graph(program, None)
-    opened = Opened(program, graph)
+    opened = Model(program, graph)
     ours = Options(device=device, time_limit=limit, extract_time_limit=limit)
     paper = replace(ours, cycles="efficient", extract="ilp-none", verify=False)
     ways = {
@@ -58,11 +59,9 @@ def prepare(model: str, folder: str, dtype: str, batch: int, device: str, limit:
         answers.append(result.after.graph)
         costs[name] = result.after.total
         costs["original"] = result.before.total
-    prices = CostModel(made.program.ops, load_device(device))
+    prices = CostModel(made.ops, load_device(device))
     wanted = dict.fromkeys(s for e in egraphs for s in prices.unknown(e, answers))
-    write(
-        str(Path(folder) / f"{Path(model).stem}.sigs.json"), dumps(job(made.program.ops, s) for s in wanted)
-    )
+    write(str(Path(folder) / f"{Path(model).stem}.sigs.json"), dumps(job(made.ops, s) for s in wanted))
     return {"model": model, "costs": costs}
 
 

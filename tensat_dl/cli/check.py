@@ -122,8 +122,8 @@ def _mirrored(rules: list[RewriteRule], ops: OpTable) -> Iterator[Diagnostic]:
 
 def _verify(files: list[_File], again: bool, progress: Progress) -> None:
     """The verdicts on the rules of files without errors. Files with equal operators are verified together."""
-    from tensat_dl.report.verdicts import diagnostic
     from tensat_dl.verify.rules.examine import check_rule_types
+    from tensat_dl.verify.rules.verdict import diagnostic
     from tensat_dl.verify.rules.verify import verify_rules
 
     left = [f for f in files if f.program is not None and not f.problems and f.rules]

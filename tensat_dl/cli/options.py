@@ -138,12 +138,6 @@ def chosen(given: Mapping[str, Any]) -> Options:
     return Options(**found)
 
 
-#: The parameters of `run` that decide the answer. They are written into the output.
-RECORDED = {"graph_name", "rules", "dims"} | {
-    _parameter(f.name, f.default) for f in fields(Options) if about(f).recorded
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """The arguments of a run that decide its answer."""
@@ -155,35 +149,10 @@ class Recorded:
     options: Options
 
 
-def arguments(context: click.Context, output: str, dims: Mapping[str, int]) -> tuple[str, ...]:
-    """The file and the options that differ from their defaults; paths are relative to the output. ``dims`` has the
-    sizes of all open dimensions of a model."""
-    from tensat_dl.why.origin import relative
-
-    given = {**context.params, "dims": [f"{name}={size}" for name, size in dims.items()]}
-    out = [relative(given["file"], output)]
-    for option in context.command.params:
-        name = option.name or ""
-        if not isinstance(option, click.Option) or name not in RECORDED:
-            continue
-        for value in given[name] if option.multiple else (given[name],):
-            if value is None and not isinstance(option.type, Count):  # not given
-                continue
-            if not option.multiple and value == option.get_default(context):
-                continue
-            if option.is_flag:
-                out.append(option.opts[-1])
-                continue
-            text = "unlimited" if value is None else str(value)
-            out += [option.opts[-1], relative(text, output) if name == "rules" and _is_path(text) else text]
-    return tuple(out)
-
-
 def recorded(command: click.Command, arguments: Sequence[str], output: str) -> Recorded:
     """The arguments of a recorded `run`. Raises `click.UsageError` for any other command line."""
-    from tensat_dl.cli.inputs import is_onnx
-    from tensat_dl.onnx import PACK
-    from tensat_dl.why.origin import resolved
+    from tensat_dl.onnx import PACK, is_onnx
+    from tensat_dl.why.origin import is_path, resolved
 
     given = command.make_context("run", list(arguments), resilient_parsing=False).params
     model = is_onnx(given["file"])
@@ -195,12 +164,7 @@ def recorded(command: click.Command, arguments: Sequence[str], output: str) -> R
     return Recorded(
         resolved(given["file"], output),
         given["graph_name"],
-        tuple(resolved(r, output) if _is_path(r) else r for r in rules),
+        tuple(resolved(r, output) if is_path(r) else r for r in rules),
         dict(given["dims"]),
         options,
     )
-
-
-def _is_path(pack: str) -> bool:
-    """Whether ``--rules`` names a file rather than a pack of the library."""
-    return pack.endswith(".tsr") or "/" in pack

@@ -67,10 +67,11 @@ def command(
     from tensat_dl.lang.program import load_program
     from tensat_dl.ops.typing import Inference
     from tensat_dl.report.terminal import LiveProgress
-    from tensat_dl.report.verdicts import diagnostic, print_proofs, proof_to_json, verdict_to_json
+    from tensat_dl.report.verdicts import print_proofs, proof_to_json, verdict_to_json
     from tensat_dl.verify.prove.goals import goal
     from tensat_dl.verify.prove.prove import AxiomStatus, Prover, axioms_of
     from tensat_dl.verify.rules.prover import prover
+    from tensat_dl.verify.rules.verdict import diagnostic
     from tensat_dl.verify.rules.verify import verify_rules
 
     started = time.perf_counter()

@@ -20,14 +20,15 @@ from tensat_dl.cli.options import (
     quiet_option,
     rules_option,
 )
+from tensat_dl.onnx import is_onnx
 from tensat_dl.run.options import unfit_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tensat_dl.cli.inputs import Opened
     from tensat_dl.cli.outputs import Said
     from tensat_dl.cli.written import Refusal, Reports
+    from tensat_dl.run.model import Model
     from tensat_dl.run.options import Options
     from tensat_dl.run.result import Result
 
@@ -87,26 +88,26 @@ def command(file: str, output: str | None, verbose: bool, quiet: bool, **given: 
         from tensat_dl.run.pipeline import optimize  # not before: errors in files come at once
 
         graph, program = opened.graph, opened.program
-        machine = options.machine(graph, program.ops, opened.model)
-        context = progress, time.perf_counter() - started, machine, unfit_of(opened.model), explained
+        machine = options.machine(graph, program.ops, opened.onnx)
+        context = progress, time.perf_counter() - started, machine, unfit_of(opened.onnx), explained
         result, egraphs = optimize(graph, program.ops, program.rules, options, *context)
-    opened = opened.with_operators(result.declared)
     console = Console(file=sys.stderr if "-" in asked.outputs else sys.stdout)
     said = Said()
     if not quiet:
         with said.unless_gone():
             _summarize(result, opened, verbose, console)
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
-    refused = refusal(result, opened.program, output, options.verify)
+    refused = refusal(result, opened, output)
     if output is not None and refused is None:
-        refused, rows = write_answer(output, opened, result, options.seed)
+        refused, rows = write_answer(output, opened, result)
         if not quiet:
             with said.unless_gone():
                 for label, text in rows:
                     print_row(label, text, console)
                 if output != "-" and refused is None:
                     print(f"written to {Path(output)}", file=console.file)
-    asked.reports.write(opened, result, egraphs, output if refused is None else None, refused is None)
+    written = output if refused is None else None
+    asked.reports.write(opened.with_operators(result.declared), result, egraphs, written, refused is None)
     return _end(result, refused, quiet, said)
 
 
@@ -134,7 +135,6 @@ class _Asked:
     def check_outputs(self, inputs: Sequence[str]) -> None:
         """Raises `click.UsageError` if an output would overwrite a needed file or has an unknown ending, OSError if
         it can't be written."""
-        from tensat_dl.cli.inputs import is_onnx
         from tensat_dl.cli.outputs import check_ending, check_outputs
 
         check_outputs(self.outputs, inputs, "which" if is_onnx(self.file) else "whose rules and comments")
@@ -145,7 +145,7 @@ class _Asked:
 def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
     """The contents of a command line, after all checks that need no file. Raises `click.UsageError`, OSError,
     `UnknownDeviceError`, `GpuError`."""
-    from tensat_dl.cli.inputs import checked_dims, is_onnx
+    from tensat_dl.cli.inputs import checked_dims
     from tensat_dl.cli.written import Reports
     from tensat_dl.cost import UnknownDeviceError
     from tensat_dl.onnx import PACK
@@ -164,9 +164,9 @@ def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
     return asked
 
 
-def _open(asked: _Asked) -> Opened:
+def _open(asked: _Asked) -> Model:
     """Reads the graph. Raises `TsrError`, `click.UsageError`."""
-    from tensat_dl.cli.inputs import is_onnx, open_file
+    from tensat_dl.cli.inputs import open_file
     from tensat_dl.cli.outputs import check_weights
     from tensat_dl.onnx import need_onnx
 
@@ -178,10 +178,10 @@ def _open(asked: _Asked) -> Opened:
         check_weights(model, (*asked.outputs, *asked.inputs))
     opened = open_file(asked.file, asked.graph_name, asked.rules, asked.sizes, asked.input_path)
     asked.check_outputs(opened.files)
-    if model is not None and opened.model is not None:
+    if model is not None and opened.onnx is not None:
         from tensat_dl.onnx.write import check_data
 
-        check_data(opened.model, model)  # its weights may be in the file that is to be written
+        check_data(opened.onnx, model)  # its weights may be in the file that is to be written
     return opened
 
 
@@ -200,12 +200,12 @@ def _end(result: Result, refused: Refusal | None, quiet: bool, said: Said) -> in
     return 0
 
 
-def _summarize(result: Result, opened: Opened, verbose: bool, console: Console) -> None:
+def _summarize(result: Result, opened: Model, verbose: bool, console: Console) -> None:
     from tensat_dl.report.text import print_iterations, print_row, print_summary
 
     if verbose:
         print_iterations(result.iterations, console)
         console.print()
     print_summary(result, console)
-    if opened.model is not None:
-        print_row("model", opened.model.summary(), console)
+    if opened.onnx is not None:
+        print_row("model", opened.onnx.summary(), console)

@@ -64,10 +64,10 @@ def show(
 
     An ONNX model is printed in the language: `tensat-dl show model.onnx > model.tsr`. Values of weights are left out.
     """
-    from tensat_dl.cli.inputs import checked_dims, is_onnx, open_file
+    from tensat_dl.cli.inputs import checked_dims, open_file
     from tensat_dl.files import write
     from tensat_dl.lang.program import load_program
-    from tensat_dl.onnx import PACK
+    from tensat_dl.onnx import PACK, is_onnx
 
     if sum((listed is not None, dot, egglog)) > 1:
         raise click.UsageError("--list, --dot and --egglog exclude one another")

@@ -32,10 +32,10 @@ def command(
     files have random weights, the same for the same name. On a GPU each graph is one CUDA graph, with the kernels
     that are fastest by the device's profile; on the CPU ONNX Runtime runs them. See docs/gpu.md.
     """
-    from tensat_dl.cli.inputs import checked_dims, is_onnx, open_file
+    from tensat_dl.cli.inputs import checked_dims, open_file
     from tensat_dl.cli.outputs import check_outputs, write_json
     from tensat_dl.measure.machine import TimedGraph
-    from tensat_dl.onnx import need_onnx
+    from tensat_dl.onnx import is_onnx, need_onnx
     from tensat_dl.run.options import gpu_of
 
     check_outputs([json_path], files)
@@ -57,7 +57,7 @@ def command(
     from tensat_dl.report.facts import latency
     from tensat_dl.report.terminal import LiveProgress
 
-    entries = [TimedGraph(o.graph, o.program.ops, o.model, f) for f, o in zip(files, opened, strict=True)]
+    entries = [TimedGraph(o.graph, o.ops, o.onnx, f) for f, o in zip(files, opened, strict=True)]
     with LiveProgress(quiet) as progress:
         progress.phase("time")
         if device == "cpu":

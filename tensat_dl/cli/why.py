@@ -14,12 +14,8 @@ from tensat_dl.cli.options import chosen, graph_option, option, quiet_option, ru
 from tensat_dl.run.options import DEVICE, unfit_of
 
 if TYPE_CHECKING:
-    from tensat_dl.cli.inputs import Opened
     from tensat_dl.cli.options import Recorded
     from tensat_dl.core.diagnostics import TsrError
-    from tensat_dl.core.graph import Graph
-    from tensat_dl.core.progress import Progress
-    from tensat_dl.run.options import Options
     from tensat_dl.why.steps import Explanation
 
 
@@ -33,14 +29,16 @@ def why(out: str, source: str | None, html_path: str | None, verbose: bool, quie
     """Show the steps that led to OUT, a graph that `tensat-dl run -o OUT` wrote, and evaluate each of them."""
     from rich.console import Console
 
-    from tensat_dl.cli.inputs import choose_graph, is_onnx, open_file, warn
+    from tensat_dl.cli.inputs import open_file, warn
     from tensat_dl.cli.outputs import check_outputs
     from tensat_dl.core.diagnostics import Diagnostic
     from tensat_dl.files import native_output_elsewhere, write
     from tensat_dl.fuse.fuse import unfused
-    from tensat_dl.lang.program import load_program
+    from tensat_dl.onnx import is_onnx
     from tensat_dl.report.steps import print_steps
     from tensat_dl.report.terminal import LiveProgress
+    from tensat_dl.run.pipeline import explain
+    from tensat_dl.run.reading import read_tsr
     from tensat_dl.why.origin import digest
 
     if verbose and quiet:
@@ -51,26 +49,27 @@ def why(out: str, source: str | None, html_path: str | None, verbose: bool, quie
     file = given.file
     with native_output_elsewhere(), LiveProgress(quiet) as progress:
         progress.phase("parse")
-        optimized = load_program(out)
+        optimized = read_tsr(out, None, (), warn=warn)
         dims, name = (given.dims, None) if is_onnx(file) else ({}, given.graph_name)
         opened = open_file(file, name, given.rules, dims)
         program, before = opened.program, opened.graph
-        check_outputs(paths, (file, *opened.files, *map(str, optimized.files)))
+        check_outputs(paths, (file, *opened.files, *optimized.files))
         # Rules know nothing of fused operators, which only the output declares.
-        fused = set(optimized.declared) - set(program.declared)
-        after = unfused(choose_graph(optimized, None), optimized.ops, fused)
-        found = _explain(opened, after, given.options, progress)
+        fused = set(optimized.program.declared) - set(program.declared)
+        after = unfused(optimized.graph, optimized.ops, fused)
+        unfit = unfit_of(opened.onnx)
+        found = explain(before, after, program.ops, program.rules, given.options, progress, unfit)
     changed = digest(before, program.ops) != made_of
     known = bool(found.steps) or not found.unfinished
     if changed and known:
         note = f"the graph of {file} has changed since {out} was made; the steps start at its present graph"
         warn(Diagnostic(note, None, severity="warning", path=out))
     if not quiet and known:
-        print_steps(before.name, found, given.options.target, Console(), verbose)
+        print_steps(found, Console(), verbose)
     if html_path is not None:
         from tensat_dl.report.html import steps_to_html
 
-        write(html_path, steps_to_html(before.name, found, given.options.target))
+        write(html_path, steps_to_html(found))
     hint = "the optimized graph, the rules or tensat-dl may have changed since, or a time limit was reached"
     if changed:
         hint = f"the graph of {file} has changed since {out} was made"
@@ -79,10 +78,10 @@ def why(out: str, source: str | None, html_path: str | None, verbose: bool, quie
 
 def _recorded(out: str) -> tuple[Recorded, str]:
     """The run that made a graph, and the digest of the original. Raises `TsrError` if these can't be known."""
-    from tensat_dl.cli.inputs import is_onnx
     from tensat_dl.cli.options import recorded
     from tensat_dl.cli.run import command as run
     from tensat_dl.lang.load import read_source
+    from tensat_dl.onnx import is_onnx
     from tensat_dl.why.origin import read_origin
 
     if is_onnx(out) and Path(out).is_file():
@@ -120,21 +119,6 @@ def _origin(out: str, source: str | None) -> tuple[Recorded, str]:
     return given, digest
 
 
-def _explain(opened: Opened, after: Graph, options: Options, progress: Progress) -> Explanation:
-    """The steps from a graph to another one, as a run with these options found them."""
-    from tensat_dl.run.rounds import explain
-    from tensat_dl.why.steps import Explanation
-    from tensat_dl.why.way import NoWay
-
-    ops, rules = opened.program.ops, opened.program.rules
-    setup = options.setup(ops, unfit=unfit_of(opened.model))
-    rules = options.relied_on(rules, ops, progress)
-    try:
-        return explain(opened.graph, after, rules, setup, progress)
-    except NoWay as e:
-        return Explanation((), e.message)
-
-
 def _end(out: str, found: Explanation, hint: str) -> int:
     """Prints errors and missing steps, with a hint at the reason. Returns the exit code."""
     if found.unfinished:
@@ -154,8 +138,8 @@ def _end(out: str, found: Explanation, hint: str) -> int:
 def _recorded_rules(file: str) -> tuple[str, ...]:
     """The rules of the run that made the graph of a file, also those of the original; none if that is not known.
     (An optimized graph imports nothing.)"""
-    from tensat_dl.cli.inputs import is_onnx
     from tensat_dl.core.diagnostics import TsrError
+    from tensat_dl.onnx import is_onnx
 
     try:
         given, _ = _recorded(file)
@@ -179,7 +163,7 @@ def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...]
     difference that prevents it there.
 
     If FILE was made by `run`, and no --rules are given, the rules of that run are used."""
-    from tensat_dl.cli.inputs import choose_graph
+    from tensat_dl.cli.inputs import warn
     from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
     from tensat_dl.files import native_output_elsewhere
     from tensat_dl.lang.library import packs_with
@@ -187,6 +171,7 @@ def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...]
     from tensat_dl.lang.program import load_program
     from tensat_dl.report.terminal import LiveProgress
     from tensat_dl.report.whynot import answer_lines
+    from tensat_dl.run.reading import choose_graph
     from tensat_dl.why.whynot import why_not as find
 
     with native_output_elsewhere(), LiveProgress() as progress:
@@ -199,7 +184,7 @@ def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...]
             listed = "`tensat-dl show --list rules FILE` lists the rules of a file"
             hint = there or did_you_mean(rule, by_name) or listed
             raise TsrError([Diagnostic(f"no rule `{rule}`", None, hint, path=file)])
-        graph = choose_graph(program, graph_name)
+        graph = choose_graph(program, graph_name, warn=warn)
         names = node_names(graph, program.ops)
         setup = chosen(given).setup(program.ops)
         answer = find(by_name[rule], graph, names, program.rules, setup.model, setup.limits, progress)

@@ -6,14 +6,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import click
-
-from tensat_dl.cli.inputs import Opened, is_onnx
 from tensat_dl.cli.outputs import write_json
 from tensat_dl.core.egraph import EGraph
-from tensat_dl.core.graph import Graph
 from tensat_dl.files import write
-from tensat_dl.lang.program import Program
+from tensat_dl.onnx import is_onnx
+from tensat_dl.report.facts import agreed, size
+from tensat_dl.run import refused
+from tensat_dl.run.model import Model
+from tensat_dl.run.refused import Mismatch
 from tensat_dl.run.result import Result
 
 #: Bytes that names and types of values may add to a model's file before it counts as grown.
@@ -31,77 +31,28 @@ class Refusal:
     code: int = 1
 
 
-def refusal(result: Result, program: Program, output: str | None, verified: bool) -> Refusal | None:
-    """The reason not to write the answer to ``output``; None if there is none. ``verified`` tells whether
-    verification was asked for."""
-    false = {v.rule: v for v in result.verdicts if v.failed}
-    if false:
-        from tensat_dl.report.verdicts import diagnostic
-
-        found = (diagnostic(false[r.name], r) for r in program.rules if r.name in false)
-        return Refusal("\n\n".join(d.render() for d in found if d is not None))
-    compared = result.equivalence
-    if compared is not None and compared.status == "different":
-        return Refusal(
-            f"error: the optimized graph computes something else: {compared.message}\n"
-            f"  = hint: {_suspects(result, program)}"
-        )
-    if result.measured is not None and result.measured.mismatch:
-        return _not_the_same(output, result.measured.mismatch)
-    if compared is None and verified:  # interrupted
+def refusal(result: Result, model: Model, output: str | None) -> Refusal | None:
+    """The reason not to write the answer to ``output``; None if there is none."""
+    wrong = refused.refusal(result, model.program.own_rules)
+    if wrong is not None:
+        return Refusal(wrong.render())
+    if result.unverified:
         return Refusal(f"{output} is not written: the result is not verified" if output else "", 130)
     return None
 
 
-def _not_the_same(output: str | None, difference: str) -> Refusal:
-    """ONNX Runtime computes something else with the answer than with the original."""
-    what = "the optimized model computes something else" if output is None else f"{output} is not written"
-    return Refusal(f"error: {what}: {difference}")
-
-
-def _suspects(result: Result, program: Program) -> str:
-    """The rules that may be at fault: rules of the file itself, if any was applied, else all."""
-    applied = dict.fromkeys(s.rule for step in result.iterations for s in step.rules if s.applied)
-    declared = {r.name: r.declared for r in program.rules}
-    own = [name for name in applied if declared.get(name) in program.own_rules]
-    names = own or list(applied)
-    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    return f"an applied rule must be false; rules{' of this file' if own else ''} that were applied: {shown}"
-
-
-def write_answer(output: str, opened: Opened, result: Result, seed: int) -> tuple[Refusal | None, Rows]:
+def write_answer(output: str, model: Model, result: Result) -> tuple[Refusal | None, Rows]:
     """Writes the optimized graph, and returns lines about it; or the reason why it is not written. Raises `TsrError`,
     OSError."""
-    graph, ops = result.after.graph, opened.program.ops
-    if is_onnx(output):
-        from tensat_dl.fuse.fuse import unfused
-        from tensat_dl.onnx.write import write_fresh
-
-        graph = unfused(graph, ops, result.declared)  # ONNX Runtime fuses as it likes
-        if opened.model is not None:
-            return _write_back(opened, graph, output, seed)
-        write_fresh(graph, ops, output, seed)
-        return None, (("weights", f"random, seed {seed}: a .tsr file has none"),)
-    from tensat_dl.cli.options import arguments
-    from tensat_dl.why.origin import Origin, digest
-
-    recorded = arguments(click.get_current_context(), output, opened.dims)
-    made = Origin(recorded, digest(opened.graph, ops))
-    write(output, opened.text(graph, [made.comment()]))
-    return None, ()
-
-
-def _write_back(opened: Opened, graph: Graph, output: str, seed: int) -> tuple[Refusal | None, Rows]:
-    """Writes a model, unless it computes something else in ONNX Runtime than the model that was opened."""
-    from tensat_dl.onnx.write import write_back
-    from tensat_dl.report.facts import agreed, size
-
-    assert opened.model is not None
-    written = write_back(opened.model, graph, output, seed)
-    found = written.agreement
-    if written.wrong:
-        return _not_the_same(output, written.wrong), ()
+    try:
+        written = model.write_answer(result, output, result.options.seed)
+    except Mismatch as e:
+        return Refusal(e.render()), ()
+    if written is None:
+        random = f"random, seed {result.options.seed}: a .tsr file has none"
+        return None, ((("weights", random),) if is_onnx(output) else ())
     rows = []
+    found = written.agreement
     if found.status == "agrees":
         rows.append(("onnx runtime", agreed(found)))
     else:
@@ -123,7 +74,7 @@ class Reports:
 
     def write(
         self,
-        opened: Opened,
+        opened: Model,
         result: Result,
         egraphs: Sequence[EGraph],
         output: str | None,
@@ -136,7 +87,7 @@ class Reports:
 
             after = result.after.graph
             write(self.dot, graph_to_dot(after, changed_nodes(opened.graph, after)[1]))
-        model = None if opened.model is None else opened.model.to_json()
+        model = None if opened.onnx is None else opened.onnx.to_json()
         if self.json is not None:
             from tensat_dl.report.json import result_to_json
 

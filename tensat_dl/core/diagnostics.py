@@ -142,8 +142,8 @@ class TsrError(Exception):
         self.diagnostics = _distinct(diagnostics)
         super().__init__(self.render())
 
-    def __reduce__(self) -> tuple[type[TsrError], tuple[tuple[Diagnostic, ...]]]:
-        return TsrError, (self.diagnostics,)  # or pickle would make it of its text
+    def __reduce__(self) -> tuple[type[TsrError], tuple[tuple[Diagnostic, ...]], dict[str, object]]:
+        return type(self), (self.diagnostics,), vars(self)  # or pickle would make it of its text
 
     def render(self) -> str:
         shown = [d.render() for d in self.diagnostics[:MAX_SHOWN]]

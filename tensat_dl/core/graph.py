@@ -110,7 +110,7 @@ class Node:
         raise KeyError(name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Graph:
     """A tensor graph. ``nodes[i].inputs`` are indices below ``i``; ``outputs`` are (name, node index) pairs.
 
@@ -121,6 +121,9 @@ class Graph:
     nodes: tuple[Node, ...]
     outputs: tuple[tuple[str, int], ...]
     opaque: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: {len(self.nodes)} nodes>"
 
     @property
     def inputs(self) -> tuple[int, ...]:

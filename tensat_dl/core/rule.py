@@ -91,7 +91,7 @@ class Side:
     lets: tuple[tuple[str, ex.Expr], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RewriteRule:
     """source => target, for all values of the variables that meet ``conditions``.
 
@@ -109,6 +109,9 @@ class RewriteRule:
     span: Span
     declared: str  #: the name of the declared rule: ``f`` for ``f-back``, a ``<=>`` from right to left
     count: int | None = None  #: the number of members that this is an instance for
+
+    def __repr__(self) -> str:
+        return f"<RewriteRule {self.key}>"
 
     @property
     def kind(self) -> Literal["single", "multi", "group"]:

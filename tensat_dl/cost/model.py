@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import fsum
 
 import numpy as np
@@ -45,8 +45,8 @@ class PricedGraph:
     """
 
     graph: Graph
-    cost: tuple[float, ...]
-    measured: tuple[bool, ...]
+    cost: tuple[float, ...] = field(repr=False)
+    measured: tuple[bool, ...] = field(repr=False)
     weight_bytes: int
 
     @property

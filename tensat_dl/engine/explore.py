@@ -101,7 +101,8 @@ class Exploring:
                 step = self._messages.next()
                 if not isinstance(step, ExploredIteration):
                     break
-                last = self._seen(step)
+                last = step
+                self._seen(step)
         except KeyboardInterrupt:
             if last is None:
                 raise
@@ -135,7 +136,8 @@ class Exploring:
             return None
         step = self._ask(feedback)
         if isinstance(step, ExploredIteration):
-            return self._exploration(self._seen(step), [])
+            self._seen(step)
+            return self._exploration(step, [])
         if self._messages.ended is not None:
             self.lost = (
                 f"the {self._messages.ended} limit was reached while groups were merged that the result uses"
@@ -154,11 +156,10 @@ class Exploring:
         self._worker.send(request)
         return self._messages.next()
 
-    def _seen(self, step: ExploredIteration) -> ExploredIteration:
-        if self._progress is not None:
-            self._progress(len(self._iterations), step.iteration.nodes, step.iteration.classes)
+    def _seen(self, step: ExploredIteration) -> None:
         self._iterations.append(step.iteration)
-        return step
+        if self._progress is not None:
+            self._progress(len(self._iterations) - 1, step.iteration.nodes, step.iteration.classes)
 
     def _exploration(self, last: ExploredIteration, notes: Sequence[str]) -> Exploration:
         assert self._stop is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Literal
 
@@ -74,15 +74,15 @@ class Extraction:
     cost and bound came together.
     """
 
-    choices: dict[int, int]
+    choices: dict[int, int] = field(repr=False)
     cost: float
     bound: float
     status: Status
     method: str
     seconds: float
     interrupted: bool = False
-    runners_up: tuple[Extraction, ...] = ()
-    log: tuple[Moment, ...] = ()
+    runners_up: tuple[Extraction, ...] = field(default=(), repr=False)
+    log: tuple[Moment, ...] = field(default=(), repr=False)
 
     @property
     def gap(self) -> float:

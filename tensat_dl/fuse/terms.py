@@ -1,9 +1,10 @@
 """Terms of several operators in an e-graph that one kernel can compute.
 
 A term is an operator on terms and e-classes. It reads an e-class or computes it by one e-node, even if it needs it
-twice. For every e-class, terms with few operators are built from the terms of the classes below. Only the most promising are kept: those that save the most launches and memory traffic between
-operators. An e-class that the term computes and that other operators of the input graph read saves nothing if these
-operators have it computed anyway, so terms are ranked twice: as if they do, and as if they do not.
+twice. For every e-class, terms with few operators are built from the terms of the classes below. Only the most
+promising are kept: those that save the most launches and memory traffic between operators. An e-class that the term
+computes and that other operators of the input graph read saves nothing if these operators have it computed anyway, so
+terms are ranked twice: as if they do, and as if they do not.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from typing import BinaryIO
 
 from tensat_dl.core.diagnostics import Diagnostic, Source, Span, TsrError, error, nearest
@@ -31,6 +32,11 @@ def read_source(path: str, shown: str = "", data: bool = False) -> Source:
     name = _shown(shown or path)
     with readable(path, name), open(path, "rb") as file:
         return _source(name, file, data)
+
+
+def text_source(name: str, text: str) -> Source:
+    """A text that was read already, which messages call ``name``, as from `read_source`. Raises `TsrError`."""
+    return _source(name, BytesIO(text.encode("utf-8", "surrogatepass")), False)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from tensat_dl.ops.values import FUNCTIONS
 BUILT_IN = (*FUNCTIONS, "split", "proj")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Program:
     """Everything that a file says, imports included. ``graphs`` and ``tests`` are the file's own."""
 
@@ -36,6 +36,9 @@ class Program:
     own_rules: tuple[str, ...]  #: names of the rules that the file itself declares
     declared: dict[str, Declared]  #: operators that are not the library's
     files: tuple[Path, ...] = ()  #: that it was read from
+
+    def __repr__(self) -> str:
+        return f"<Program {self.path}: {len(self.graphs)} graphs, {len(self.rules)} rules>"
 
 
 def load_program(

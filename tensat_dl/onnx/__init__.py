@@ -8,6 +8,10 @@ from tensat_dl.core.diagnostics import Diagnostic, TsrError
 PACK = "inference"
 
 
+def is_onnx(path: str) -> bool:
+    return path.lower().endswith(".onnx")
+
+
 def need_onnx(path: str = "") -> None:
     """Raises `TsrError` if a package for ONNX models is not installed; at the given file, if any."""
     try:

@@ -37,7 +37,7 @@ from tensat_dl.ops.semantics.arrays import Array
 SHOWN = 6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Imported:
     """A model, its graph, and the relations between both.
 
@@ -59,6 +59,9 @@ class Imported:
     nodes: int  #: of the model, constants aside
     older: int = 0  #: the operator set of the file, if the model was converted from that
     given: Mapping[str, Array] | None = None  #: inputs of the user's
+
+    def __repr__(self) -> str:
+        return f"<Imported {self.path}: {self.nodes} nodes>"
 
     @property
     def opaque(self) -> int:

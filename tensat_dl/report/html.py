@@ -109,16 +109,16 @@ def _rules(result: Result) -> list[tuple[RuleStats, int]]:
     return sorted(rows, key=lambda row: (-row[1], -row[0].new_nodes, -row[0].matches, row[0].rule))
 
 
-def steps_to_html(name: str, explanation: Explanation, device: str) -> str:
+def steps_to_html(explanation: Explanation) -> str:
     """The page. Equal steps give equal text."""
     steps = explanation.steps
     return template("steps.html").render(
-        name=name,
-        device=device,
+        name=explanation.name,
+        device=explanation.device,
         conclusion=conclusion(explanation),
         unfinished=explanation.unfinished if steps else "",
         good=not explanation.unfinished and all(e.verdict == "equal" for e in steps),
-        cost=whole_cost(explanation, device),
+        cost=whole_cost(explanation),
         parts=_parts(explanation),
         families=_COLOURS,
     )

@@ -44,7 +44,7 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
                 "possible": result.groups.possible,
             },
             "cycles": {
-                "mode": result.cycles,
+                "mode": result.options.cycles,
                 "skipped": sum(it.skipped for it in result.iterations),
                 "filtered": result.iterations[-1].filtered if result.iterations else 0,
             },

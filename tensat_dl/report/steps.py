@@ -103,22 +103,24 @@ def conclusion(explanation: Explanation) -> str:
     return f"{replayed}: {found}"
 
 
-def whole_cost(explanation: Explanation, device: str) -> tuple[str, str, str] | None:
+def whole_cost(explanation: Explanation) -> tuple[str, str, str] | None:
     """The graph's cost before and after all steps, and the origin of these costs; None if they are not known."""
     steps = explanation.steps
     if not steps or steps[0].whole is None or steps[-1].whole is None:
         return None
     first, last = steps[0].whole[0], steps[-1].whole[1]
     least = min(first.total, last.total)
-    return latency(first.total, least), latency(last.total, least), costs_come_from(first, last, device)
+    return (
+        latency(first.total, least),
+        latency(last.total, least),
+        costs_come_from(first, last, explanation.device),
+    )
 
 
-def print_steps(
-    name: str, explanation: Explanation, device: str, console: Console, verbose: bool = False
-) -> None:
+def print_steps(explanation: Explanation, console: Console, verbose: bool = False) -> None:
     """Prints the steps; steps in a row that apply one rule are printed together."""
     steps = explanation.steps
-    console.print(Text(name, style="bold"))
+    console.print(Text(explanation.name, style="bold"))
     told: set[str] = set()
     for part in alike(steps, verbose):
         times = f" ×{len(part.steps)}" if len(part.steps) > 1 else ""
@@ -140,6 +142,6 @@ def print_steps(
             body.append((verdict(odd), "bold red" if odd.verdict == "different" else "yellow"))
         for text, style in body:
             print_wrapped(Text(text, style=style), " " * 9, max(20, console.width - 9), console)
-    if costs := whole_cost(explanation, device):
+    if costs := whole_cost(explanation):
         console.print("{} -> {}, {}".format(*costs), style="dim", soft_wrap=True)
     console.print(conclusion(explanation))

@@ -6,6 +6,7 @@ import sys
 import time
 from math import isfinite
 from types import TracebackType
+from typing import Self, TextIO
 
 from rich.console import Console
 from rich.progress import Progress as Display
@@ -13,7 +14,10 @@ from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from tensat_dl.core.progress import Progress
-from tensat_dl.report.facts import latency
+from tensat_dl.report.facts import latency, seconds
+
+#: Seconds between two writings of a line.
+INTERVAL = 0.1
 
 
 def print_wrapped(text: Text, indent: str | Text, width: int, console: Console) -> None:
@@ -25,45 +29,21 @@ def print_wrapped(text: Text, indent: str | Text, width: int, console: Console) 
         indent = " " * len(indent)
 
 
-class LiveProgress(Progress):
-    """Shows the phases of a run. A context manager; silent if ``quiet`` or not on a terminal."""
+class Told(Progress):
+    """Says in words how far each phase of a run has come: ``detail`` shows that. A context manager."""
 
-    def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
-        super().__init__()
-        console = console or Console(file=sys.stderr)
-        self._display = Display(
-            SpinnerColumn(finished_text="·"),
-            TextColumn("{task.description:<8}", markup=False),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[detail]}", style="dim", markup=False),
-            console=console,
-            transient=True,
-            disable=quiet or not console.is_terminal,
-        )
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> LiveProgress:
-        self._display.start()
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._display.disable:  # else it would print a newline
-            self._display.stop()
-
-    def phase(self, name: str) -> None:
-        super().phase(name)
-        if self._task is not None:
-            self._display.update(self._task, total=1, completed=1)
-        self._task = self._display.add_task(name, total=None, detail="")
+        """Ends the last phase."""
 
     def exploring(self, iteration: int, nodes: int, classes: int) -> None:
         self.detail(f"iteration {iteration}, {nodes:,} e-nodes, {classes:,} e-classes")
 
     def checking(self, done: int, count: int, rule: str, status: str) -> None:
-        if status in ("refuted", "vacuous") and not self._display.disable:
-            self._display.console.print(f"  {rule}  {status}", markup=False)  # stays on the screen
         self.detail(f"rule {done} of {count}: {rule} {status}")
 
     def extracting(self, incumbent: float, bound: float) -> None:
@@ -85,5 +65,86 @@ class LiveProgress(Progress):
 
     def detail(self, text: str) -> None:
         """Shows how far the phase has come."""
+
+
+class LiveProgress(Told):
+    """Shows the phases of a run on live lines; silent if ``quiet`` or not on a terminal."""
+
+    def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
+        super().__init__()
+        console = console or Console(file=sys.stderr)
+        self._display = Display(
+            SpinnerColumn(finished_text="·"),
+            TextColumn("{task.description:<8}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[detail]}", style="dim", markup=False),
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        self._display.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._display.disable:  # else it would print a newline
+            self._display.stop()
+
+    def phase(self, name: str) -> None:
+        super().phase(name)
+        if self._task is not None:
+            self._display.update(self._task, total=1, completed=1)
+        self._task = self._display.add_task(name, total=None, detail="")
+
+    def checking(self, done: int, count: int, rule: str, status: str) -> None:
+        if status in ("refuted", "vacuous") and not self._display.disable:
+            self._display.console.print(f"  {rule}  {status}", markup=False)  # stays on the screen
+        super().checking(done, count, rule, status)
+
+    def detail(self, text: str) -> None:
         if self._task is not None:
             self._display.update(self._task, detail=text)
+
+
+class PlainProgress(Told):
+    """Shows how far a run has come on one line, which is written again and again: for notebooks and other places that
+    are no terminals. It is blank in the end."""
+
+    def __init__(self, file: TextIO) -> None:
+        super().__init__()
+        self._file = file
+        self._written = 0.0  #: when
+        self._width = 0
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._write("")
+        self._write("")  # the first goes back behind the blanks
+
+    def phase(self, name: str) -> None:
+        super().phase(name)
+        self._written = 0.0
+        self.detail("")
+
+    def detail(self, text: str) -> None:
+        now = time.perf_counter()
+        if now - self._written >= INTERVAL:
+            self._written = now
+            name, _ = self._phases[-1]
+            self._write(f"{seconds(now - self._phases[0][1]):<7} {name}  {text}".rstrip())
+
+    def _write(self, line: str) -> None:
+        print(f"\r{line:<{self._width}}", end="", file=self._file, flush=True)
+        self._width = len(line)
+
+
+def shown_progress() -> Told:
+    """Progress on standard error, whatever that is."""
+    console = Console(file=sys.stderr)
+    plain = console.is_jupyter or not console.is_terminal
+    return PlainProgress(sys.stderr) if plain else LiveProgress(console=console)

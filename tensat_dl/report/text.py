@@ -101,7 +101,7 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
     if result.exact is not None:
         yield "exactly", Text(described(result.exact))
     used = sorted(result.rules_used, key=lambda r: (-r[1], r[0]))
-    yield "new operators", Text(_list([f"{count} by {name}" for name, count in used]) or "none")
+    yield "new operators", Text(listed([f"{count} by {name}" for name, count in used]) or "none")
     if result.verdicts:
         failed = any(v.failed for v in result.verdicts)
         yield "rules applied", Text(rules_checked(result), style="bold red" if failed else "")
@@ -122,8 +122,8 @@ def _operators(result: Result) -> str:
     counts = [operators(p.graph) for p in (result.before, result.after)]
     pairs = [(op, counts[0].get(op, 0), counts[1].get(op, 0)) for op in sorted({*counts[0], *counts[1]})]
     changed = sorted((p for p in pairs if p[1] != p[2]), key=lambda p: (-abs(p[1] - p[2]), p[0]))
-    listed = _list([f"{op} {old} -> {new}" for op, old, new in changed])
-    return _change(str(total[0]), str(total[1])) + (f": {listed}" if listed else "")
+    names = listed([f"{op} {old} -> {new}" for op, old, new in changed])
+    return _change(str(total[0]), str(total[1])) + (f": {names}" if names else "")
 
 
 def _verification(result: Result) -> Text:
@@ -141,7 +141,8 @@ def _change(before: str, after: str) -> str:
     return before if before == after else f"{before} -> {after}"
 
 
-def _list(items: list[str]) -> str:
+def listed(items: Sequence[str]) -> str:
+    """The first items, and how many more there are."""
     more = len(items) - MAX_ITEMS
     return ", ".join(items[:MAX_ITEMS]) + (f", and {more} more" if more > 0 else "")
 

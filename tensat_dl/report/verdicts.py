@@ -10,8 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from tensat_dl.core.diagnostics import Diagnostic, plural
-from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.diagnostics import plural
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.terminal import print_wrapped
 from tensat_dl.verify.prove.goals import Pair, Proof
@@ -74,22 +73,6 @@ def _aspects(v: Verdict) -> list[str]:
     unknown = [a.name for a in v.aspects if a.status == "not examined"]
     notes = [f"differs: {'; '.join(differ)}"] if differ else []
     return notes + ([f"not examined: {', '.join(unknown)}"] if unknown else [])
-
-
-def diagnostic(verdict: Verdict, rule: RewriteRule) -> Diagnostic | None:
-    """The message about a failed rule; None if the rule did not fail."""
-    name = rule.name
-    back = ""
-    if rule.span.text != name:  # the other direction of a rule
-        name, back = rule.span.text, ", read from right to left,"
-    if verdict.status == "refuted":
-        found = verdict.counterexample
-        notes = tuple(found.lines()) if found is not None else (verdict.reason,)
-        return Diagnostic(f"rule `{name}`{back} is false", rule.span, notes=notes)
-    if verdict.status == "vacuous":
-        hint = "weaken its conditions, or remove it"
-        return Diagnostic(f"rule `{name}`{back} never applies", rule.span, hint, notes=(verdict.reason,))
-    return None
 
 
 def verdict_to_json(verdict: Verdict) -> dict[str, Any]:

@@ -7,10 +7,12 @@ Imports nothing heavy: ``--help`` comes through here.
 from __future__ import annotations
 
 from dataclasses import Field, dataclass, field, fields, replace
+from numbers import Integral, Real
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensat_dl.extract.budget import ExtractLimits
-from tensat_dl.extract.extraction import METHODS, check_method
+from tensat_dl.extract.extraction import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,9 +70,8 @@ def about(option: Field[Any]) -> About:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of an optimization. Raises ValueError for values below the least ones, for an unknown method
-    (`ExtractionError`) or kind of cycle filtering, and for fusion on the CPU, where ONNX Runtime runs graphs with
-    kernels of its own."""
+    """The options of an optimization. Raises TypeError and ValueError as `check_option` does, and ValueError for
+    fusion on the CPU, where ONNX Runtime runs graphs with kernels of its own."""
 
     device: str | None = _option(
         *(None, "aim", "Minimise latency on this device; cuda: this machine's GPU.", "NAME"),
@@ -120,33 +121,31 @@ class Options:
     seed: int = _option(0, "check", "Seed of verification.", "N", 0, recorded=False)
 
     def __post_init__(self) -> None:
-        _ = self.limits, self.extract_limits  # which check themselves
-        check_method(self.extract)
+        for f in fields(self):
+            check_option(f.name, getattr(self, f.name))
         if self.fuse and self.device == "cpu":
             raise ValueError(
                 "fusion is for GPUs: on the CPU ONNX Runtime runs graphs, with kernels of its own"
             )
-        for f in fields(self):
-            value, least = getattr(self, f.name), about(f).least
-            if value is not None and least is not None and not value >= least:
-                raise ValueError(f"{f.name} is {value}: at least {least} is needed")
 
     def relied_on(
         self, rules: Sequence[RewriteRule], ops: OpTable, progress: Progress
-    ) -> tuple[RewriteRule, ...]:
-        """The rules that a run may use: those that keep roundings, and those that are proved, if it must."""
+    ) -> tuple[tuple[RewriteRule, ...], tuple[str, ...]]:
+        """The rules that a run may use: those that keep roundings, and those that are proved, if it must; and notes
+        about false rules, which are left out."""
         from tensat_dl.verify.rules.verify import verify_rules
 
         proved = self.trust == "proved"
         if self.reassociate and not proved:
-            return tuple(rules)
+            return tuple(rules), ()
         progress.phase("verify")
         verdicts = verify_rules(rules, ops, proofs=proved, progress=progress.checking)
-        return tuple(
+        used = tuple(
             rule
             for rule, v in zip(rules, verdicts, strict=True)
             if (self.reassociate or v.rounding == "exact") and (not proved or v.status == "proved")
         )
+        return used, tuple(f"rule {v.rule} is false: not used" for v in verdicts if v.status == "refuted")
 
     def aimed(self, of_onnx: bool) -> Options:
         """The same with the name of the device, and whether graphs are measured on it, where either was left open;
@@ -169,6 +168,22 @@ class Options:
         else:
             load_device(device)  # raises the error about a name that no device has
         return replace(self, device=device, measure=measure)
+
+    def arguments(self, of_onnx: bool) -> list[str]:
+        """The arguments of `tensat-dl run` for the options that decide the answer, unless they have their
+        defaults."""
+        words = []
+        for f in fields(self):
+            value, default, name = getattr(self, f.name), f.default, f.name.replace("_", "-")
+            if f.name == "device":
+                value, default = device_of(value, of_onnx), device_of(None, of_onnx)
+            if value == default or not about(f).recorded:
+                continue
+            if isinstance(value, bool):
+                words.append(f"--{name}" if value else f"--no-{name}")
+            else:
+                words += [f"--{name}", about(f).none if value is None else str(value)]
+        return words
 
     @property
     def target(self) -> str:
@@ -218,6 +233,39 @@ class Options:
         given = None if imported is None else imported.given
         values = draw_values([graph], self.seed, {**entry.weights, **(given or {})})
         return this_machine(ops, values, "random inputs" if given is None else "the given inputs")
+
+
+#: For the type of an option, as it is declared, the classes of its values, and words for them.
+_KINDS: dict[str, tuple[Any, str]] = {
+    "bool": (bool, "True or False"),
+    "int": (Integral, "an integer"),
+    "float": (Real, "a number"),
+    "str": (str, "a string"),
+}
+
+
+def check_option(name: str, value: Any) -> None:
+    """Raises TypeError for a value of another type than the option ``name`` has, ValueError for a value out of its
+    range or not among its choices."""
+    option = next(f for f in fields(Options) if f.name == name)
+    said = about(option)
+    kind, _, none = str(option.type).partition(" | ")
+    if value is None and none:
+        return
+    of, expected = _KINDS["str" if said.choices else kind]
+    if said.choices:
+        expected = f"one of {', '.join(said.choices)}"
+    if said.least is not None:
+        expected += f" of at least {said.least}"
+    if said.unit:
+        expected += f" ({said.unit})"
+    if none:
+        expected += " or None"
+    if not isinstance(value, of) or (isinstance(value, bool) and of is not bool):
+        raise TypeError(f"{name} is {short(value)}, of type {type(value).__name__}: expected {expected}")
+    least = said.least
+    if (said.choices and value not in said.choices) or (least is not None and not value >= least):
+        raise ValueError(f"{name} is {short(value)}: expected {expected}")
 
 
 def device_of(device: str | None, of_onnx: bool) -> str:

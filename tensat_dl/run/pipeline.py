@@ -20,7 +20,7 @@ from tensat_dl.rewrite.source import MAX_RANK
 from tensat_dl.run.growth import reason_to_stop
 from tensat_dl.run.options import Options
 from tensat_dl.run.result import Result, Rounds, Times
-from tensat_dl.run.rounds import Searched, legs, search, steps_along
+from tensat_dl.run.rounds import Searched, legs, search, search_again, steps_along
 from tensat_dl.run.search import Setup, Unfit, candidates
 from tensat_dl.verify.equivalence import Equivalence, compare
 from tensat_dl.verify.exact.compare import Exact
@@ -82,7 +82,8 @@ def optimize(
     options = options or Options()
     progress = progress or Progress()
     setup = options.setup(ops, machine, unfit)
-    rules = options.relied_on(rules, ops, progress)
+    given = tuple(rules)
+    rules, false = options.relied_on(rules, ops, progress)
     found = search(graph, rules, setup, progress, explained)
     exploration, egraph = found.last.exploration, found.last.egraph
     iterations = found.iterations
@@ -92,10 +93,13 @@ def optimize(
         if options.verify
         else Checked()
     )
-    steps = _steps(graph, answer.after.graph, rules, found, options.seed, progress) if explained else None
+    steps = None
+    if explained:
+        way = _steps(graph, answer.after.graph, rules, found, options.seed, progress)
+        steps = replace(way, name=graph.name, device=options.target)
     bound = reason_to_stop(iterations, exploration.stop, rules, options.k_multi)
     result = Result(
-        device=options.target,
+        options=options,
         before=answer.before,
         after=answer.after,
         stop=exploration.stop,
@@ -106,6 +110,7 @@ def optimize(
         equivalence=checked.equivalence,
         times=Times.of({**progress.seconds(), "parse": parse_seconds}),
         notes=(
+            *false,
             *(f"rule {v.rule}: {v.reason}" for v in checked.verdicts if v.reason == UNSAMPLED),
             *([bound] if bound else []),
             *_beyond_rules(graph, ops),
@@ -113,18 +118,37 @@ def optimize(
             *answer.notes,
             *(["interrupted: the result is not verified"] if checked.interrupted else []),
         ),
+        rules=given,
         rules_used=tuple(answer.used.items()),
         interrupted=answer.interrupted or checked.interrupted or (steps is not None and steps.interrupted),
         exact=checked.exact,
         verdicts=checked.verdicts,
         groups=exploration.groups,
-        cycles=options.cycles,
         measured=answer.outcome,
         declared=found.search.declared,
         steps=steps,
         rounds=Rounds(found.stops, found.gained, found.ended),
     )
     return result, tuple(r.egraph for r in found.rounds)
+
+
+def explain(
+    graph: Graph,
+    after: Graph,
+    ops: OpTable,
+    rules: Sequence[RewriteRule],
+    options: Options,
+    progress: Progress | None = None,
+    unfit: Unfit | None = None,
+) -> Explanation:
+    """The steps by which a run with these options found ``after``, without fused operators: it searches again."""
+    progress = progress or Progress()
+    rules, _ = options.relied_on(rules, ops, progress)
+    try:
+        found = search_again(graph, after, rules, options.setup(ops, unfit=unfit), progress)
+    except NoWay as e:
+        found = Explanation((), e.message)
+    return replace(found, name=graph.name, device=options.target)
 
 
 def _beyond_rules(graph: Graph, ops: OpTable) -> list[str]:

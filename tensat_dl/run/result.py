@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.shown import Shown
 from tensat_dl.cost.model import PricedGraph
 from tensat_dl.engine.exploration import Groups, Iteration, Stop
 from tensat_dl.extract.extraction import Extraction
 from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Outcome
+from tensat_dl.run.options import Options
 from tensat_dl.verify.equivalence import Equivalence
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.rules.verdict import Verdict
@@ -45,9 +48,9 @@ class Rounds:
     ended: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A finished run. Costs are milliseconds on ``device``.
+@dataclass(frozen=True, slots=True, repr=False)
+class Result(Shown):
+    """A finished run with these ``options``. Costs are milliseconds on ``device``.
 
     ``nodes``, ``classes``, ``stop`` and ``extraction`` are of the round that the answer is from, ``iterations`` of
     all rounds that led to it.
@@ -55,7 +58,7 @@ class Result:
     e-graph. (The steps of ``steps`` are applications of rules: one may bring several operators, or none.)
     """
 
-    device: str
+    options: Options
     before: PricedGraph
     after: PricedGraph
     stop: Stop
@@ -66,13 +69,28 @@ class Result:
     equivalence: Equivalence | None  #: None if it was skipped
     times: Times
     notes: tuple[str, ...]  #: limits that bound, parts that were skipped, and reasons
+    rules: tuple[RewriteRule, ...] = ()  #: that the run was given
     rules_used: tuple[tuple[str, int], ...] = ()
     interrupted: bool = False  #: by Ctrl-C, in any phase
     exact: Exact | None = None  #: the comparison modulo primes; None if it was skipped
     verdicts: tuple[Verdict, ...] = ()  #: on the rules that were applied; none if verification was skipped
     groups: Groups = field(default_factory=Groups)  #: with the subsets of their members that were merged
-    cycles: str = "none"  #: how cycles were kept out of the e-graph
     measured: Outcome | None = None  #: of timing whole graphs; None if that was not asked for
     declared: Mapping[str, Declared] = field(default_factory=dict)  #: fused operators of the e-graph
     rounds: Rounds = Rounds(("saturated",), 0)
     steps: Explanation | None = None  #: how the rules lead from one graph to the other; None if not asked for
+
+    def __repr__(self) -> str:
+        costs = f"{self.before.total:.4g} -> {self.after.total:.4g} ms on {self.device}"
+        verified = "not verified" if self.equivalence is None else self.equivalence.status
+        return f"<Result for {self.before.graph.name}: {costs}, {verified}>"
+
+    @property
+    def device(self) -> str:
+        """The device that costs are for."""
+        return self.options.target
+
+    @property
+    def unverified(self) -> bool:
+        """Whether Ctrl-C ended the run before both graphs were compared."""
+        return self.options.verify and self.equivalence is None

@@ -238,7 +238,7 @@ def steps_along(
     return Explanation(steps)
 
 
-def explain(
+def search_again(
     before: Graph, after: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress
 ) -> Explanation:
     """The steps from ``before`` to ``after``, which a run with these rules and this setup found.

@@ -47,6 +47,11 @@ def digest(graph: Graph, ops: OpTable) -> str:
     return hashlib.sha256(graph_to_tsr(graph, ops).encode()).hexdigest()[:16]
 
 
+def is_path(pack: str) -> bool:
+    """Whether rules are named by a file rather than as a pack of the library."""
+    return pack.endswith(".tsr") or "/" in pack
+
+
 def relative(path: str, output: str) -> str:
     """A path as seen from the folder of an output. Standard streams have none."""
     if path == "-" or output == "-":

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tensat_dl.core.diagnostics import plural
 from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.shown import Shown
 from tensat_dl.cost.model import PricedGraph
 
 #: The result of evaluating a step: "assumed" for rules about operators of which only the types are known.
@@ -50,11 +52,17 @@ class Explained:
         return None if self.whole is None else (self.whole[0].total, self.whole[1].total)
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Shown):
     """Steps from a graph to another, as far as they are known: ``unfinished`` says why they end before it, and is ""
-    where they reach it. ``interrupted``: by Ctrl-C, after which what was known is kept."""
+    where they reach it. ``interrupted``: by Ctrl-C, after which what was known is kept. ``name`` is the graph's, and
+    costs are for ``device``."""
 
     steps: tuple[Explained, ...]
     unfinished: str = ""
     interrupted: bool = False
+    name: str = ""
+    device: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {self.name}: {len(self.steps)} {plural(len(self.steps), 'step')}>"

@@ -163,9 +163,9 @@ def evaluated(
 
     out = []
     for number, s in enumerate(steps, start=1):
-        count(number, len(steps))
         found: _Found = "inconclusive", "interrupted", False
         try:
+            count(number, len(steps))
             if not interrupted and s.sides not in verdicts:
                 verdicts[s.sides] = _verdict(s, on_trust.get(s.rule.name, ()), model, seed)
         except KeyboardInterrupt:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -15,7 +16,11 @@ import tensat_dl
 from tensat_dl.cost import CostModel
 from tensat_dl.engine.exploration import Exploration, Start
 from tensat_dl.engine.explore import Exploring
-from tensat_dl.run import search
+from tensat_dl.report import terminal
+from tensat_dl.report.terminal import PlainProgress
+from tensat_dl.run import pipeline, search
+from tensat_dl.run.options import Options
+from tensat_dl.why import way
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -47,10 +52,10 @@ def interrupted_once(call: Callable[..., Any], at: int = 0) -> Callable[..., Any
     """The function, in whose call number ``at`` Ctrl-C is pressed."""
     calls = iter(range(1_000))
 
-    def replacement(*args: Any) -> Any:
+    def replacement(*args: Any, **named: Any) -> Any:
         if next(calls) == at:
             raise KeyboardInterrupt
-        return call(*args)
+        return call(*args, **named)
 
     return replacement
 
@@ -100,6 +105,92 @@ def test_while_refining(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.interrupted
     assert result.stop == "saturated"
     assert INTERRUPTED in result.notes
+
+
+class Pressed(PlainProgress):
+    """Progress in which Ctrl-C is pressed at an event."""
+
+    event = ""
+
+    def exploring(self, iteration: int, nodes: int, classes: int) -> None:
+        super().exploring(iteration, nodes, classes)
+        if self.event == "exploring":
+            signal.raise_signal(signal.SIGINT)
+
+    def phase(self, name: str) -> None:
+        super().phase(name)
+        if self.event == name:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_while_exploring_with_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph as it was read is there, so the answer is the original."""
+    monkeypatch.setattr(Pressed, "event", "exploring")
+    monkeypatch.setattr(terminal, "shown_progress", lambda: Pressed(io.StringIO()))
+    result = tensat_dl.optimize(tensat_dl.load(SHARED), progress=True)
+    assert result.interrupted
+    assert result.stop == "interrupted"
+    assert result.after.total <= result.before.total
+
+
+def test_before_there_is_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pressed, "event", "explore")
+    monkeypatch.setattr(terminal, "shown_progress", lambda: Pressed(io.StringIO()))
+    before = children()
+    with pytest.raises(KeyboardInterrupt):
+        tensat_dl.optimize(tensat_dl.load(SHARED), progress=True)
+    assert children() <= before
+
+
+@pytest.mark.parametrize(
+    ("step", "verified"), [("verify_rules", False), ("compare", False), ("compare_if_small", True)]
+)
+def test_while_verifying(step: str, verified: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The answer is that of the search. It is written only if both graphs were compared."""
+    monkeypatch.setattr(pipeline, step, interrupted_once(getattr(pipeline, step)))
+    model = tensat_dl.load(SHARED)
+    result = tensat_dl.optimize(model)
+    assert result.interrupted
+    assert result.after.total < result.before.total
+    assert (result.equivalence is not None) == verified
+    assert "interrupted: the result is not verified" in result.notes
+    if verified:
+        tensat_dl.save(model, result, tmp_path / "out.tsr")
+        return
+    with pytest.raises(tensat_dl.Mismatch, match="not verified"):
+        tensat_dl.save(model, result, tmp_path / "out.tsr")
+
+
+def test_while_candidates_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The input is the answer."""
+
+    class Timer:
+        rewrites = False
+
+        def complete(self, cost: CostModel, *_: object) -> CostModel:
+            return cost
+
+        def contest(self, *_: object) -> NoReturn:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Options, "machine", lambda *_: Timer())
+    model = tensat_dl.load(SHARED)
+    result = tensat_dl.optimize(model)
+    assert result.interrupted
+    assert result.after.graph == model.graph
+    assert result.measured is None
+
+
+@pytest.mark.parametrize(("place", "name"), [(way.Replay, "run"), (way, "_verdict")])
+def test_while_explaining(place: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are steps, and none is called equal that was not evaluated."""
+    model = tensat_dl.load(SHARED)
+    result = tensat_dl.optimize(model)
+    monkeypatch.setattr(place, name, interrupted_once(getattr(place, name)))
+    found = tensat_dl.explain(model, result)
+    assert found.interrupted
+    assert all(e.verdict == "inconclusive" for e in found.steps) or found.unfinished
+    assert found.summary()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import io
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +94,44 @@ def test_only_this_machine_can_be_measured(tmp_path: Path) -> None:
     loaded = tensat_dl.load(saved(tmp_path, products()), dims={"n": 16})
     with pytest.raises(GpuError, match="GPU"):
         tensat_dl.optimize(loaded, device="h100", measure=True)
+
+
+def test_open_files(tmp_path: Path) -> None:
+    """A file that is open, or is no file at all, is the same model as its path, weights of other files included."""
+    proto = products()
+    path = saved(tmp_path, proto)
+    onnx.save(proto, tmp_path / "apart.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    by_path = tensat_dl.load(path, dims={"n": 16})
+    for name in (path, tmp_path / "apart.onnx"):
+        with open(name, "rb") as file:
+            by_file = tensat_dl.load(file, dims={"n": 16})
+        assert by_file.graph == by_path.graph
+        assert by_file.file == str(name)
+    model = tensat_dl.load(io.BytesIO(Path(path).read_bytes()), dims={"n": 16})
+    assert model.graph == by_path.graph
+    assert [r.name for r in model.rules] == [r.name for r in by_path.rules]
+    result = tensat_dl.optimize(model, device="h100")
+    for out in ("faster.onnx", "faster.tsr"):
+        tensat_dl.save(model, result, tmp_path / out)
+    onnx.checker.check_model(str(tmp_path / "faster.onnx"))
+    assert (tmp_path / "faster.tsr").read_text().splitlines()[-1] == "}"
+    assert "// made by: tensat-dl run - --device h100 --dim n=16\n" in (tmp_path / "faster.tsr").read_text()
+    assert model.onnx is not None
+    kept = Path(model.onnx.path)
+    assert kept.exists()
+    del model
+    gc.collect()
+    assert not kept.exists()
+
+
+def test_bytes_that_are_no_model() -> None:
+    before = set(Path(tempfile.gettempdir()).glob("tensat-dl-*"))
+    with pytest.raises(tensat_dl.TsrError, match=r"^<file>: error: this is not an ONNX file"):
+        tensat_dl.load(io.BytesIO(b"graph g { input x : f32[2] }"))
+    assert set(Path(tempfile.gettempdir()).glob("tensat-dl-*")) <= before
+
+
+def test_views_of_a_model(tmp_path: Path) -> None:
+    loaded = tensat_dl.load(saved(tmp_path, products()), dims={"n": 16})
+    assert "5 nodes, 1 of them opaque (20%): Cos" in loaded.summary()
+    assert max(len(repr(x)) for x in (loaded, loaded.onnx, loaded.program)) < 250 + 2 * len(str(tmp_path))

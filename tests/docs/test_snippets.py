@@ -20,6 +20,7 @@ DOCUMENTS = (
     "docs/language.md",
     "docs/architecture.md",
     "docs/verification.md",
+    "docs/api.md",
 )
 #: Files that are there to show an error.
 WRONG = ("wrong.tsr", "misfit.tsr")

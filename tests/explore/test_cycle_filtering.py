@@ -395,7 +395,7 @@ def test_the_result_is_extracted_without_cycle_constraints(cycles: Cycles) -> No
     filtered, _ = optimize(graph, ops, rules, replace(options, cycles=cycles, extract="ilp-none"))
     assert filtered.equivalence is not None
     assert filtered.equivalence.status == "equivalent"
-    assert filtered.cycles == cycles
+    assert filtered.options.cycles == cycles
     exact, (e, *_) = optimize(graph, ops, rules, options)
     assert exact.after.total <= filtered.after.total * (1 + 1e-9)
     assert cycle_in(e)

@@ -226,7 +226,7 @@ def test_given_inputs_are_what_graphs_run_on(tmp_path: Path, on_the_cpu: list[An
     np.savez(tmp_path / "data.npz", x=x)
     for inputs in (str(tmp_path / "data.npz"), None):
         opened = open_file(path, None, ("inference",), {}, inputs)
-        Options(device="h100", measure=True).machine(opened.graph, opened.program.ops, opened.model)
+        Options(device="h100", measure=True).machine(opened.graph, opened.ops, opened.onnx)
     given, drawn = on_the_cpu
     assert (given.inputs, drawn.inputs) == ("the given inputs", "random inputs")
     assert np.array_equal(given.values["x"], x)

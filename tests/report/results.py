@@ -14,6 +14,7 @@ from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.table import OpTable
 from tensat_dl.resources import rules
+from tensat_dl.run.options import Options
 from tensat_dl.run.result import Result, Times
 from tensat_dl.verify.equivalence import Equivalence, OutputError
 
@@ -88,7 +89,7 @@ def result(before: Graph, after: Graph, notes: tuple[str, ...] = ("a note",), me
     sides = [priced(g, measured) for g in (before, after)]
     outputs = tuple(OutputError(name, "equivalent", 3e-16, 1e-16, "") for name, _ in before.outputs)
     return Result(
-        device="h100",
+        options=Options(device="h100"),
         before=sides[0],
         after=sides[1],
         stop="saturated",

@@ -17,6 +17,7 @@ from tensat_dl.report.graphs import changed_nodes, graph_to_dot
 from tensat_dl.report.html import result_to_html
 from tensat_dl.report.picture import MAX_BOXES
 from tensat_dl.report.picture_layout import draw
+from tensat_dl.run.options import Options
 
 from .results import AFTER, BEFORE, EXAMPLES, read, read_text, result
 
@@ -111,7 +112,9 @@ def test_html_escapes(tmp_path: Path) -> None:
         for n in graph.nodes
     )
     nasty = replace(graph, name=NASTY, nodes=nodes, outputs=((NASTY, 3),))
-    run = replace(result(graph, nasty, notes=(NASTY,)), device=NASTY, rules_used=((NASTY, 1),))
+    run = replace(
+        result(graph, nasty, notes=(NASTY,)), options=Options(device=NASTY), rules_used=((NASTY, 1),)
+    )
     page = well_formed(result_to_html(replace(run, before=run.after)))
     assert sum(tag == "script" for tag, _ in page.tags) == 1
 

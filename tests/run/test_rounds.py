@@ -12,11 +12,9 @@ import tensat_dl
 from tensat_dl import Model
 from tensat_dl.engine.exploration import Feedback
 from tensat_dl.engine.explore import Exploring
-from tensat_dl.fuse.fuse import extended
 from tensat_dl.lang.rules import compositions
 from tensat_dl.run.result import Result
 from tests.cli.running import EXAMPLES
-from tests.explore.graphs import graph_of, library, pack
 from tests.run.graphs import drawn, gru
 
 #: Relative difference of costs below which nothing was gained.
@@ -33,20 +31,15 @@ def written(model: Model, result: Result) -> Model:
     """The answer as a model, with the fused operators that it declares, as if it had been written and read."""
     used = {node.op for node in result.after.graph.nodes}
     own = {name: d for name, d in result.declared.items() if name in used}
-    ops = extended(model.ops, own)
-    return replace(
-        model,
-        graph=result.after.graph,
-        ops=ops,
-        rules=(*model.rules, *compositions((d.decl for d in own.values()), ops)),
-    )
+    made = model.with_operators(own)
+    rules = (*model.rules, *compositions((d.decl for d in own.values()), made.ops))
+    return replace(made, graph=result.after.graph, program=replace(made.program, rules=rules))
 
 
 @cache
 def standard(body: str, *packs: str) -> Model:
     """A graph with the rules of ``standard`` and of other packs."""
-    rules = {r.name: r for name in ("standard", *packs) for r in pack(name)}
-    return Model(graph_of(body), library().ops, tuple(rules.values()))
+    return tensat_dl.load(text=f"graph g {{\n{body}\n}}\n", rules=["standard", *packs])
 
 
 def check_fixpoint(model: Model, fuse: bool) -> Result:

@@ -16,7 +16,7 @@ from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.explore import exploring
 from tensat_dl.fuse.fuse import extended, unfused
 from tensat_dl.ops.semantics import semantics_of
-from tensat_dl.run.rounds import explain
+from tensat_dl.run.rounds import search_again
 from tensat_dl.run.search import Setup
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.compare import compare_exactly
@@ -39,7 +39,7 @@ def explained(path: Path, limits: Limits | None = None) -> tuple[tensat_dl.Model
     model = tensat_dl.load(str(path))
     result = tensat_dl.optimize(model, verify=False, k_multi=limits.k_multi)
     costs = CostModel(model.ops, load_device("h100"))
-    found = explain(
+    found = search_again(
         *(model.graph, result.after.graph, model.rules, Setup(costs, limits)),
         Progress(),
     )
@@ -137,7 +137,7 @@ def test_a_graph_that_the_rules_do_not_lead_to(tmp_path: Path) -> None:
     model = tensat_dl.load(str(EXAMPLES / "tiny_fuse_relu.tsr"))
     other = tensat_dl.load(str(EXAMPLES / "tiny_associativity.tsr"))
     costs = CostModel(model.ops, load_device("h100"))
-    found = explain(
+    found = search_again(
         *(model.graph, other.graph, model.rules, Setup(costs)),
         Progress(),
     )
@@ -147,7 +147,7 @@ def test_a_graph_that_the_rules_do_not_lead_to(tmp_path: Path) -> None:
 def test_the_original_itself_needs_no_step() -> None:
     model = tensat_dl.load(str(EXAMPLES / "tiny_fuse_relu.tsr"))
     costs = CostModel(model.ops, load_device("h100"))
-    found = explain(
+    found = search_again(
         *(model.graph, model.graph, model.rules, Setup(costs)),
         Progress(),
     )
@@ -211,7 +211,7 @@ def test_the_chain_goes_on_in_the_e_graph_of_the_next_round(tmp_path: Path) -> N
     result = tensat_dl.optimize(model, verify=False, fuse=True)
     assert result.rounds.gained == 2
     after = unfused(result.after.graph, extended(model.ops, result.declared), result.declared)
-    found = explain(model.graph, after, model.rules, setup, Progress())
+    found = search_again(model.graph, after, model.rules, setup, Progress())
     assert not found.unfinished
     assert {e.verdict for e in found.steps} == {"equal"}
     numbers: dict[object, int] = {}

@@ -9,8 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from tensat_dl.core.diagnostics import plural
+from tensat_dl.core.diagnostics import Diagnostic, plural
 from tensat_dl.core.graph import Graph, Node, attr_text
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.shown import Shown
 from tensat_dl.ops.table import OpTable
 
 Status = Literal["proved", "derived", "tested", "assumed", "refuted", "vacuous"]
@@ -82,8 +84,8 @@ class Aspect:
     types: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdict(Shown):
     """The verdict on one rule, read in one direction.
 
     ``instances`` is the number of concrete graphs that support it, ``bounded`` the number of these with a bound: a
@@ -110,6 +112,9 @@ class Verdict:
     proof: str = ""
     unproved: str = ""
     aspects: tuple[Aspect, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Verdict on {self.rule}: {self.status}>"
 
     @property
     def failed(self) -> bool:
@@ -139,6 +144,22 @@ class Verdict:
         return (
             f"{bound}, {count}" if self.bounded == self.instances else f"{bound} on {self.bounded} of {count}"
         )
+
+
+def diagnostic(verdict: Verdict, rule: RewriteRule) -> Diagnostic | None:
+    """The message about a failed rule; None if the rule did not fail."""
+    name = rule.name
+    back = ""
+    if rule.span.text != name:  # the other direction of a rule
+        name, back = rule.span.text, ", read from right to left,"
+    if verdict.status == "refuted":
+        found = verdict.counterexample
+        notes = tuple(found.lines()) if found is not None else (verdict.reason,)
+        return Diagnostic(f"rule `{name}`{back} is false", rule.span, notes=notes)
+    if verdict.status == "vacuous":
+        hint = "weaken its conditions, or remove it"
+        return Diagnostic(f"rule `{name}`{back} never applies", rule.span, hint, notes=(verdict.reason,))
+    return None
 
 
 def lists_of(lengths: Sequence[int]) -> str:

@@ -1,0 +1,121 @@
+"""What is optimized: a graph and its program; and how an answer is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tensat_dl.core.diagnostics import Diagnostic
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.shown import Shown
+from tensat_dl.files import write
+from tensat_dl.fuse.fuse import extended, unfused
+from tensat_dl.lang.declare import Declared
+from tensat_dl.lang.print_graph import graph_to_tsr, header
+from tensat_dl.lang.program import Program
+from tensat_dl.onnx import PACK, is_onnx
+from tensat_dl.ops.table import OpTable
+from tensat_dl.why.origin import Origin, digest, is_path, relative
+
+if TYPE_CHECKING:
+    from tensat_dl.onnx.importer import Imported
+    from tensat_dl.onnx.write import Written
+    from tensat_dl.run.options import Options
+    from tensat_dl.run.result import Result
+
+
+@dataclass(frozen=True, repr=False)
+class Model(Shown):
+    """A graph, the program that it is part of, and the ONNX model that it was read from, if any.
+
+    ``file`` is what it was read from, "-" if that has no path; ``packs`` are the rule packs and files that were named
+    with it.
+    """
+
+    program: Program
+    graph: Graph
+    onnx: Imported | None = None
+    file: str = "-"
+    packs: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Model {self.graph.name}: {len(self.graph.nodes)} nodes, {len(self.rules)} rules>"
+
+    @property
+    def ops(self) -> OpTable:
+        """The operators that its graph and its rules may use."""
+        return self.program.ops
+
+    @property
+    def rules(self) -> tuple[RewriteRule, ...]:
+        """The rules that came with it."""
+        return self.program.rules
+
+    @property
+    def dims(self) -> Mapping[str, int]:
+        """The sizes of the ONNX model's open dimensions."""
+        return {} if self.onnx is None else self.onnx.dims
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that it was read from."""
+        read = tuple(map(str, self.program.files))
+        if self.onnx is None:
+            return read
+        from tensat_dl.onnx.model_files import data_files
+
+        return (*read, *data_files(self.onnx.model))
+
+    def with_operators(self, declared: Mapping[str, Declared]) -> Model:
+        """The same with further operators."""
+        ops = extended(self.program.ops, declared)
+        known = {**self.program.declared, **declared}
+        return replace(self, program=replace(self.program, ops=ops, declared=known))
+
+    def text(self, graph: Graph, comments: Sequence[str] = ()) -> str:
+        """A graph over the same operators as .tsr text."""
+        return graph_to_tsr(graph, self.ops, header(self.program.declared, graph), comments)
+
+    def arguments(self, options: Options, output: str) -> tuple[str, ...]:
+        """The arguments of the `tensat-dl run` that optimizes it with these options, but for those that have their
+        defaults. Paths are relative to the folder of the output."""
+        words = [relative(self.file, output)]
+        if len(self.program.graphs) > 1:
+            words += ["--graph", self.graph.name]
+        for pack in () if self.onnx is not None and self.packs == (PACK,) else self.packs:
+            words += ["--rules", relative(pack, output) if is_path(pack) else pack]
+        words += options.arguments(self.onnx is not None)
+        for name, size in self.dims.items():
+            words += ["--dim", f"{name}={size}"]
+        return tuple(words)
+
+    def write_answer(self, result: Result, output: str, seed: int = 0) -> Written | None:
+        """Writes the optimized graph of a result: to a file .onnx as a model, else as .tsr text.
+
+        A graph that was read from an ONNX model is written back into it, and both models are compared, which is
+        returned. A graph of a .tsr file becomes a model with random weights. Raises `Mismatch` if the models differ,
+        `TsrError`, OSError.
+        """
+        graph, declared = result.after.graph, result.declared
+        if not is_onnx(output):
+            comment = "made by: tensat-dl, from Python, with rules that no file names"
+            if result.rules == self.rules:
+                made = Origin(self.arguments(result.options, output), digest(self.graph, self.ops))
+                comment = made.comment()
+            write(output, self.with_operators(declared).text(graph, [comment]))
+            return None
+        from tensat_dl.onnx.write import write_back, write_fresh
+        from tensat_dl.run.refused import Mismatch
+
+        ops = extended(self.ops, declared)
+        graph = unfused(graph, ops, declared)  # ONNX Runtime fuses as it likes
+        if self.onnx is None:
+            write_fresh(graph, ops, output, seed)
+            return None
+        written = write_back(self.onnx, graph, output, seed)
+        if written.wrong:
+            message = f"{output} is not written: {written.wrong}"
+            raise Mismatch([Diagnostic(message, None)], result)
+        return written
