@@ -35,8 +35,8 @@ def folder(kind: str) -> Path:
 
 
 def kept(kind: str, key: str, make: Callable[[], T], most: int = MOST) -> T:
-    """The value of ``make``, which depends on nothing but ``key``: read from the cache, or computed and kept with at
-    ``most`` so many values of its kind."""
+    """The value of ``make``, which depends on nothing but ``key``: read from the cache, or computed and kept.
+    Of its kind, the ``most`` values that were written last stay."""
     try:
         path = folder(kind) / f"{key}.pickle"
     except RuntimeError:  # there is no home

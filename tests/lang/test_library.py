@@ -98,10 +98,9 @@ def test_a_changed_pack_is_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(_files()) == 2
 
 
-def test_old_files_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MOST", 2)
+def test_old_files_are_removed() -> None:
     for key in "abc":
-        assert kept.kept("kind", key, lambda key=key: key * 3) == key * 3
+        assert kept.kept("kind", key, lambda key=key: key * 3, most=2) == key * 3
     assert {p.stem for p in folder("kind").iterdir()} == {"b", "c"}
     assert kept.kept("kind", "c", lambda: pytest.fail("was computed again")) == "ccc"
 
