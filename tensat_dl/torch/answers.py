@@ -17,6 +17,7 @@ from tensat_dl.kept import code_digest, digest_of, kept
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.run.options import Options, unfit_of
 from tensat_dl.run.pipeline import optimize
+from tensat_dl.run.refused import RefutedRule, refusal
 from tensat_dl.run.result import Result
 
 #: So many answers are kept. `torch.compile` may ask for several in one program.
@@ -44,13 +45,11 @@ class KeptAnswer:
     @property
     def refused(self) -> str:
         """Why the graph that was found may not be used; empty if it may be."""
-        false = [v.rule for v in self.result.verdicts if v.failed]
-        if false:
+        wrong = refusal(self.result, ())
+        if isinstance(wrong, RefutedRule):
+            false = [v.rule for v in self.result.verdicts if v.failed]
             return f"rules were applied that are false: {', '.join(false)} (see tensat-dl check)"
-        compared, measured = self.result.equivalence, self.result.measured
-        if compared is not None and compared.status == "different":
-            return f"the graph found computes something else: {compared.message}"
-        return measured.mismatch if measured is not None else ""
+        return "" if wrong is None else wrong.diagnostics[0].message
 
 
 def answer(

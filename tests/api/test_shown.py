@@ -22,16 +22,6 @@ FALSE = (
 
 
 @pytest.fixture(scope="module")
-def model() -> tensat_dl.Model:
-    return tensat_dl.load(SHARED)
-
-
-@pytest.fixture(scope="module")
-def result(model: tensat_dl.Model) -> tensat_dl.Result:
-    return tensat_dl.optimize(model)
-
-
-@pytest.fixture(scope="module")
 def shown(model: tensat_dl.Model, result: tensat_dl.Result) -> dict[str, Shown]:
     false = tensat_dl.load(text=FALSE)
     verdicts = tensat_dl.verify_rules(false, false.rules[:1])

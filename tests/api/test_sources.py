@@ -17,16 +17,6 @@ SHARED = Path(__file__).parents[2] / "examples" / "tiny_share_input.tsr"
 TEXT = SHARED.read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def model() -> tensat_dl.Model:
-    return tensat_dl.load(SHARED)
-
-
-@pytest.fixture(scope="module")
-def result(model: tensat_dl.Model) -> tensat_dl.Result:
-    return tensat_dl.optimize(model)
-
-
 def test_paths_texts_and_open_files_are_the_same_model(model: tensat_dl.Model) -> None:
     with open(SHARED, encoding="utf-8") as file:
         models = [tensat_dl.load(str(SHARED)), tensat_dl.load(file), tensat_dl.load(text=TEXT)]
