@@ -45,10 +45,11 @@ def remembered(cls: type[T]) -> type[T]:
     names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
 
     def __hash__(self: T) -> int:
-        found = self.__dict__.get("_hash")
-        if found is None:
+        try:
+            return self._hash  # type: ignore[attr-defined, no-any-return]
+        except AttributeError:
             found = self.__dict__["_hash"] = hash_of(self)
-        return int(found)
+            return found
 
     def __repr__(self: T) -> str:
         found = self.__dict__.get("_text")
@@ -404,6 +405,13 @@ def at_most(a: Int, b: Int) -> Bool:
     return p <= 0 if isinstance(p, int) else Condition("le", (p,))
 
 
+def compared(kind: str, p: Int) -> Bool:
+    """The condition that p = 0 (``eq``), p != 0 (``ne``) or p <= 0 (``le``)."""
+    if kind == "le":
+        return at_most(p, 0)
+    return equal(p, 0) if kind == "eq" else negate(equal(p, 0))
+
+
 def below(a: Any, b: Any) -> Bool:
     """a < b for numbers that may be floats."""
     if any(isinstance(x, Opaque | Sym) for x in (a, b)):
@@ -469,12 +477,9 @@ def substitute(value: Any, known: Mapping[Atom, Int]) -> Any:
 
 def _substitute_condition(c: Condition, known: Mapping[Atom, Int]) -> Bool:
     match c.kind:
-        case "eq":
-            return equal(substitute(c.args[0], known), 0)
-        case "ne":
-            return negate(equal(substitute(c.args[0], known), 0))
-        case "le":
-            return at_most(substitute(c.args[0], known), 0)
+        case "eq" | "ne" | "le":
+            p = substitute(c.args[0], known)
+            return c if p is c.args[0] else compared(c.kind, p)
         case "and":
             return all_of(substitute(x, known) for x in c.args)
         case "or":

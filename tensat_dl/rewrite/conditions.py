@@ -127,12 +127,9 @@ class Facts:
         if isinstance(c, bool):
             return c
         match c.kind:
-            case "eq":
-                return sym.equal(sym.substitute(c.args[0], self.known), 0)
-            case "ne":
-                return sym.negate(sym.equal(sym.substitute(c.args[0], self.known), 0))
-            case "le":
-                return sym.at_most(sym.substitute(c.args[0], self.known), 0)
+            case "eq" | "ne" | "le":
+                p = sym.substitute(c.args[0], self.known)
+                return c if p is c.args[0] else sym.compared(c.kind, p)
             case "same":
                 return sym.equal(*(self.value(x) for x in c.args))
             case "and":

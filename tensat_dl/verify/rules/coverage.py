@@ -40,6 +40,7 @@ class Coverage:
         self._where: dict[
             str, dict[Frame, RuleCase]
         ] = {}  #: the cases by name, and by the frames that have them
+        self._wide: dict[Frame, bool] = {}  #: whether frames have instances without dimensions of 1
         self._assumed: dict[tuple[Frame, bool], Assumptions] = {}
 
     def note(self, draw: Draw) -> None:
@@ -47,6 +48,8 @@ class Coverage:
         frame, values, _ = draw
         self._tried.add(frame.assigned)
         wide = frame.is_wide(values)
+        if wide:
+            self._wide[frame] = True
         for case in self._cases(frame):
             self._where.setdefault(case.name, {})[frame] = case
             new = case.name not in self._met or (wide and case.told and case.name not in self._met_wide)
@@ -82,12 +85,20 @@ class Coverage:
                 if name in met:
                     break
                 case = self._where[name][frame]
-                if not self._possible(frame, case):
+                if (wide and not self._has_wide(frame)) or not self._possible(frame, case):
                     continue
                 drawn = (frame.draw_case(case, self._rng, wide) for _ in range(WIDE_TRIES if wide else 1))
                 found = next((d for d in drawn if d is not None), None)
                 if found is not None:
                     yield found
+
+    def _has_wide(self, frame: Frame) -> bool:
+        """Whether a frame was seen to have an instance without dimensions of 1. One that has none, as far as a few
+        attempts tell, has none of any case."""
+        if frame not in self._wide:
+            drawn = (frame.draw_case(None, self._rng) for _ in range(WIDE_TRIES))
+            self._wide[frame] = any(d is not None for d in drawn)
+        return self._wide[frame]
 
     def untried(self, places: Sequence[Assigned] = ()) -> Iterator[str]:
         """Remarks about those of these ranks and axes that no instance has, and about the cases that none has met,

@@ -69,7 +69,6 @@ class Constraints:
         unknowns = list(unknowns)
         self._no_integers = {x.atom for x in unknowns if isinstance(x, Opaque)}
         self._writer = FunctionWriter(facts)
-        self._functions: dict[Sym | Opaque | Condition, Callable[[Values], Any]] = {}
         others: list[Bool] = []
         for a, x in facts.known.items():
             if a[0] not in INTEGERS:  # a quotient or the like that must have a value
@@ -89,6 +88,7 @@ class Constraints:
         self._checks = [c for c in checks if c.mentioned]
         self._within: dict[int, list[_Check]] = {}  #: checks of sizes, by limit
         self._linear: dict[tuple[Condition, Atom], Linear | None] = {}
+        self._inverses: dict[Atom, Inverse] = {}
         mentioned = [self._writer.unknowns(x) for x in unknowns] + [c.mentioned for c in self._checks]
         mentioned += [self._writer.unknowns(x) for x in self._sizes]
         #: The unknowns that are drawn; everything else follows.
@@ -121,13 +121,7 @@ class Constraints:
 
     def value(self, x: Any, values: Values) -> Any:
         """The value of an unknown or an expression of unknowns in a solution."""
-        if isinstance(x, tuple):
-            return tuple(self.value(item, values) for item in x)
-        if not isinstance(x, Sym | Opaque | Condition):
-            return x
-        if x not in self._functions:
-            self._functions[x] = self._writer.function(x)
-        return self._functions[x](values)
+        return self._writer.value(x, values)
 
     def _search(
         self,
@@ -156,7 +150,7 @@ class Constraints:
                 if effort < 0:
                     return False
                 values[a] = value
-                if all(holds(c.holds, values) for c in due[i]) and visit(i + 1):
+                if _all_hold(due[i], values) and visit(i + 1):
                     return True
             values.pop(a, None)
             return False
@@ -202,17 +196,34 @@ class Constraints:
         self, a: Atom, due: Sequence[_Check], values: Values, rng: random.Random
     ) -> Sequence[Any]:
         """Some of the values with which all conditions hold, in a random order."""
-        whole = a[0] in INTEGERS and a not in self._no_integers
-        inverse = Inverse(a, whole, self._writer, self.facts, lambda x: self.value(x, values), rng)
+        if a not in self._inverses:
+            whole = a[0] in INTEGERS and a not in self._no_integers
+            self._inverses[a] = Inverse(a, whole, self._writer, self.facts)
         try:
-            found = inverse.candidates(c.condition for c in due)
+            found = self._inverses[a].candidates([c.condition for c in due], values, rng)
         except (ArithmeticError, EvaluationError):
             return ()
-        fitting = [x for x in found if all(holds(c.holds, {**values, a: x}) for c in due)]
+        fitting = []
+        for x in found:
+            values[a] = x
+            if _all_hold(due, values):
+                fitting.append(x)
+        values.pop(a, None)
         chosen = rng.sample(fitting, min(len(fitting), WORKED_OUT))
         nearest = fitting[:NEAREST]  # where conditions meet, little room is left beyond a bound
         rng.shuffle(nearest)
         return (*nearest, *chosen) if rng.random() < OFTEN else (*chosen, *nearest)
+
+
+def _all_hold(checks: Sequence[_Check], values: Values) -> bool:
+    """Whether all are true. One that has no value, as it divides by zero, is not."""
+    try:
+        for check in checks:
+            if not check.holds(values):
+                return False
+    except (ArithmeticError, EvaluationError):
+        return False
+    return True
 
 
 def _joined(atoms: Iterable[Atom], groups: Iterable[set[Atom]]) -> Sequence[frozenset[Atom]]:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import floor, gcd, inf, lcm, nan
 from typing import Any
 
-from tensat_dl.ops.symbolic import Atom, Condition, EvaluationError, Int, Opaque, Sym, select
+from tensat_dl.ops.symbolic import Atom, Condition, EvaluationError, Int, Opaque, Sym, add, mul, select
 from tensat_dl.ops.values import FUNCTIONS
 from tensat_dl.rewrite.conditions import Facts
 
@@ -45,10 +45,20 @@ class FunctionWriter:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
+        self._unknowns: dict[Any, frozenset[Atom]] = {}
+        self._functions: dict[Int | Opaque | Condition, Callable[[Values], Any]] = {}
 
-    def function(self, x: Any) -> Callable[[Values], Any]:
+    def function(self, x: Int | Opaque | Condition) -> Callable[[Values], Any]:
         """The value of an expression as a function of the values by atom."""
-        return _compiled(self.text(x))
+        if x not in self._functions:
+            self._functions[x] = _compiled(self.text(x))
+        return self._functions[x]
+
+    def value(self, x: Any, values: Values) -> Any:
+        """The value of an unknown, of an expression of unknowns, or of several."""
+        if isinstance(x, tuple):
+            return tuple(self.value(item, values) for item in x)
+        return self.function(x)(values) if isinstance(x, Sym | Opaque | Condition) else x
 
     def text(self, x: Any) -> str:
         """An expression in Python, in which ``v`` has the values by atom."""
@@ -66,6 +76,12 @@ class FunctionWriter:
 
     def unknowns(self, x: Any) -> frozenset[Atom]:
         """The atoms whose values an expression needs."""
+        found = self._unknowns.get(x)
+        if found is None:
+            found = self._unknowns[x] = self._needed(x)
+        return found
+
+    def _needed(self, x: Any) -> frozenset[Atom]:
         if isinstance(x, Sym):
             known = self._facts.known
             base = [a for a in x.mentioned if a[0] in INTEGERS]
@@ -159,28 +175,34 @@ class _Range:
             yield from range(last, max(first - 1, last - SCANNED // 4 * self.step), -self.step)
 
 
-class Inverse:
-    """Takes conditions back to the unknown ``a``, an integer if it is ``whole``; ``value`` gives the values of
-    expressions without it. There may be too many candidates, as conditions are evaluated afterwards."""
+@dataclass(frozen=True)
+class _Power:
+    """A polynomial as slope b^n + rest, where only the atom b depends on an unknown."""
 
-    def __init__(
-        self,
-        a: Atom,
-        whole: bool,
-        writer: FunctionWriter,
-        facts: Facts,
-        value: Callable[[Any], Any],
-        rng: random.Random,
-    ) -> None:
+    b: Atom
+    n: int
+    slope: Int
+    rest: Int
+
+
+class Inverse:
+    """Takes conditions back to the unknown ``a``, an integer if it is ``whole``, given the ``values`` of the other
+    unknowns. There may be too many candidates, as conditions are evaluated afterwards."""
+
+    def __init__(self, a: Atom, whole: bool, writer: FunctionWriter, facts: Facts) -> None:
         self._a = a
         self._whole = whole
         self._writer = writer
         self._facts = facts
-        self._value = value
-        self._rng = rng
+        self._powers: dict[Int, _Power | None] = {}
+        self._values: Values = {}
+        self._rng = random.Random()
 
-    def candidates(self, conditions: Iterable[Condition]) -> tuple[Any, ...]:
+    def candidates(
+        self, conditions: Iterable[Condition], values: Values, rng: random.Random
+    ) -> tuple[Any, ...]:
         """Values to try for the unknown, each once; of words none."""
+        self._values, self._rng = values, rng
         if self._whole:
             found = _Range(1 if self._a[0] == "dim" else -FAR, FAR)
             for c in conditions:
@@ -188,6 +210,9 @@ class Inverse:
             return tuple(dict.fromkeys(found.numbers()))
         points = sorted({x for c in conditions for x in self._compared(c)})
         return tuple(dict.fromkeys(around(points)))
+
+    def _value(self, x: Any) -> Any:
+        return self._writer.value(x, self._values)
 
     def _meet(self, c: Condition, found: _Range) -> None:
         match c.kind:
@@ -206,22 +231,32 @@ class Inverse:
 
     def _linear(self, p: Int) -> tuple[Atom, int, int, int] | None:
         """(b, n, slope, rest) of a polynomial that is slope b^n + rest; only b depends on the unknown."""
+        if p not in self._powers:
+            self._powers[p] = self._power(p)
+        power = self._powers[p]
+        if power is None:
+            return None
+        slope = self._value(power.slope)
+        return (power.b, power.n, slope, self._value(power.rest)) if slope else None
+
+    def _power(self, p: Int) -> _Power | None:
         if not isinstance(p, Sym):
             return None
-        parts: dict[tuple[Atom, ...], int] = {}
-        rest = 0
+        slopes: dict[tuple[Atom, ...], Int] = {}
+        rest: Int = 0
         for monomial, k in p.terms:
             inside = tuple(b for b in monomial if self._mentions(_plain(b)))
+            outside: Int = k
             for b in monomial:
-                k *= 1 if b in inside else self._value(_plain(b))
+                outside = outside if b in inside else mul(outside, _plain(b))
             if inside:
-                parts[inside] = parts.get(inside, 0) + k
+                slopes[inside] = add(slopes.get(inside, 0), outside)
             else:
-                rest += k
-        if len(parts) != 1:
+                rest = add(rest, outside)
+        if len(slopes) != 1:
             return None
-        ((inside, slope),) = parts.items()
-        return (inside[0], len(inside), slope, rest) if slope and len(set(inside)) == 1 else None
+        ((inside, slope),) = slopes.items()
+        return _Power(inside[0], len(inside), slope, rest) if len(set(inside)) == 1 else None
 
     def _within(self, p: Int, low: int, high: int, found: _Range) -> None:
         """Keeps the numbers for which low <= p <= high, as far as that can be said."""
