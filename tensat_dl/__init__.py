@@ -94,7 +94,7 @@ def load(
         rules: Packs or .tsr files of rules, beside those that a .tsr file imports. Default for .onnx: the pack
             `inference`.
         text: In place of a source, the contents of a .tsr file. Imports are relative to the working directory.
-        dims: Sizes of the open dimensions of an ONNX model.
+        dims: Sizes of open dimensions of an ONNX model; others get typical sizes, with which the model runs.
         inputs: An .npz file of arrays on which an ONNX model is compared and timed.
 
     Raises:

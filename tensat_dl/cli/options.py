@@ -85,7 +85,7 @@ dims_option = click.option(
     multiple=True,
     type=Dim(),
     metavar="NAME=N",
-    help="The size of an open dimension of an ONNX model; may be repeated.",
+    help="The size of an open dimension of an ONNX model, else a typical one; may be repeated.",
 )
 time_limit_option = partial(click.option, "--time-limit", type=Seconds(), metavar="S")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")

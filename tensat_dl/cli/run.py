@@ -209,3 +209,5 @@ def _summarize(result: Result, opened: Model, verbose: bool, console: Console) -
     print_summary(result, console)
     if opened.onnx is not None:
         print_row("model", opened.onnx.summary(), console)
+        if opened.onnx.dims:
+            print_row("sizes", opened.onnx.sizes(), console)

@@ -140,7 +140,11 @@ class GpuArena:
     def check(self, contender: Contender) -> Agreement:
         return self._found[contender]
 
-    def times(self, contenders: Sequence[Contender], _: bool) -> list[list[float]]:
+    def other_sizes(self) -> str:
+        return ""
+
+    def times(self, contenders: Sequence[Contender], _: bool, elsewhere: bool = False) -> list[list[float]]:
+        assert not elsewhere
         self._want.clear()  # all are compared, and the GPU's memory is needed
         try:
             return self.machine.times(contenders)

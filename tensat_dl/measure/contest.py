@@ -56,9 +56,14 @@ class Arena(Protocol[Entrant]):
     def check(self, entrant: Entrant, /) -> Agreement:
         """Compares a candidate with the original thoroughly."""
 
-    def times(self, entrants: Sequence[Entrant], backwards: bool, /) -> Sequence[Sequence[float]]:
-        """The seconds of each graph, by round, in one fresh start. The graphs take turns in their order or backwards.
-        Raises `Unfit`."""
+    def other_sizes(self) -> str:
+        """Other sizes of the original's open dimensions, at which it can be timed, too; "" if there are none."""
+
+    def times(
+        self, entrants: Sequence[Entrant], backwards: bool, elsewhere: bool = False, /
+    ) -> Sequence[Sequence[float]]:
+        """The seconds of each graph, by round, in one fresh start; ``elsewhere``: at the other sizes. The graphs take
+        turns in their order or backwards. Raises `Unfit`."""
 
 
 def contest(
@@ -86,15 +91,25 @@ def contest(
             entrants[i] = replace(entrants[i], reason=str(e), differs=e.differs)
     done = 0
 
-    def timer(graphs: Sequence[Entrant], count: int) -> Samples:
+    def timer(graphs: Sequence[Entrant], count: int, elsewhere: bool = False) -> Samples:
         nonlocal done
         done += count
         return starts(
-            arena.times, graphs, range(done - count, done), lambda k: progress(k, expected(len(admitted), k))
+            lambda entrants, backwards: arena.times(entrants, backwards, elsewhere),
+            graphs,
+            range(done - count, done),
+            lambda k: progress(k, max(done, expected(len(admitted), k))),
         )
 
+    def slower(entrant: Entrant) -> str:
+        if not (sizes := arena.other_sizes()):
+            return ""
+        _, ratio = duel(first, entrant, lambda graphs, count: timer(graphs, count, True))
+        text = f"with {sizes} it takes {ratio.mid:.2f} times as long as the original"
+        return text if ratio.low > 1 else ""
+
     try:
-        return decide(outcome, entrants, first, admitted, arena.check, timer)
+        return decide(outcome, entrants, first, admitted, arena.check, timer, slower)
     except Unfit as e:
         return replace(outcome, candidates=tuple(entrants), reason=f"timing failed: {e}")
 
@@ -119,6 +134,18 @@ def expected(entrants: int, done: int) -> int:
     return heat + next((look for look in LOOKS if heat + look > done), LOOKS[-1])
 
 
+def duel(
+    original: Entrant, other: Entrant, timer: Callable[[Sequence[Entrant], int], Samples]
+) -> tuple[Samples, Interval]:
+    """Times a graph with the original alone, until that decides: the samples, and its latency over the original's."""
+    samples: list[Sequence[Sequence[float]]] = []
+    for look in LOOKS:
+        samples += timer([original, other], look - len(samples))
+        if settled(samples, 1, LOOKS[-1]):
+            break
+    return samples, ratio_to_first(samples, 1)
+
+
 def decide(
     outcome: Outcome,
     entrants: list[Candidate],
@@ -126,38 +153,39 @@ def decide(
     admitted: Mapping[int, Entrant],
     check: Callable[[Entrant], Agreement],
     timer: Callable[[Sequence[Entrant], int], Samples],
+    slower: Callable[[Entrant], str] = lambda entrant: "",
 ) -> Outcome:
     """The outcome, given by position the candidates that compute the same as the original, how to check one of them
-    thoroughly, and how to time several, the original first, in so many starts."""
+    thoroughly, how to time several, the original first, in so many starts, and how to find that one is ``slower`` at
+    other sizes, which is said."""
     order = list(admitted)
     if len(admitted) > 1:
         heat = timer([original, *admitted.values()], HEAT)
         for k, i in enumerate(admitted, 1):
             entrants[i] = replace(entrants[i], ratio=rough_ratio(heat, k))
         order.sort(key=lambda i: entrants[i].ratio or 1.0)
+    reason = "no candidate could be compared"
     for best in order:
         found = check(admitted[best])
-        if found.status == "agrees":
-            break
-        entrants[best] = replace(entrants[best], reason=found.message)
-    else:
-        return replace(outcome, candidates=tuple(entrants), reason="no candidate could be compared")
-    final: list[Sequence[Sequence[float]]] = []
-    for look in LOOKS:
-        final += timer([original, admitted[best]], look - len(final))
-        if settled(final, 1, LOOKS[-1]):
-            break
-    ratio = ratio_to_first(final, 1)
-    return replace(
-        outcome,
-        candidates=tuple(entrants),
-        best=best,
-        reason="" if ratio.high < 1 else "no candidate is faster beyond noise",
-        before=latency(final, 0),
-        after=latency(final, 1),
-        ratio=ratio,
-        agreement=found,
-    )
+        if found.status != "agrees":
+            entrants[best] = replace(entrants[best], reason=found.message)
+            continue
+        final, ratio = duel(original, admitted[best], timer)
+        if ratio.high < 1 and (said := slower(admitted[best])):
+            reason = "no candidate is faster at all sizes that were timed"
+            entrants[best] = replace(entrants[best], reason=said)
+            continue
+        return replace(
+            outcome,
+            candidates=tuple(entrants),
+            best=best,
+            reason="" if ratio.high < 1 else "no candidate is faster beyond noise",
+            before=latency(final, 0),
+            after=latency(final, 1),
+            ratio=ratio,
+            agreement=found,
+        )
+    return replace(outcome, candidates=tuple(entrants), reason=reason)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ PATIENCE = 900.0
 LOADED, MANY = 3, 1000
 #: The file in a folder with the inputs of its models.
 FEEDS = "feeds.npz"
+#: The same at other sizes of open dimensions.
+ELSEWHERE = "elsewhere.npz"
 
 #: Makes the model of a graph.
 Maker = Callable[[Graph], ir.Model]
@@ -151,9 +153,19 @@ class ModelArena:
     def check(self, model: Path) -> Agreement:
         return self._reference.check(str(model))
 
-    def times(self, models: Sequence[Path], backwards: bool) -> Sequence[Sequence[float]]:
+    def other_sizes(self) -> str:
+        found = self._reference.feeds_elsewhere
+        if found is None:
+            return ""
+        np.savez(self.folder / ELSEWHERE, allow_pickle=False, **found[1])
+        return found[0]
+
+    def times(
+        self, models: Sequence[Path], backwards: bool, elsewhere: bool = False
+    ) -> Sequence[Sequence[float]]:
+        feeds = self.folder / (ELSEWHERE if elsewhere else FEEDS)
         try:
-            return time_in_fresh_process(models, self.folder / FEEDS, self.threads, backwards)
+            return time_in_fresh_process(models, feeds, self.threads, backwards)
         except Failed as e:
             raise Unfit(str(e)) from None
 

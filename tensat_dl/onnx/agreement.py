@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from itertools import count, islice
+from math import isfinite, isqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,10 @@ TOLERANCE = {"float32": 1e-4, "float64": 1e-9, "float16": 1e-2, "bfloat16": 5e-2
 #: Outputs may be moved so many times as far as ONNX Runtime's own optimizations move those of the original, which
 #: shows how much it makes of what is rounded.
 SLACK = 4.0
+
+
+#: At so many other sizes of each open dimension models are compared.
+FURTHER = 3
 
 
 class Incomparable(Exception):
@@ -62,7 +67,7 @@ class Reference:
         self._seed = seed
         self._session = _session(path)
         self._cases: list[_Case] = []
-        self._elsewhere: list[tuple[str, int, _Case]] | None = None
+        self._elsewhere: list[tuple[Mapping[str, int], _Case]] | None = None
         try:
             if given is not None:
                 self._cases.append(_Case("the given inputs", dict(given), self._session.outputs(given)))
@@ -92,8 +97,7 @@ class Reference:
         return " and ".join(c.what for c in self._cases)
 
     def check(self, path: str, sizes: bool = True) -> Agreement:
-        """Compares the model in a file with the original; with ``sizes`` also at another size of each open
-        dimension."""
+        """Compares the model in a file with the original; with ``sizes`` also at other sizes of open dimensions."""
         if (wrong := _invalid(path)) and not _invalid(self.path):
             return Agreement("differs", 0.0, f"the optimized model is not valid: {wrong}")
         try:
@@ -106,27 +110,50 @@ class Reference:
             if found.status != "agrees":
                 return found
             worst, tolerance = max(worst, found.max_rel), max(tolerance, found.tolerance)
-        for name, size, case in self._others() if sizes else ():
+        for others, case in self._others() if sizes else ():
             found = self._compare(session, case)
             if found.status != "agrees":
-                at = self._dims[name]
-                what = f"it is right for {name} = {at} only: with {name} = {size} {found.message}"
-                return Agreement("narrow", worst, what)
+                here, there = (
+                    _listed({name: sizes[name] for name in others}) for sizes in (self._dims, others)
+                )
+                message = f"it is right for {here} only: with {there} {found.message}"
+                return Agreement("narrow", worst, message)
         return Agreement("agrees", worst, inputs=self.inputs, tolerance=tolerance)
 
-    def _others(self) -> list[tuple[str, int, _Case]]:
-        """For each open dimension the first other size at which the original runs."""
+    @property
+    def feeds_elsewhere(self) -> tuple[str, dict[str, Array]] | None:
+        """Other sizes, all dimensions at once if the original runs so, and inputs of these sizes; None if there are
+        none."""
+        found = self._others()
+        return (_listed(found[-1][0]), found[-1][1].values) if found else None
+
+    def _others(self) -> list[tuple[Mapping[str, int], _Case]]:
+        """For each open dimension other sizes at which the original runs, up to `FURTHER`, a prime and 1 among them;
+        and another size of all dimensions at once."""
         if self._elsewhere is None:
             self._elsewhere = []
+            at_once: dict[str, int] = {}
             for name, size in self._dims.items():
-                for other in (2 * size, size + 1, 3 * size):
-                    try:
-                        case = self._random({**self._dims, name: other}, "")
-                    except Incomparable:
-                        continue
-                    self._elsewhere.append((name, other, case))
-                    break
+                tried = list(islice(self._accepted(name, size), FURTHER))
+                if tried:
+                    at_once[name] = tried[0]
+            if len(at_once) > 1:
+                self._tried(at_once)
         return self._elsewhere
+
+    def _accepted(self, name: str, size: int) -> Iterator[int]:
+        """Other sizes of a dimension at which the original runs."""
+        return (n for n in further(size) if self._tried({name: n}))
+
+    def _tried(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the original runs at these sizes of some dimensions. If it does, that is a case."""
+        try:
+            case = self._random({**self._dims, **sizes}, "")
+        except Incomparable:
+            return False
+        assert self._elsewhere is not None
+        self._elsewhere.append((sizes, case))
+        return True
 
     def _random(self, dims: Mapping[str, int], what: str) -> _Case:
         """Inputs that the original accepts. Inputs for which its outputs have the declared shapes are preferred: the
@@ -178,6 +205,21 @@ class Reference:
                 message = f"output {declared.name} differs by {error:.1e}{on}, more than {limit:.1e}"
                 return Agreement("differs", error, message)
         return Agreement("agrees", max((e for e, _ in found), default=0.0), "", "", max(limits, default=0.0))
+
+
+def further(size: int) -> Iterator[int]:
+    """Other sizes of a dimension: a larger prime, 1, and larger numbers with the factors of this one or others."""
+    sizes = (_prime(size + 1), 1, 2 * size, size + 1, 3 * size, _prime(3 * size + 1))
+    return (n for n in dict.fromkeys(sizes) if n != size)
+
+
+def _prime(least: int) -> int:
+    """The first prime that is not smaller."""
+    return next(n for n in count(max(2, least)) if all(n % d for d in range(2, isqrt(n) + 1)))
+
+
+def _listed(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
 
 
 def _invalid(path: str) -> str:

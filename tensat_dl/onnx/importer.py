@@ -23,13 +23,14 @@ from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, TensorType, leaf_at
 from tensat_dl.lang.library import library_operators
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx.facts import ModelFacts, resolved
-from tensat_dl.onnx.inputs import bind, read_inputs, sizes
+from tensat_dl.onnx.inputs import check_dims, read_inputs, sizes
 from tensat_dl.onnx.model_files import NEWEST, OLDEST, converted, failed, opset, read_model
 from tensat_dl.onnx.opaque import Originals, operands
 from tensat_dl.onnx.open_shapes import Elsewhere, Shape, fixed_sizes
 from tensat_dl.onnx.operator import Reading, Unmapped
 from tensat_dl.onnx.operators import READ
 from tensat_dl.onnx.tensors import DTYPES, HANDLE, shape_of, tensor_type
+from tensat_dl.onnx.typical_sizes import typical
 from tensat_dl.ops.numbers import meant
 from tensat_dl.ops.semantics.arrays import Array
 
@@ -51,6 +52,7 @@ class Imported:
     program: Program
     header: str  #: the declarations of the opaque operators
     dims: Mapping[str, int]  #: sizes of the dimensions that the model leaves open
+    typical: Sequence[str]  #: the names of those whose sizes nobody gave
     elsewhere: Sequence[Mapping[str, Shape]]  #: shapes of values where one of these is twice as large
     constants: Mapping[str, ir.TensorProtocol]
     aliases: Mapping[str, str]
@@ -92,12 +94,22 @@ class Imported:
         share = self.opaque / self.nodes
         return f"{text}, {self.opaque} of them opaque ({share:.0%}): {', '.join(items[:SHOWN])}{more}"
 
+    def sizes(self) -> str:
+        """The sizes of open dimensions, as in ``batch = 1, time = 128``, and which are typical ones; "" if all
+        dimensions are known."""
+        text = ", ".join(f"{name} = {size}" for name, size in self.dims.items())
+        which = (
+            "typical sizes" if len(self.typical) == len(self.dims) else "typical: " + ", ".join(self.typical)
+        )
+        return f"{text} ({which}; --dim gives others)" if self.typical else text
+
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
         return {
             "nodes": self.nodes,
             "opaque": self.opaque,
             "dims": dict(self.dims),
+            "typical": list(self.typical),
             "opset": opset(self.model),
             "converted_from": self.older or None,
             "reasons": [
@@ -131,7 +143,8 @@ def imported(
 ) -> Imported:
     """A model whose file is at the path, with sizes of its open dimensions and inputs of the user's, if there are
     any. Conditions that are known give way in ``model`` to the branches that are taken. Raises `TsrError`."""
-    bound = bind(path, model, dims)
+    check_dims(path, model, dims)
+    bound = typical(path, model, dims)
     facts, *others = resolved(model, [bound, *({**bound, name: 2 * size} for name, size in bound.items())])
     reader = _ModelReader(path, model, facts)
     graph = reader.graph()
@@ -144,6 +157,7 @@ def imported(
         program,
         header,
         bound,
+        [name for name in bound if name not in dims],
         [f.shapes() for f in others],
         facts.constants,
         reader.aliases,

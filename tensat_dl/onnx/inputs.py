@@ -38,27 +38,13 @@ def dims_of(value: ir.Value) -> tuple[int | str, ...]:
     return tuple(found)
 
 
-def bind(path: str, model: ir.Model, given: Mapping[str, int]) -> dict[str, int]:
-    """A size for every open dimension. Raises `TsrError` for a dimension without a size, and for a size without a
-    dimension."""
-    dims: dict[str, list[str]] = {}  # with the inputs that have them
-    for value in model.graph.inputs:
-        for d in dims_of(value):
-            if isinstance(d, str):
-                dims.setdefault(d, []).append(str(value.name))
+def check_dims(path: str, model: ir.Model, given: Mapping[str, int]) -> None:
+    """Raises `TsrError` for the size of a dimension that the model does not have."""
+    dims = list(dict.fromkeys(d for v in model.graph.inputs for d in dims_of(v) if isinstance(d, str)))
     for name in given:
         if name not in dims:
             known = f"its open dimensions are {', '.join(dims)}" if dims else "all its dimensions are known"
             raise failed(path, f"no dimension `{name}` to bind", did_you_mean(name, dims) or known)
-    missing = [name for name in dims if name not in given]
-    if missing:
-        *others, last = [f"{name} (of {', '.join(dict.fromkeys(dims[name]))})" for name in missing]
-        sizes, are = "the size of dimension", "is"
-        if others:
-            sizes, are = f"the sizes of dimensions {', '.join(others)} and", "are"
-        example = " ".join(f"--dim {name}=1" for name in missing)
-        raise failed(path, f"{sizes} {last} {are} not known", f"give them, such as {example}")
-    return {name: given[name] for name in dims}
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------

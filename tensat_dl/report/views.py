@@ -94,6 +94,8 @@ def _(value: Model, console: Console) -> None:
     }
     if value.onnx is not None:
         rows["model"] = value.onnx.summary()
+        if value.onnx.dims:
+            rows["sizes"] = value.onnx.sizes()
     console.print(Text(graph.name, style="bold"))
     for label, text in rows.items():
         print_row(label, text, console)

@@ -42,7 +42,9 @@ class Machine:
         return samples
 
 
-def outcome(machine: Machine, positions: Sequence[int], narrow: Sequence[int] = ()) -> Outcome:
+def outcome(
+    machine: Machine, positions: Sequence[int], narrow: Sequence[int] = (), slower: Sequence[int] = ()
+) -> Outcome:
     entrants = [Candidate(1.0) for _ in machine.heat]
     paths = {i: Path(str(i)) for i in positions}
     start = Outcome(HERE, 1.0, tuple(entrants))
@@ -51,7 +53,10 @@ def outcome(machine: Machine, positions: Sequence[int], narrow: Sequence[int] = 
         i = int(path.name)
         return Agreement("narrow" if i in narrow else "agrees", i / 1000, "for n = 1 only")
 
-    return decide(start, entrants, ORIGINAL, paths, check, machine)
+    def said(path: Path) -> str:
+        return "slower with n = 2" if int(path.name) in slower else ""
+
+    return decide(start, entrants, ORIGINAL, paths, check, machine, said)
 
 
 def test_how_many_starts_there_will_be() -> None:
@@ -108,6 +113,21 @@ def test_who_computes_something_else_does_not_take_part() -> None:
     assert machine.log == [("original", "1")] * 2
     assert outcome(machine, ()).winner is None
     assert outcome(machine, ()).reason == "no candidate could be compared"
+
+
+def test_what_is_slower_at_other_sizes_is_passed_over() -> None:
+    found = outcome(Machine([0.8, 0.9]), (0, 1), slower=(0,))
+    assert found.winner == 1
+    assert found.candidates[0].reason == "slower with n = 2"
+    assert found.ratio is not None
+    assert found.ratio.high > 0.85, "the second one's"
+    found = outcome(Machine([0.8]), (0,), slower=(0,))
+    assert found.winner is None
+    assert found.reason == "no candidate is faster at all sizes that were timed"
+
+
+def test_what_is_not_faster_is_not_timed_at_other_sizes() -> None:
+    assert "beyond noise" in outcome(Machine([1.0]), (0,), slower=(0,)).reason
 
 
 def test_what_is_right_for_one_size_only_is_passed_over() -> None:

@@ -1,0 +1,138 @@
+"""Sizes for open dimensions that nobody gave: typical ones, with which the model runs.
+
+The name of a dimension tells what it counts, or else its place among the inputs does. Each kind has a list of sizes.
+The first of each list is taken if ONNX Runtime runs the model at these sizes on random inputs. If it does not (a
+reshape asks for an even batch, a product for 64 channels), other sizes of the lists are tried, of one dimension after
+the other, then of all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+import onnx_ir as ir
+
+from tensat_dl.onnx.inputs import ModelInput, Undrawable, dims_of, drawn, inputs_of
+from tensat_dl.onnx.session import NotRunnable, Session
+
+#: The sizes of each kind of dimension, the first first.
+SIZES: Mapping[str, tuple[int, ...]] = {
+    "batch": (1, 2, 4, 8),
+    "channels": (3, 1, 4, 16, 64),
+    "image": (224, 256, 32, 64, 299, 28),
+    "sequence": (128, 64, 256, 32, 16, 1),
+}
+#: Sizes of any kind of dimension, where none of its own kind lets the model run.
+ANY = (1, 2, 3, 4, 8, 10, 16, 32, 64, 128, 256, 512, 768, 784, 1024)
+#: The words in names of dimensions that tell their kind. Other dimensions of more than one element count a sequence.
+WORDS: Mapping[str, frozenset[str]] = {
+    "batch": frozenset(["batch", "batches", "batchsize", "bs", "n", "b"]),
+    "channels": frozenset(["channel", "channels", "c"]),
+    "image": frozenset(["height", "width", "h", "w"]),
+    "sequence": frozenset(
+        [
+            "sequence",
+            "seq",
+            "length",
+            "len",
+            "time",
+            "times",
+            "steps",
+            "frames",
+            "tokens",
+            "text",
+            "t",
+            "s",
+            "l",
+        ]
+    ),
+}
+#: At most so many choices of sizes are tried.
+TRIES = 60
+
+
+def typical(path: str, model: ir.Model, given: Mapping[str, int]) -> dict[str, int]:
+    """A size for each open dimension of a model's inputs: the given one, or a typical one. The model runs at these
+    sizes, or else at none that was tried, and then they are the first of their kinds."""
+    kinds = _kinds(model)
+    sums = {name: parts for name in kinds if name not in given and (parts := _sum(name, kinds))}
+    free = {name: kind for name, kind in kinds.items() if name not in given and name not in sums}
+
+    def complete(chosen: Mapping[str, int]) -> dict[str, int]:
+        known = {**given, **chosen}
+        total = {name: sum(known.get(p, 0) if p in kinds else int(p) for p in sums[name]) for name in sums}
+        return {name: {**known, **total}[name] for name in kinds}
+
+    first = complete({name: SIZES[kind][0] for name, kind in free.items()})
+    if not free:
+        return first
+    try:
+        inputs, session = inputs_of(model), Session(Path(path))
+    except (Undrawable, NotRunnable):
+        return first
+    choices = map(complete, islice(_choices(free), TRIES))
+    return next((sizes for sizes in choices if _runs(session, inputs, sizes)), first)
+
+
+def _kinds(model: ir.Model) -> dict[str, str]:
+    """The kinds of open dimensions by name, in the order of the inputs."""
+    found: dict[str, str] = {}
+    for value in model.graph.inputs:
+        dims = dims_of(value)
+        for axis, d in enumerate(dims):
+            if isinstance(d, str) and d not in found:
+                found[d] = _kind_by_name(d) or _kind_by_place(axis, len(dims))
+    return found
+
+
+def _kind_by_name(name: str) -> str:
+    """The kind that a word in a name tells, the last one of several: ``batch_length`` is a length. Names of letters
+    and capitals are taken apart, as in ``seqLen``."""
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+    kinds = [kind for word in words for kind, known in WORDS.items() if word.lower() in known]
+    named_by_place = re.fullmatch(r".*\.\d+", name)  # after its input, as in `w.0`
+    return "" if named_by_place or not kinds else kinds[-1]
+
+
+def _kind_by_place(axis: int, rank: int) -> str:
+    if axis == 0:
+        return "batch"
+    if rank == 4:
+        return "channels" if axis == 1 else "image"
+    return "sequence"
+
+
+def _sum(name: str, kinds: Mapping[str, str]) -> Sequence[str]:
+    """The terms of a name that is a sum of other dimensions and numbers, as in ``past + 1``."""
+    parts = [part.strip() for part in name.split("+")]
+    fits = len(parts) > 1 and all(p.isdecimal() or (p in kinds and "+" not in p) for p in parts)
+    return parts if fits else ()
+
+
+def _choices(kinds: Mapping[str, str]) -> Iterator[dict[str, int]]:
+    """Sizes by name, the likeliest first, each choice once."""
+    first = {name: SIZES[kind][0] for name, kind in kinds.items()}
+    seen = [first]
+    yield first
+    for own in (True, False):
+        for name, kind in kinds.items():
+            for size in SIZES[kind] if own else ANY:
+                if (one := {**first, name: size}) not in seen:
+                    seen.append(one)
+                    yield one
+    for size in ANY:
+        yield dict.fromkeys(kinds, size)
+
+
+def _runs(session: Session, inputs: Sequence[ModelInput], sizes: Mapping[str, int]) -> bool:
+    """Whether a model runs on random inputs of these sizes."""
+    for values in drawn(inputs, sizes, seed=0):
+        try:
+            session.outputs(values)
+        except NotRunnable:
+            continue
+        return True
+    return False

@@ -1,0 +1,108 @@
+"""Open dimensions whose sizes nobody gives get typical ones, with which the model runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx_ir")
+
+import onnx
+from onnx.helper import make_node
+
+from tensat_dl.onnx.agreement import FURTHER, Incomparable, Reference, further
+from tests.cli.running import invoke
+
+from .models import model, random, read, saved, tensor, value
+
+
+def plain(*shape: int | str | None) -> Any:
+    return model([make_node("Relu", ["x"], ["y"])], [value("x", *shape)], [value("y", *shape)])
+
+
+def product(shape: tuple[int | str, ...], rows: int) -> Any:
+    """A product of x, as so many rows, and a weight of 64 rows."""
+    nodes = [make_node("Reshape", ["x", "s"], ["r"]), make_node("MatMul", ["r", "w"], ["y"])]
+    weights = [tensor("s", [rows, -1, 64], np.int64), random("w", 64, 8)]
+    return model(nodes, [value("x", *shape)], ["y"], weights)
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes"),
+    [
+        (("batch", 4), [1]),
+        (("batch_size", "sequence_length"), [1, 128]),
+        (("N", 3, "height", "width"), [1, 224, 224]),
+        (("unk__1", "unk__2", "unk__3", "unk__4"), [1, 3, 224, 224]),
+        ((None, None), [1, 128]),
+        ((2, "seqLen"), [128]),
+        ((2, "past_length", "past_length + 1", 4), [128, 129]),
+        ((2, "past_length", "past_length + new"), [128, 128]),
+    ],
+)
+def test_names_and_places_tell_the_size(
+    shape: tuple[int | str | None, ...], sizes: list[int], tmp_path: Path
+) -> None:
+    imported = read(tmp_path, plain(*shape))
+    assert list(imported.dims.values())[: len(sizes)] == sizes
+    assert list(imported.typical) == list(imported.dims)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "sizes"),
+    [
+        (("batch", 64), 1, [1]),
+        (("batch", 64), 2, [2]),  # one row can't be cut in two
+        (("batch", "features"), 1, [1, 128]),
+        (("batch", "t", 10), 1, [1, 128]),
+        (("batch", "t", 7), 1, [1, 128]),
+        ((5, "t", 3), 3, [128]),
+    ],
+)
+def test_the_model_runs_at_them(
+    shape: tuple[int | str, ...], rows: int, sizes: list[int], tmp_path: Path
+) -> None:
+    imported = read(tmp_path, product(shape, rows))
+    assert list(imported.dims.values()) == sizes
+    Reference.of(imported, 0)
+
+
+def test_given_sizes_stay(tmp_path: Path) -> None:
+    imported = read(tmp_path, plain("batch", "time", 4), {"time": 7})
+    assert dict(imported.dims) == {"batch": 1, "time": 7}
+    assert list(imported.typical) == ["batch"]
+    assert imported.sizes() == "batch = 1, time = 7 (typical: batch; --dim gives others)"
+    assert read(tmp_path, plain("batch", 4), {"batch": 5}).sizes() == "batch = 5"
+    assert read(tmp_path, plain(3, 4)).sizes() == ""
+
+
+def test_no_sizes_let_it_run(tmp_path: Path) -> None:
+    """Then they are the usual ones."""
+    fixed = product(("batch", 63), 64)
+    assert dict(read(tmp_path, fixed).dims) == {"batch": 1}
+    with pytest.raises(Incomparable):
+        Reference.of(read(tmp_path, fixed), 0)
+
+
+def test_a_run_says_which(tmp_path: Path) -> None:
+    nodes = [make_node("Relu", ["x"], ["r"]), make_node("Relu", ["r"], ["y"])]
+    path = saved(tmp_path, model(nodes, [value("x", "batch", 4)], [value("y", "batch", 4)]))
+    out = tmp_path / "out.onnx"
+    done = invoke("run", path, "-o", str(out), "--no-measure")
+    assert done.code == 0
+    assert "batch = 1 (typical sizes; --dim gives others)" in done.out
+    assert dict(read(tmp_path, plain("batch", 4)).dims) == {"batch": 1}
+    assert onnx.load(out).graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch", "it stays open"
+
+
+@pytest.mark.parametrize(
+    ("size", "others"), [(1, [2, 3, 5]), (2, [3, 1, 4, 6, 7]), (128, [131, 1, 256, 129, 384, 389])]
+)
+def test_models_are_compared_at_other_sizes(size: int, others: list[int]) -> None:
+    assert list(further(size)) == others
+    assert len(others) >= FURTHER
