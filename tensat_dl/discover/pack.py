@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 
 from tensat_dl.discover.candidates import Tree
 from tensat_dl.discover.generalise import General
@@ -41,14 +41,23 @@ def equation_of(g: General) -> str:
 def names(found: Sequence[General]) -> list[str]:
     """A name for each rule, of the operators of its left side, from the outside in; numbered where it is taken. That
     of a family leaves its function out, with which the names of its members end."""
-    used: Counter[str] = Counter()
+    taken: set[str] = set()
     out: list[str] = []
     for g in found:
         words = [w for w in _operators(g.equation.left) if w not in g.family] or ["of"]
-        name = "-".join(w.replace("_", "-") for w in words)
-        used[name] += 1
-        out.append(name if used[name] == 1 else f"{name}-{used[name]}")
+        plain = "-".join(w.replace("_", "-") for w in words)
+        numbered = chain((plain,), (f"{plain}-{k}" for k in count(2)))
+        name, declared = next(
+            (name, declared) for name in numbered if taken.isdisjoint(declared := _declared(name, g))
+        )
+        taken |= declared
+        out.append(name)
     return out
+
+
+def _declared(name: str, g: General) -> set[str]:
+    """The names of a rule and, for a family, of its members."""
+    return {name, *(f"{name}-{f}" for f in g.family)}
 
 
 def _operators(t: Tree) -> list[str]:

@@ -28,6 +28,13 @@ def test_rules_have_verdicts_and_are_general(products: Discovery) -> None:
     assert {v.status for r in products.rules for v in r.verdicts} <= {"proved", "tested"}
 
 
+def test_no_name_is_that_of_a_member_of_a_family() -> None:
+    """`poolmax(relu(x)) <=> ..` is a rule, and `f(poolmax(x)) <=> ..` a family: both were `poolmax-relu`."""
+    names = [v.rule for r in found("poolmax", "relu", "tanh").rules for v in r.verdicts]
+    assert "poolmax-relu" in names
+    assert len(set(names)) == len(names)
+
+
 def test_the_number_of_processes_makes_no_difference(products: Discovery) -> None:
     other = found("matmul", "relu", processes=2)
     assert [r.text for r in other.rules] == [r.text for r in products.rules]
