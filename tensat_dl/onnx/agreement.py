@@ -31,6 +31,8 @@ SLACK = 4.0
 
 #: At so many other sizes of each open dimension models are compared.
 FURTHER = 3
+#: Larger dimensions are timed at a larger size, too, others at 1.
+FEW = 4
 
 
 class Incomparable(Exception):
@@ -122,8 +124,8 @@ class Reference:
 
     @property
     def feeds_elsewhere(self) -> tuple[str, dict[str, Array]] | None:
-        """Other sizes, all dimensions at once if the original runs so, and inputs of these sizes; None if there are
-        none."""
+        """Other sizes to time at, all dimensions at once if the original runs so, and inputs of these sizes; None if
+        there are none."""
         found = self._others()
         return (_listed(found[-1][0]), found[-1][1].values) if found else None
 
@@ -134,11 +136,13 @@ class Reference:
             self._elsewhere = []
             at_once: dict[str, int] = {}
             for name, size in self._dims.items():
-                tried = list(islice(self._accepted(name, size), FURTHER))
-                if tried:
-                    at_once[name] = tried[0]
+                accepted = list(islice(self._accepted(name, size), FURTHER))
+                if accepted:  # a batch of one, a longer sequence
+                    wanted = 1 if size <= FEW else 2 * size
+                    at_once[name] = wanted if wanted in accepted else accepted[0]
             if len(at_once) > 1:
                 self._tried(at_once)
+            self._elsewhere.sort(key=lambda found: dict(found[0]) == at_once)  # it is the last one
         return self._elsewhere
 
     def _accepted(self, name: str, size: int) -> Iterator[int]:

@@ -1,7 +1,8 @@
 """Sizes for open dimensions that nobody gave: typical ones, with which the model runs.
 
 The name of a dimension tells what it counts, or else its place among the inputs does. Each kind has a list of sizes.
-The first of each list is taken if ONNX Runtime runs the model at these sizes on random inputs. If it does not (a
+A batch is 2, as more is true of dimensions of 1 than of others, and an answer has to hold for all sizes. The first of
+each list is taken if ONNX Runtime runs the model at these sizes on random inputs. If it does not (a
 reshape asks for an even batch, a product for 64 channels), other sizes of the lists are tried, of one dimension after
 the other, then of all of them.
 """
@@ -20,7 +21,7 @@ from tensat_dl.onnx.session import NotRunnable, Session
 
 #: The sizes of each kind of dimension, the first first.
 SIZES: Mapping[str, tuple[int, ...]] = {
-    "batch": (1, 2, 4, 8),
+    "batch": (2, 1, 4, 8),
     "channels": (3, 1, 4, 16, 64),
     "image": (224, 256, 32, 64, 299, 28),
     "sequence": (128, 64, 256, 32, 16, 1),

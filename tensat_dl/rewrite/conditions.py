@@ -18,6 +18,10 @@ from tensat_dl.ops.symbolic import Atom, Bool, Condition, EvaluationError, Int, 
 UNMET = "a condition of the rule does not hold"
 
 
+#: So many sums of inequalities are tried for one question: rules about dozens of members have hundreds of them.
+MOST_SUMS = 10_000
+
+
 def conjuncts(c: sym.Bool) -> list[Condition]:
     if c is False:
         raise EvaluationError("an attribute can't have this value")
@@ -63,6 +67,7 @@ class Facts:
         self.same: dict[Opaque, Opaque | str | float | bool] = {}
         self.conditions: dict[Condition, None] = {}  #: in order, so that nothing depends on hashes
         self.bounds: dict[Atom, int] = {}
+        self._left = MOST_SUMS
 
     def add(self, conditions: Iterable[Condition]) -> None:
         for c in conditions:
@@ -147,6 +152,7 @@ class Facts:
         if isinstance(c, bool) or c in self.conditions:
             return c if isinstance(c, bool) else True
         if c.kind == "le":
+            self._left = MOST_SUMS
             return True if self._at_most_zero(c.args[0], 3) else c
         if c.kind == "and":
             return sym.all_of(self.unproven(x) for x in c.args)
@@ -157,7 +163,8 @@ class Facts:
         return c
 
     def _at_most_zero(self, p: Int, depth: int) -> bool:
-        """p <= 0 by lower bounds of atoms, or by adding up to ``depth`` known inequalities."""
+        """p <= 0 by lower bounds of atoms, or by adding up to ``depth`` known inequalities, in so many attempts as
+        are left."""
         if isinstance(p, int):
             return p <= 0
         upper = 0
@@ -171,10 +178,11 @@ class Facts:
                 return True
         if depth == 0:
             return False
+        mentioned = p.coefficients.keys() - {()}
         for c in self.conditions:
-            if c.kind == "le" and set(c.args[0].coefficients) & set(p.coefficients) - {()}:
-                rest = sym.sub(p, c.args[0])
-                if self._at_most_zero(rest, depth - 1):
+            if self._left and c.kind == "le" and not mentioned.isdisjoint(c.args[0].coefficients):
+                self._left -= 1
+                if self._at_most_zero(sym.sub(p, c.args[0]), depth - 1):
                     return True
         return False
 

@@ -35,11 +35,11 @@ def product(shape: tuple[int | str, ...], rows: int) -> Any:
 @pytest.mark.parametrize(
     ("shape", "sizes"),
     [
-        (("batch", 4), [1]),
-        (("batch_size", "sequence_length"), [1, 128]),
-        (("N", 3, "height", "width"), [1, 224, 224]),
-        (("unk__1", "unk__2", "unk__3", "unk__4"), [1, 3, 224, 224]),
-        ((None, None), [1, 128]),
+        (("batch", 4), [2]),
+        (("batch_size", "sequence_length"), [2, 128]),
+        (("N", 3, "height", "width"), [2, 224, 224]),
+        (("unk__1", "unk__2", "unk__3", "unk__4"), [2, 3, 224, 224]),
+        ((None, None), [2, 128]),
         ((2, "seqLen"), [128]),
         ((2, "past_length", "past_length + 1", 4), [128, 129]),
         ((2, "past_length", "past_length + new"), [128, 128]),
@@ -56,11 +56,11 @@ def test_names_and_places_tell_the_size(
 @pytest.mark.parametrize(
     ("shape", "rows", "sizes"),
     [
-        (("batch", 64), 1, [1]),
-        (("batch", 64), 2, [2]),  # one row can't be cut in two
-        (("batch", "features"), 1, [1, 128]),
-        (("batch", "t", 10), 1, [1, 128]),
-        (("batch", "t", 7), 1, [1, 128]),
+        (("batch", 64), 1, [2]),
+        (("batch", 64), 4, [4]),  # two rows can't be cut in four
+        (("batch", "features"), 1, [2, 128]),
+        (("batch", "t", 10), 1, [2, 128]),
+        (("batch", "t", 7), 1, [2, 128]),
         ((5, "t", 3), 3, [128]),
     ],
 )
@@ -74,9 +74,9 @@ def test_the_model_runs_at_them(
 
 def test_given_sizes_stay(tmp_path: Path) -> None:
     imported = read(tmp_path, plain("batch", "time", 4), {"time": 7})
-    assert dict(imported.dims) == {"batch": 1, "time": 7}
+    assert dict(imported.dims) == {"batch": 2, "time": 7}
     assert list(imported.typical) == ["batch"]
-    assert imported.sizes() == "batch = 1, time = 7 (typical: batch; --dim gives others)"
+    assert imported.sizes() == "batch = 2, time = 7 (typical: batch; --dim gives others)"
     assert read(tmp_path, plain("batch", 4), {"batch": 5}).sizes() == "batch = 5"
     assert read(tmp_path, plain(3, 4)).sizes() == ""
 
@@ -84,7 +84,7 @@ def test_given_sizes_stay(tmp_path: Path) -> None:
 def test_no_sizes_let_it_run(tmp_path: Path) -> None:
     """Then they are the usual ones."""
     fixed = product(("batch", 63), 64)
-    assert dict(read(tmp_path, fixed).dims) == {"batch": 1}
+    assert dict(read(tmp_path, fixed).dims) == {"batch": 2}
     with pytest.raises(Incomparable):
         Reference.of(read(tmp_path, fixed), 0)
 
@@ -95,8 +95,8 @@ def test_a_run_says_which(tmp_path: Path) -> None:
     out = tmp_path / "out.onnx"
     done = invoke("run", path, "-o", str(out), "--no-measure")
     assert done.code == 0
-    assert "batch = 1 (typical sizes; --dim gives others)" in done.out
-    assert dict(read(tmp_path, plain("batch", 4)).dims) == {"batch": 1}
+    assert "batch = 2 (typical sizes; --dim gives others)" in done.out
+    assert dict(read(tmp_path, plain("batch", 4)).dims) == {"batch": 2}
     assert onnx.load(out).graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch", "it stays open"
 
 
@@ -106,3 +106,11 @@ def test_a_run_says_which(tmp_path: Path) -> None:
 def test_models_are_compared_at_other_sizes(size: int, others: list[int]) -> None:
     assert list(further(size)) == others
     assert len(others) >= FURTHER
+
+
+def test_a_batch_of_one_and_a_longer_sequence_are_timed(tmp_path: Path) -> None:
+    found = Reference.of(read(tmp_path, plain("batch", "time", 4)), 0).feeds_elsewhere
+    assert found is not None
+    assert found[0] == "batch = 1, time = 256"
+    assert found[1]["x"].shape == (1, 256, 4)
+    assert Reference.of(read(tmp_path, plain(3, 4)), 0).feeds_elsewhere is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -38,6 +38,8 @@ WIDE_LIMIT = 1 << 22
 CASE_LIMIT = 1 << 18
 #: How many of the ranks are high ones if possible: there are rules that are false for these alone.
 HIGH_FIRST = 0.2
+#: A number of members for which so many searches for ranks have found none is not tried any more.
+VAIN = 3
 #: How many instances are drawn at the same ranks, one after the other.
 AT_ONCE = 3
 
@@ -72,15 +74,25 @@ class Sampler:
         ]
         self._frame: Frame | None = None
         self._left = 0
+        self._vain = dict.fromkeys(
+            self._forms, 0
+        )  #: searches for ranks that have found none, by form, until one does
 
     def draw(self) -> Draw | None:
         """One attempt at an instance, with where it is from."""
         if self._left == 0 or self._frame is None:
+            if not self._forms:
+                return None
             form = self._rng.choice(self._forms)
             high = self._high > 0 and self._rng.random() < self._high
             skeleton = form.skeletons.draw(self._rng, "high" if high else "low")
             if skeleton is None:
+                if form in self._vain:
+                    self._vain[form] += 1
+                    if self._vain[form] == VAIN:
+                        self._forms.remove(form)
                 return None
+            self._vain.pop(form, None)
             self._frame, self._left = form.frame(skeleton), AT_ONCE
         self._left -= 1
         found = self._frame.draw(self._rng)
@@ -110,7 +122,7 @@ class Sampler:
         """Up to ``count`` different instances, until so many attempts in a row have found no new one."""
         seen: set[str] = set()
         failures = 0
-        while len(seen) < count and failures < patience:
+        while len(seen) < count and failures < patience and self._forms:
             failures += 1
             found = self.draw()
             if found is not None and (key := repr(found[2].assignment)) not in seen:
@@ -152,17 +164,19 @@ def sizes(rule: RewriteRule) -> tuple[int, ...]:
     if rule.index is None:
         return ()
     usual = LENGTHS if rule.takes_lists else MEMBERS
-    return (*usual, *_near(rule, max(usual), MOST_MEMBERS))
+    return (*usual, *_near(numbers_of(rule), max(usual), MOST_MEMBERS))
 
 
 def more_members(rule: RewriteRule) -> tuple[int, ...]:
-    """For how many members a group or list rule is examined that has no instances with fewer."""
-    return () if rule.index is None else _near(rule, MOST_MEMBERS, LONGEST)
+    """For how many members a group or list rule is examined that has no instances with fewer: for numbers near those
+    that its conditions compare a length with."""
+    lengths = (c for c in rule.conditions if any(call.fn == "len" for call in calls_of(c)))
+    return () if rule.index is None else _near(_numbers(tuple(lengths)), MOST_MEMBERS, LONGEST)
 
 
-def _near(rule: RewriteRule, above: int, most: int) -> tuple[int, ...]:
-    """Numbers near those of a rule, within bounds."""
-    near = {n + d for n in numbers_of(rule) if isinstance(n, int) for d in (-1, 0, 1, 2)}
+def _near(numbers: Iterable[int | float], above: int, most: int) -> tuple[int, ...]:
+    """Numbers near these, within bounds."""
+    near = {n + d for n in numbers if isinstance(n, int) for d in (-1, 0, 1, 2)}
     return tuple(sorted(n for n in near if above < n <= most))
 
 

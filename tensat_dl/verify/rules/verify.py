@@ -22,7 +22,6 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.rules.prover import prover
 from tensat_dl.verify.rules.shipped import of_library, read_verdict, statement
 from tensat_dl.verify.rules.verdict import Verdict
-from tensat_dl.verify.rules.workers import examine_all
 
 #: Called with how many verdicts are there, how many there will be, the rule that was examined last, and its verdict.
 Progress = Callable[[int, int, str, str], None]
@@ -53,6 +52,10 @@ def verify_rules(
     if not again and not solver:
         found |= {i: known for i, name in keys.items() if (known := _load(name)) is not None}
     left = [(i, rule) for i, rule in enumerate(rules) if i not in found]
+    if not left:
+        return tuple(found[i] for i in range(len(rules)))
+    from tensat_dl.verify.rules.workers import examine_all  # takes a while to load, z3 above all
+
     with closing(examine_all(left, ops, seed, bool(solver))) as verdicts:
         for i, verdict in verdicts:
             found[i] = verdict
