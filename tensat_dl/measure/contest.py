@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost.device import Environment
 from tensat_dl.cost.model import PricedGraph
-from tensat_dl.measure.machine import Candidate, Count, Outcome
+from tensat_dl.measure.machine import AtOtherSizes, Candidate, Count, Outcome
 from tensat_dl.measure.statistics import (
     Interval,
     Latency,
@@ -101,15 +101,13 @@ def contest(
             lambda k: progress(k, max(done, expected(len(admitted), k))),
         )
 
-    def slower(entrant: Entrant) -> str:
+    def elsewhere(entrant: Entrant) -> AtOtherSizes | None:
         if not (sizes := arena.other_sizes()):
-            return ""
-        _, ratio = duel(first, entrant, lambda graphs, count: timer(graphs, count, True))
-        text = f"with {sizes} it takes {ratio.mid:.2f} times as long as the original"
-        return text if ratio.low > 1 else ""
+            return None
+        return AtOtherSizes(sizes, duel(first, entrant, lambda graphs, count: timer(graphs, count, True))[1])
 
     try:
-        return decide(outcome, entrants, first, admitted, arena.check, timer, slower)
+        return decide(outcome, entrants, first, admitted, arena.check, timer, elsewhere)
     except Unfit as e:
         return replace(outcome, candidates=tuple(entrants), reason=f"timing failed: {e}")
 
@@ -153,11 +151,10 @@ def decide(
     admitted: Mapping[int, Entrant],
     check: Callable[[Entrant], Agreement],
     timer: Callable[[Sequence[Entrant], int], Samples],
-    slower: Callable[[Entrant], str] = lambda entrant: "",
+    elsewhere: Callable[[Entrant], AtOtherSizes | None] = lambda entrant: None,
 ) -> Outcome:
     """The outcome, given by position the candidates that compute the same as the original, how to check one of them
-    thoroughly, how to time several, the original first, in so many starts, and how to find that one is ``slower`` at
-    other sizes, which is said."""
+    thoroughly, how to time several, the original first, in so many starts, and how to time one at other sizes."""
     order = list(admitted)
     if len(admitted) > 1:
         heat = timer([original, *admitted.values()], HEAT)
@@ -173,8 +170,10 @@ def decide(
             entrants[best] = replace(entrants[best], reason=found.message)
             continue
         final, ratio = duel(original, admitted[best], timer)
-        if ratio.high < 1 and (said := slower(admitted[best])):
+        there = elsewhere(admitted[best]) if ratio.high < 1 else None
+        if there is not None and there.ratio.low > 1:
             reason = "no candidate is faster at all sizes that were timed"
+            said = f"with {there.sizes} it takes {there.ratio.mid:.2f} times as long as the original"
             entrants[best] = replace(entrants[best], reason=said)
             continue
         return replace(
@@ -185,6 +184,7 @@ def decide(
             before=latency(final, 0),
             after=latency(final, 1),
             ratio=ratio,
+            elsewhere=there,
             agreement=found,
         )
     return replace(outcome, candidates=tuple(entrants), reason=reason)

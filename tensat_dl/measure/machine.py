@@ -51,12 +51,21 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class AtOtherSizes:
+    """The latency of a candidate over the original's at other ``sizes`` of open dimensions."""
+
+    sizes: str
+    ratio: Interval
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """Which graph is the answer, and why. Latencies are of whole graphs.
 
     ``best`` is the position of the candidate that was timed alone against the original, if any was. ``ratio`` is its
-    latency over the original's, ``after`` that latency, and ``agreement`` how its outputs compare with the
-    original's. It is the answer if it is faster beyond noise; else the original is, for the ``reason`` given.
+    latency over the original's, ``after`` that latency, ``elsewhere`` its latency at other sizes, if it was timed
+    there, and ``agreement`` how its outputs compare with the original's. It is the answer if it is faster beyond
+    noise; else the original is, for the ``reason`` given.
     """
 
     environment: Environment
@@ -67,6 +76,7 @@ class Outcome:
     before: Latency | None = None
     after: Latency | None = None
     ratio: Interval | None = None
+    elsewhere: AtOtherSizes | None = None
     agreement: Agreement | None = None
 
     @property

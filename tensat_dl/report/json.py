@@ -10,7 +10,7 @@ from typing import Any
 from tensat_dl.engine.exploration import Iteration
 from tensat_dl.extract.extraction import Extraction
 from tensat_dl.measure.machine import Outcome
-from tensat_dl.measure.statistics import Latency
+from tensat_dl.measure.statistics import Interval, Latency
 from tensat_dl.report.facts import operators, speedup
 from tensat_dl.report.verdicts import plain, verdict_to_json
 from tensat_dl.run.growth import growth
@@ -125,13 +125,14 @@ def _measured(found: Outcome | None) -> dict[str, Any] | None:
     """The timing of whole graphs, in milliseconds. ``ratio`` is after over before; null where nothing was timed."""
     if found is None:
         return None
-    r, agreement = found.ratio, found.agreement
+    agreement, there = found.agreement, found.elsewhere
     return {
         "answer": "original" if found.winner is None else "candidate",
         "reason": found.reason,
         "before": _latency(found.before, found.predicted_ms),
         "after": _latency(found.after, found.contender.predicted_ms if found.contender else None),
-        "ratio": r and {"median": r.mid, "low": r.low, "high": r.high, "confidence": r.confidence},
+        "ratio": _interval(found.ratio),
+        "elsewhere": there and {"sizes": there.sizes, "ratio": _interval(there.ratio)},
         "max_rel_error": None if agreement is None else agreement.max_rel,
         "tolerance": None if agreement is None else agreement.tolerance,
         "inputs": None if agreement is None else agreement.inputs,
@@ -141,6 +142,12 @@ def _measured(found: Outcome | None) -> dict[str, Any] | None:
         "hardware": dict(found.environment.hardware),
         "versions": dict(found.environment.versions),
     }
+
+
+def _interval(r: Interval | None) -> dict[str, float] | None:
+    if r is None:
+        return None
+    return {"median": r.mid, "low": r.low, "high": r.high, "confidence": r.confidence}
 
 
 def _latency(found: Latency | None, predicted: float | None) -> dict[str, Any]:

@@ -13,8 +13,8 @@ pytest.importorskip("onnx_ir")
 
 from tensat_dl.cost.device import Environment
 from tensat_dl.measure.contest import HEAT, LOOKS, decide, expected
-from tensat_dl.measure.machine import Candidate, Outcome
-from tensat_dl.measure.statistics import Samples
+from tensat_dl.measure.machine import AtOtherSizes, Candidate, Outcome
+from tensat_dl.measure.statistics import Interval, Samples
 from tensat_dl.verify.equivalence import Agreement
 
 HERE = Environment({"cpu": "a CPU", "threads": "1"}, {"onnxruntime": "1.0"})
@@ -53,10 +53,11 @@ def outcome(
         i = int(path.name)
         return Agreement("narrow" if i in narrow else "agrees", i / 1000, "for n = 1 only")
 
-    def said(path: Path) -> str:
-        return "slower with n = 2" if int(path.name) in slower else ""
+    def elsewhere(path: Path) -> AtOtherSizes:
+        ratio = 1.2 if int(path.name) in slower else 0.7
+        return AtOtherSizes("n = 2", Interval(ratio - 0.1, ratio, ratio + 0.1, 0.99))
 
-    return decide(start, entrants, ORIGINAL, paths, check, machine, said)
+    return decide(start, entrants, ORIGINAL, paths, check, machine, elsewhere)
 
 
 def test_how_many_starts_there_will_be() -> None:
@@ -118,7 +119,9 @@ def test_who_computes_something_else_does_not_take_part() -> None:
 def test_what_is_slower_at_other_sizes_is_passed_over() -> None:
     found = outcome(Machine([0.8, 0.9]), (0, 1), slower=(0,))
     assert found.winner == 1
-    assert found.candidates[0].reason == "slower with n = 2"
+    assert found.candidates[0].reason == "with n = 2 it takes 1.20 times as long as the original"
+    assert found.elsewhere is not None
+    assert found.elsewhere.ratio.mid == 0.7
     assert found.ratio is not None
     assert found.ratio.high > 0.85, "the second one's"
     found = outcome(Machine([0.8]), (0,), slower=(0,))

@@ -74,9 +74,8 @@ class Sampler:
         ]
         self._frame: Frame | None = None
         self._left = 0
-        self._vain = dict.fromkeys(
-            self._forms, 0
-        )  #: searches for ranks that have found none, by form, until one does
+        #: How many searches for ranks have found none, by form, until one does.
+        self._vain = dict.fromkeys(self._forms, 0)
 
     def draw(self) -> Draw | None:
         """One attempt at an instance, with where it is from."""
