@@ -217,7 +217,7 @@ class Savings:
         variant = view.checks.at(rule, names, attributes, view)
         if variant is None:
             return 0.0
-        return target_of(rule, names, variant, view, view.checks.ops).cost(self.estimate)
+        return target_of(rule, names, variant, view, view.checks.ops, nested=False).cost(self.estimate)
 
     def _attributes(self, names: dict[str, int]) -> dict[str, Any] | None:
         """The rule's attribute variables, from e-nodes that are matched; None where those are not known."""

@@ -22,7 +22,7 @@ from tensat_dl.rewrite.classes import Known
 from tensat_dl.rewrite.groups import Group
 from tensat_dl.rewrite.source import Variant
 
-#: A concat of more inputs than this is nested: the engine plans a join over all inputs of a node.
+#: A concat of more members than this is nested: the engine plans a join over all inputs of a node.
 MAX_ARITY = 12
 
 
@@ -60,13 +60,14 @@ def plan(compiled: CompiledRule, group: Group, view: View) -> Target | None:
     if variant is None:
         return None
     rule = view.checks.instance(compiled.rule, len(group.members))
-    return target_of(rule, group.names, variant, view, view.checks.ops)
+    return target_of(rule, group.names, variant, view, view.checks.ops, nested=True)
 
 
 def target_of(
-    rule: RewriteRule, names: dict[str, int], variant: Variant, view: Known, ops: OpTable
+    rule: RewriteRule, names: dict[str, int], variant: Variant, view: Known, ops: OpTable, nested: bool
 ) -> Target:
-    """The target of a rule for the tensors ``names``, typed by ``variant``."""
+    """The target of a rule for the tensors ``names``, typed by ``variant``. That of a group rule is ``nested`` where
+    it concatenates many members; other rules are compiled as they stand."""
     types = {n: view.types[h] for n, h in names.items()}
     constant = {n for n, h in names.items() if h in view.weights}
     # An output of the target may have the name of the source's: what the target builds comes first there.
@@ -84,7 +85,7 @@ def target_of(
     for node, values in zip(rule.target.nodes, variant.target_attrs, strict=True):
         attrs = _attributes(ops[node.op], values)
         args = [built.get(a, a) for a in node.args]
-        while node.op == "concat" and len(args) > MAX_ARITY:
+        while nested and node.op == "concat" and len(args) > MAX_ARITY:
             # Parts of equal size, so that each input is copied into few of them.
             count = -(-len(args) // MAX_ARITY)
             cuts = [len(args) * i // count for i in range(count + 1)]

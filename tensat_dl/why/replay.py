@@ -216,7 +216,9 @@ class Replay:
             one = self._checks.instance(rule, members)
             variant = self._checks.at(one, labels, match.attrs, self.known)
             self._targets[key] = (
-                None if variant is None else target_of(one, labels, variant, self.known, self.ops)
+                None
+                if variant is None
+                else target_of(one, labels, variant, self.known, self.ops, nested=rule.kind == "group")
             )
         return self._targets[key]
 

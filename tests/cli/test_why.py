@@ -65,6 +65,16 @@ graph g {
     assert "each replayed and evaluated: equal" in done.out
 
 
+def test_a_long_concatenation(tmp_path: Path) -> None:
+    """Targets of group rules nest concatenations of more than twelve; this rule's does not."""
+    inputs = "".join(f"  input x{i} : f32[4, {i + 1}]\n" for i in range(16))
+    parts = ", ".join(f"x{i}" for i in range(15))
+    text = f'import "concat"\ngraph g {{\n{inputs}  output concat(concat({parts}; axis = 1), x15; axis = 1)\n}}\n'
+    done = invoke("why", made(tmp_path, text))
+    assert (done.code, done.err) == (0, "")
+    assert "flatten-columns" in done.out
+
+
 def test_the_page_has_every_step(tmp_path: Path) -> None:
     page = tmp_path / "why.html"
     assert invoke("why", made(tmp_path, FUSE), "-q", "--html", page) == Done(0, "", "")

@@ -42,7 +42,7 @@ def applied_once(rule: RewriteRule, graph: Graph) -> tuple[int, int, int]:
     for one, match in fires:
         variant = checks.at(one, match.tensors, match.attrs, terms)
         assert variant is not None
-        target = target_of(one, dict(match.tensors), variant, terms, ops)
+        target = target_of(one, dict(match.tensors), variant, terms, ops, nested=False)
         built = {name: nodes[c] for name, c in match.tensors.items()}
         for o in target.operators:
             built[o.result] = ledger.add(o.op, o.attrs, tuple(built[a] for a in o.args), 0, 1)
