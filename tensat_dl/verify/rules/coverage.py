@@ -138,6 +138,8 @@ class Coverage:
         """Whether the conditions leave room for a case, or for one without dimensions of 1, as far as z3 tells."""
         if not case.told:
             return True
+        if _is_less_than_part(case.condition):  # seen without z3, too
+            return False
         key = (frame, wide)
         try:
             if key not in self._assumed:
@@ -195,6 +197,20 @@ def _tells_which_is_less(c: Condition, different: Sequence[Int]) -> bool:
     """Whether a condition p < 0 is about a number p that was never tried to be other than 0."""
     p = sym.sub(c.args[0], 1) if c.kind == "le" else 0
     return p in different or sym.neg(p) in different
+
+
+def _is_less_than_part(c: Condition) -> bool:
+    """Whether a condition says that a maximum is less than one of its operands, or that one of a minimum's is less
+    than the minimum."""
+    if c.kind != "le" or len(c.args[0].terms) != 3 or c.args[0].coefficients.get((), 0) < 1:
+        return False
+    by = {k: m[0] for m, k in c.args[0].terms if len(m) == 1}
+    low, high = by.get(1), by.get(-1)
+    if low is None or high is None:
+        return False
+    return (low[0] == "max" and sym.atom(*high) in low[1:]) or (
+        high[0] == "min" and sym.atom(*low) in high[1:]
+    )
 
 
 #: The names of the cases of element types.
