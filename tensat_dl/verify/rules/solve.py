@@ -18,7 +18,7 @@ from typing import Any
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, EvaluationError, Int, Opaque, Sym
 from tensat_dl.rewrite.conditions import Facts, conjuncts
-from tensat_dl.verify.rules.unknowns import INTEGERS, FunctionWriter, Inverse, Values, holds
+from tensat_dl.verify.rules.unknowns import INTEGERS, FunctionWriter, Inverse, Values
 
 #: The values to try for an unknown, the first first.
 Domain = Callable[[Atom], Sequence[Any]]
@@ -82,9 +82,8 @@ class Constraints:
         ]
         checks = [self._check(c, c.kind == "eq") for c in left if isinstance(c, Condition)]
         checks += [self._check(c, False) for c in others if isinstance(c, Condition)]
-        self.possible = False not in (*left, *others) and all(
-            holds(c.holds, {}) for c in checks if not c.mentioned
-        )
+        known = [c for c in checks if not c.mentioned]
+        self.possible = False not in (*left, *others) and _all_hold(known, {})
         self._checks = [c for c in checks if c.mentioned]
         self._within: dict[int, list[_Check]] = {}  #: checks of sizes, by limit
         self._linear: dict[tuple[Condition, Atom], Linear | None] = {}

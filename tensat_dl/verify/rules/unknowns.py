@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import floor, gcd, inf, lcm, nan
 from typing import Any
 
-from tensat_dl.ops.symbolic import Atom, Condition, EvaluationError, Int, Opaque, Sym, add, mul, select
+from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, add, mul, select
 from tensat_dl.ops.values import FUNCTIONS
 from tensat_dl.rewrite.conditions import Facts
 
@@ -30,14 +30,6 @@ FAR = 1 << 60
 NEAR = 1 << 32
 #: How many numbers from an end of a range are tried.
 SCANNED = 128
-
-
-def holds(function: Callable[[Values], Any], values: Values) -> bool:
-    """Whether a condition's function is true. One that has no value, as it divides by zero, is not."""
-    try:
-        return bool(function(values))
-    except (ArithmeticError, EvaluationError):
-        return False
 
 
 class FunctionWriter:
