@@ -142,6 +142,18 @@ def earlier(json_path: str | None) -> dict[str, Any] | None:
     return found
 
 
+def finished(
+    json_path: str | None, before: Row, options: Mapping[str, Any], models: Sequence[str]
+) -> list[Row]:
+    """The rows of an earlier run with these options that need not be measured again. Raises `click.UsageError`."""
+    try:
+        if any(before["options"].get(name, value) != value for name, value in options.items()):
+            raise click.UsageError(f"{json_path} has results for other options, so it can't be resumed")
+        return [r for r in before["rows"] if r["model"] in models and "error" not in r]
+    except (AttributeError, KeyError, TypeError):
+        raise no_results(json_path) from None
+
+
 def no_results(json_path: str | None) -> click.UsageError:
     return click.UsageError(f"{json_path} has no results of this benchmark, so it can't be resumed")
 

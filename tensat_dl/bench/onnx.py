@@ -12,9 +12,9 @@ from tensat_dl.bench.common import (
     Results,
     Row,
     earlier,
+    finished,
     json_option,
     new_table,
-    no_results,
     number_option,
     say,
 )
@@ -49,7 +49,7 @@ def command(models: tuple[str, ...], threads: int, resume: bool, json_path: str 
     chosen = [m for m in ONNX_MODELS if m in models] or list(ONNX_MODELS)
     missing = [m for m in chosen if ONNX_MODELS[m].missing]
     if before is not None:
-        results.rows += _done(json_path, before, chosen)
+        results.rows += finished(json_path, before, results.options, chosen)
     for name in chosen:
         if name in missing or any(r["model"] == name for r in results.rows):
             continue
@@ -69,14 +69,6 @@ def command(models: tuple[str, ...], threads: int, resume: bool, json_path: str 
         if "error" not in row:
             table.add_row(*line(row, peers))
     return results.finish(table, said)
-
-
-def _done(path: str | None, before: Row, chosen: Sequence[str]) -> list[Row]:
-    """The rows of an earlier run that need not be measured again. Raises `click.UsageError`."""
-    try:
-        return [r for r in before["rows"] if r["model"] in chosen and "error" not in r]
-    except (KeyError, TypeError):
-        raise no_results(path) from None
 
 
 def headings(peers: Sequence[str]) -> list[str]:

@@ -32,6 +32,7 @@ COMMANDS = {
 #: The same for benchmarks.
 BENCHMARKS = {
     "onnx": ("onnx:command", "Real models in ONNX Runtime, against tools that simplify models."),
+    "torch": ("torch:command", "PyTorch modules: eager, Inductor, ONNX Runtime, and optimized."),
     "models": ("whole_runs:models", "The models of the paper through the whole pipeline."),
     "gpu": ("gpu:command", "Latency on the GPU of this machine, against torch and torch.compile."),
     "join": ("join:command", "Multi-pattern matching: the paper's algorithm 1 against Datalog joins."),

@@ -39,6 +39,7 @@ from tensat_dl.engine.syntax import (
     app,
     by_id,
     equal,
+    names,
     new_ruleset,
     relation,
 )
@@ -93,13 +94,33 @@ def built_forms(rule: RewriteRule, ops: OpTable, found: Iterable[Variant]) -> It
 
 
 def _single(writer: Writer, first: int) -> CompiledRule:
-    ruled = ruleset("rule", writer.rule.key)
-    commands: list[Command] = [] if first else [new_ruleset(ruled)]
+    name, wide = writer.rule.key, bool(writer.parts)
+    phases = (*(("members",) if wide else ()), "rule")
+    commands: list[Command] = [] if first else [new_ruleset(ruleset(phase, name)) for phase in phases]
     for i, variant in enumerate(writer.usable, first):
-        rows, _, computed = writer.target_rows(variant, (Lit, Var))  # other terms can fail
-        body, actions = writer.query(variant, computed).body, tuple(writer.actions(rows))
-        commands.append(EgglogRule(egglog_name(writer.rule, i), ruled, body, actions, "facts"))
-    return CompiledRule(writer.rule, tuple(commands), (), (), len(writer.rule.target.nodes), writer.either)
+        rows, columns, computed = writer.target_rows(variant, (Lit, Var))  # other terms can fail
+        query = writer.query(variant, computed)
+        body, actions = query.body, tuple(writer.actions(rows))
+        if wide:
+            tensors = map(variable, _tensors(writer.rule, filtered=False))
+            needed = [*tensors, *names(*(term for row in rows for term in row))]
+            members, body = _joined(writer, query, columns, needed, f"{name}#{i}")
+            commands += members
+        commands.append(
+            EgglogRule(egglog_name(writer.rule, i), ruleset("rule", name), body, actions, "facts")
+        )
+    built = len(writer.rule.target.nodes)
+    return CompiledRule(writer.rule, tuple(commands), (), (), built, writer.either, has_members=wide)
+
+
+def _joined(
+    writer: Writer, query: Query, columns: Sequence[tuple[str, Var]], needed: Sequence[Var], tag: str
+) -> tuple[list[Command], tuple[App, ...]]:
+    """The member rules of a single-pattern rule, and the body that joins them."""
+    items = [*query.checked, *query.computed]
+    sorts = {v: sort for sort, v in columns}
+    commands, join, rest = member_rules(writer, query.variant, items, sorts, needed, tag)
+    return commands, (*join, *rest)
 
 
 def _group(rule: RewriteRule, writer: Writer, first: int) -> CompiledRule:
@@ -182,6 +203,11 @@ class _Stages:
         ):
             body = query.body
             name = egglog_name(self.rule, i)
+            if self.writer.parts and not self.several:
+                needed = [*map(variable, self.tensors), *(v for _, v in self.kept)]
+                tag = f"{match_relation(self.name)}#{i}"
+                members, body = _joined(self.writer, query, columns, needed, tag)
+                commands += members
             if self.several:
                 applied = (*self.chosen, *body)
                 commands.append(self._stage("apply", f"apply {name}", applied, *self._actions(rows)))
@@ -205,11 +231,12 @@ class _Stages:
             self.writer.either,
             mirror=self.mirror,
             joins=tuple(joins),
+            has_members=bool(self.writer.parts),
         )
 
     def _declared(self) -> list[Command]:
         """The relations and rulesets."""
-        phases = ("find", "apply", "members") if self.several else ("find", "apply")
+        phases = ("find", "apply", *(("members",) if self.writer.parts else ()))
         return [
             relation(self.match.function, *("T" for _ in self.tensors), *(s for s, _ in self.kept)),
             relation(ok_relation(self.name), *("i64" for _ in self.tensors)),

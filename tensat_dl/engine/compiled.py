@@ -26,6 +26,8 @@ class CompiledRule:
     #: The rows that a multi-pattern rule joins, for each variant: relations of variables. The join of a variant has
     #: as many matches as these have rows in common, or fewer.
     joins: tuple[tuple[App, ...], ...] = ()
+    #: Whether the ruleset ``members:R`` fills relations that the others join, see `members`.
+    has_members: bool = False
 
     def with_variants(self, more: CompiledRule) -> CompiledRule:
         """The rule with further variants."""
@@ -49,8 +51,12 @@ class CompiledRule:
     @property
     def find(self) -> list[Command]:
         """Fills the match relation with what is new."""
-        phases = ("members", "find") if self.rule.kind == "multi" else ("find",)
-        return [run_once(ruleset(phase, self.name)) for phase in phases]
+        return [*self.prepare, run_once(ruleset("find", self.name))]
+
+    @property
+    def prepare(self) -> list[Command]:
+        """Fills the relations of members, if there are any, with what is new."""
+        return [run_once(ruleset("members", self.name))] if self.has_members else []
 
     @property
     def bounded(self) -> bool:

@@ -241,6 +241,7 @@ class Explorer:
                 continue
             matches, now = 0, nodes
             while True:
+                self.store.engine.run(*rule.prepare)
                 counts, updated = self.store.engine.matches(ruleset("rule", rule.name))
                 matches += sum(counts.values())
                 if updated:

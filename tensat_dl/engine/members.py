@@ -1,18 +1,21 @@
-"""Multi-pattern rules as joins of small tables.
+"""Rules with several patterns as joins of small tables.
 
-A match relates several patterns. The matches of one pattern alone are its *members*, of which there are few. The
-items that concern one pattern alone (e-nodes, ranks, values computed from its types) are evaluated once for each
-member; the join over members then compares plain columns. Operands of an equation between two patterns become columns
-of one name, so that the join looks them up. The join finds only one of a match and its mirror image where the rule's
-conditions allow that.
+A match relates several patterns: those of a multi-pattern rule, or the operands of an e-node with many. The matches
+of one pattern alone are its *members*, of which there are few. The items that concern one pattern alone (e-nodes,
+ranks, values computed from its types) are evaluated once for each member; the join over members then compares plain
+columns. Operands of an equation between two patterns become columns of one name, so that the join looks them up. The
+join finds only one of a match and its mirror image where the rule's conditions allow that.
+
+Where one e-node has many operands that name the same tensor, such as eight slices of one, a join of all e-nodes may
+start from that tensor, and combine each of its slices with each: 8^8 ways for one match. The members have fewer
+variables: beside what they share, the operand, which the e-node tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compiled import ruleset
 from tensat_dl.engine.render import variable
 from tensat_dl.engine.syntax import App, Command, EgglogRule, Term, Var, app, equal, names, relation
@@ -27,7 +30,7 @@ _LOOKED_UP = {"type_of": "Ints", "value_of": "f64", "id_of": "i64"}
 
 @dataclass
 class _Part:
-    """One source pattern: what its member rule matches, and the variables known there with their sorts."""
+    """One pattern: what its member rule matches, and the variables known there with their sorts."""
 
     atoms: list[App]
     matched: dict[Var, str]  #: variables that the e-nodes bind
@@ -53,7 +56,7 @@ def member_rules(
     ``items`` are look-ups, checks and computations in order, ``sorts`` those of computed variables, ``wanted`` the
     variables that the join's head has.
     """
-    parts = [_part(writer, variant, output) for output in writer.rule.source.outputs]
+    parts = [_part(writer, variant, inside) for inside in writer.parts]
     joined = _place(parts, items, sorts)
     needed = {*wanted, *names(*joined)}
     commands: list[Command] = []
@@ -75,8 +78,7 @@ def member_rules(
     return commands, rows, joined
 
 
-def _part(writer: Writer, variant: Variant, output: str) -> _Part:
-    inside = _tree(writer.rule, output)
+def _part(writer: Writer, variant: Variant, inside: Set[str]) -> _Part:
     atoms: list[App] = []
     matched: dict[Var, str] = {}
     for node, attrs, atom in zip(
@@ -93,19 +95,6 @@ def _part(writer: Writer, variant: Variant, output: str) -> _Part:
         for tensor in (node.result, *node.args):
             matched.setdefault(variable(tensor), "T")
     return _Part(atoms, matched, dict(matched))
-
-
-def _tree(rule: RewriteRule, output: str) -> set[str]:
-    """The results of the e-nodes that an output's pattern consists of."""
-    nodes = {n.result: n for n in rule.source.nodes}
-    found: set[str] = set()
-    waiting = [output]
-    while waiting:
-        name = waiting.pop()
-        if name in nodes and name not in found:
-            found.add(name)
-            waiting += nodes[name].args
-    return found
 
 
 def _place(parts: Sequence[_Part], items: Sequence[App], sorts: dict[Var, str]) -> list[App]:

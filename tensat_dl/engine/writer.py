@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,9 @@ from tensat_dl.engine.syntax import App, Lit, Term, Var, app, equal, names
 from tensat_dl.rewrite.conditions import factors_in, values_in
 from tensat_dl.rewrite.orders import either_order
 from tensat_dl.rewrite.source import Variant
+
+#: From so many patterns as operands of one e-node on, each is matched by itself.
+MANY = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class Writer:
         self.schema = schema
         self.usable = [v for v in found if not v.ill_typed]
         self.either = either_order(rule, schema.ops)
+        #: The pattern nodes that are matched together before the rest, in parts, see `members`. Empty: all at once.
+        self.parts = _parts(rule)
 
     # ---- attributes --------------------------------------------------------------------------------------
 
@@ -71,7 +76,7 @@ class Writer:
                 (variable(node.result), [*self.columns(node, attrs, variant), *map(variable, node.args)])
             )
         compared: list[tuple[Var, Var]] = []
-        if self.rule.kind == "single":
+        if self.rule.kind == "single" and not self.parts:
             scalars = {
                 variable(name) for name in self.rule.tensor_variables() if variant.types[name].shape == ()
             }
@@ -156,6 +161,31 @@ class Writer:
         for s, t in zip(rule.source.outputs, rule.target.outputs, strict=True):
             out.append(app("union", variable(s), new.get(t, variable(t))))
         return out
+
+
+def _parts(rule: RewriteRule) -> list[set[str]]:
+    """The parts of a source that are matched by themselves: the patterns of a multi-pattern rule; the operands of an
+    e-node with `MANY` patterns as operands, and the rest with that e-node."""
+    nodes = {n.result: n for n in rule.source.nodes}
+    if rule.kind == "multi":
+        return [_tree(nodes, output) for output in rule.source.outputs]
+    wide = next((n for n in nodes.values() if sum(a in nodes for a in n.args) >= MANY), None)
+    if wide is None or rule.kind != "single":
+        return []
+    operands = [_tree(nodes, a) for a in dict.fromkeys(wide.args) if a in nodes]
+    return [set(nodes).difference(*operands), *operands]
+
+
+def _tree(nodes: Mapping[str, PatternNode], output: str) -> set[str]:
+    """The results of the e-nodes that an output's pattern consists of."""
+    found: set[str] = set()
+    waiting = [output]
+    while waiting:
+        name = waiting.pop()
+        if name in nodes and name not in found:
+            found.add(name)
+            waiting += nodes[name].args
+    return found
 
 
 def _length(vector: Var, length: int) -> App:

@@ -35,6 +35,7 @@ OWN = {
     "weights": "rule weights { matmul(matmul(x, u), v) where weight(u), weight(v) => matmul(x, matmul(u, v)) }",
     "not-weights": "rule not-weights { y = relu(x) where not weight(y) => y = relu(relu(x)) }",
     "division": "rule division { slice(x; axis = 0, start = a, stop = b) where (a - b) / 2 == 0 - 2 => relu(x) }",
+    "operands": "rule operands { concat(tanh(x), exp(x), tanh(y), exp(y); axis = k) => concat(x, y; axis = k) }",
     "preset": """rule preset {
   poolmax(x; kernel = k, stride = s, pads = same) => relu(poolmax(x; kernel = k, stride = s, pads = same))
 }""",
