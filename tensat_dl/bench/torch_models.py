@@ -37,12 +37,12 @@ class TorchEntry:
         return f"{self.library}: {self.name}" if self.library else "built"
 
 
-def _text(name: str, layers: str = "num_hidden_layers", size: int = 64, **settings: Any) -> TorchEntry:
-    """A transformer of three layers on text."""
-    return TorchEntry("transformers", name, True, "text", size, {layers: 3, **settings})
+def _text(name: str, layers: str = "num_hidden_layers", **settings: Any) -> TorchEntry:
+    """A transformer of three layers on text of 64 tokens."""
+    return TorchEntry("transformers", name, True, "text", 64, {layers: 3, **settings})
 
 
-_DECODER = {
+_DECODER: dict[str, Any] = {
     "vocab_size": 8000,
     "hidden_size": 512,
     "intermediate_size": 1376,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from math import sqrt
 from typing import Any
 
@@ -58,7 +59,7 @@ def _settled(module: nn.Module) -> None:
             part.running_var.uniform_(0.5, 1.5)
 
 
-class LstmCells(nn.Module):
+class LstmCells(nn.Module):  # type: ignore[misc, unused-ignore]
     """Eight steps of an LSTM cell with four products by weights in each."""
 
     def __init__(self, size: int = 128) -> None:
@@ -75,7 +76,7 @@ class LstmCells(nn.Module):
         return h
 
 
-class DiffusionBlock(nn.Module):
+class DiffusionBlock(nn.Module):  # type: ignore[misc, unused-ignore]
     """A block of a diffusion U-Net, down and up again: convolutions with the embedding of a time step, and
     attention at the lower resolution."""
 
@@ -99,7 +100,7 @@ class DiffusionBlock(nn.Module):
         return self.last(torch.cat([F.interpolate(low, scale_factor=2.0), skip], 1))
 
 
-class Experts(nn.Module):
+class Experts(nn.Module):  # type: ignore[misc, unused-ignore]
     """A mixture of four experts, all of which are computed."""
 
     def __init__(self, size: int = 256) -> None:
@@ -114,7 +115,7 @@ class Experts(nn.Module):
         return sum((share[..., i : i + 1] * y for i, y in enumerate(found)), torch.zeros_like(x))
 
 
-_BUILT = {
+_BUILT: dict[str, Callable[[], tuple[nn.Module, Inputs]]] = {
     "lstm": lambda: (LstmCells(), {"steps": torch.randn(8, 1, 128)}),
     "diffusion": lambda: (DiffusionBlock(), {"x": torch.randn(1, 64, 32, 32), "time": torch.randn(1, 128)}),
     "experts": lambda: (Experts(), {"x": torch.randn(64, 256)}),
