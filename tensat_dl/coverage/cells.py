@@ -1,0 +1,189 @@
+"""A cell: the equations in which an operator and a transformation pass each other, and what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.coverage.catalogue import stated
+from tensat_dl.coverage.equations import Form, Operator, Question
+from tensat_dl.coverage.transformations import TRANSFORMATIONS
+from tensat_dl.discover.generalise import LEAST, Generaliser, Outcomes
+from tensat_dl.discover.written import rewrites
+from tensat_dl.engine.exploration import Limits, RuleAlarm
+from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.verify.prove.goals import goal
+from tensat_dl.verify.prove.prove import Prover
+from tensat_dl.verify.rules.examine import check_rule_types
+from tensat_dl.verify.rules.verify import verify_rules
+
+#: How many instances an equation is tried on before it is examined, and on how many if these tell little.
+INSTANCES = 12
+MORE = 36
+#: At how many assignments an equation is derived, and the limits of each e-graph.
+ASSIGNMENTS = 3
+LIMITS = Limits(3000, 6, k_multi=None)
+#: Operators that derivations may take beside those of an equation.
+HELPERS = ("reshape", "transpose", "expand", "concat", "slice", "ewadd", "ewmul", "smul", "fill")
+
+#: "true" is an equation that the rules do not derive.
+Status = Literal["derived", "true", "false"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An equation. ``evidence`` is that of the check; of a false one, ``counterexample`` has its lines. A derived one
+    has the rules that it takes, and the first ``source`` of rules that is enough. ``asked`` are those that
+    a catalogue states, not made from the operator's declaration."""
+
+    form: Form
+    status: Status
+    evidence: str = ""
+    rules: tuple[str, ...] = ()
+    source: str = ""
+    counterexample: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is known of an operator and a transformation. ``reason`` says why there is no equation."""
+
+    op: str
+    transformation: str
+    answers: tuple[Answer, ...] = ()
+    reason: str = ""
+
+    @property
+    def status(self) -> str:
+        """ "rule", "derived", "true", "false" or "none": the best of the answers."""
+        found = {a.status for a in self.answers}
+        if "derived" in found:
+            return "rule" if any(len(a.rules) == 1 for a in self.answers) else "derived"
+        return "true" if "true" in found else "false" if found else "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rules to derive from, by a name."""
+
+    name: str
+    rules: tuple[RewriteRule, ...]
+
+
+class CellExaminer:
+    """Examines cells over one table of operators. Equations are derived from the first of ``sources`` that is enough;
+    with ``proofs``, those that are true are proved for all sizes, if they can be."""
+
+    def __init__(self, ops: OpTable, sources: Sequence[Source], proofs: bool = True) -> None:
+        self.ops = ops
+        self.sources = sources
+        self.proofs = proofs
+        self.generaliser = Generaliser(ops)
+
+    def cell(self, op: str, transformation: str) -> Cell:
+        """The cell, without derivations."""
+        own = stated(op, transformation)
+        found: list[Answer] = []
+        reason = ""
+        for question in questions(self.ops[op], transformation):
+            answer, why = self._answer(question)
+            reason = reason or why
+            found += [] if answer is None else [answer]
+        found += [a for form in own if (a := self._examined(form)) is not None]
+        # A false equation about some operands says nothing new beside a true one about others.
+        is_true = any(a.status != "false" for a in found)
+        chosen = [a for a in found if not is_true or a.status != "false" or a.form in own]
+        if not chosen and not reason:
+            reason = (
+                "it has no operand" if not self.ops[op].inputs else "the two never fit each other's types"
+            )
+        return Cell(op, transformation, tuple(dict.fromkeys(chosen)), "" if chosen else reason)
+
+    def _answer(self, question: Question) -> tuple[Answer | None, str]:
+        """The first form that is true; if there is none, the first that has instances; or the reason why none has."""
+        first: Form | None = None
+        reason = ""
+        for form in question:
+            rule, problem = self._rule(form)
+            reason = reason or problem
+            if rule is None:
+                continue
+            try:
+                trial = self._trial(form, rule)
+            except TsrError as e:  # an expression has no value at unknown dimensions
+                reason = reason or e.diagnostics[0].message
+                continue
+            if not trial.passed and not trial.failed:
+                reason = reason or self._never(rule)
+            elif trial.failed:
+                first = first or form
+            elif len(trial.passed) >= LEAST and not _trivial(trial):
+                answer = self._examined(form)
+                if answer is not None and answer.status != "false":
+                    return answer, ""
+                first = first or form
+        return (None if first is None else self._examined(first)), reason
+
+    def _trial(self, form: Form, rule: RewriteRule) -> Outcomes:
+        """A trial of an equation, on more instances if all have a dimension of 1, where more is true than elsewhere,
+        though it does not ask for one."""
+        trial = self.generaliser.trial(rule, INSTANCES)
+        if trial.passed and not (trial.failed or trial.telling) and not any("== 1" in c for c in form.where):
+            trial = self.generaliser.trial(rule, MORE)
+        return trial
+
+    def _never(self, rule: RewriteRule) -> str:
+        problems = check_rule_types(rule, self.ops)
+        return problems[0].message.partition("never type-checks: ")[2] if problems else ""
+
+    def _rule(self, form: Form) -> tuple[RewriteRule | None, str]:
+        try:
+            return rewrites(form.rule("cell"), self.ops)[0], ""
+        except TsrError as e:
+            return None, e.diagnostics[0].message
+
+    def _examined(self, form: Form) -> Answer | None:
+        """The verdict on an equation; None if it never applies."""
+        rule, _ = self._rule(form)
+        if rule is None:
+            return None
+        (verdict,) = verify_rules([rule], self.ops, proofs=self.proofs)
+        if verdict.status == "refuted":
+            example = verdict.counterexample
+            lines = (verdict.reason,) if example is None else tuple(example.lines())
+            return Answer(form, "false", counterexample=lines)
+        return None if verdict.status == "vacuous" else Answer(form, "true", verdict.evidence)
+
+    def derivation(self, form: Form) -> tuple[str, tuple[str, ...]] | None:
+        """The source that an equation follows from, and the rules that it takes; None if it follows from none."""
+        rule, _ = self._rule(form)
+        assert rule is not None
+        target = goal(rule, self.generaliser.infer, ASSIGNMENTS)
+        own = frozenset(n.op for n in rule.nodes)
+        for helpers in ((), HELPERS):
+            known = self.ops.closure([*own, *helpers]) | {"fill", "input", "weight"}
+            for source in self.sources:
+                axioms = [
+                    a for a in source.rules if a.kind != "group" and all(n.op in known for n in a.nodes)
+                ]
+                try:
+                    (proof,) = Prover(tuple(axioms), self.ops, LIMITS).run([target])
+                except (RuleAlarm, TsrError):
+                    continue
+                if proof.derived:
+                    return source.name, proof.axioms
+        return None
+
+
+def questions(decl: OpDecl, transformation: str) -> list[Question]:
+    """What is asked of an operator and a transformation by its declaration."""
+    (made,) = (t for t in TRANSFORMATIONS if t.name == transformation)
+    return list(made.questions(Operator(decl)))
+
+
+def _trivial(trial: Outcomes) -> bool:
+    """Whether types force a cast to change nothing."""
+    return all(a.attrs.get("t") == next(iter(a.types.values())).dtype for a in trial.passed)
