@@ -15,8 +15,8 @@ from tensat_dl.cli.options import json_option, quiet_option
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from tensat_dl.coverage.cells import Source
-    from tensat_dl.coverage.work import Coverage
+    from tensat_dl.coverage.cells import Axioms
+    from tensat_dl.coverage.work import Covered
     from tensat_dl.lang.program import Program
 
 #: The pack for models, which equations are derived from if they can be.
@@ -113,7 +113,7 @@ def command(
     write_json(json_path, {"interrupted": found.interrupted, "cells": cells_to_json(found.cells)})
     if found.interrupted:
         return 130
-    return int(any(a.status == "true" for c in found.cells for a in c.answers))
+    return int(any(a.status == "true" for c in found.cells for a in c.findings))
 
 
 def _program(file: str | None, packs: tuple[str, ...]) -> Program:
@@ -128,15 +128,15 @@ def _program(file: str | None, packs: tuple[str, ...]) -> Program:
     return load_program("coverage.tsr", wanted, Source("coverage.tsr", ""), option="--from")
 
 
-def _sources(packs: tuple[str, ...], program: Program) -> list[Source]:
+def _sources(packs: tuple[str, ...], program: Program) -> list[Axioms]:
     """The rules to derive from: the packs together; or the library's, those of the largest pack for models first."""
-    from tensat_dl.coverage.cells import Source
+    from tensat_dl.coverage.cells import Axioms
     from tensat_dl.lang.library import packs as library
     from tensat_dl.verify.prove.prove import axioms_of
 
     if packs:
-        return [Source(", ".join(packs), axioms_of(program, packs))]
-    return [Source(FIRST, axioms_of(program, [FIRST])), Source("library", axioms_of(program, library()))]
+        return [Axioms(", ".join(packs), axioms_of(program, packs))]
+    return [Axioms(FIRST, axioms_of(program, [FIRST])), Axioms("library", axioms_of(program, library()))]
 
 
 def _operators(ops: str | None, program: Program, own: bool) -> list[str]:
@@ -189,23 +189,23 @@ def _imported(file: str | None, out: str) -> list[str]:
     return [file if out == "-" else os.path.relpath(file, Path(out).resolve().parent)]
 
 
-def _print(found: Coverage, stream: TextIO) -> None:
+def _print(found: Covered, stream: TextIO) -> None:
     """A heading for each cell, and two lines for each equation."""
     from tensat_dl.coverage.page import known, shortest
 
     for cell in found.cells:
         reason = f": {cell.reason}" if cell.reason else ""
         print(f"{cell.op}, {cell.transformation}: {STATUS[cell.status]}{reason}", file=stream)
-        for answer in cell.answers:
-            form = answer.form
-            where = f" where {', '.join(form.where)}" if form.where else ""
-            print(f"  {form.left} = {form.right}{where}", file=stream)
-            notes = shortest(answer) if answer.status == "false" else [known(answer)]
+        for finding in cell.findings:
+            law = finding.law
+            where = f" where {', '.join(law.where)}" if law.where else ""
+            print(f"  {law.left} = {law.right}{where}", file=stream)
+            notes = shortest(finding) if finding.status == "false" else [known(finding)]
             for note in notes:
                 print(f"      {note}", file=stream)
 
 
-def _summary(found: Coverage) -> str:
+def _summary(found: Covered) -> str:
     from collections import Counter
 
     counts = Counter(c.status for c in found.cells)

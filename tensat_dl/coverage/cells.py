@@ -9,7 +9,7 @@ from typing import Literal
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.coverage.catalogue import stated
-from tensat_dl.coverage.equations import Form, Operator, Question
+from tensat_dl.coverage.equations import Law, OpTerms, Question
 from tensat_dl.coverage.transformations import TRANSFORMATIONS
 from tensat_dl.discover.generalise import LEAST, Generaliser, Outcomes
 from tensat_dl.discover.written import rewrites
@@ -34,12 +34,12 @@ Status = Literal["derived", "true", "false"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Finding:
     """An equation. ``evidence`` is that of the check; of a false one, ``counterexample`` has its lines. A derived one
     has the rules that it takes, and the first ``source`` of rules that is enough. ``asked`` are those that
     a catalogue states, not made from the operator's declaration."""
 
-    form: Form
+    law: Law
     status: Status
     evidence: str = ""
     rules: tuple[str, ...] = ()
@@ -53,20 +53,20 @@ class Cell:
 
     op: str
     transformation: str
-    answers: tuple[Answer, ...] = ()
+    findings: tuple[Finding, ...] = ()
     reason: str = ""
 
     @property
     def status(self) -> str:
-        """ "rule", "derived", "true", "false" or "none": the best of the answers."""
-        found = {a.status for a in self.answers}
+        """ "rule", "derived", "true", "false" or "none": the best of the findings."""
+        found = {a.status for a in self.findings}
         if "derived" in found:
-            return "rule" if any(len(a.rules) == 1 for a in self.answers) else "derived"
+            return "rule" if any(len(a.rules) == 1 for a in self.findings) else "derived"
         return "true" if "true" in found else "false" if found else "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Axioms:
     """Rules to derive from, by a name."""
 
     name: str
@@ -77,7 +77,7 @@ class CellExaminer:
     """Examines cells over one table of operators. Equations are derived from the first of ``sources`` that is enough;
     with ``proofs``, those that are true are proved for all sizes, if they can be."""
 
-    def __init__(self, ops: OpTable, sources: Sequence[Source], proofs: bool = True) -> None:
+    def __init__(self, ops: OpTable, sources: Sequence[Axioms], proofs: bool = True) -> None:
         self.ops = ops
         self.sources = sources
         self.proofs = proofs
@@ -86,52 +86,52 @@ class CellExaminer:
     def cell(self, op: str, transformation: str) -> Cell:
         """The cell, without derivations."""
         own = stated(op, transformation)
-        found: list[Answer] = []
+        found: list[Finding] = []
         reason = ""
         for question in questions(self.ops[op], transformation):
-            answer, why = self._answer(question)
+            finding, why = self._answer(question)
             reason = reason or why
-            found += [] if answer is None else [answer]
-        found += [a for form in own if (a := self._examined(form)) is not None]
+            found += [] if finding is None else [finding]
+        found += [a for law in own if (a := self._examined(law)) is not None]
         # A false equation about some operands says nothing new beside a true one about others.
         is_true = any(a.status != "false" for a in found)
-        chosen = [a for a in found if not is_true or a.status != "false" or a.form in own]
+        chosen = [a for a in found if not is_true or a.status != "false" or a.law in own]
         if not chosen and not reason:
             reason = (
                 "it has no operand" if not self.ops[op].inputs else "the two never fit each other's types"
             )
         return Cell(op, transformation, tuple(dict.fromkeys(chosen)), "" if chosen else reason)
 
-    def _answer(self, question: Question) -> tuple[Answer | None, str]:
-        """The first form that is true; if there is none, the first that has instances; or the reason why none has."""
-        first: Form | None = None
+    def _answer(self, question: Question) -> tuple[Finding | None, str]:
+        """The first law that is true; if there is none, the first that has instances; or the reason why none has."""
+        first: Law | None = None
         reason = ""
-        for form in question:
-            rule, problem = self._rule(form)
+        for law in question:
+            rule, problem = self._rule(law)
             reason = reason or problem
             if rule is None:
                 continue
             try:
-                trial = self._trial(form, rule)
+                trial = self._trial(law, rule)
             except TsrError as e:  # an expression has no value at unknown dimensions
                 reason = reason or e.diagnostics[0].message
                 continue
             if not trial.passed and not trial.failed:
                 reason = reason or self._never(rule)
             elif trial.failed:
-                first = first or form
+                first = first or law
             elif len(trial.passed) >= LEAST and not _trivial(trial):
-                answer = self._examined(form)
-                if answer is not None and answer.status != "false":
-                    return answer, ""
-                first = first or form
+                finding = self._examined(law)
+                if finding is not None and finding.status != "false":
+                    return finding, ""
+                first = first or law
         return (None if first is None else self._examined(first)), reason
 
-    def _trial(self, form: Form, rule: RewriteRule) -> Outcomes:
+    def _trial(self, law: Law, rule: RewriteRule) -> Outcomes:
         """A trial of an equation, on more instances if all have a dimension of 1, where more is true than elsewhere,
         though it does not ask for one."""
         trial = self.generaliser.trial(rule, INSTANCES)
-        if trial.passed and not (trial.failed or trial.telling) and not any("== 1" in c for c in form.where):
+        if trial.passed and not (trial.failed or trial.telling) and not any("== 1" in c for c in law.where):
             trial = self.generaliser.trial(rule, MORE)
         return trial
 
@@ -139,27 +139,27 @@ class CellExaminer:
         problems = check_rule_types(rule, self.ops)
         return problems[0].message.partition("never type-checks: ")[2] if problems else ""
 
-    def _rule(self, form: Form) -> tuple[RewriteRule | None, str]:
+    def _rule(self, law: Law) -> tuple[RewriteRule | None, str]:
         try:
-            return rewrites(form.rule("cell"), self.ops)[0], ""
+            return rewrites(law.rule("cell"), self.ops)[0], ""
         except TsrError as e:
             return None, e.diagnostics[0].message
 
-    def _examined(self, form: Form) -> Answer | None:
+    def _examined(self, law: Law) -> Finding | None:
         """The verdict on an equation; None if it never applies."""
-        rule, _ = self._rule(form)
+        rule, _ = self._rule(law)
         if rule is None:
             return None
         (verdict,) = verify_rules([rule], self.ops, proofs=self.proofs)
         if verdict.status == "refuted":
             example = verdict.counterexample
             lines = (verdict.reason,) if example is None else tuple(example.lines())
-            return Answer(form, "false", counterexample=lines)
-        return None if verdict.status == "vacuous" else Answer(form, "true", verdict.evidence)
+            return Finding(law, "false", counterexample=lines)
+        return None if verdict.status == "vacuous" else Finding(law, "true", verdict.evidence)
 
-    def derivation(self, form: Form) -> tuple[str, tuple[str, ...]] | None:
+    def derivation(self, law: Law) -> tuple[str, tuple[str, ...]] | None:
         """The source that an equation follows from, and the rules that it takes; None if it follows from none."""
-        rule, _ = self._rule(form)
+        rule, _ = self._rule(law)
         assert rule is not None
         target = goal(rule, self.generaliser.infer, ASSIGNMENTS)
         own = frozenset(n.op for n in rule.nodes)
@@ -181,7 +181,7 @@ class CellExaminer:
 def questions(decl: OpDecl, transformation: str) -> list[Question]:
     """What is asked of an operator and a transformation by its declaration."""
     (made,) = (t for t in TRANSFORMATIONS if t.name == transformation)
-    return list(made.questions(Operator(decl)))
+    return list(made.questions(OpTerms(decl)))
 
 
 def _trivial(trial: Outcomes) -> bool:

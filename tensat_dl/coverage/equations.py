@@ -18,7 +18,7 @@ TAKEN = frozenset("xyzuvwabcdiklmnpst")
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class Law:
     """An equation: two terms, and the conditions under which they are equal."""
 
     left: str
@@ -31,12 +31,12 @@ class Form:
         return f"rule {name} {{ {self.left}{conditions} => {self.right} }}\n"
 
 
-#: The forms of one question, the most general first. The first is what one would ask.
-Question = tuple[Form, ...]
+#: The laws of one question, the most general first. The first is what one would ask.
+Question = tuple[Law, ...]
 
 
 @dataclass(frozen=True)
-class Operator:
+class OpTerms:
     """An operator with variables for its operands and attributes."""
 
     decl: OpDecl
@@ -81,7 +81,7 @@ class Operator:
             return
         if n == 0:
             return
-        if n > 1:
+        if 1 < n <= 3:
             yield tuple(range(n))
         yield (0,)
         if n == 3:

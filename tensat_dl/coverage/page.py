@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tensat_dl.coverage.cells import Answer, Cell
+from tensat_dl.coverage.cells import Cell, Finding
 from tensat_dl.coverage.transformations import TRANSFORMATIONS
 
 #: What a cell of the table says, by the status of the cell.
@@ -29,12 +29,12 @@ before the operator on one side and after it on the other; it wrote this page.
 
 - *rule*: a rule of the library says it.
 - *derived*: several rules of the library together say it. The list below the table names them.
-- *false*: no equation that was tried is true. The list has the equation that one would expect, and values for which its
-  sides differ.
+- *false*: no equation that was tried is true. The list has the equation that one would expect, and values for which
+  its sides differ.
 - –: the two never fit each other's types. The list has the reason.
 
-{counts} *Proved* is about all sizes, *tested* about the instances that `tensat-dl check` draws. An asterisk marks rules
-that are not all in the pack `inference`, and hence not applied by default.
+{counts} *Proved* is about all sizes, *tested* about the instances that `tensat-dl check` draws. An asterisk marks
+rules that are not all in the pack `inference`.
 """
 
 
@@ -72,37 +72,37 @@ def _table(cells: Sequence[Cell], ops: Sequence[str], names: Sequence[str]) -> I
 
 
 def _cell(cell: Cell) -> Iterator[str]:
-    if not cell.answers:
+    if not cell.findings:
         yield f"- *{cell.transformation}*: –, {cell.reason}"
-    for answer in cell.answers:
-        yield f"- *{cell.transformation}*: {answer_text(answer)}"
+    for finding in cell.findings:
+        yield f"- *{cell.transformation}*: {finding_text(finding)}"
 
 
-def answer_text(answer: Answer) -> str:
+def finding_text(finding: Finding) -> str:
     """An equation and what is known of it, in one line."""
-    form = answer.form
-    where = f" where `{', '.join(form.where)}`" if form.where else ""
-    equation = f"`{form.left} = {form.right}`{where}"
-    if answer.status == "false":
-        return f"{equation} is false: {'; '.join(shortest(answer))}"
-    mark = "" if answer.source in ("", "inference") else "\\*"
-    return f"{equation}: {known(answer, '`')}{mark}"
+    law = finding.law
+    where = f" where `{', '.join(law.where)}`" if law.where else ""
+    equation = f"`{law.left} = {law.right}`{where}"
+    if finding.status == "false":
+        return f"{equation} is false: {'; '.join(shortest(finding))}"
+    mark = "" if finding.source in ("", "inference") else "\\*"
+    return f"{equation}: {known(finding, '`')}{mark}"
 
 
-def known(answer: Answer, quote: str = "") -> str:
+def known(finding: Finding, quote: str = "") -> str:
     """What is known of a true equation."""
-    proved = "proved" if answer.evidence.startswith("all sizes") else "tested"
-    names = ", ".join(f"{quote}{name}{quote}" for name in answer.rules)
-    if answer.status == "true":
+    proved = "proved" if finding.evidence.startswith("all sizes") else "tested"
+    names = ", ".join(f"{quote}{name}{quote}" for name in finding.rules)
+    if finding.status == "true":
         return f"{proved}, no rule derives it"
     if not names:
         return f"{proved}, derived by computing alike"
-    return f"{proved}, {'rule' if len(answer.rules) == 1 else 'derived from'} {names}"
+    return f"{proved}, {'rule' if len(finding.rules) == 1 else 'derived from'} {names}"
 
 
-def shortest(answer: Answer) -> list[str]:
+def shortest(finding: Finding) -> list[str]:
     """A counterexample without the two sides, which are the equation's."""
-    return [line for line in answer.counterexample if not line.startswith(("left: ", "right: "))]
+    return [line for line in finding.counterexample if not line.startswith(("left: ", "right: "))]
 
 
 def cells_to_json(cells: Sequence[Cell]) -> list[dict[str, Any]]:
@@ -115,16 +115,16 @@ def cells_to_json(cells: Sequence[Cell]) -> list[dict[str, Any]]:
             "reason": c.reason,
             "equations": [
                 {
-                    "left": a.form.left,
-                    "right": a.form.right,
-                    "where": list(a.form.where),
+                    "left": a.law.left,
+                    "right": a.law.right,
+                    "where": list(a.law.where),
                     "status": a.status,
                     "evidence": a.evidence,
                     "rules": list(a.rules),
                     "from": a.source,
                     "counterexample": list(a.counterexample),
                 }
-                for a in c.answers
+                for a in c.findings
             ],
         }
         for c in cells

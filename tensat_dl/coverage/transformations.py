@@ -1,7 +1,7 @@
 """The transformations, and for each the equations in which an operator may pass it.
 
 An equation has the transformation inside of the operator on one side, and outside on the other, with parameters that
-may differ. The forms of a question are tried in turn; the first that is true is the answer.
+may differ. The laws of a question are tried in turn; the first that is true is the finding.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tensat_dl.coverage.equations import COPIES, Form, Operator, Question, call, swapped
+from tensat_dl.coverage.equations import COPIES, Law, OpTerms, Question, call, swapped
 
 #: Nothing, for a transformation that disappears.
 Wrap = Callable[[str], str]
@@ -26,19 +26,19 @@ class Transformation:
     name: str
     title: str
     term: str
-    questions: Callable[[Operator], Iterator[Question]]
+    questions: Callable[[OpTerms], Iterator[Question]]
 
 
-def _inside(f: Operator, group: Sequence[int], wrap: Wrap, attrs: Mapping[str, str]) -> str:
+def _inside(f: OpTerms, group: Sequence[int], wrap: Wrap, attrs: Mapping[str, str]) -> str:
     return f([wrap(x) if i in group else x for i, x in enumerate(f.operands)], attrs)
 
 
-def _scalars(f: Operator, group: Sequence[int]) -> Where:
+def _scalars(f: OpTerms, group: Sequence[int]) -> Where:
     """The other operands are scalars."""
     return tuple(f"rank({x}) == 0" for i, x in enumerate(f.operands) if i not in group)
 
 
-def _alike(f: Operator, group: Sequence[int], what: str) -> Where:
+def _alike(f: OpTerms, group: Sequence[int], what: str) -> Where:
     first, *others = [f.operands[i] for i in group]
     return tuple(f"{what}({first}) == {what}({x})" for x in others)
 
@@ -52,12 +52,12 @@ def _product(*choices: Sequence[Where]) -> list[Where]:
 # ---- movement ---------------------------------------------------------------------------------------------
 
 
-def _transpose(f: Operator) -> Iterator[Question]:
+def _transpose(f: OpTerms) -> Iterator[Question]:
     def general(x: str) -> str:
         return call("transpose", [x], {"perm": "p"})
 
     for group in f.groups():
-        forms: list[Form] = []
+        laws: list[Law] = []
         for plain in f.plain():
             own = f.given(plain)
             moved = own | {a.name: f"p[{own[a.name]}]" for a in f.attrs("axis") if a.name in own}
@@ -68,10 +68,10 @@ def _transpose(f: Operator) -> Iterator[Question]:
                 [(), ("p[-1] == len(p) - 1",), ("p[1] == 1",), ("p[0] == 0",)], [(), _scalars(f, group)]
             ):
                 if not lists:
-                    forms.append(Form(_inside(f, group, general, own), general(f(f.operands, moved)), where))
+                    laws.append(Law(_inside(f, group, general, own), general(f(f.operands, moved)), where))
                 else:
-                    forms.append(
-                        Form(general(f(f.operands, own)), _inside(f, group, general, own | lists), where)
+                    laws.append(
+                        Law(general(f(f.operands, own)), _inside(f, group, general, own | lists), where)
                     )
             images = {a.name: swapped(a, own[a.name]) for a in f.attrs("image") if a.name in own}
             for perm, attrs in (("[0, 1, 3, 2]", own | images), ("[1, 0, 2, 3]", own)):
@@ -79,17 +79,17 @@ def _transpose(f: Operator) -> Iterator[Question]:
                 def special(x: str, perm: str = perm) -> str:
                     return call("transpose", [x], {"perm": perm})
 
-                forms.append(Form(_inside(f, group, special, own), special(f(f.operands, attrs))))
-        yield tuple(forms)
+                laws.append(Law(_inside(f, group, special, own), special(f(f.operands, attrs))))
+        yield tuple(laws)
 
 
-def _reshape(f: Operator) -> Iterator[Question]:
+def _reshape(f: OpTerms) -> Iterator[Question]:
     def shaped(x: str, shape: str = "s") -> str:
         return call("reshape", [x], {"shape": shape})
 
     axes = f.attrs("axis")
     for group in f.groups():
-        forms: list[Form] = []
+        laws: list[Law] = []
         x = f.operands[group[0]]
         last = f"s[-1] == dim({x}, -1)"
         kept: list[Where] = [(), (last,), (f"s[0] == dim({x}, 0)", f"s[1] == dim({x}, 1)")]
@@ -97,17 +97,17 @@ def _reshape(f: Operator) -> Iterator[Question]:
         for plain in f.plain():
             own = f.given(plain)
             left = _inside(f, group, shaped, own)
-            forms += [Form(left, shaped(f(f.operands, own)), w) for w in _product(others, kept)]
+            laws += [Law(left, shaped(f(f.operands, own)), w) for w in _product(others, kept)]
             for a in axes:
                 j = own[a.name]
                 attrs = own | {a.name: f"rank({x}) - 1"}
                 ends = (f"{j} == len(s) - 1", last)
                 for shape in ("s", "s[..-1] ++ [1]"):
-                    forms.append(Form(left, shaped(f(f.operands, attrs), shape), ends))
-        yield tuple(forms)
+                    laws.append(Law(left, shaped(f(f.operands, attrs), shape), ends))
+        yield tuple(laws)
 
 
-def _along(f: Operator, x: str) -> list[Where]:
+def _along(f: OpTerms, x: str) -> list[Where]:
     """Conditions on the axis k of something that takes the parts of x along it one by one."""
     own = f.given()
     axes: list[Where] = [(f"k != {own[a.name]}",) for a in f.attrs("axis")]
@@ -119,7 +119,7 @@ def _along(f: Operator, x: str) -> list[Where]:
     ]
 
 
-def _concat(f: Operator) -> Iterator[Question]:
+def _concat(f: OpTerms) -> Iterator[Question]:
     for group in f.groups():
         copies = [COPIES[i] if i in group else 2 * x for i, x in enumerate(f.operands)]
         joined = [
@@ -127,32 +127,32 @@ def _concat(f: Operator) -> Iterator[Question]:
         ]
         names = [COPIES[i] for i in group]
         ranks = tuple(f"rank({names[0][0]}) == rank({pair[0]})" for pair in names[1:])
-        forms = []
+        laws = []
         for plain in f.plain():
             own = f.given(plain)
             parts = [f([pair[i] for pair in copies], own) for i in (0, 1)]
             left = call("concat", parts, {"axis": "k"})
             for where in _product([(), ranks, _scalars(f, group)], _along(f, names[0][0])):
-                forms.append(Form(left, f(joined, own), where))
-        yield tuple(forms)
+                laws.append(Law(left, f(joined, own), where))
+        yield tuple(laws)
 
 
-def _slice(f: Operator) -> Iterator[Question]:
+def _slice(f: OpTerms) -> Iterator[Question]:
     def part(x: str) -> str:
         return call("slice", [x], {"axis": "k", "start": "m", "stop": "n"})
 
     for group in f.groups():
-        forms = []
+        laws = []
         x = f.operands[group[0]]
         for plain in f.plain():
             own = f.given(plain)
             left = _inside(f, group, part, own)
             for where in _product(_along(f, x), [(), _alike(f, group, "rank"), _scalars(f, group)]):
-                forms.append(Form(left, part(f(f.operands, own)), where))
-        yield tuple(forms)
+                laws.append(Law(left, part(f(f.operands, own)), where))
+        yield tuple(laws)
 
 
-def _pad(f: Operator) -> Iterator[Question]:
+def _pad(f: OpTerms) -> Iterator[Question]:
     def around(value: str | None, before: str = "b", after: str = "a") -> Wrap:
         more = {} if value is None else {"value": value}
         return lambda x: call("pad", [x], {"before": before, "after": after, **more})
@@ -165,27 +165,27 @@ def _pad(f: Operator) -> Iterator[Question]:
         ("b[2] == 0", "b[3] == 0", "a[2] == 0", "a[3] == 0"),
     ]
     for group in f.groups():
-        forms: list[Form] = []
+        laws: list[Law] = []
         others: list[Where] = [(), _scalars(f, group), _alike(f, group, "rank"), _alike(f, group, "shape")]
         for plain in f.plain():
             own = f.given(plain)
             for where in _product(sides, others):
                 for inner, outer in (("w", "w"), (None, None), (None, "1.0"), (None, "0.5")):
                     left = _inside(f, group, around(inner), own)
-                    forms.append(Form(left, around(outer)(f(f.operands, own)), where))
+                    laws.append(Law(left, around(outer)(f(f.operands, own)), where))
             for j in axes:
                 right = around(None, f"set(b, {j}, 0)", f"set(a, {j}, 0)")(f(f.operands, own))
-                forms.append(Form(_inside(f, group, around(None), own), right))
-        yield _plainest(forms, "pad")
+                laws.append(Law(_inside(f, group, around(None), own), right))
+        yield _plainest(laws, "pad")
 
 
-def _broadcast(f: Operator) -> Iterator[Question]:
+def _broadcast(f: OpTerms) -> Iterator[Question]:
     def wide(x: str, shape: str = "s") -> str:
         return call("expand", [x], {"shape": shape})
 
     axes = [(a.name, f.given()[a.name]) for a in f.attrs("axis")]
     for group in f.groups():
-        forms: list[Form] = []
+        laws: list[Law] = []
         x = f.operands[group[0]]
         kept: list[Where] = [
             *((), (f"len(s) == rank({x})",), (f"s[-1] == dim({x}, -1)",)),
@@ -196,26 +196,26 @@ def _broadcast(f: Operator) -> Iterator[Question]:
         for plain in f.plain():
             own = f.given(plain)
             left = _inside(f, group, wide, own)
-            forms += [Form(left, wide(f(f.operands, own)), w) for w in _product(kept, others)]
+            laws += [Law(left, wide(f(f.operands, own)), w) for w in _product(kept, others)]
             for name, j in axes:
                 where = (f"{j} >= len(s) - rank({x})", f"s[{j}] == dim({x}, {j} - len(s) + rank({x}))")
                 attrs = own | {name: f"{j} - len(s) + rank({x})"}
                 for shape in ("s", f"set(s, {j}, 1)"):
-                    forms.append(Form(left, wide(f(f.operands, attrs), shape), where))
+                    laws.append(Law(left, wide(f(f.operands, attrs), shape), where))
             if len(group) < len(f.operands):
-                forms.append(Form(left, f(f.operands, own)))
-        yield tuple(forms)
+                laws.append(Law(left, f(f.operands, own)))
+        yield tuple(laws)
 
 
 # ---- element types, scales and shifts ---------------------------------------------------------------------
 
 
-def _cast(f: Operator) -> Iterator[Question]:
+def _cast(f: OpTerms) -> Iterator[Question]:
     def typed(x: str) -> str:
         return call("cast", [x], {"to": "t"})
 
     for group in f.groups():
-        forms = []
+        laws = []
         x = f.operands[group[0]]
         for plain in f.plain():
             own = f.given(plain)
@@ -223,30 +223,30 @@ def _cast(f: Operator) -> Iterator[Question]:
             for outer in (typed, str):
                 right = outer(f(f.operands, own))
                 for where in ((), (f"is_float(dtype({x}))", "is_float(t)"), ("is_number(t)",)):
-                    forms.append(Form(left, right, where))
-        yield tuple(forms)
+                    laws.append(Law(left, right, where))
+        yield tuple(laws)
 
 
 def _pointwise(
-    f: Operator, wrap: Callable[[str], str], outers: Sequence[Wrap], wheres: Sequence[Where]
+    f: OpTerms, wrap: Callable[[str], str], outers: Sequence[Wrap], wheres: Sequence[Where]
 ) -> Iterator[Question]:
     """A transformation of each element by itself, and what may stand outside in its place."""
     for group in f.groups():
-        forms = []
+        laws = []
         for plain in f.plain():
             own = f.given(plain)
             left = _inside(f, group, wrap, own)
             for outer, where in product(outers, wheres):
-                forms.append(Form(left, outer(f(f.operands, own)), where))
-        yield tuple(forms)
+                laws.append(Law(left, outer(f(f.operands, own)), where))
+        yield tuple(laws)
 
 
-def _unary(f: Operator, x: str) -> str | None:
+def _unary(f: OpTerms, x: str) -> str | None:
     """The operator applied to another tensor, if it has one operand."""
     return f([x], f.given()) if len(f.operands) == 1 else None
 
 
-def _scale(f: Operator) -> Iterator[Question]:
+def _scale(f: OpTerms) -> Iterator[Question]:
     of = _unary(f, "s")
     outers: list[Wrap] = [
         lambda y: f"smul({y}, s)",
@@ -258,7 +258,7 @@ def _scale(f: Operator) -> Iterator[Question]:
     yield from _pointwise(f, lambda x: f"smul({x}, s)", outers, [(), (POSITIVE,), (FLOATS,)])
 
 
-def _negate(f: Operator) -> Iterator[Question]:
+def _negate(f: OpTerms) -> Iterator[Question]:
     outers: list[Wrap] = [
         lambda y: f"neg({y})",
         str,
@@ -269,7 +269,7 @@ def _negate(f: Operator) -> Iterator[Question]:
     yield from _pointwise(f, lambda x: f"neg({x})", outers, [(), (FLOATS,)])
 
 
-def _shift(f: Operator) -> Iterator[Question]:
+def _shift(f: OpTerms) -> Iterator[Question]:
     of = _unary(f, "s")
     outers: list[Wrap] = [
         lambda y: f"ewadd({y}, s)",
@@ -282,10 +282,10 @@ def _shift(f: Operator) -> Iterator[Question]:
     yield from _pointwise(f, lambda x: f"ewadd({x}, s)", outers, wheres)
 
 
-def _channels(op: str) -> Callable[[Operator], Iterator[Question]]:
+def _channels(op: str) -> Callable[[OpTerms], Iterator[Question]]:
     """A tensor c that has an element for each channel: a row [c], where channels are last, or a column [c, 1, 1]."""
 
-    def questions(f: Operator) -> Iterator[Question]:
+    def questions(f: OpTerms) -> Iterator[Question]:
         layouts: list[Where] = [
             ("rank(c) == 1",),
             ("rank(c) == 3", "dim(c, 1) == 1", "dim(c, 2) == 1"),
@@ -310,10 +310,10 @@ def _channels(op: str) -> Callable[[Operator], Iterator[Question]]:
     return questions
 
 
-def _plainest(forms: Sequence[Form], op: str) -> Question:
-    """The forms, with one that is about zeros as the question."""
-    first = next((form for form in forms if "value" not in form.left), forms[0])
-    return (first, *(form for form in forms if form is not first))
+def _plainest(laws: Sequence[Law], op: str) -> Question:
+    """The laws, with one that is about zeros as the question."""
+    first = next((law for law in laws if "value" not in law.left), laws[0])
+    return (first, *(law for law in laws if law is not first))
 
 
 TRANSFORMATIONS = (

@@ -4,22 +4,24 @@ after an interruption, and examines again only what has changed."""
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tensat_dl.core.progress import Progress
 from tensat_dl.coverage.catalogue import stated
-from tensat_dl.coverage.cells import Answer, Cell, CellExaminer, Source, questions
-from tensat_dl.coverage.equations import Form
+from tensat_dl.coverage.cells import Axioms, Cell, CellExaminer, Finding, questions
+from tensat_dl.coverage.equations import Law
 from tensat_dl.discover.memo import Memo, key_of
 from tensat_dl.discover.work import MEMORY
 from tensat_dl.kept import folder
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.processes import Pool
 from tensat_dl.verify.rules.prover import prover
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,11 @@ class Examination:
 class Derivation:
     """Gives the derivation of an equation."""
 
-    form: Form
+    law: Law
 
 
 def serve(
-    tasks: Iterator[Examination | Derivation], ops: tuple[OpDecl, ...], sources: tuple[Source, ...]
+    tasks: Iterator[Examination | Derivation], ops: tuple[OpDecl, ...], sources: tuple[Axioms, ...]
 ) -> Iterator[Any]:
     """The answers of a child process."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -48,13 +50,13 @@ def serve(
             if isinstance(task, Examination):
                 yield examiner.cell(task.op, task.transformation)
             else:
-                yield examiner.derivation(task.form)
+                yield examiner.derivation(task.law)
         except MemoryError:
             yield _lost(task)
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class Covered:
     """Cells in the order in which they were asked for, after Ctrl-C those that were complete."""
 
     cells: tuple[Cell, ...]
@@ -64,35 +66,77 @@ class Coverage:
 def coverage(
     wanted: Sequence[tuple[str, str]],
     ops: OpTable,
-    sources: Sequence[Source],
+    sources: Sequence[Axioms],
     processes: int,
     progress: Progress,
     again: bool = False,
-) -> Coverage:
+) -> Covered:
     """Examines cells, by operator and transformation. Ctrl-C ends it with those that are complete. ``again`` does not
     look at what is known."""
     memo = Memo.at(_place(), "", not again)
+    known = _Known.of(memo, sources)
     keys = [_key(ops, *w) for w in wanted]
-    rules = key_of([r.content for s in sources for r in s.rules])
     interrupted = False
     with Pool(processes, "tensat_dl.coverage.work:serve", tuple(ops.values()), tuple(sources)) as pool:
         try:
             progress.phase("examine")
-            _run(pool, memo, dict(zip(keys, (Examination(*w) for w in wanted), strict=True)), progress)
+            left = {
+                key: Examination(*w) for key, w in zip(keys, wanted, strict=True) if key not in memo.known
+            }
+            _run(pool, left, memo.note, len(keys), progress)
             progress.phase("derive")
-            forms = [a.form for key in keys for a in cell_of(memo.known[key]).answers if a.status == "true"]
-            _run(pool, memo, {f"{rules} {f}": Derivation(f) for f in forms}, progress)
+            laws = [a.law for key in keys for a in cell_of(memo.known[key]).findings if a.status == "true"]
+            tasks = {law: Derivation(law) for law in laws if not known.has(law)}
+            _run(pool, tasks, known.note, len(set(laws)), progress)
         except KeyboardInterrupt:
             interrupted = True
     memo.write()
-    cells = []
-    for key in keys:
-        if key in memo.known:
-            cell = cell_of(memo.known[key])
-            answers = [a if a.status == "false" else _derived(a, memo.known, rules) for a in cell.answers]
-            if None not in answers:
-                cells.append(replace(cell, answers=tuple(a for a in answers if a is not None)))
-    return Coverage(tuple(cells), interrupted)
+    cells = (cell_of(memo.known[key]) for key in keys if key in memo.known)
+    complete = (c for c in cells if all(a.status == "false" or known.has(a.law) for a in c.findings))
+    return Covered(tuple(map(known.derived, complete)), interrupted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The derivations that a memo has. One holds as long as its rules are what they were, and no rules that are asked
+    first have changed; that there is none, as long as no rules have."""
+
+    memo: Memo
+    sources: Sequence[Axioms]
+    digests: Mapping[str, str]  #: of all rules of a source
+
+    @staticmethod
+    def of(memo: Memo, sources: Sequence[Axioms]) -> _Known:
+        return _Known(memo, sources, {s.name: key_of([r.content for r in s.rules]) for s in sources})
+
+    def has(self, law: Law) -> bool:
+        data = self.memo.known.get(self._key(law))
+        return data is not None and data["of"] == self._of(data["source"], data["rules"])
+
+    def note(self, law: Law, answer: tuple[str, tuple[str, ...]] | None) -> None:
+        source, rules = answer or ("", ())
+        of = self._of(source, rules)
+        self.memo.note(self._key(law), {"source": source, "rules": list(rules), "of": of})
+
+    def derived(self, cell: Cell) -> Cell:
+        """The cell with derivations."""
+        return replace(cell, findings=tuple(map(self._with_derivation, cell.findings)))
+
+    def _with_derivation(self, finding: Finding) -> Finding:
+        data = self.memo.known.get(self._key(finding.law))
+        if finding.status == "false" or not data or not data["source"]:
+            return finding
+        return replace(finding, status="derived", source=data["source"], rules=tuple(data["rules"]))
+
+    def _key(self, law: Law) -> str:
+        return f"{[s.name for s in self.sources]} {law}"
+
+    def _of(self, source: str, rules: Sequence[str]) -> str:
+        """A digest of the rules that a derivation depends on: its own, and all of the sources before."""
+        names = [s.name for s in self.sources]
+        before = self.sources[: names.index(source)] if source in names else self.sources
+        own = {r.content for s in self.sources if s.name == source for r in s.rules if r.declared in rules}
+        return key_of(sorted(own), [self.digests[s.name] for s in before])
 
 
 def _place() -> Path | None:
@@ -106,22 +150,31 @@ def _place() -> Path | None:
 def _key(ops: OpTable, op: str, transformation: str) -> str:
     """The key of a cell: the declarations of its operator, and its equations."""
     own = [_declaration(ops[name]) for name in sorted(ops.closure([op]))]
-    return key_of(own, questions(ops[op], transformation), stated(op, transformation), prover())
+    asked = [
+        [astuple(law) for law in q] for q in (*questions(ops[op], transformation), stated(op, transformation))
+    ]
+    return key_of(own, asked, prover())
 
 
-def _run(pool: Pool, memo: Memo, tasks: Mapping[str, object], progress: Progress) -> None:
-    """Does the tasks whose answers are not known by their key."""
-    left = [key for key in tasks if key not in memo.known]
-    count = len(tasks) - len(left)
-    progress.counting(count, len(tasks))
+def _run(
+    pool: Pool,
+    tasks: Mapping[Key, Examination | Derivation],
+    note: Callable[[Key, Any], None],
+    total: int,
+    progress: Progress,
+) -> None:
+    """Does tasks, and notes the answers by their key. They are those of ``total`` that are not known."""
+    keys = list(tasks)
+    count = total - len(keys)
+    progress.counting(count, total)
 
     def done(i: int, answer: object) -> None:
         nonlocal count
         count += 1
-        memo.note(left[i], asdict(answer) if isinstance(answer, Cell) else answer)
-        progress.counting(count, len(tasks))
+        note(keys[i], asdict(answer) if isinstance(answer, Cell) else answer)
+        progress.counting(count, total)
 
-    pool.run([tasks[key] for key in left], done, _lost)
+    pool.run(list(tasks.values()), done, _lost)
 
 
 def _lost(task: Examination | Derivation) -> Cell | None:
@@ -131,25 +184,14 @@ def _lost(task: Examination | Derivation) -> Cell | None:
     return Cell(task.op, task.transformation, reason="its examination takes more memory than there is")
 
 
-def _derived(answer: Answer, known: Mapping[str, Any], rules: str) -> Answer | None:
-    """An equation that is true with its derivation, if there is one; None where it was not looked for yet."""
-    key = f"{rules} {answer.form}"
-    if key not in known:
-        return None
-    if known[key] is None:
-        return answer
-    source, names = known[key]
-    return replace(answer, status="derived", source=source, rules=tuple(names))
-
-
 def cell_of(data: Any) -> Cell:
     """A cell that was JSON."""
-    answers = []
-    for a in data["answers"]:
-        form = Form(a["form"]["left"], a["form"]["right"], tuple(a["form"]["where"]))
+    findings = []
+    for a in data["findings"]:
+        law = Law(a["law"]["left"], a["law"]["right"], tuple(a["law"]["where"]))
         texts = {name: tuple(a[name]) for name in ("rules", "counterexample")}
-        answers.append(Answer(**{**a, "form": form, **texts}))
-    return Cell(data["op"], data["transformation"], tuple(answers), data["reason"])
+        findings.append(Finding(**{**a, "law": law, **texts}))
+    return Cell(data["op"], data["transformation"], tuple(findings), data["reason"])
 
 
 def _declaration(decl: OpDecl) -> list[object]:
