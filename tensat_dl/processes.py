@@ -144,9 +144,9 @@ class Pool:
         self,
         tasks: Sequence[Any],
         done: Callable[[int, Any], None] = lambda i, a: None,
-        lost: Callable[[Any], Any] = lambda task: None,
+        lost: Callable[[Any, Died], Any] = lambda task, died: None,
     ) -> list[Any]:
-        """The answers to tasks, in their order. ``done`` is told each as it comes. What a process that dies was asked
+        """The answers to tasks, in their order. ``done`` is told each as it comes. What a process was asked that died
         has the answer ``lost``."""
         answers: dict[int, Any] = {}
         waiting = list(range(len(tasks)))[::-1]
@@ -163,8 +163,8 @@ class Pool:
                 try:
                     answers[number] = child.receive()
                     self._idle.append(child)
-                except Died:
-                    answers[number] = lost(tasks[number])
+                except Died as died:
+                    answers[number] = lost(tasks[number], died)
                 done(number, answers[number])
         return [answers[i] for i in range(len(tasks))]
 

@@ -11,14 +11,15 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.coverage.catalogue import stated
 from tensat_dl.coverage.equations import Law, OpTerms, Question
 from tensat_dl.coverage.transformations import TRANSFORMATIONS
-from tensat_dl.discover.generalise import LEAST, Generaliser, Outcomes
+from tensat_dl.discover.generalise import LEAST, PATIENCE, Generaliser
 from tensat_dl.discover.written import rewrites
 from tensat_dl.engine.exploration import Limits, RuleAlarm
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.verify.prove.goals import goal
 from tensat_dl.verify.prove.prove import Prover
-from tensat_dl.verify.rules.examine import check_rule_types
-from tensat_dl.verify.rules.verify import verify_rules
+from tensat_dl.verify.rules.examine import Examiner, check_rule_types
+from tensat_dl.verify.rules.instance import Assignment
+from tensat_dl.verify.rules.sampling import Sampler
 
 #: How many instances an equation is tried on before it is examined, and on how many if these tell little.
 INSTANCES = 12
@@ -73,6 +74,14 @@ class Axioms:
     rules: tuple[RewriteRule, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The instances on which a law held, and whether it failed on one."""
+
+    passed: tuple[Assignment, ...]
+    failed: bool
+
+
 class CellExaminer:
     """Examines cells over one table of operators. Equations are derived from the first of ``sources`` that is enough;
     with ``proofs``, those that are true are proved for all sizes, if they can be."""
@@ -81,6 +90,7 @@ class CellExaminer:
         self.ops = ops
         self.sources = sources
         self.proofs = proofs
+        self.examiner = Examiner(ops, proofs=proofs, thorough=False)
         self.generaliser = Generaliser(ops)
 
     def cell(self, op: str, transformation: str) -> Cell:
@@ -116,24 +126,47 @@ class CellExaminer:
             except TsrError as e:  # an expression has no value at unknown dimensions
                 reason = reason or e.diagnostics[0].message
                 continue
-            if not trial.passed and not trial.failed:
+            if not (trial.passed or trial.failed):
                 reason = reason or self._never(rule)
             elif trial.failed:
                 first = first or law
             elif len(trial.passed) >= LEAST and not _trivial(trial):
-                finding = self._examined(law)
+                finding = self._examined(law, tried=True)
                 if finding is not None and finding.status != "false":
                     return finding, ""
                 first = first or law
         return (None if first is None else self._examined(first)), reason
 
-    def _trial(self, law: Law, rule: RewriteRule) -> Outcomes:
-        """A trial of an equation, on more instances if all have a dimension of 1, where more is true than elsewhere,
-        though it does not ask for one."""
-        trial = self.generaliser.trial(rule, INSTANCES)
-        if trial.passed and not (trial.failed or trial.telling) and not any("== 1" in c for c in law.where):
-            trial = self.generaliser.trial(rule, MORE)
-        return trial
+    def _trial(self, law: Law, rule: RewriteRule) -> Trial:
+        """A trial of a law up to the first instance on which it fails. It is on more instances if all have a dimension of
+        1, where more is true than elsewhere, though the law does not ask for one."""
+        units = any("== 1" in c for c in law.where)
+        passed: list[Assignment] = []
+        telling = False
+        for _, _, i in Sampler(rule, self.generaliser.infer).several(MORE, PATIENCE):
+            if i.before == i.after:
+                continue
+            equal = self.generaliser.equal(i)
+            if equal is False:
+                return Trial(tuple(passed), True)
+            if equal:
+                passed.append(i.assignment)
+                telling |= units or not any(1 in t.shape for t in i.assignment.types.values())
+            if len(passed) >= INSTANCES and telling:
+                break
+        return Trial(tuple(passed), False)
+
+    def _proof(self, rule: RewriteRule) -> str:
+        """What a law is proved for; empty if it is not."""
+        if not self.proofs:
+            return ""
+        from tensat_dl.verify.symbolic.proof import prove_sizes
+        from tensat_dl.verify.symbolic.unproved import Unproved
+
+        try:
+            return str(prove_sizes(rule, self.generaliser.infer))
+        except (Unproved, TsrError):
+            return ""
 
     def _never(self, rule: RewriteRule) -> str:
         problems = check_rule_types(rule, self.ops)
@@ -145,17 +178,23 @@ class CellExaminer:
         except TsrError as e:
             return None, e.diagnostics[0].message
 
-    def _examined(self, law: Law) -> Finding | None:
-        """The verdict on an equation; None if it never applies."""
+    def _examined(self, law: Law, tried: bool = False) -> Finding | None:
+        """The verdict on an equation; None if it never applies. One that was ``tried`` on instances may be proved at
+        once."""
         rule, _ = self._rule(law)
         if rule is None:
             return None
-        (verdict,) = verify_rules([rule], self.ops, proofs=self.proofs)
+        proof = self._proof(rule) if tried else ""
+        if proof:
+            return Finding(law, "true", proof)
+        verdict = self.examiner.verdict(rule)
         if verdict.status == "refuted":
             example = verdict.counterexample
             lines = (verdict.reason,) if example is None else tuple(example.lines())
             return Finding(law, "false", counterexample=lines)
-        return None if verdict.status == "vacuous" else Finding(law, "true", verdict.evidence)
+        if verdict.status not in ("proved", "tested"):
+            return None
+        return Finding(law, "true", verdict.proof or f"{verdict.instances} instances")
 
     def derivation(self, law: Law) -> tuple[str, tuple[str, ...]] | None:
         """The source that an equation follows from, and the rules that it takes; None if it follows from none."""
@@ -184,6 +223,16 @@ def questions(decl: OpDecl, transformation: str) -> list[Question]:
     return list(made.questions(OpTerms(decl)))
 
 
-def _trivial(trial: Outcomes) -> bool:
-    """Whether types force a cast to change nothing."""
-    return all(a.attrs.get("t") == next(iter(a.types.values())).dtype for a in trial.passed)
+def _trivial(trial: Trial) -> bool:
+    """Whether types force the transformation to change nothing: a cast, a permutation, a reshape, a stretching."""
+    return all(map(_changes_nothing, trial.passed))
+
+
+def _changes_nothing(a: Assignment) -> bool:
+    types = a.types.values()
+    perm, shape = a.attrs.get("p"), a.attrs.get("s")
+    return (
+        a.attrs.get("t") == next(iter(types)).dtype
+        or (isinstance(perm, tuple) and perm == tuple(range(len(perm))))
+        or (isinstance(shape, tuple) and all(t.shape == shape for t in types if t.rank == len(shape)))
+    )

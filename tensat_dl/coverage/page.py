@@ -82,7 +82,7 @@ def finding_text(finding: Finding) -> str:
     """An equation and what is known of it, in one line."""
     law = finding.law
     where = f" where `{', '.join(law.where)}`" if law.where else ""
-    equation = f"`{law.left} = {law.right}`{where}"
+    equation = f"`{law.left}` = `{law.right}`{where}"
     if finding.status == "false":
         return f"{equation} is false: {'; '.join(shortest(finding))}"
     mark = "" if finding.source in ("", "inference") else "\\*"

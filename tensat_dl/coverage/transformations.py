@@ -170,7 +170,8 @@ def _pad(f: OpTerms) -> Iterator[Question]:
         for plain in f.plain():
             own = f.given(plain)
             for where in _product(sides, others):
-                for inner, outer in (("w", "w"), (None, None), (None, "1.0"), (None, "0.5")):
+                zeros = ((None, None),)
+                for inner, outer in zeros if where else (("w", "w"), *zeros, (None, "1.0"), (None, "0.5")):
                     left = _inside(f, group, around(inner), own)
                     laws.append(Law(left, around(outer)(f(f.operands, own)), where))
             for j in axes:

@@ -51,8 +51,8 @@ def serve(
                 yield examiner.cell(task.op, task.transformation)
             else:
                 yield examiner.derivation(task.law)
-        except MemoryError:
-            yield _lost(task)
+        except MemoryError as e:
+            yield _lost(task, e)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +177,12 @@ def _run(
     pool.run(list(tasks.values()), done, _lost)
 
 
-def _lost(task: Examination | Derivation) -> Cell | None:
-    """The answer to a task that took a process down."""
+def _lost(task: Examination | Derivation, why: Exception) -> Cell | None:
+    """The answer to a task that took a process down, or took more memory than there is."""
     if isinstance(task, Derivation):
         return None
-    return Cell(task.op, task.transformation, reason="its examination takes more memory than there is")
+    reason = "more memory than there is" if isinstance(why, MemoryError) else f"its examination failed: {why}"
+    return Cell(task.op, task.transformation, reason=reason)
 
 
 def cell_of(data: Any) -> Cell:

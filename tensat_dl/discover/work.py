@@ -118,4 +118,4 @@ class Workers:
     ) -> list[Any]:
         """The answers to tasks, in their order. ``done`` is told each as it comes. A task that takes more memory than
         there is has no answer: nothing is derived, no form is found."""
-        return self._pool.run(tasks, done, lambda task: [] if isinstance(task, Explore | Chunk) else None)
+        return self._pool.run(tasks, done, lambda task, _: [] if isinstance(task, Explore | Chunk) else None)
