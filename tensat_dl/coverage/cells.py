@@ -138,8 +138,8 @@ class CellExaminer:
         return (None if first is None else self._examined(first)), reason
 
     def _trial(self, law: Law, rule: RewriteRule) -> Trial:
-        """A trial of a law up to the first instance on which it fails. It is on more instances if all have a dimension of
-        1, where more is true than elsewhere, though the law does not ask for one."""
+        """A trial of a law up to the first instance on which it fails. It is on more instances if all have a dimension
+        of 1, where more is true than elsewhere, though the law does not ask for one."""
         units = any("== 1" in c for c in law.where)
         passed: list[Assignment] = []
         telling = False
