@@ -10,12 +10,12 @@ from tensat_dl.coverage.cells import Cell, Finding
 from tensat_dl.coverage.transformations import TRANSFORMATIONS
 
 #: What a cell of the table says, by the status of the cell.
-SIGNS = {"rule": "rule", "derived": "derived", "true": "**open**", "false": "false", "none": "–"}
+SIGNS = {"rule": "rule", "derived": "derived", "true": "true", "false": "false", "none": "–"}
 #: What is counted of cells, by status.
 COUNTED = {
     "rule": "are rules",
     "derived": "are derived",
-    "true": "are open",
+    "true": "are true and no rules",
     "false": "are false",
     "none": "do not apply",
 }
@@ -29,6 +29,8 @@ before the operator on one side and after it on the other; it wrote this page.
 
 - *rule*: a rule of the library says it.
 - *derived*: several rules of the library together say it. The list below the table names them.
+- *true*: an equation is true, and no pack has rules that say it: by itself it saves nothing, and search would grow by
+  it. `tensat-dl coverage --holes FILE` writes these as a pack.
 - *false*: no equation that was tried is true. The list has the equation that one would expect, and values for which
   its sides differ.
 - –: the two never fit each other's types. The list has the reason.
@@ -94,7 +96,7 @@ def known(finding: Finding, quote: str = "") -> str:
     proved = "proved" if finding.evidence.startswith("all sizes") else "tested"
     names = ", ".join(f"{quote}{name}{quote}" for name in finding.rules)
     if finding.status == "true":
-        return f"{proved}, no rule derives it"
+        return f"{proved}, no rule"
     if not names:
         return f"{proved}, derived by computing alike"
     return f"{proved}, {'rule' if len(finding.rules) == 1 else 'derived from'} {names}"
