@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tensat_dl.core.diagnostics import Source
-from tensat_dl.coverage.cells import LIMITS, questions
 from tensat_dl.coverage.catalogue import stated
+from tensat_dl.coverage.cells import LIMITS, questions
 from tensat_dl.coverage.equations import Law
 from tensat_dl.coverage.transformations import TRANSFORMATIONS
 from tensat_dl.discover.written import rewrites
