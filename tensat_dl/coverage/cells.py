@@ -129,6 +129,11 @@ class CellExaminer:
             except TsrError as e:  # an expression has no value at unknown dimensions
                 reason = reason or e.diagnostics[0].message
                 continue
+            except (
+                RecursionError
+            ):  # instances have too many unknown numbers, such as two paddings of six dimensions
+                reason = reason or "its instances have too many unknown numbers to draw"
+                continue
             if not (trial.passed or trial.failed):
                 reason = reason or self._never(rule)
             elif trial.failed:

@@ -15,7 +15,7 @@ SIGNS = {"rule": "rule", "derived": "derived", "true": "true", "false": "false",
 COUNTED = {
     "rule": "are rules",
     "derived": "are derived",
-    "true": "are true and no rules",
+    "true": "are true without a rule",
     "false": "are false",
     "none": "do not apply",
 }
@@ -25,17 +25,18 @@ INTRODUCTION = """\
 How the operators of the library and transformations of tensors pass each other. `tensat-dl coverage` asks for each of
 {operators} operators and {transformations} transformations whether an equation is true that has the transformation
 before the operator on one side and after it on the other; it wrote this page.
-[Verification](verification.md#coverage) says how.
+[Verification](verification.md#coverage) says how, and how to ask about operators that are not here.
 
 - *rule*: a rule of the library says it.
 - *derived*: several rules of the library together say it. The list below the table names them.
-- *true*: an equation is true, and no pack has rules that say it: by itself it saves nothing, and search would grow by
-  it. `tensat-dl coverage --holes FILE` writes these as a pack.
+- *true*: an equation is true, and the packs do not say it. `tensat-dl coverage --holes FILE` writes these as a pack.
 - *false*: no equation that was tried is true. The list has the equation that one would expect, and values for which
   its sides differ.
 - –: the two never fit each other's types. The list has the reason.
 
-{counts} *Proved* is about all sizes, *tested* about the instances that `tensat-dl check` draws. An asterisk marks
+{counts}
+
+*Proved* is about all sizes, *tested* about the instances that `tensat-dl check` draws. An asterisk marks
 rules that are not all in the pack `inference`.
 """
 
