@@ -78,7 +78,7 @@ class Axioms:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Tried:
     """The instances on which a law held, and whether it failed on one."""
 
     passed: tuple[Assignment, ...]
@@ -150,7 +150,7 @@ class CellExaminer:
         rule, _ = self._rule(law)
         return self._examined(law, tried=rule is not None and not self._trial(law, rule).failed)
 
-    def _trial(self, law: Law, rule: RewriteRule) -> Trial:
+    def _trial(self, law: Law, rule: RewriteRule) -> Tried:
         """A trial of a law up to the first instance on which it fails. It is on more instances if all have a
         dimension of 1, where more is true than elsewhere, though the law does not ask for one."""
         units = any("== 1" in c for c in law.where)
@@ -161,13 +161,13 @@ class CellExaminer:
                 continue
             equal = self.generaliser.equal(i)
             if equal is False:
-                return Trial(tuple(passed), True)
+                return Tried(tuple(passed), True)
             if equal:
                 passed.append(i.assignment)
                 telling |= units or not any(1 in t.shape for t in i.assignment.types.values())
             if len(passed) >= INSTANCES and telling:
                 break
-        return Trial(tuple(passed), False)
+        return Tried(tuple(passed), False)
 
     def _proof(self, rule: RewriteRule) -> str:
         """What a law is proved for; empty if it is not."""
@@ -236,7 +236,7 @@ def questions(decl: OpDecl, transformation: str) -> list[Question]:
     return list(made.questions(OpTerms(decl)))
 
 
-def _trivial(trial: Trial) -> bool:
+def _trivial(trial: Tried) -> bool:
     """Whether types force the transformation to change nothing: a cast, a permutation, a reshape, a stretching."""
     return all(map(_changes_nothing, trial.passed))
 
