@@ -19,9 +19,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
-from multiprocessing.connection import Connection, Pipe
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 #: Seconds between two looks at the memory of a child, and at the clock.
@@ -123,6 +123,50 @@ class Child:
                 return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except (OSError, IndexError, ValueError):
             return 0
+
+
+class Pool:
+    """So many processes that run a generator function, each answering one task at a time. A context manager."""
+
+    def __init__(self, count: int, function: str, *arguments: Any) -> None:
+        self._count = count
+        self._started = (function, *arguments)
+        self._stack = ExitStack()
+        self._idle: list[Child] = []
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def run(
+        self,
+        tasks: Sequence[Any],
+        done: Callable[[int, Any], None] = lambda i, a: None,
+        lost: Callable[[Any, Died], Any] = lambda task, died: None,
+    ) -> list[Any]:
+        """The answers to tasks, in their order. ``done`` is told each as it comes. What a process was asked that died
+        has the answer ``lost``."""
+        answers: dict[int, Any] = {}
+        waiting = list(range(len(tasks)))[::-1]
+        busy: dict[Connection, tuple[Child, int]] = {}
+        while waiting or busy:
+            while waiting and len(busy) < self._count:
+                child = self._idle.pop() if self._idle else self._stack.enter_context(Child(*self._started))
+                number = waiting.pop()
+                child.send(tasks[number])
+                busy[child.connection] = (child, number)
+            for connection in wait(list(busy)):
+                assert isinstance(connection, Connection)
+                child, number = busy.pop(connection)
+                try:
+                    answers[number] = child.receive()
+                    self._idle.append(child)
+                except Died as died:
+                    answers[number] = lost(tasks[number], died)
+                done(number, answers[number])
+        return [answers[i] for i in range(len(tasks))]
 
 
 def apart(function: str, seconds: float | None = None, /, **arguments: Any) -> Any:

@@ -21,6 +21,7 @@ COMMANDS = {
     "show": ("texts:show", "Print graphs, rules, operators, or the egglog program."),
     "import": ("texts:translate", "Translate rules from S-expressions to .tsr."),
     "prove": ("prove:command", "Derive rules from other rules."),
+    "coverage": ("coverage:command", "Say how operators and transformations pass each other."),
     "discover": ("discover:command", "Find rules over given operators."),
     "extract": ("extract:command", "Extract the cheapest term of an e-graph in egraph-serialize JSON."),
     "why": ("why:why", "Show the steps that led to an optimized graph."),

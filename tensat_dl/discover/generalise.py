@@ -222,7 +222,7 @@ class Generaliser:
         for _, _, i in Sampler(rule, self.infer, seed).several(count, PATIENCE):
             if i.before == i.after or any(d < 1 for t in i.assignment.types.values() for d in t.shape):
                 continue
-            equal = self._equal(i, seed)
+            equal = self.equal(i, seed)
             if equal is not None:
                 (trial.passed if equal else trial.failed).append(i.assignment)
                 trial.telling += equal and _is_plain(i)
@@ -230,7 +230,7 @@ class Generaliser:
                 break
         return trial
 
-    def _equal(self, i: Instance, seed: int) -> bool | None:
+    def equal(self, i: Instance, seed: int = 0) -> bool | None:
         """Whether both sides of an instance compute the same; None if nobody can say."""
         if all(t.dtype in FLOATS for t in i.assignment.types.values()):
             numbers = Whole(seed)

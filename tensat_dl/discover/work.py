@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from tensat_dl.core.diagnostics import TsrError
@@ -20,7 +18,7 @@ from tensat_dl.discover.terms import World
 from tensat_dl.discover.worlds import Leaves
 from tensat_dl.engine.exploration import RuleAlarm
 from tensat_dl.ops.table import OpDecl, OpTable
-from tensat_dl.processes import Child, Died
+from tensat_dl.processes import Pool
 from tensat_dl.verify.rules.verdict import Verdict
 from tensat_dl.verify.rules.verify import verify_rules
 
@@ -106,45 +104,18 @@ class Workers:
     """Processes that do tasks. A context manager."""
 
     def __init__(self, menu: Menu, count: int) -> None:
-        self._menu = menu
-        self._count = count
-        self._stack = ExitStack()
-        self._children: list[Child] = []
+        ops = tuple(menu.ops.values())
+        self._pool = Pool(count, "tensat_dl.discover.work:serve", ops, menu.names)
 
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        self._stack.close()
+    def __exit__(self, *error: object) -> None:
+        self._pool.__exit__()
 
     def run(
         self, tasks: Sequence[Task], done: Callable[[int, Answer], None] = lambda i, a: None
     ) -> list[Any]:
         """The answers to tasks, in their order. ``done`` is told each as it comes. A task that takes more memory than
         there is has no answer: nothing is derived, no form is found."""
-        answers: dict[int, Answer] = {}
-        waiting = list(range(len(tasks)))[::-1]
-        busy: dict[Connection, tuple[Child, int]] = {}
-        while waiting or busy:
-            while waiting and len(busy) < self._count:
-                child = self._idle()
-                number = waiting.pop()
-                child.send(tasks[number])
-                busy[child.connection] = (child, number)
-            for connection in wait(list(busy)):
-                assert isinstance(connection, Connection)
-                child, number = busy.pop(connection)
-                try:
-                    answers[number] = child.receive()
-                    self._children.append(child)
-                except Died:
-                    answers[number] = [] if isinstance(tasks[number], Explore | Chunk) else None
-                done(number, answers[number])
-        return [answers[i] for i in range(len(tasks))]
-
-    def _idle(self) -> Child:
-        """A process that waits for a task."""
-        if self._children:
-            return self._children.pop()
-        ops = tuple(self._menu.ops.values())
-        return self._stack.enter_context(Child("tensat_dl.discover.work:serve", ops, self._menu.names))
+        return self._pool.run(tasks, done, lambda task, _: [] if isinstance(task, Explore | Chunk) else None)

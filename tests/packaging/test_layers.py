@@ -13,7 +13,7 @@ LAYERS = (
     *("core", "ops", "lang", "rewrite", "engine", "paper"),
     *("cost", "extract", "fuse"),
     *("verify", "why", "onnx", "measure", "gpu"),
-    "discover",
+    *("discover", "coverage"),
     *("run", "report", "torch", "cli", "bench"),
 )
 

@@ -130,6 +130,7 @@ EXPLAINED = {
     ("reshape-add", "rank(x) == rank(y)"): SPARES_RANKS,
     ("reshape-mul", "rank(x) == rank(y)"): SPARES_RANKS,
     ("reshape-add-other", "s == shape(y)"): SPARES_RANKS,
+    **{(f"reshape-{f}", "shape(x) == shape(y)"): SPARES_RANKS for f in ("ewsub", "ewdiv", "ewmax", "ewmin")},
     **{(name, "dim(x, 0) > 1"): SPARES_ROW for name in OF_LARGE_WEIGHTS},
     **{(name, f"dim(w, {i}) >= 128"): SPARES_SMALL for name in OF_LARGE_WEIGHTS for i in (0, 1)},
     ("cast-wide", "is_float(dtype(x))"): "f64 rounds large integers, and floats stand for real numbers here",

@@ -284,4 +284,6 @@ def meaning(op: str, context: Context, xs: Sequence[Tensor], attrs: Attributes, 
         return reshape(context, xs[0], shape)
     if op not in MEANINGS:
         raise Inexpressible(f"`{op}` has no meaning by indices")
+    if not isinstance(attrs.get("axis", 0), int):
+        raise Inexpressible(f"the axis of `{op}` stays unknown")
     return Tensor(shape, t.dtype, context.remembered(MEANINGS[op](context, xs, attrs, shape)))

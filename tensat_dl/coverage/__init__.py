@@ -1,0 +1,1 @@
+"""How operators and transformations pass each other, and which rules of the library say so."""
