@@ -1,0 +1,183 @@
+"""What a sequential search does, and what it has found."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tensat_dl.baselines.costs import Complete, Costs
+from tensat_dl.baselines.graphs import Current
+from tensat_dl.baselines.rewriting import Rewriting, Substitution
+from tensat_dl.baselines.store import Store
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.cost import CostModel
+
+#: Tells whether a graph that rules led to can be an answer.
+Fits = Callable[[Graph], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A graph that a search has reached: by a substitution in the graph before it; None for the first."""
+
+    cost: float  #: milliseconds
+    before: State | None = None
+    by: Substitution | None = None
+
+    def chain(self) -> list[Substitution]:
+        """The substitutions that led here."""
+        found: list[Substitution] = []
+        state = self
+        while state.before is not None and state.by is not None:
+            found.append(state.by)
+            state = state.before
+        return found[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """A graph that was cheaper than all before: when it was found, and what it costs in milliseconds."""
+
+    seconds: float
+    iteration: int
+    cost: float
+
+
+@dataclass(slots=True)
+class Walk:
+    """A search, while it runs and afterwards.
+
+    ``expanded`` graphs had their substitutions looked at, ``tried`` is how many those were, ``kept`` graphs were put
+    into the queue or walked on from, ``known`` had been there before. ``applied`` counts by rule the graphs that were
+    kept. ``ended`` says why the search ended.
+    """
+
+    store: Store
+    costs: Costs
+    rewriting: Rewriting
+    best: State
+    outputs: tuple[int, ...]  #: of the best graph
+    expanded: int = 0
+    tried: int = 0
+    kept: int = 0
+    known: int = 0
+    applied: Counter[str] = field(default_factory=Counter)
+    gains: list[Gain] = field(default_factory=list)
+    ended: str = ""
+    interrupted: bool = False
+    seconds: float = 0.0
+
+    @property
+    def best_seconds(self) -> float:
+        """When the best graph was found; 0 if it is the first."""
+        return self.gains[-1].seconds if self.gains else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """When a search ends: after so many graphs whose substitutions were looked at, or so many seconds."""
+
+    iterations: int
+    seconds: float | None = None
+
+
+#: Called with the graphs looked at, the graphs that were kept, and the least cost.
+Progress = Callable[[int, int, float], None]
+
+
+class Walker:
+    """A search that walks from graph to graph. A subclass says in which order.
+
+    ``goal`` is a graph at which the search ends as soon as it has it: the best one is that then.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        rules: Sequence[RewriteRule],
+        model: CostModel,
+        limit: Limit,
+        complete: Complete | None = None,
+        fits: Fits | None = None,
+        goal: Graph | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.started = time.perf_counter()
+        self.limit, self.fits, self.goal, self.progress = limit, fits, goal, progress
+        store = Store(graph, model.table)
+        costs = Costs(store, model, complete)
+        costs.prepare(store.below(store.outputs))
+        self.first = Current(store, costs, store.outputs)
+        self.walk = Walk(
+            store, costs, Rewriting(store, rules, model.table), State(self.first.cost), store.outputs
+        )
+
+    def run(self) -> Walk:
+        """Searches. Ctrl-C and the limit end it, and the best graph until then is kept."""
+        walk = self.walk
+        try:
+            walk.ended = self.search()
+        except KeyboardInterrupt:
+            walk.ended, walk.interrupted = "interrupted", True
+        walk.seconds = self.elapsed
+        return walk
+
+    def search(self) -> str:
+        """Searches; why it ended."""
+        raise NotImplementedError
+
+    # ---- for subclasses ------------------------------------------------------------------------------------
+
+    @property
+    def elapsed(self) -> float:
+        return time.perf_counter() - self.started
+
+    @property
+    def over(self) -> str:
+        """The limit that is reached; "" if none is."""
+        if self.limit.seconds is not None and self.elapsed >= self.limit.seconds:
+            return "time"
+        return "iterations" if self.walk.expanded >= self.limit.iterations else ""
+
+    @property
+    def late(self) -> bool:
+        return self.limit.seconds is not None and self.elapsed >= self.limit.seconds
+
+    def substitutions(self, current: Current) -> Iterator[Substitution]:
+        """The substitutions in a graph, what they need measured."""
+        walk = self.walk
+        walk.expanded += 1
+        if self.progress is not None:
+            self.progress(walk.expanded, walk.kept, walk.best.cost)
+        found = walk.rewriting.at(current.nodes)
+        if walk.costs.measures:
+            found = iter(list(found))
+            walk.costs.prepare(range(len(walk.store)))
+        for sub in found:
+            walk.tried += 1
+            yield sub
+
+    def reached(self, state: State, current: Current, sub: Substitution, best: float) -> bool:
+        """A graph was found; whether it may be kept. It is the best one if it costs less than that."""
+        walk = self.walk
+        if self.fits is not None or self.goal is not None or state.cost < best:
+            outputs = current.outputs_after(sub)
+            assert outputs is not None, "it was priced"
+            if self.fits is not None and not self.fits(walk.store.graph(outputs)):
+                return False
+            if self.goal is not None and walk.store.find(self.goal) == outputs:
+                walk.best, walk.outputs = state, outputs
+                raise Reached
+            if state.cost < best and self.goal is None:
+                walk.best, walk.outputs = state, outputs
+                walk.gains.append(Gain(self.elapsed, walk.expanded, state.cost))
+        walk.kept += 1
+        walk.applied[sub.rule.name] += 1
+        return True
+
+
+class Reached(Exception):
+    """A search has its goal."""
