@@ -1,9 +1,9 @@
 """TASO's search: the cheapest graph of a queue is replaced by all graphs that one substitution makes of it.
 
 Jia et al., "TASO: Optimizing Deep Learning Computation with Automatic Generation of Graph Substitutions" (SOSP 2019),
-algorithm 2. A graph that costs less than ``alpha`` times the best is kept, so with 1 every step has to gain something,
-and with more than 1 a few may lose a little. As in the code that the authors published, the best graph is the best of
-those that were taken from the queue, and the search ends after a number of these.
+algorithm 2. A graph that costs less than ``alpha`` times the best is kept, so with 1 every step has to gain
+something, and with more than 1 a few may lose a little. As in the code that the authors published, the best graph is
+the best of those that were taken from the queue, and the search ends after a number of these.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from itertools import count
 from typing import Any
 
 from tensat_dl.baselines.graphs import Current
-from tensat_dl.baselines.walk import Reached, State, Walker
+from tensat_dl.baselines.walk import State, Walker
+from tensat_dl.engine.exploration import Stop
 from tensat_dl.extract.extraction import TOLERANCE
 
 
@@ -24,7 +25,7 @@ class Backtracking(Walker):
         super().__init__(*args, **named)
         self.alpha = alpha
 
-    def search(self) -> str:
+    def search(self) -> Stop:
         walk = self.walk
         numbers = count()
         start = walk.best
@@ -56,12 +57,8 @@ class Backtracking(Walker):
                     else:
                         seen.add(after.hash)
                         new = State(after.cost, state, sub)
-                        try:
-                            fits = self.reached(new, current, sub, walk.best.cost * (1 - TOLERANCE))
-                        except Reached:
-                            return "goal"
-                        if fits:
+                        if self.reached(new, current, sub, walk.best.cost * (1 - TOLERANCE)):
                             heapq.heappush(queue, (after.cost, next(numbers), new, None))
                 if self.late:
                     return "time"
-        return "saturated"
+        return "exhausted"

@@ -57,7 +57,9 @@ class Costs:
         """Measures what these nodes need, if anything is measured, and prices them."""
         new = [n for n in nodes if n not in self._cost]
         if self._complete is not None and new:
-            missing = {key: g for n in new if (key := self._key(n)) not in self._known and (g := self._alone(n))}
+            missing = {
+                key: g for n in new if (key := self._key(n)) not in self._known and (g := self._alone(n))
+            }
             if missing:
                 self.model = self._complete(self.model, without_choices(_together(list(missing.values()))))
         for n in new:

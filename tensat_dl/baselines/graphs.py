@@ -1,8 +1,8 @@
 """A graph that is rewritten, and what it would cost after a substitution.
 
-A substitution puts nodes in the places of others. Everything that reads those stays what it is, but for its operands.
-So the cost after it is the cost before, without the nodes that nothing reads any more, and with new ones; and the hash
-of the graph after it is made of the hashes of the nodes above.
+A substitution puts nodes in the places of others. Everything that reads those stays what it is, but for its
+operands. So the cost after it is the cost before, without the nodes that nothing reads any more, and with new ones;
+and the hash of the graph after it is made of the hashes of the nodes above.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ class Current:
                 wanted = operands
             missing = [k for k in wanted if k not in new]
             if not missing:
-                new[key] = new[wanted[0]] if not operands and wanted else self._with(n, [new[k] for k in operands])
+                new[key] = (
+                    new[wanted[0]] if not operands and wanted else self._with(n, [new[k] for k in operands])
+                )
                 stack.pop()
             elif key in begun:
                 return None
@@ -114,7 +116,9 @@ class Current:
 
     def _with(self, n: int, operands: list[int]) -> int:
         store = self.store
-        return store.add(store.op[n], store.attrs[n], tuple(operands), store.outs[n], store.names[n])
+        return store.add(
+            store.op[n], store.attrs[n], tuple(operands), store.outs[n], store.names[n], store.origin[n]
+        )
 
     def _entangled(self, sub: Substitution, instead: Mapping[int, int]) -> bool:
         """Whether the rule's tensors, but for those that it replaces, are computed from what it replaces."""

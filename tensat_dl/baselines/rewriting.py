@@ -46,7 +46,7 @@ class Rewriting:
         self._targets: dict[tuple[object, ...], Target | None] = {}
         self._arities = -1
         self._patterns: dict[str, _Rule] = {}
-        self._listed: dict[str, RewriteRule] = {}
+        self._ends_in: dict[str, list[_Rule]] = {}  #: rules with one output, by its operator
         self._single: dict[int, tuple[Substitution, ...]] = {}
         self._joined: dict[tuple[object, ...], Substitution | None] = {}
         self.matches: dict[str, int] = {r.name: 0 for r in rules}
@@ -75,18 +75,20 @@ class Rewriting:
                 if all(n.op in present for n in rule.source.nodes):
                     for one in instances(rule, self.store.arities):
                         if one.key not in self._patterns:
-                            self._patterns[one.key] = _Rule(Pattern(one, self.ops))
+                            made = self._patterns[one.key] = _Rule(Pattern(one, self.ops))
+                            if made.single:
+                                self._ends_in.setdefault(made.root_ops[0], []).append(made)
         return self._patterns
 
     def _of_node(self, n: int) -> Iterator[Substitution]:
         """The substitutions of rules with one output that replace a node."""
-        for rule in tuple(self._current().values()):
-            if rule.single and rule.root_ops[0] == self.store.op[n]:
-                for match in rule.parts(self.store, 0, n):
-                    if rule.pattern.complete(self.store, match):
-                        found = self._applied(rule, match)
-                        if found is not None:
-                            yield found
+        self._current()
+        for rule in tuple(self._ends_in.get(self.store.op[n], ())):
+            for match in rule.parts(self.store, 0, n):
+                if rule.pattern.complete(self.store, match):
+                    found = self._applied(rule, match)
+                    if found is not None:
+                        yield found
 
     # ---- several outputs -----------------------------------------------------------------------------------
 
@@ -120,7 +122,9 @@ class Rewriting:
             shared = tuple((n, c) for n, c in match.tensors.items() if n not in rule.rule.members)
             groups.setdefault((shared, repr(sorted(match.attrs.items()))), []).append((match, key))
         for members in groups.values():
-            unique = {tuple(m.tensors[o] for o in rule.rule.member_outputs): (m, k) for m, k in reversed(members)}
+            unique = {
+                tuple(m.tensors[o] for o in rule.rule.member_outputs): (m, k) for m, k in reversed(members)
+            }
             members = sorted(unique.values(), key=lambda mk: str(mk[1]))
             fitting: dict[int, list[tuple[Match, object]]] = {}
             taken: set[int] = set()
@@ -162,7 +166,7 @@ class Rewriting:
         made: dict[str, int] = {}
         for o in target.operators:
             operands = tuple(made[a] if a in made else names[a] for a in o.args)
-            made[o.result] = store.add(o.op, o.attrs, operands, (o.type,))
+            made[o.result] = store.add(o.op, o.attrs, operands, (o.type,), origin=rule.rule.name)
         outputs = tuple((names[s], made[t] if t in made else names[t]) for s, t in target.outputs)
         if all(s == t for s, t in outputs):
             return None
@@ -226,7 +230,9 @@ class _Rule:
                 attrs |= {t.variable for t in shape.tests if t.variable}
         return tensors, attrs
 
-    def joined(self, store: Store, nodes: Mapping[str, Sequence[int]]) -> Iterator[tuple[Match, tuple[object, ...]]]:
+    def joined(
+        self, store: Store, nodes: Mapping[str, Sequence[int]]
+    ) -> Iterator[tuple[Match, tuple[object, ...]]]:
         """The matches of all parts together at some nodes, by operator; each with a key of its own."""
         parts = []
         for k, op in enumerate(self.root_ops):
@@ -240,7 +246,9 @@ class _Rule:
                 return
             parts.append(index)
 
-        def extend(k: int, so_far: Match, key: tuple[object, ...]) -> Iterator[tuple[Match, tuple[object, ...]]]:
+        def extend(
+            k: int, so_far: Match, key: tuple[object, ...]
+        ) -> Iterator[tuple[Match, tuple[object, ...]]]:
             if k == len(parts):
                 yield so_far, key
                 return
@@ -255,5 +263,9 @@ class _Rule:
 
 def _both(a: Match, b: Match) -> Match:
     return Match(
-        {**a.tensors, **b.tensors}, {**a.attrs, **b.attrs}, {**a.nodes, **b.nodes}, (), a.exchanged | b.exchanged
+        {**a.tensors, **b.tensors},
+        {**a.attrs, **b.attrs},
+        {**a.nodes, **b.nodes},
+        (),
+        a.exchanged | b.exchanged,
     )

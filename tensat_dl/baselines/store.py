@@ -8,9 +8,9 @@ had.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from tensat_dl.core.graph import Attrs, Graph, Node, TensorType, needed
+from tensat_dl.core.graph import Attrs, Graph, Node, TensorType
 from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.classes import factors_of, kind
 
@@ -32,6 +32,7 @@ class Store:
         self.operands: list[tuple[int, ...]] = []
         self.outs: list[tuple[TensorType, ...]] = []  #: the types of each node's outputs
         self.names: list[str] = []
+        self.origin: list[str] = []  #: the rule that first built each, "" for the first graph's
         self.depth: list[int] = []  #: the longest way down
         self.hash: list[int] = []  #: of all that a node is computed from
         self.kind: list[int] = []  #: equal for tensors of which rules know the same
@@ -78,9 +79,15 @@ class Store:
         return op, attrs, tuple(sorted(operands)) if op in self._commutative else operands
 
     def add(
-        self, op: str, attrs: Attrs, operands: tuple[int, ...], types: tuple[TensorType, ...], name: str = ""
+        self,
+        op: str,
+        attrs: Attrs,
+        operands: tuple[int, ...],
+        types: tuple[TensorType, ...],
+        name: str = "",
+        origin: str = "",
     ) -> int:
-        """The number of a node, which is added if it is new."""
+        """The number of a node, which is added if it is new; ``origin`` is the rule that brings it."""
         key = self._key(op, attrs, operands)
         n = self._index.setdefault(key, len(self.op))
         if n < len(self.op):
@@ -90,6 +97,7 @@ class Store:
         self.operands.append(operands)
         self.outs.append(types)
         self.names.append(name)
+        self.origin.append(origin)
         self.depth.append(1 + max((self.depth[k] for k in operands), default=0))
         self.hash.append(self.hashed(n, [self.hash[k] for k in operands]))
         self.arities.add((op, len(operands)))
@@ -104,14 +112,12 @@ class Store:
             self.factors[n] = factors_of(op, attrs, [self.factors[k] for k in operands], self.ops)
         if len(types) == 1:
             self.types[n] = types[0]
-        self.kind.append(
-            -1 if len(types) != 1 else self._kinds.setdefault(kind(self, n), len(self._kinds))
-        )
+        self.kind.append(-1 if len(types) != 1 else self._kinds.setdefault(kind(self, n), len(self._kinds)))
         return n
 
     def hashed(self, n: int, operands: Sequence[int]) -> int:
-        """The hash of a node with other operands, which are given by their hashes. Equal for all graphs that compute a
-        value in the same way, up to names and the order of commutative operands."""
+        """The hash of a node with other operands, which are given by their hashes. Graphs that compute a value in the
+        same way have the same, whatever the order of commutative operands."""
         head = self._heads.setdefault((self.op[n], self.attrs[n], self.outs[n]), len(self._heads))
         return hash((head, *(sorted(operands) if self.op[n] in self._commutative else operands)))
 
@@ -137,12 +143,22 @@ class Store:
                 stack += self.operands[n]
         return sorted(seen)
 
+    def order(self, outputs: Iterable[int]) -> list[int]:
+        """The nodes of a graph as `graph` has them: with every input of the first graph."""
+        return sorted({*self.below(outputs), *self.inputs})
+
     def graph(self, outputs: Sequence[int]) -> Graph:
-        """The graph of these outputs, with every input of the first graph."""
-        order = sorted({*self.below(outputs), *self.inputs})
+        """The graph of these outputs."""
+        order = self.order(outputs)
         number = {n: i for i, n in enumerate(order)}
         nodes = tuple(
-            Node(self.op[n], tuple(number[k] for k in self.operands[n]), self.attrs[n], self.outs[n], self.names[n])
+            Node(
+                self.op[n],
+                tuple(number[k] for k in self.operands[n]),
+                self.attrs[n],
+                self.outs[n],
+                self.names[n],
+            )
             for n in order
         )
         named = tuple(zip(self.labels, (number[o] for o in outputs), strict=True))

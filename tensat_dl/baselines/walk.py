@@ -14,6 +14,7 @@ from tensat_dl.baselines.store import Store
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
+from tensat_dl.engine.exploration import Stop
 
 #: Tells whether a graph that rules led to can be an answer.
 Fits = Callable[[Graph], bool]
@@ -46,13 +47,34 @@ class Gain:
     cost: float
 
 
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a search graph by graph did, by the names of `Walk`."""
+
+    search: str
+    expanded: int
+    tried: int
+    kept: int
+    known: int
+    operators: int  #: that all graphs together had
+    seconds: float
+    gains: tuple[Gain, ...]
+    stop: Stop
+    steps: tuple[str, ...]  #: the rules that led to the answer, in order
+
+    @property
+    def best_seconds(self) -> float:
+        """When the best graph was found; 0 if it is the first."""
+        return self.gains[-1].seconds if self.gains else 0.0
+
+
 @dataclass(slots=True)
 class Walk:
     """A search, while it runs and afterwards.
 
     ``expanded`` graphs had their substitutions looked at, ``tried`` is how many those were, ``kept`` graphs were put
     into the queue or walked on from, ``known`` had been there before. ``applied`` counts by rule the graphs that were
-    kept. ``ended`` says why the search ended.
+    kept. ``stop`` says why the search ended.
     """
 
     store: Store
@@ -66,14 +88,23 @@ class Walk:
     known: int = 0
     applied: Counter[str] = field(default_factory=Counter)
     gains: list[Gain] = field(default_factory=list)
-    ended: str = ""
-    interrupted: bool = False
+    stop: Stop = "exhausted"
     seconds: float = 0.0
 
-    @property
-    def best_seconds(self) -> float:
-        """When the best graph was found; 0 if it is the first."""
-        return self.gains[-1].seconds if self.gains else 0.0
+    def trace(self, search: str) -> Trace:
+        """The search in numbers."""
+        return Trace(
+            search,
+            self.expanded,
+            self.tried,
+            self.kept,
+            self.known,
+            len(self.store),
+            self.seconds,
+            tuple(self.gains),
+            self.stop,
+            tuple(sub.rule.name for sub in self.best.chain()),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +150,16 @@ class Walker:
         """Searches. Ctrl-C and the limit end it, and the best graph until then is kept."""
         walk = self.walk
         try:
-            walk.ended = self.search()
+            walk.stop = self.search()
+        except Reached:
+            pass
         except KeyboardInterrupt:
-            walk.ended, walk.interrupted = "interrupted", True
+            walk.stop = "interrupted"
         walk.seconds = self.elapsed
         return walk
 
-    def search(self) -> str:
-        """Searches; why it ended."""
+    def search(self) -> Stop:
+        """Searches; why it ended. Raises `Reached`."""
         raise NotImplementedError
 
     # ---- for subclasses ------------------------------------------------------------------------------------
@@ -136,18 +169,18 @@ class Walker:
         return time.perf_counter() - self.started
 
     @property
-    def over(self) -> str:
-        """The limit that is reached; "" if none is."""
+    def over(self) -> Stop | None:
+        """The limit that is reached, if one is."""
         if self.limit.seconds is not None and self.elapsed >= self.limit.seconds:
             return "time"
-        return "iterations" if self.walk.expanded >= self.limit.iterations else ""
+        return "iterations" if self.walk.expanded >= self.limit.iterations else None
 
     @property
     def late(self) -> bool:
         return self.limit.seconds is not None and self.elapsed >= self.limit.seconds
 
-    def substitutions(self, current: Current) -> Iterator[Substitution]:
-        """The substitutions in a graph, what they need measured."""
+    def substitutions(self, current: Current, count: bool = True) -> Iterator[Substitution]:
+        """The substitutions in a graph; what they need is measured. They ``count`` as tried."""
         walk = self.walk
         walk.expanded += 1
         if self.progress is not None:
@@ -157,11 +190,12 @@ class Walker:
             found = iter(list(found))
             walk.costs.prepare(range(len(walk.store)))
         for sub in found:
-            walk.tried += 1
+            walk.tried += count
             yield sub
 
     def reached(self, state: State, current: Current, sub: Substitution, best: float) -> bool:
-        """A graph was found; whether it may be kept. It is the best one if it costs less than that."""
+        """A graph was found; whether it may be kept. It is the best one if it costs less than that. Raises `Reached`
+        for the goal."""
         walk = self.walk
         if self.fits is not None or self.goal is not None or state.cost < best:
             outputs = current.outputs_after(sub)
