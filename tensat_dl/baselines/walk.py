@@ -122,7 +122,8 @@ Progress = Callable[[int, int, float], None]
 class Walker:
     """A search that walks from graph to graph. A subclass says in which order.
 
-    ``goal`` is a graph at which the search ends as soon as it has it: the best one is that then.
+    ``goal`` is a graph at which the search ends as soon as it has it: the best one is that then. Seconds are those of
+    the ``clock``.
     """
 
     def __init__(
@@ -135,8 +136,10 @@ class Walker:
         fits: Fits | None = None,
         goal: Graph | None = None,
         progress: Progress | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.started = time.perf_counter()
+        self._clock = clock
+        self._started = clock()
         self.limit, self.fits, self.goal, self.progress = limit, fits, goal, progress
         store = Store(graph, model.table)
         costs = Costs(store, model, complete)
@@ -166,7 +169,7 @@ class Walker:
 
     @property
     def elapsed(self) -> float:
-        return time.perf_counter() - self.started
+        return self._clock() - self._started
 
     @property
     def over(self) -> Stop | None:

@@ -31,6 +31,7 @@ COMMANDS = {
 }
 #: The same for benchmarks.
 BENCHMARKS = {
+    "paper": ("paper:command", "The paper's evaluation, with the searches that it compares with."),
     "onnx": ("onnx:command", "Real models in ONNX Runtime, against tools that simplify models."),
     "models": ("whole_runs:models", "The models of the paper through the whole pipeline."),
     "gpu": ("gpu:command", "Latency on the GPU of this machine, against torch and torch.compile."),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -112,14 +113,16 @@ def walked(
     options: Options,
     progress: Progress,
     goal: Graph | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Walk:
-    """The search that the options ask for. It ends at the ``goal``, if there is one."""
+    """The search that the options ask for. It ends at the ``goal``, if there is one; seconds are the ``clock``'s."""
     progress.phase("explore")
     named: dict[str, Any] = {
         "complete": _completing(setup, progress),
         "fits": None if setup.unfit is None else _fits(graph, setup.unfit),
         "goal": goal,
         "progress": progress.walking,
+        "clock": clock,
     }
     limit = Limit(options.iterations, options.time_limit)
     if options.search == "backtracking":
