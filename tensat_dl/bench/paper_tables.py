@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensat_dl.bench.common import Row
-from tensat_dl.bench.paper_rows import figure, first, models_of, of, percent, prose, table
+from tensat_dl.bench.paper_rows import figure, first, models_of, of, percent, prose, shown, table
 
 #: The paper's tables 1 to 4. None: more than an hour. Its figures state no numbers, so these can't stand here.
 BREAKDOWN = {
