@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tensat_dl.baselines.store import Store
+from tensat_dl.baselines.store import NodeStore
 from tensat_dl.core.egraph import EGraph, without_choices
 from tensat_dl.core.graph import Graph, Node, leaf_attrs
 from tensat_dl.cost.model import FOLDED, CostModel, fused
@@ -21,7 +21,7 @@ Complete = Callable[[CostModel, EGraph], CostModel]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Patched:
     """A graph, as nodes of a store in which some nodes ``instead`` stand in the places of others. Nodes that were
     ``added`` are not read through these."""
 
@@ -30,7 +30,7 @@ class Shape:
     instead: Mapping[int, int]
     added: frozenset[int]
 
-    def operands(self, store: Store, n: int) -> Sequence[int]:
+    def operands(self, store: NodeStore, n: int) -> Sequence[int]:
         given = store.operands[n]
         if n in self.added or not self.instead:
             return given
@@ -40,7 +40,7 @@ class Shape:
 class Costs:
     """Milliseconds of nodes of a store, in any graph. ``complete`` measures, where something is measured."""
 
-    def __init__(self, store: Store, model: CostModel, complete: Complete | None = None) -> None:
+    def __init__(self, store: NodeStore, model: CostModel, complete: Complete | None = None) -> None:
         self.store = store
         self.model = model
         self._complete = complete
@@ -71,7 +71,7 @@ class Costs:
             self._price(n)
         return 0.0 if self._depends[n] else self._cost[n]
 
-    def of(self, shape: Shape) -> float:
+    def of(self, shape: Patched) -> float:
         """The cost of the nodes that depend on the graph."""
         depending = [n for n in shape.nodes if self._is_depending(n)]
         if not depending:
@@ -132,7 +132,7 @@ class Costs:
 
     # ---- what depends on the graph ---------------------------------------------------------------------------
 
-    def _views(self, shape: Shape, nodes: Sequence[int]) -> float:
+    def _views(self, shape: Patched, nodes: Sequence[int]) -> float:
         store = self.store
         demand: dict[int, int] = dict.fromkeys(shape.nodes, 0)
         for o in shape.outputs:
@@ -149,12 +149,12 @@ class Costs:
         spread(demand, views)
         return sum(self._cost[v.node] for v in views if v.pays(demand[v.home]))
 
-    def _with_convolutions(self, shape: Shape, nodes: Sequence[int]) -> float:
+    def _with_convolutions(self, shape: Patched, nodes: Sequence[int]) -> float:
         graph, number = self._graph(shape)
         free = set(fused(graph))
         return sum(self._cost[n] for n in nodes if number[n] not in free)
 
-    def _graph(self, shape: Shape) -> tuple[Graph, dict[int, int]]:
+    def _graph(self, shape: Patched) -> tuple[Graph, dict[int, int]]:
         """The graph, and its nodes by number."""
         store = self.store
         number: dict[int, int] = {}

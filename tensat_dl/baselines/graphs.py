@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
 
-from tensat_dl.baselines.costs import Costs, Shape
+from tensat_dl.baselines.costs import Costs, Patched
 from tensat_dl.baselines.rewriting import Substitution
-from tensat_dl.baselines.store import Store
+from tensat_dl.baselines.store import NodeStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class Priced:
 class Current:
     """A graph of a search, with what is asked for at each of its substitutions."""
 
-    def __init__(self, store: Store, costs: Costs, outputs: tuple[int, ...]) -> None:
+    def __init__(self, store: NodeStore, costs: Costs, outputs: tuple[int, ...]) -> None:
         self.store, self.costs, self.outputs = store, costs, outputs
         self.nodes = store.below(outputs)
         self._there = frozenset(self.nodes)
         self._readers = Counter(k for n in self.nodes for k in store.operands[n])
         self._readers.update(outputs)
         self._local = fsum(map(costs.local, self.nodes))
-        self.cost = self._local + costs.of(Shape(self._there, outputs, {}, frozenset()))
+        self.cost = self._local + costs.of(Patched(self._there, outputs, {}, frozenset()))
         self.hash = tuple(store.hash[o] for o in outputs)
 
     @cached_property
@@ -63,7 +63,7 @@ class Current:
         local = self._local + fsum(map(costs.local, added)) - fsum(map(costs.local, dead))
         if local >= below:  # what depends on the graph is paid on top of that
             return None
-        shape = Shape(
+        shape = Patched(
             frozenset((self._there | added) - dead),
             tuple(instead.get(o, o) for o in self.outputs),
             instead,

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
-from tensat_dl.baselines.store import Store
+from tensat_dl.baselines.store import NodeStore
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.targets import Target, target_of
 from tensat_dl.ops.table import OpTable
@@ -39,14 +39,14 @@ class Substitution:
 class Rewriting:
     """The rules of a search, and what is known of their matches in its store."""
 
-    def __init__(self, store: Store, rules: Sequence[RewriteRule], ops: OpTable) -> None:
+    def __init__(self, store: NodeStore, rules: Sequence[RewriteRule], ops: OpTable) -> None:
         self.store, self.ops = store, ops
         self._rules = rules
         self._checks = Checks(ops)
         self._targets: dict[tuple[object, ...], Target | None] = {}
         self._arities = -1
-        self._patterns: dict[str, _Rule] = {}
-        self._ends_in: dict[str, list[_Rule]] = {}  #: rules with one output, by its operator
+        self._patterns: dict[str, _RuleParts] = {}
+        self._ends_in: dict[str, list[_RuleParts]] = {}  #: rules with one output, by its operator
         self._single: dict[int, tuple[Substitution, ...]] = {}
         self._joined: dict[tuple[object, ...], Substitution | None] = {}
         self.matches: dict[str, int] = {r.name: 0 for r in rules}
@@ -66,7 +66,7 @@ class Rewriting:
 
     # ---- rules ---------------------------------------------------------------------------------------------
 
-    def _current(self) -> Mapping[str, _Rule]:
+    def _current(self) -> Mapping[str, _RuleParts]:
         """The rules, list rules for the lengths that the store's operators have."""
         if len(self.store.arities) != self._arities:
             self._arities = len(self.store.arities)
@@ -75,7 +75,7 @@ class Rewriting:
                 if all(n.op in present for n in rule.source.nodes):
                     for one in instances(rule, self.store.arities):
                         if one.key not in self._patterns:
-                            made = self._patterns[one.key] = _Rule(Pattern(one, self.ops))
+                            made = self._patterns[one.key] = _RuleParts(Pattern(one, self.ops))
                             if made.single:
                                 self._ends_in.setdefault(made.root_ops[0], []).append(made)
         return self._patterns
@@ -92,7 +92,7 @@ class Rewriting:
 
     # ---- several outputs -----------------------------------------------------------------------------------
 
-    def _join(self, rule: _Rule, nodes: Mapping[str, Sequence[int]]) -> Iterator[Substitution]:
+    def _join(self, rule: _RuleParts, nodes: Mapping[str, Sequence[int]]) -> Iterator[Substitution]:
         done: set[tuple[int, ...]] = set()
         for match, key in rule.joined(self.store, nodes):
             outputs = [match.tensors[o] for o in rule.rule.source.outputs]
@@ -111,7 +111,7 @@ class Rewriting:
 
     # ---- groups --------------------------------------------------------------------------------------------
 
-    def _members(self, rule: _Rule, nodes: Mapping[str, Sequence[int]]) -> Iterator[Substitution]:
+    def _members(self, rule: _RuleParts, nodes: Mapping[str, Sequence[int]]) -> Iterator[Substitution]:
         """Each two members that go together, and all of them. (A product of a merge may be merged again, so two at a
         time lead to any number.)"""
         groups: dict[object, list[tuple[Match, object]]] = {}
@@ -139,7 +139,7 @@ class Rewriting:
                 if len(chosen) > 2 and (whole := self._together(rule, chosen)) is not None:
                     yield whole
 
-    def _together(self, rule: _Rule, members: Sequence[tuple[Match, object]]) -> Substitution | None:
+    def _together(self, rule: _RuleParts, members: Sequence[tuple[Match, object]]) -> Substitution | None:
         key = (rule.rule.key, *(k for _, k in members))
         if key not in self._joined:
             self._joined[key] = self._applied(rule, merged(rule.rule, [m for m, _ in members]), len(members))
@@ -147,7 +147,7 @@ class Rewriting:
 
     # ---- targets -------------------------------------------------------------------------------------------
 
-    def _applied(self, rule: _Rule, match: Match, members: int = 0) -> Substitution | None:
+    def _applied(self, rule: _RuleParts, match: Match, members: int = 0) -> Substitution | None:
         """The substitution of a match; None if the rule does not apply there, or changes nothing."""
         store = self.store
         names = dict(match.tensors)
@@ -174,7 +174,7 @@ class Rewriting:
         return Substitution(rule.rule, match, members, target, made, outputs)
 
     def _target(
-        self, rule: _Rule, names: dict[str, int], attrs: Mapping[str, Any], members: int
+        self, rule: _RuleParts, names: dict[str, int], attrs: Mapping[str, Any], members: int
     ) -> Target | None:
         one = self._checks.instance(rule.rule, members) if members else rule.rule
         variant = self._checks.at(one, names, attrs, self.store)
@@ -183,7 +183,7 @@ class Rewriting:
         return target_of(one, names, variant, self.store, self.ops, nested=rule.group)
 
 
-class _Rule:
+class _RuleParts:
     """The pattern of a rule, and the matches of its parts at each node."""
 
     def __init__(self, pattern: Pattern) -> None:
@@ -196,7 +196,7 @@ class _Rule:
         self.root_ops = [pattern.shapes[root].node.op for root in self.roots]
         self._parts: list[dict[int, tuple[Match, ...]]] = [{} for _ in self.roots]
 
-    def parts(self, store: Store, root: int, n: int) -> tuple[Match, ...]:
+    def parts(self, store: NodeStore, root: int, n: int) -> tuple[Match, ...]:
         """The matches of one part at a node."""
         found = self._parts[root]
         if n not in found:
@@ -231,7 +231,7 @@ class _Rule:
         return tensors, attrs
 
     def joined(
-        self, store: Store, nodes: Mapping[str, Sequence[int]]
+        self, store: NodeStore, nodes: Mapping[str, Sequence[int]]
     ) -> Iterator[tuple[Match, tuple[object, ...]]]:
         """The matches of all parts together at some nodes, by operator; each with a key of its own."""
         parts = []

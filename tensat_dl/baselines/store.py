@@ -17,7 +17,7 @@ from tensat_dl.rewrite.classes import factors_of, kind
 _Key = tuple[str, Attrs, tuple[int, ...]]
 
 
-class Store:
+class NodeStore:
     """Nodes by number, operands before users; the terms that patterns match (`Terms`), and knowledge of them
     (`Known`). The operands of a commutative operator may stand in either order: the first that was seen is kept."""
 

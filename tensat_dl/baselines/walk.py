@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tensat_dl.baselines.costs import Complete, Costs
 from tensat_dl.baselines.graphs import Current
 from tensat_dl.baselines.rewriting import Rewriting, Substitution
-from tensat_dl.baselines.store import Store
+from tensat_dl.baselines.store import NodeStore
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
@@ -77,7 +77,7 @@ class Walk:
     kept. ``stop`` says why the search ended.
     """
 
-    store: Store
+    store: NodeStore
     costs: Costs
     rewriting: Rewriting
     best: State
@@ -141,7 +141,7 @@ class Walker:
         self._clock = clock
         self._started = clock()
         self.limit, self.fits, self.goal, self.progress = limit, fits, goal, progress
-        store = Store(graph, model.table)
+        store = NodeStore(graph, model.table)
         costs = Costs(store, model, complete)
         costs.prepare(store.below(store.outputs))
         self.first = Current(store, costs, store.outputs)
@@ -154,7 +154,7 @@ class Walker:
         walk = self.walk
         try:
             walk.stop = self.search()
-        except Reached:
+        except AtGoal:
             pass
         except KeyboardInterrupt:
             walk.stop = "interrupted"
@@ -162,7 +162,7 @@ class Walker:
         return walk
 
     def search(self) -> Stop:
-        """Searches; why it ended. Raises `Reached`."""
+        """Searches; why it ended. Raises `AtGoal`."""
         raise NotImplementedError
 
     # ---- for subclasses ------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class Walker:
             yield sub
 
     def reached(self, state: State, current: Current, sub: Substitution, best: float) -> bool:
-        """A graph was found; whether it may be kept. It is the best one if it costs less than that. Raises `Reached`
+        """A graph was found; whether it may be kept. It is the best one if it costs less than that. Raises `AtGoal`
         for the goal."""
         walk = self.walk
         if self.fits is not None or self.goal is not None or state.cost < best:
@@ -207,7 +207,7 @@ class Walker:
                 return False
             if self.goal is not None and walk.store.find(self.goal) == outputs:
                 walk.best, walk.outputs = state, outputs
-                raise Reached
+                raise AtGoal
             if state.cost < best and self.goal is None:
                 walk.best, walk.outputs = state, outputs
                 walk.gains.append(Gain(self.elapsed, walk.expanded, state.cost))
@@ -216,5 +216,5 @@ class Walker:
         return True
 
 
-class Reached(Exception):
+class AtGoal(Exception):
     """A search has its goal."""

@@ -70,9 +70,9 @@ def optimize(
     given = tuple(rules)
     rules, false = options.relied_on(rules, ops, progress)
     if options.search != "saturation":
-        from tensat_dl.run.sequential import Asked, optimize_graph_by_graph
+        from tensat_dl.run.sequential import Task, optimize_graph_by_graph
 
-        asked = Asked(graph, ops, given, rules, false, options, setup)
+        asked = Task(graph, ops, given, rules, false, options, setup)
         return optimize_graph_by_graph(asked, progress, parse_seconds, explained)
     found = search(graph, rules, setup, progress, explained)
     exploration, egraph = found.last.exploration, found.last.egraph

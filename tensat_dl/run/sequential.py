@@ -34,7 +34,7 @@ from tensat_dl.why.way import INTERRUPTED, evaluated, missing
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Task:
     """What is to be optimized: a graph, the rules that it was ``given`` and those that are used, and notes on
     others."""
 
@@ -48,7 +48,7 @@ class Asked:
 
 
 def optimize_graph_by_graph(
-    asked: Asked, progress: Progress, parse_seconds: float, explained: bool
+    asked: Task, progress: Progress, parse_seconds: float, explained: bool
 ) -> tuple[Result, tuple[EGraph, ...]]:
     """The result of such a search, and the answer as an e-graph without choices."""
     graph, options = asked.graph, asked.options
