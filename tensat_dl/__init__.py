@@ -133,6 +133,7 @@ def optimize(
     search: Search = "saturation",
     iterations: int = 100,
     alpha: float = 1.0,
+    split: int | None = None,
     k_multi: int | None = 1,
     max_nodes: int = 50_000,
     max_iters: int = 15,
@@ -168,6 +169,8 @@ def optimize(
             backtracking, sampling. Default: 'saturation'.
         iterations: Graphs whose substitutions the searches backtracking and sampling try. At least 0. Default: 100.
         alpha: Backtracking keeps graphs that cost less than so many times the best. At least 1. Default: 1.0.
+        split: Backtracking takes graphs of more than so many operators apart. At least 2; None: never.
+            Default: None, never.
         k_multi: Iterations in which multi-pattern rules are applied. At least 0; None: unlimited. Default: 1.
         max_nodes: Stop growing the e-graph at this many e-nodes. At least 1. Default: 50000.
         max_iters: Stop exploring after this many iterations. At least 0. Default: 15.
@@ -211,6 +214,7 @@ def optimize(
         search=search,
         iterations=iterations,
         alpha=alpha,
+        split=split,
         k_multi=k_multi,
         max_nodes=max_nodes,
         max_iters=max_iters,

@@ -116,9 +116,8 @@ class Current:
 
     def _with(self, n: int, operands: list[int]) -> int:
         store = self.store
-        return store.add(
-            store.op[n], store.attrs[n], tuple(operands), store.outs[n], store.names[n], store.origin[n]
-        )
+        known = store.names[n], store.origin[n], store.part[n]
+        return store.add(store.op[n], store.attrs[n], tuple(operands), store.outs[n], *known)
 
     def _entangled(self, sub: Substitution, instead: Mapping[int, int]) -> bool:
         """Whether the rule's tensors, but for those that it replaces, are computed from what it replaces."""

@@ -164,9 +164,10 @@ class Rewriting:
         if target is None:
             return None
         made: dict[str, int] = {}
+        part = store.part[names[target.outputs[0][0]]]
         for o in target.operators:
             operands = tuple(made[a] if a in made else names[a] for a in o.args)
-            made[o.result] = store.add(o.op, o.attrs, operands, (o.type,), origin=rule.rule.name)
+            made[o.result] = store.add(o.op, o.attrs, operands, (o.type,), origin=rule.rule.name, part=part)
         outputs = tuple((names[s], made[t] if t in made else names[t]) for s, t in target.outputs)
         if all(s == t for s, t in outputs):
             return None

@@ -33,6 +33,7 @@ class NodeStore:
         self.outs: list[tuple[TensorType, ...]] = []  #: the types of each node's outputs
         self.names: list[str] = []
         self.origin: list[str] = []  #: the rule that first built each, "" for the first graph's
+        self.part: list[int] = []  #: of the graph, where that was taken apart; else 0
         self.depth: list[int] = []  #: the longest way down
         self.hash: list[int] = []  #: of all that a node is computed from
         self.kind: list[int] = []  #: equal for tensors of which rules know the same
@@ -86,6 +87,7 @@ class NodeStore:
         types: tuple[TensorType, ...],
         name: str = "",
         origin: str = "",
+        part: int = 0,
     ) -> int:
         """The number of a node, which is added if it is new; ``origin`` is the rule that brings it."""
         key = self._key(op, attrs, operands)
@@ -98,6 +100,7 @@ class NodeStore:
         self.outs.append(types)
         self.names.append(name)
         self.origin.append(origin)
+        self.part.append(part)
         self.depth.append(1 + max((self.depth[k] for k in operands), default=0))
         self.hash.append(self.hashed(n, [self.hash[k] for k in operands]))
         self.arities.add((op, len(operands)))

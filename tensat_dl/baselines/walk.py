@@ -144,6 +144,7 @@ class Walker:
         store = NodeStore(graph, model.table)
         costs = Costs(store, model, complete)
         costs.prepare(store.below(store.outputs))
+        self.until = limit.iterations  #: the search ends when so many graphs are expanded
         self.first = Current(store, costs, store.outputs)
         self.walk = Walk(
             store, costs, Rewriting(store, rules, model.table), State(self.first.cost), store.outputs
@@ -176,19 +177,22 @@ class Walker:
         """The limit that is reached, if one is."""
         if self.limit.seconds is not None and self.elapsed >= self.limit.seconds:
             return "time"
-        return "iterations" if self.walk.expanded >= self.limit.iterations else None
+        return "iterations" if self.walk.expanded >= self.until else None
 
     @property
     def late(self) -> bool:
         return self.limit.seconds is not None and self.elapsed >= self.limit.seconds
 
-    def substitutions(self, current: Current, count: bool = True) -> Iterator[Substitution]:
-        """The substitutions in a graph; what they need is measured. They ``count`` as tried."""
+    def substitutions(
+        self, current: Current, count: bool = True, nodes: Sequence[int] | None = None
+    ) -> Iterator[Substitution]:
+        """The substitutions in a graph, or at these of its ``nodes``; what they need is measured. They ``count`` as
+        tried."""
         walk = self.walk
         walk.expanded += 1
         if self.progress is not None:
             self.progress(walk.expanded, walk.kept, walk.best.cost)
-        found = walk.rewriting.at(current.nodes)
+        found = walk.rewriting.at(current.nodes if nodes is None else nodes)
         if walk.costs.measures:
             found = iter(list(found))
             walk.costs.prepare(range(len(walk.store)))
@@ -208,7 +212,7 @@ class Walker:
             if self.goal is not None and walk.store.find(self.goal) == outputs:
                 walk.best, walk.outputs = state, outputs
                 raise AtGoal
-            if state.cost < best and self.goal is None:
+            if state.cost < best:
                 walk.best, walk.outputs = state, outputs
                 walk.gains.append(Gain(self.elapsed, walk.expanded, state.cost))
         walk.kept += 1

@@ -41,7 +41,11 @@ _SATURATING = (
     *("k_multi", "max_nodes", "max_iters", "max_memory", "cycles"),
     *("fuse", "extract", "extract_time_limit"),
 )
-_SEQUENTIAL = {"iterations": ("backtracking", "sampling"), "alpha": ("backtracking",)}
+_SEQUENTIAL = {
+    "iterations": ("backtracking", "sampling"),
+    "alpha": ("backtracking",),
+    "split": ("backtracking",),
+}
 #: Verdicts on which a run relies: rules that no test refutes, or rules that are proved.
 Trust = Literal["tested", "proved"]
 
@@ -106,6 +110,9 @@ class Options:
     alpha: float = _option(
         1.0, "search", "Backtracking keeps graphs that cost less than {} times the best.", "X", 1
     )
+    split: int | None = _option(
+        *(None, "search", "Backtracking takes graphs of more than {} operators apart.", "N", 2), none="never"
+    )
     k_multi: int | None = _option(
         1, "search", "Iterations in which multi-pattern rules are applied.", "N", 0, none="unlimited"
     )
@@ -149,13 +156,12 @@ class Options:
                 "fusion is for GPUs: on the CPU ONNX Runtime runs graphs, with kernels of its own"
             )
 
-        other = _SEQUENTIAL if self.search == "saturation" else _SATURATING
         for f in fields(self):
-            if f.name in other and getattr(self, f.name) != f.default:
-                fits = "saturation" if f.name in _SATURATING else " or ".join(_SEQUENTIAL[f.name])
-                raise ValueError(f"{f.name} is an option of the search {fits}, not of {self.search}")
-        if self.search == "sampling" and self.alpha != 1.0:
-            raise ValueError("alpha is an option of the search backtracking, not of sampling")
+            searches = ("saturation",) if f.name in _SATURATING else _SEQUENTIAL.get(f.name, SEARCHES)
+            if self.search not in searches and getattr(self, f.name) != f.default:
+                raise ValueError(
+                    f"{f.name} is an option of the search {' or '.join(searches)}, not of {self.search}"
+                )
 
     def relied_on(
         self, rules: Sequence[RewriteRule], ops: OpTable, progress: Progress

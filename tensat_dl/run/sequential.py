@@ -126,7 +126,8 @@ def walked(
     }
     limit = Limit(options.iterations, options.time_limit)
     if options.search == "backtracking":
-        return Backtracking(graph, rules, setup.model, limit, alpha=options.alpha, **named).run()
+        named |= {"alpha": options.alpha, "split": options.split}
+        return Backtracking(graph, rules, setup.model, limit, **named).run()
     return Sampling(graph, rules, setup.model, limit, seed=options.seed, **named).run()
 
 

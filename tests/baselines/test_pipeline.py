@@ -66,15 +66,20 @@ def test_the_command_line(search: str, tmp_path: Path) -> None:
     assert "replayed and evaluated: equal" in why.output
 
 
-def test_groups_of_all_members_in_one_step() -> None:
-    model = tensat_dl.load(text="""
+def three_products() -> tensat_dl.Model:
+    text = """
         graph g {
           input x : f32[1, 512]
           weight a : f32[512, 512]
           weight b : f32[512, 512]
           weight c : f32[512, 512]
           output x @ a, x @ b, x @ c
-        }""", rules=["groups"])  # fmt: skip
+        }"""
+    return tensat_dl.load(text=text, rules=["groups"])
+
+
+def test_groups_of_all_members_in_one_step() -> None:
+    model = three_products()
     result = tensat_dl.optimize(model, search="backtracking", iterations=1)
     assert result.trace is not None
     assert result.trace.steps == ("group-matmul-left",)
@@ -128,11 +133,10 @@ def test_ctrl_c_keeps_the_best_graph(at: int, monkeypatch: pytest.MonkeyPatch) -
         return after(*given)
 
     monkeypatch.setattr(Current, "after", interrupted)
-    result = tensat_dl.optimize(tensat_dl.load(SHARED), search="backtracking")
+    result = tensat_dl.optimize(three_products(), search="backtracking")
     assert result.interrupted
     assert result.stop == "interrupted"
     assert "interrupted: the cheapest graph found until then is used" in result.notes
     assert result.equivalence is not None
     assert result.equivalence.status == "equivalent"
-    if at == 0:
-        assert result.after.graph == result.before.graph
+    assert (result.after.graph == result.before.graph) == (at == 0)
