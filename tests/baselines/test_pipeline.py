@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import tensat_dl
 from tensat_dl.baselines.graphs import Current
-from tensat_dl.cli.main import cli
+from tests.cli.running import Done, invoke
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHARED = str(EXAMPLES / "tiny_share_input.tsr")
 SEARCHES = ("backtracking", "sampling")
 
 
-def run(*arguments: str) -> Any:
-    return CliRunner().invoke(cli, [*arguments])
+def run(*arguments: str) -> Done:
+    return invoke(*arguments, joined=True)
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -53,17 +52,17 @@ def test_an_answer_is_verified_and_explained(search: Any, tmp_path: Path) -> Non
 def test_the_command_line(search: str, tmp_path: Path) -> None:
     out, report, page = (str(tmp_path / name) for name in ("out.tsr", "report.json", "page.html"))
     done = run("run", SHARED, "--search", search, "-o", out, "--json", report, "--html", page)
-    assert done.exit_code == 0, done.output
-    assert f"{search}: " in done.output
-    assert "substitutions a second" in done.output
+    assert done.code == 0, done.out
+    assert f"{search}: " in done.out
+    assert "substitutions a second" in done.out
     found = json.loads(Path(report).read_text())
     assert found["search"] == search
     assert found["trace"]["expanded"] <= 100
     assert found["cost"]["after"] < found["cost"]["before"]
     assert search in Path(page).read_text()
     why = run("why", out)
-    assert why.exit_code == 0, why.output
-    assert "replayed and evaluated: equal" in why.output
+    assert why.code == 0, why.out
+    assert "replayed and evaluated: equal" in why.out
 
 
 def three_products() -> tensat_dl.Model:
@@ -110,8 +109,8 @@ def test_groups_of_all_members_in_one_step() -> None:
 )
 def test_options_that_do_not_go_together(options: list[str], message: str) -> None:
     done = run("run", SHARED, *options)
-    assert done.exit_code == 2
-    assert message in done.output
+    assert done.code == 2
+    assert message in done.out
 
 
 def test_no_time_and_no_graphs_leave_the_input() -> None:

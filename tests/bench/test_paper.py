@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from tensat_dl import processes
 from tensat_dl.bench import paper_cell
 from tensat_dl.bench.paper import PAPER, QUICK, Plan
 from tensat_dl.bench.paper_page import page, searches
 from tensat_dl.bench.paper_rows import interval, reached
-from tensat_dl.cli.main import cli
+from tests.cli.running import invoke
 
 ROOT = Path(__file__).parents[2]
 TINY = str(ROOT / "examples" / "tiny_share_input.tsr")
@@ -103,14 +102,14 @@ def test_measurements_are_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return {**row, "tried": 3, "stop": "iterations", "expanded": 1, "used": {}, "measured_share": 0.0}
 
     monkeypatch.setattr(processes, "apart", measured)
-    first = CliRunner().invoke(cli, ["bench", "paper", "--quick", "--json", path])
-    assert first.exit_code == 130, first.output
-    assert "interrupted: --resume goes on" in first.output
+    first = invoke("bench", "paper", "--quick", "--json", path, joined=True)
+    assert first.code == 130, first.out
+    assert "interrupted: --resume goes on" in first.out
     rows = json.loads(Path(path).read_text())["rows"]
     assert ["error" in r for r in rows] == [False, True, False]
     calls[:] = ["", ""]  # as if two had been made: the third is, and then Ctrl-C is pressed
-    second = CliRunner().invoke(cli, ["bench", "paper", "--quick", "--json", path, "--resume"])
-    assert second.exit_code == 130
+    second = invoke("bench", "paper", "--quick", "--json", path, "--resume", joined=True)
+    assert second.code == 130
     again = json.loads(Path(path).read_text())["rows"]
     assert len(again) == 3
     assert not any("error" in r for r in again)  # what failed is measured again
@@ -125,9 +124,9 @@ def test_measurements_are_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_wrong_options(options: list[str], message: str) -> None:
-    done = CliRunner().invoke(cli, ["bench", "paper", *options])
-    assert done.exit_code == 2
-    assert message in done.output
+    done = invoke("bench", "paper", *options, joined=True)
+    assert done.code == 2
+    assert message in done.out
 
 
 def test_figures_are_drawn(tmp_path: Path) -> None:
