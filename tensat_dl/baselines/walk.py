@@ -60,7 +60,7 @@ class Trace:
     seconds: float
     gains: tuple[Gain, ...]
     stop: Stop
-    steps: tuple[str, ...]  #: the rules that led to the answer, in order
+    steps: tuple[str, ...]  #: the rules that led to the cheapest graph, in order
 
     @property
     def best_seconds(self) -> float:

@@ -228,6 +228,14 @@ def _searches(rows: list[Row]) -> Iterator[str]:
         if cut:
             yield from prose(f"The time limit ended it early for {', '.join(dict.fromkeys(cut))}.")
         yield ""
+    late = [r for r in of(rows, "ours") if r["stop"] == "time"]
+    if late:
+        cut = (f"{r['model']} ({r['pack']}, k={r['k_multi']})" for r in late)
+        yield from prose(
+            "The clock's limit ended an exploration of ours early, on the busy machine, for "
+            f"{', '.join(cut)}: the answer is of the e-graph until then."
+        )
+        yield ""
     yield "### Trade-off (Figure 6)"
     yield ""
     yield from figure("paper-anytime")

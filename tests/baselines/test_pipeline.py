@@ -6,10 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensat_dl
 from tensat_dl.baselines.graphs import Current
+from tensat_dl.core.egraph import BoolArray, EGraph
+from tensat_dl.core.graph import Graph
+from tensat_dl.core.progress import Progress
+from tensat_dl.run.options import Options
+from tensat_dl.run.sequential import walked
 from tests.cli.running import Done, invoke
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -139,3 +145,22 @@ def test_ctrl_c_keeps_the_best_graph(at: int, monkeypatch: pytest.MonkeyPatch) -
     assert result.equivalence is not None
     assert result.equivalence.status == "equivalent"
     assert (result.after.graph == result.before.graph) == (at == 0)
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_graphs_that_do_not_fit_are_no_answers(search: Any) -> None:
+    """New products of any kind are forbidden, as if they held at one size of a model only."""
+    model = three_products()
+
+    def unfit(egraph: EGraph, graph: Graph) -> BoolArray:
+        assert graph == model.graph
+        assert len(egraph.source) == len(graph.nodes)
+        old = set(egraph.source.tolist())
+        assert all(egraph.op[n] == node.op for n, node in zip(egraph.source, graph.nodes, strict=True))
+        new = [n not in old and op == "matmul" for n, op in enumerate(egraph.op)]
+        return np.array(new, dtype=np.bool_)
+
+    options = Options(search=search, iterations=10)
+    for setup in (options.setup(model.ops), options.setup(model.ops, unfit=unfit)):
+        walk = walked(model.graph, model.rules, setup, options, Progress())
+        assert (walk.outputs == walk.store.outputs) == (setup.unfit is not None)
