@@ -153,7 +153,7 @@ def command(
     if page is not None:
         _check_page(page)
     if quick:
-        iterations, runs, time_limit = min(iterations, 30), min(runs, 2), min(time_limit, 15.0)
+        iterations, runs, time_limit = min(iterations, 30), min(runs, 2), min(time_limit, 10.0)
     plan = Plan(QUICK if quick else PAPER, iterations, runs, time_limit, device, not no_cpu)
     results = Results("paper", json_path)
     if resume and (old := earlier(json_path)) is not None:

@@ -74,8 +74,8 @@ def searches(rows: list[Row]) -> Iterator[list[str]]:
             shown(None if taso is None else taso["seconds"]),
             shown(None if taso is None else taso["best_seconds"]),
             shown(same) + (" (k=2)" if same is not None and which is k2 else ""),
-            "–" if k1 is None or taso is None else f"{taso['seconds'] / k1['seconds']:.1f}x",
-            "–" if not same or taso is None else f"{taso['best_seconds'] / same:.1f}x",
+            "–" if k1 is None or taso is None else f"{taso['seconds'] / k1['seconds']:.2g}x",
+            "–" if not same or taso is None else f"{taso['best_seconds'] / same:.2g}x",
         ]
 
 
@@ -103,7 +103,7 @@ def _aim(rows: list[Row]) -> Iterator[str]:
             ratio = taso["best_seconds"] / max(min(times), 1e-3)
             ratios.append(ratio)
             if ratio < 10:
-                slower.append(f"{model} (`{pack}`: {ratio:.1f}x)")
+                slower.append(f"{model} (`{pack}`: {ratio:.2g}x)")
     if not total:
         return
     yield from prose(
@@ -114,8 +114,8 @@ def _aim(rows: list[Row]) -> Iterator[str]:
     if ratios:
         mid = exp(mean(map(log, ratios)))
         yield from prose(
-            f"Backtracking takes {mid:.1f} times as long to its best graph as ours takes to a graph that costs no "
-            f"more (geometric mean of {len(ratios)}; from {min(ratios):.1f} to {max(ratios):.1f})."
+            f"Backtracking takes {mid:.2g} times as long to its best graph as ours takes to a graph that costs no "
+            f"more (geometric mean of {len(ratios)}; from {min(ratios):.2g} to {max(ratios):.2g})."
         )
     missed = f"missed for {', '.join(slower)}" if slower else "met everywhere"
     yield from prose(f"The aim, ten times as long, is {missed}.")
@@ -230,10 +230,10 @@ def _searches(rows: list[Row]) -> Iterator[str]:
         yield ""
     late = [r for r in of(rows, "ours") if r["stop"] == "time"]
     if late:
-        cut = (f"{r['model']} ({r['pack']}, k={r['k_multi']})" for r in late)
+        names = (f"{r['model']} ({r['pack']}, k={r['k_multi']})" for r in late)
         yield from prose(
             "The clock's limit ended an exploration of ours early, on the busy machine, for "
-            f"{', '.join(cut)}: the answer is of the e-graph until then."
+            f"{', '.join(names)}: the answer is of the e-graph until then."
         )
         yield ""
     yield "### Trade-off (Figure 6)"

@@ -64,8 +64,9 @@ def shown(value: float | None) -> str:
 
 
 def prose(text: str) -> Iterator[str]:
-    """A paragraph in lines."""
-    yield from wrap(text, 116, break_long_words=False, break_on_hyphens=False)
+    """A paragraph, or an item of a list, in lines."""
+    indent = "  " if text.startswith("- ") else ""
+    yield from wrap(text, 116, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def table(lines: Iterable[Sequence[str]]) -> Iterator[str]:
