@@ -148,9 +148,10 @@ def k_multi(rows: list[Row]) -> Iterator[str]:
     yield ""
     yield from figure("paper-k-multi")
     yield from prose(
-        "One round each, seconds of the clock. ±: not proven optimal within the limit. In brackets: "
-        "the limit that ended exploration. With group rules there is no k_multi to choose: they reach "
-        "with few e-nodes what pairs reach with many."
+        "One round each, seconds of the clock. ±: not proven optimal within the limit. In brackets: the "
+        "limit that ended exploration. On a busy machine a limit of the clock leaves less of a large "
+        "e-graph, so more iterations can give a worse answer. With group rules there is no k_multi to "
+        "choose, and few e-nodes are enough for answers like those, or better."
     )
     yield ""
 
