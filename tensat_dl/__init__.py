@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tensat_dl.extract.budget import ExtractLimits
     from tensat_dl.extract.extraction import Extraction
     from tensat_dl.run.model import Model
-    from tensat_dl.run.options import Trust
+    from tensat_dl.run.options import Search, Trust
     from tensat_dl.run.refused import Mismatch, RefutedRule, Verdicts
     from tensat_dl.run.result import Result
     from tensat_dl.verify.rules.verdict import Verdict
@@ -130,6 +130,10 @@ def optimize(
     device: str | None = None,
     measure: bool | None = None,
     threads: int = 1,
+    search: Search = "saturation",
+    iterations: int = 100,
+    alpha: float = 1.0,
+    split: int | None = None,
     k_multi: int | None = 1,
     max_nodes: int = 50_000,
     max_iters: int = 15,
@@ -161,6 +165,12 @@ def optimize(
         measure: Measure operators and candidates on this machine (device cpu or cuda); keep a graph only if it
             is faster. Default: None, for .onnx.
         threads: Threads of the device cpu. At least 1. Default: 1.
+        search: How to search: with an e-graph, or from graph to graph as TASO does, or at random. One of saturation,
+            backtracking, sampling. Default: 'saturation'.
+        iterations: Graphs whose substitutions the searches backtracking and sampling try. At least 0. Default: 100.
+        alpha: Backtracking keeps graphs that cost less than so many times the best. At least 1. Default: 1.0.
+        split: Backtracking takes graphs of more than so many operators apart. At least 2; None: never.
+            Default: None, never.
         k_multi: Iterations in which multi-pattern rules are applied. At least 0; None: unlimited. Default: 1.
         max_nodes: Stop growing the e-graph at this many e-nodes. At least 1. Default: 50000.
         max_iters: Stop exploring after this many iterations. At least 0. Default: 15.
@@ -201,6 +211,10 @@ def optimize(
         device=device,
         measure=measure,
         threads=threads,
+        search=search,
+        iterations=iterations,
+        alpha=alpha,
+        split=split,
         k_multi=k_multi,
         max_nodes=max_nodes,
         max_iters=max_iters,

@@ -32,6 +32,7 @@ COMMANDS = {
 }
 #: The same for benchmarks.
 BENCHMARKS = {
+    "paper": ("paper:command", "The paper's evaluation, with the searches that it compares with."),
     "onnx": ("onnx:command", "Real models in ONNX Runtime, against tools that simplify models."),
     "torch": ("torch:command", "PyTorch modules: eager, Inductor, ONNX Runtime, and optimized."),
     "models": ("whole_runs:models", "The models of the paper through the whole pipeline."),

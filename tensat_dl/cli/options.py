@@ -71,6 +71,8 @@ def _type(said: About, default: object) -> click.ParamType[Any] | None:
         return Seconds()
     if said.least is None:
         return None
+    if isinstance(default, float):
+        return click.FloatRange(said.least)
     return Count() if default is not None and said.none else click.IntRange(said.least)
 
 

@@ -159,6 +159,8 @@ def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
         raise
     except ValueError as e:
         raise click.UsageError(str(e)) from None
+    if aim.search != "saturation" and reports.egraph is not None:
+        raise click.UsageError(f"--save-egraph needs an e-graph, and the search {aim.search} has none")
     asked = _Asked(file, output, given["graph_name"], rules, sizes, given["input_path"], aim, reports)
     asked.check_outputs(asked.inputs)
     return asked

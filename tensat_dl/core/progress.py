@@ -26,6 +26,10 @@ class Progress:
     def exploring(self, iteration: int, nodes: int, classes: int) -> None:
         """An iteration is complete. The e-graph has so many e-nodes and e-classes."""
 
+    def walking(self, graphs: int, kept: int, best: float) -> None:
+        """A search has looked at the substitutions in so many graphs, has kept others, and the best costs so many
+        milliseconds."""
+
     def checking(self, done: int, count: int, rule: str, status: str) -> None:
         """``done`` of ``count`` rules are verified, ``rule`` last, with a verdict."""
 

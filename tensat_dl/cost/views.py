@@ -20,7 +20,7 @@ are set.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -113,8 +113,14 @@ def _demands(egraph: EGraph, table: OpTable, views: Mapping[int, StridedView]) -
     for c in demanding:
         demand[c] = contiguous(egraph.types[c][0])
 
+    spread(demand, views.values())
+    return demand
+
+
+def spread(demand: MutableSequence[int] | MutableMapping[int, int], views: Iterable[StridedView]) -> None:
+    """Adds to demands what views ask of their operands: the least solution. ``demand`` is by e-class."""
     members: dict[int, list[StridedView]] = {}
-    for view in views.values():
+    for view in views:
         members.setdefault(view.home, []).append(view)
     waiting = list(members)
     queued = set(waiting)
@@ -129,7 +135,6 @@ def _demands(egraph: EGraph, table: OpTable, views: Mapping[int, StridedView]) -
                 if child in members and child not in queued:
                     waiting.append(child)
                     queued.add(child)
-    return demand
 
 
 def contiguous(t: TensorType) -> int:

@@ -10,8 +10,8 @@ from tensat_dl.core.diagnostics import Diagnostic, Span
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Attrs, Graph, TensorType
 
-#: Why an exploration ended.
-Stop = Literal["saturated", "nodes", "iterations", "time", "memory", "interrupted"]
+#: Why an exploration ended, or a search graph by graph, which may run out of graphs.
+Stop = Literal["saturated", "nodes", "iterations", "time", "memory", "interrupted", "exhausted"]
 #: Those after which an answer can be refined.
 REFINABLE: tuple[Stop, ...] = ("saturated", "iterations", "nodes")
 #: Estimated milliseconds of an operator, given its name, attributes, input types and output type; views that are

@@ -17,6 +17,7 @@ from tensat_dl.run.growth import percent
 from tensat_dl.run.result import Result
 
 if TYPE_CHECKING:
+    from tensat_dl.baselines.walk import Trace
     from tensat_dl.cost.device import Environment
     from tensat_dl.verify.equivalence import Agreement
 
@@ -124,6 +125,7 @@ STOPS: dict[Stop, str] = {
     "time": "stopped at the time limit",
     "memory": "stopped at the memory limit",
     "interrupted": "interrupted",
+    "exhausted": "ended: no graph is left to go on from",
 }
 
 
@@ -135,6 +137,18 @@ def rounds(result: Result) -> str:
     )
     met = Counter(stop for stop in found.stops if stop in ("nodes", "iterations") and stop != result.stop)
     return "; ".join([text, *(f"{count} {STOPS[stop]}" for stop, count in met.items())])
+
+
+def trace(found: Trace) -> tuple[str, str]:
+    """What a search graph by graph did, and how fast; two lines."""
+    many = found.expanded
+    what = (
+        f"{found.search}: {found.tried:,} substitutions in {many:,} {plural(many, 'graph')}, {found.kept:,} kept, "
+        f"{found.known:,} known before; {STOPS[found.stop]}"
+    )
+    rate = f"{found.tried / found.seconds:,.0f} substitutions a second" if found.seconds > 0 else ""
+    best = f"best found after {seconds(found.best_seconds)} of {seconds(found.seconds)}"
+    return what, ", ".join(x for x in (best, rate) if x)
 
 
 def agreed(found: Agreement) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tensat_dl.baselines.walk import Trace
 from tensat_dl.engine.exploration import Iteration
 from tensat_dl.extract.extraction import Extraction
 from tensat_dl.measure.machine import Outcome
@@ -55,6 +56,8 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
                 "stops": list(result.rounds.stops),
                 "ended": result.rounds.ended,
             },
+            "search": result.options.search,
+            "trace": _trace(result.trace),
             "interrupted": result.interrupted,
             "iterations": [_iteration(it) for it in result.iterations],
             "growth": growth(result.iterations),
@@ -78,6 +81,13 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
         lambda number: None,
     )
     return report
+
+
+def _trace(found: Trace | None) -> dict[str, Any] | None:
+    """A search graph by graph; null for one with an e-graph. Seconds, and milliseconds of cost."""
+    return (
+        None if found is None else {**asdict(found), "stop": found.stop, "best_seconds": found.best_seconds}
+    )
 
 
 def _iteration(iteration: Iteration) -> dict[str, Any]:

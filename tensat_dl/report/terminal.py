@@ -43,6 +43,9 @@ class Told(Progress):
     def exploring(self, iteration: int, nodes: int, classes: int) -> None:
         self.detail(f"iteration {iteration}, {nodes:,} e-nodes, {classes:,} e-classes")
 
+    def walking(self, graphs: int, kept: int, best: float) -> None:
+        self.detail(f"graph {graphs:,}, {kept:,} kept, best {latency(best)}")
+
     def checking(self, done: int, count: int, rule: str, status: str) -> None:
         self.detail(f"rule {done} of {count}: {rule} {status}")
 

@@ -3,6 +3,7 @@ the iterations and of the work of each rule in them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
@@ -24,6 +25,7 @@ from tensat_dl.report.facts import (
     seconds,
     size,
     times_faster,
+    trace,
     verified,
 )
 from tensat_dl.report.terminal import print_wrapped
@@ -79,24 +81,7 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
         yield "measured", Text(measured(result.measured))
     yield "operators", Text(_operators(result))
     yield "weights", Text(f"{_change(size(before.weight_bytes), size(after.weight_bytes))} resident")
-    count = len(result.iterations)
-    yield (
-        "e-graph",
-        Text(
-            f"{result.nodes:,} e-nodes in {result.classes:,} e-classes after {count} "
-            f"{plural(count, 'iteration')}; {STOPS[result.stop]}"
-        ),
-    )
-    if groups := result.groups.count:
-        merged, possible = result.groups.merged, result.groups.possible
-        total = f"{possible:,}" if possible <= MAX_COUNT else f"more than {MAX_COUNT:,}"
-        subsets = f"{merged:,} of {total} subsets of members merged"
-        yield "groups", Text(f"{groups:,} {plural(groups, 'group')}; {subsets}")
-    if grown := growth_line(result.iterations, result.stop):
-        yield "growth", Text(grown)
-    extraction = result.extraction
-    yield "extraction", Text(f"{extraction.method}: {gap(result)}, {seconds(extraction.seconds)}")
-    yield "rounds", Text(rounds(result))
+    yield from _searched(result)
     yield "verification", _verification(result)
     if result.exact is not None:
         yield "exactly", Text(described(result.exact))
@@ -115,6 +100,34 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
         yield ("notes" if i == 0 else ""), Text(note)
     if len(result.notes) > MAX_NOTES:
         yield "", Text(f"and {len(result.notes) - MAX_NOTES} more notes, which --json and --html list")
+
+
+def _searched(result: Result) -> Iterator[tuple[str, Text]]:
+    """The rows about the search."""
+    if result.trace is not None:
+        for label, line in zip(("search", "speed"), trace(result.trace), strict=True):
+            yield label, Text(line)
+        steps = listed([f"{n} by {rule}" for rule, n in Counter(result.trace.steps).most_common()])
+        yield "steps", Text(f"{len(result.trace.steps)}: {steps}" if steps else "none")
+        return
+    count = len(result.iterations)
+    yield (
+        "e-graph",
+        Text(
+            f"{result.nodes:,} e-nodes in {result.classes:,} e-classes after {count} "
+            f"{plural(count, 'iteration')}; {STOPS[result.stop]}"
+        ),
+    )
+    if groups := result.groups.count:
+        merged, possible = result.groups.merged, result.groups.possible
+        total = f"{possible:,}" if possible <= MAX_COUNT else f"more than {MAX_COUNT:,}"
+        subsets = f"{merged:,} of {total} subsets of members merged"
+        yield "groups", Text(f"{groups:,} {plural(groups, 'group')}; {subsets}")
+    if grown := growth_line(result.iterations, result.stop):
+        yield "growth", Text(grown)
+    extraction = result.extraction
+    yield "extraction", Text(f"{extraction.method}: {gap(result)}, {seconds(extraction.seconds)}")
+    yield "rounds", Text(rounds(result))
 
 
 def _operators(result: Result) -> str:

@@ -168,7 +168,7 @@ class EGraphTerms:
             for n, op in enumerate(self.op):
                 c, kids = self._class[n], self._children[n]
                 if all(d in factors for d in kids):
-                    count = _factors(op, self.attrs[n], [factors[d] for d in kids], self.ops)
+                    count = factors_of(op, self.attrs[n], [factors[d] for d in kids], self.ops)
                     if count < factors.get(c, count + 1):
                         factors[c] = count
                         changed = True
@@ -185,7 +185,7 @@ def graph_terms(graph: Graph, ops: OpTable) -> EGraphTerms:
     return EGraphTerms(without_choices(graph), graph, ops)
 
 
-def _factors(op: str, attrs: Attrs, operands: Sequence[int], ops: OpTable) -> int:
+def factors_of(op: str, attrs: Attrs, operands: Sequence[int], ops: OpTable) -> int:
     """The number of factors of a node as a product."""
     if op == "matmul" and len(operands) == 2:
         return sum(operands) if dict(attrs)["act"] == "none" else 1

@@ -95,6 +95,15 @@ class Pattern:
             if search.late_difference(match) is None:
                 yield match
 
+    def part(self, terms: Terms, root: str, c: int) -> Iterator[Match]:
+        """The matches of what one of the roots is computed from, in which it stands for the class c. Whether matches
+        of all roots together are one of the pattern, `complete` says."""
+        return _Search(self, terms).follow((root,), Match({root: c}, {}, {}))
+
+    def complete(self, terms: Terms, match: Match) -> bool:
+        """Whether a match of all nodes meets the demands on ranks, and on attributes given by expressions."""
+        return _Search(self, terms).late_difference(match) is None
+
     def nearest(self, terms: Terms) -> Match | None:
         """The place in a graph with most of the pattern's operators and fewest differences; None if the graph has
         none of the operators."""

@@ -33,6 +33,19 @@ DEVICE, ONNX_DEVICE = "h100", "cpu"
 Group = Literal["aim", "search", "check"]
 #: `tensat_dl.engine.exploration.CYCLES`, which is too heavy to import for ``--help``.
 _CYCLES: tuple[Cycles, ...] = ("none", "vanilla", "efficient", "incremental")
+#: Ways to search: with an e-graph, or from graph to graph.
+Search = Literal["saturation", "backtracking", "sampling"]
+SEARCHES: tuple[Search, ...] = ("saturation", "backtracking", "sampling")
+#: Options of one kind of search alone.
+_SATURATING = (
+    *("k_multi", "max_nodes", "max_iters", "max_memory", "cycles"),
+    *("fuse", "extract", "extract_time_limit"),
+)
+_SEQUENTIAL = {
+    "iterations": ("backtracking", "sampling"),
+    "alpha": ("backtracking",),
+    "split": ("backtracking",),
+}
 #: Verdicts on which a run relies: rules that no test refutes, or rules that are proved.
 Trust = Literal["tested", "proved"]
 
@@ -71,7 +84,7 @@ def about(option: Field[Any]) -> About:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The options of an optimization. Raises TypeError and ValueError as `check_option` does, and ValueError for
-    fusion on the CPU, where ONNX Runtime runs graphs with kernels of its own."""
+    fusion on the CPU, where ONNX Runtime runs graphs with kernels of its own, and for an option of another search."""
 
     device: str | None = _option(
         *(None, "aim", "Minimise latency on this device; cuda: this machine's GPU.", "NAME"),
@@ -85,6 +98,21 @@ class Options:
         recorded=False,
     )
     threads: int = _option(1, "aim", "Threads of the device cpu.", "N", 1)
+    search: Search = _option(  # noqa: RUF009 (it makes a field)
+        "saturation",
+        "search",
+        "How to search: with an e-graph, or from graph to graph as TASO does, or at random.",
+        choices=SEARCHES,
+    )
+    iterations: int = _option(
+        100, "search", "Graphs whose substitutions the searches backtracking and sampling try.", "N", 0
+    )
+    alpha: float = _option(
+        1.0, "search", "Backtracking keeps graphs that cost less than {} times the best.", "X", 1
+    )
+    split: int | None = _option(
+        *(None, "search", "Backtracking takes graphs of more than {} operators apart.", "N", 2), none="never"
+    )
     k_multi: int | None = _option(
         1, "search", "Iterations in which multi-pattern rules are applied.", "N", 0, none="unlimited"
     )
@@ -127,6 +155,13 @@ class Options:
             raise ValueError(
                 "fusion is for GPUs: on the CPU ONNX Runtime runs graphs, with kernels of its own"
             )
+
+        for f in fields(self):
+            searches = ("saturation",) if f.name in _SATURATING else _SEQUENTIAL.get(f.name, SEARCHES)
+            if self.search not in searches and getattr(self, f.name) != f.default:
+                raise ValueError(
+                    f"{f.name} is an option of the search {' or '.join(searches)}, not of {self.search}"
+                )
 
     def relied_on(
         self, rules: Sequence[RewriteRule], ops: OpTable, progress: Progress

@@ -14,20 +14,15 @@ from tensat_dl.cost import PricedGraph
 from tensat_dl.extract.rebuild import rules_used
 from tensat_dl.lang.node_names import node_names
 from tensat_dl.measure.machine import Machine, Outcome
-from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.source import MAX_RANK
+from tensat_dl.run.checked import Checked, verified
 from tensat_dl.run.growth import reason_to_stop
 from tensat_dl.run.options import Options
 from tensat_dl.run.result import Result, Rounds, Times
 from tensat_dl.run.rounds import Searched, legs, search, search_again, steps_along
 from tensat_dl.run.search import Setup, Unfit, candidates
-from tensat_dl.verify.equivalence import Equivalence, compare
-from tensat_dl.verify.exact.compare import Exact
-from tensat_dl.verify.exact.run import compare_if_small, refuted_by
-from tensat_dl.verify.opaque_laws import UNSAMPLED, assumed, on_trust, rules_applied, unsampled
-from tensat_dl.verify.rules.verdict import Verdict
-from tensat_dl.verify.rules.verify import verify_rules
+from tensat_dl.verify.opaque_laws import UNSAMPLED
 from tensat_dl.why.steps import Explanation
 from tensat_dl.why.way import INTERRUPTED, NoWay, missing
 
@@ -44,16 +39,6 @@ class Answer:
     used: Mapping[str, int]
     outcome: Outcome | None = None  #: of timing whole graphs; None if that was not asked for, or interrupted
     notes: tuple[str, ...] = ()
-    interrupted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """The results of verification."""
-
-    verdicts: tuple[Verdict, ...] = ()
-    equivalence: Equivalence | None = None
-    exact: Exact | None = None
     interrupted: bool = False
 
 
@@ -84,12 +69,19 @@ def optimize(
     setup = options.setup(ops, machine, unfit)
     given = tuple(rules)
     rules, false = options.relied_on(rules, ops, progress)
+    if options.search != "saturation":
+        from tensat_dl.run.sequential import Task, optimize_graph_by_graph
+
+        asked = Task(graph, ops, given, rules, false, options, setup)
+        return optimize_graph_by_graph(asked, progress, parse_seconds, explained)
     found = search(graph, rules, setup, progress, explained)
     exploration, egraph = found.last.exploration, found.last.egraph
     iterations = found.iterations
     answer = _answer(graph, found, setup, progress)
     checked = (
-        _verified(graph, answer.after.graph, rules, ops, found, options, progress)
+        verified(
+            graph, answer.after.graph, rules, ops, found.search.model.table, iterations, options, progress
+        )
         if options.verify
         else Checked()
     )
@@ -113,7 +105,7 @@ def optimize(
             *false,
             *(f"rule {v.rule}: {v.reason}" for v in checked.verdicts if v.reason == UNSAMPLED),
             *([bound] if bound else []),
-            *_beyond_rules(graph, ops),
+            *beyond_rules(graph, ops),
             *dict.fromkeys(note for r in found.rounds for note in r.exploration.notes),
             *answer.notes,
             *(["interrupted: the result is not verified"] if checked.interrupted else []),
@@ -144,14 +136,23 @@ def explain(
     """The steps by which a run with these options found ``after``, without fused operators: it searches again."""
     progress = progress or Progress()
     rules, _ = options.relied_on(rules, ops, progress)
+    setup = options.setup(ops, unfit=unfit)
     try:
-        found = search_again(graph, after, rules, options.setup(ops, unfit=unfit), progress)
+        if options.search != "saturation":
+            from tensat_dl.run.sequential import walk_again
+
+            return replace(
+                walk_again(graph, after, rules, setup, options, progress),
+                name=graph.name,
+                device=options.target,
+            )
+        found = search_again(graph, after, rules, setup, progress)
     except NoWay as e:
         found = Explanation((), e.message)
     return replace(found, name=graph.name, device=options.target)
 
 
-def _beyond_rules(graph: Graph, ops: OpTable) -> list[str]:
+def beyond_rules(graph: Graph, ops: OpTable) -> list[str]:
     """A note about the tensors that have more dimensions than rules take, by their names."""
     large = [i for i, n in enumerate(graph.nodes) if any(t.rank > MAX_RANK for t in n.types)]
     if not large:
@@ -213,33 +214,6 @@ def _fastest(
     except KeyboardInterrupt:
         return None, before, {}
     return (outcome, before, {}) if outcome.winner is None else (outcome, *entrants[outcome.winner])
-
-
-def _verified(
-    before: Graph,
-    after: Graph,
-    rules: Sequence[RewriteRule],
-    ops: OpTable,
-    found: Searched,
-    options: Options,
-    progress: Progress,
-) -> Checked:
-    """The rules that were applied, over the operators ``ops``, and the comparison of the two graphs."""
-    progress.phase("verify")
-    iterations, table = found.iterations, found.search.model.table
-    checked = Checked()
-    try:
-        applied = rules_applied(rules, iterations)
-        proofs = options.trust == "proved"
-        verdicts = unsampled(verify_rules(applied, ops, proofs=proofs, progress=progress.checking))
-        checked = replace(checked, verdicts=verdicts)
-        compared = compare(before, after, semantics_of(table), options.seed)
-        trusted = on_trust(compared, (before, after), iterations, assumed(rules, ops))
-        checked = replace(checked, equivalence=trusted)
-        exact = compare_if_small(before, after, table, options.seed)
-        return replace(checked, equivalence=refuted_by(trusted, exact), exact=exact)
-    except KeyboardInterrupt:
-        return replace(checked, interrupted=True)
 
 
 def _steps(

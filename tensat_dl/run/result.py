@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from tensat_dl.baselines.walk import Trace
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.shown import Shown
 from tensat_dl.cost.model import PricedGraph
@@ -53,7 +54,8 @@ class Result(Shown):
     """A finished run with these ``options``. Costs are milliseconds on ``device``.
 
     ``nodes``, ``classes``, ``stop`` and ``extraction`` are of the round that the answer is from, ``iterations`` of
-    all rounds that led to it.
+    all rounds that led to it. A search graph by graph has no e-graph: there ``nodes`` are the operators of all its
+    graphs, and ``extraction`` has the answer's cost alone.
     ``rules_used`` counts, for each rule, the new operators of the optimized graph: those that it brought into the
     e-graph. (The steps of ``steps`` are applications of rules: one may bring several operators, or none.)
     """
@@ -78,6 +80,7 @@ class Result(Shown):
     measured: Outcome | None = None  #: of timing whole graphs; None if that was not asked for
     declared: Mapping[str, Declared] = field(default_factory=dict)  #: fused operators of the e-graph
     rounds: Rounds = Rounds(("saturated",), 0)
+    trace: Trace | None = None  #: of a search graph by graph; None of one with an e-graph
     steps: Explanation | None = None  #: how the rules lead from one graph to the other; None if not asked for
 
     def __repr__(self) -> str:

@@ -248,7 +248,7 @@ def search_again(
     """
     state = Search(setup, progress)
     start, rules = _start(before, rules, state)
-    state.goal = after = _aligned(state.known(after, ("",) * len(after.nodes)).apart, start.apart)
+    state.goal = after = aligned(state.known(after, ("",) * len(after.nodes)).apart, start.apart)
     if not missing(after, start.apart):
         return Explanation(())
     way, interrupted = Way(start), False
@@ -275,7 +275,7 @@ def search_again(
     return replace(found, interrupted=interrupted or found.interrupted)
 
 
-def _aligned(after: Graph, before: Graph) -> Graph:
+def aligned(after: Graph, before: Graph) -> Graph:
     """The second graph with the names that inputs have in the first: written as .tsr, names may have changed."""
     if len(after.inputs) != len(before.inputs) or len(after.outputs) != len(before.outputs):
         counts = (len(g.inputs) for g in (before, after)), (len(g.outputs) for g in (before, after))

@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tensat_dl.core.expression import index_of
-from tensat_dl.core.graph import Graph, GraphBuilder, Node, TensorType, fill_attrs
+from tensat_dl.core.graph import Graph, GraphBuilder, Node, TensorType
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.lang.node_names import node_names
 from tensat_dl.ops.table import OpTable
 from tensat_dl.why.replay import Application, Replay
 from tensat_dl.why.shorten import Rerun
+from tensat_dl.why.sides import leaf_node, sides
 from tensat_dl.why.steps import Step
 
 
@@ -172,49 +173,21 @@ class _Making:
     def _sides(self, here: Application) -> tuple[Graph, Graph]:
         """The two sides of the rule, on tensors of the types that it was applied to."""
         ledger, find, known = self.ledger, self.ledger.find, self.replay.known
-        operators = {o.result: o for o in here.target.operators}
-        matched = {find(n): n for n in here.source}
-        leaves: dict[_Key, Node] = {}
 
         def leaf(c: int, name: str) -> Node:
-            """A tensor that no operator of the rule computes. Known facts about it are kept."""
+            # A number that other numbers give: the e-class of 0.5 * 0.5 has a fill only if a rule made one.
             label = ledger.label[c]
-            if label in known.values:
-                # A number that other numbers give: the e-class of 0.5 * 0.5 has a fill only if a rule made one.
-                types = self._types(c)
-                return Node("fill", (), fill_attrs(known.values[label], types[0]), types)
-            op = "weight" if label in known.weights else "input"
-            return Node(op, (), (("name", name),), self._types(c), name)
+            return leaf_node(name, self._types(c), label in known.weights, known.values.get(label))
 
-        for name, n in here.names.items():
-            c = find(n)
-            if c not in matched and c not in leaves:
-                leaves[c] = leaf(c, name)
+        def node(c: int) -> tuple[Node, list[int]]:
+            m = matched[c]
+            return Node(ledger.op[m], (), ledger.attrs[m], self._types(c)), [
+                find(k) for k in ledger.operands[m]
+            ]
 
-        def operand(name: str) -> _Key:
-            return name if name in operators else find(here.names[name])
-
-        def expand(key: _Key) -> tuple[Node, list[_Key]]:
-            if isinstance(key, str):
-                o = operators[key]
-                return Node(o.op, (), o.attrs, (o.type,)), [operand(a) for a in o.args]
-            if key in leaves:
-                return leaves[key], []
-            assert isinstance(key, int)
-            m = matched[key]
-            node = Node(ledger.op[m], (), ledger.attrs[m], self._types(key))
-            return node, [find(k) for k in ledger.operands[m]]
-
-        def side(outputs: Sequence[tuple[str, _Key]]) -> Graph:
-            builder = GraphBuilder(here.rule, self.replay.before.opaque)
-            for node in leaves.values():
-                builder.copy(node)
-            made = builder.assemble([key for _, key in outputs], expand)
-            assert made is not None, "a side of a rule has no cycle"
-            return builder.finish((name, made[key]) for name, key in outputs)
-
-        first = side([(s, find(here.names[s])) for s, _ in here.target.outputs])
-        return first, side([(s, operand(t)) for s, t in here.target.outputs])
+        matched = {find(n): n for n in here.source}
+        names = {name: find(n) for name, n in here.names.items()}
+        return sides(here.target, names, matched, node, leaf, self.replay.before.opaque)
 
     def _types(self, c: int) -> tuple[TensorType, ...]:
         return self.replay.egraph.types[self.ledger.label[c]]

@@ -18,7 +18,7 @@ from tensat_dl.engine.exploration import Exploration, Start
 from tensat_dl.engine.explore import Exploring
 from tensat_dl.report import terminal
 from tensat_dl.report.terminal import PlainProgress
-from tensat_dl.run import pipeline, search
+from tensat_dl.run import checked, search
 from tensat_dl.run.options import Options
 from tensat_dl.why import way
 
@@ -147,7 +147,7 @@ def test_before_there_is_anything(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_while_verifying(step: str, verified: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The answer is that of the search. It is written only if both graphs were compared."""
-    monkeypatch.setattr(pipeline, step, interrupted_once(getattr(pipeline, step)))
+    monkeypatch.setattr(checked, step, interrupted_once(getattr(checked, step)))
     model = tensat_dl.load(SHARED)
     result = tensat_dl.optimize(model)
     assert result.interrupted

@@ -191,7 +191,7 @@ def test_the_file_of_a_models_weights(option: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "phase", [("tensat_dl.extract.api", "improve"), ("tensat_dl.run.pipeline", "compare")]
+    "phase", [("tensat_dl.extract.api", "improve"), ("tensat_dl.run.checked", "compare")]
 )
 def test_interrupted_after_exploring(
     phase: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -257,7 +257,7 @@ def test_a_wrong_rule_that_shows_in_the_result_alone(tmp_path: Path) -> None:
     """As if the rule had passed: both graphs are executed all the same."""
     path = write(tmp_path, "rule bad { relu(x) => x }\n" + GRAPH)
     out = write(tmp_path, "as it was\n", "out.tsr")
-    with patch("tensat_dl.run.pipeline.verify_rules", return_value=()):
+    with patch("tensat_dl.run.checked.verify_rules", return_value=()):
         done = invoke("run", path, "-o", out)
     assert done.code == 1
     assert "computes something else" in done.err

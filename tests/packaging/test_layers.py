@@ -12,7 +12,7 @@ LAYERS = (
     *("resources", "files", "kept", "processes"),
     *("core", "ops", "lang", "rewrite", "engine", "paper"),
     *("cost", "extract", "fuse"),
-    *("verify", "why", "onnx", "measure", "gpu"),
+    *("verify", "why", "baselines", "onnx", "measure", "gpu"),
     *("discover", "coverage"),
     *("run", "report", "torch", "cli", "bench"),
 )

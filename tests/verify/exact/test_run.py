@@ -107,7 +107,7 @@ def test_a_difference_that_float64_shows_is_told_in_float64() -> None:
 def test_a_run_refuses_what_float64_does_not_show(tmp_path: Path) -> None:
     (tmp_path / "hidden.tsr").write_text(HIDDEN)
     report, output = tmp_path / "report.json", tmp_path / "out.tsr"
-    with patch("tensat_dl.run.pipeline.verify_rules", return_value=()):  # as if the rule had passed
+    with patch("tensat_dl.run.checked.verify_rules", return_value=()):  # as if the rule had passed
         done = invoke("run", tmp_path / "hidden.tsr", "-o", output, "--json", report)
     assert done.code == 1
     assert "computes something else: element [0, 64] of output y is" in done.err

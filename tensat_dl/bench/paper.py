@@ -1,0 +1,227 @@
+"""``tensat-dl bench paper``: the evaluation of the paper, for our search and for those that it compares with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tensat_dl.bench.common import (
+    ABLATION,
+    Results,
+    Row,
+    device_option,
+    earlier,
+    json_option,
+    new_table,
+    no_results,
+    number_option,
+    say,
+    seconds_option,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+#: The seven models of the paper, and the one that it leaves out as nothing makes it faster.
+PAPER = ("bert", "nasrnn", "resnext50", "nasnet_a", "inception_v3", "squeezenet", "vgg19", "resnet50")
+#: The models of the quick form: the paper's largest speed-ups.
+QUICK = ("nasrnn", "squeezenet")
+#: The rules of all comparisons of searches: ours for single outputs, with the paper's multi-pattern rules.
+RULES = "pairs"
+#: Seconds that a process may take beyond its limits, to start, load and price.
+BEYOND = 240.0
+#: The same for profiling and timing on the CPU.
+MEASURING = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One measurement: the function that makes it, and its arguments."""
+
+    part: str
+    function: str
+    limit: float
+    arguments: Row = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        return json.dumps([self.part, self.arguments], sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured."""
+
+    models: tuple[str, ...]
+    iterations: int
+    runs: int
+    time_limit: float
+    device: str
+    cpu: bool
+
+    def cells(self) -> Iterator[Cell]:
+        """All measurements, the most important first."""
+        for model in self.models:
+            yield from self._searches(model)
+        if self.cpu:
+            for model in self.models:
+                arguments = {"model": model, "pack": RULES, "iterations": self.iterations}
+                yield self._cell("cpu", "paper_cell:on_cpu", arguments, limit=self.time_limit)
+        for model in self.models:
+            yield from self._ablation(model)
+
+    def _cell(self, part: str, function: str, arguments: Row, **more: object) -> Cell:
+        beyond = MEASURING if part == "cpu" else BEYOND
+        return Cell(part, f"tensat_dl.bench.{function}", beyond + 12 * self.time_limit, {**arguments, **more})
+
+    def _searches(self, model: str) -> Iterator[Cell]:
+        common = {"model": model, "device": self.device, "limit": self.time_limit}
+        walks = {**common, "pack": RULES, "iterations": self.iterations}
+        yield self._cell("ours", "paper_cell:ours", common, pack=RULES, k_multi=1)
+        yield self._cell("ours", "paper_cell:ours", common, pack="groups", k_multi=1)
+        for alpha in (1.0, 1.05):
+            yield self._cell("baseline", "paper_cell:baseline", walks, search="backtracking", alpha=alpha)
+        for seed in range(self.runs):
+            yield self._cell("baseline", "paper_cell:baseline", walks, search="sampling", seed=seed)
+        groups = {**walks, "pack": "groups"}
+        yield self._cell("baseline", "paper_cell:baseline", groups, search="backtracking", alpha=1.0)
+
+    def _ablation(self, model: str) -> Iterator[Cell]:
+        common = {
+            "model": model,
+            "device": self.device,
+            "max_nodes": 50_000,
+            "explore_seconds": self.time_limit,
+            "extract_seconds": self.time_limit,
+        }
+        ours = {"model": model, "device": self.device, "limit": self.time_limit, "pack": RULES}
+        yield self._cell("ours", "paper_cell:ours", ours, k_multi=2)
+        for k in range(4):
+            yield self._cell("k_multi", "cells:run", common, pack=RULES, k_multi=k)
+        if model not in (*ABLATION, *QUICK):
+            return
+        for method in ("greedy", "ilp-none"):
+            yield self._cell(
+                "method", "cells:run", common, pack=RULES, k_multi=1, method=method, cycles="efficient"
+            )
+        for k in (1, 2):
+            for method, cycles in (("ilp-real", "none"), ("ilp-int", "none"), ("ilp-none", "efficient")):
+                yield self._cell(
+                    "cycles", "cells:run", common, pack=RULES, k_multi=k, method=method, cycles=cycles
+                )
+            for cycles in ("vanilla", "efficient"):
+                yield self._cell(
+                    "filter", "cells:run", common, pack=RULES, k_multi=k, method="greedy", cycles=cycles
+                )
+
+
+@click.command("paper")
+@click.option("--quick", is_flag=True, help=f"Two models, {' and '.join(QUICK)}, in about ten minutes.")
+@number_option("--iterations", 100, "Graphs that backtracking and sampling expand.")
+@number_option("--runs", 5, "Runs of the search that draws at random.")
+@seconds_option("--time-limit", 60.0, "Search for at most S seconds, extract for S more.")
+@device_option
+@click.option("--no-cpu", "no_cpu", is_flag=True, help="Do not measure on this machine's CPU.")
+@json_option
+@click.option("--resume", is_flag=True, help="Keep what the JSON file has, and measure the rest.")
+@click.option("--page", metavar="FILE.md", help="Write a page with tables and figures (needs matplotlib).")
+@click.option("--no-measure", is_flag=True, help="With --resume: measure nothing more.")
+def command(
+    quick: bool,
+    iterations: int,
+    runs: int,
+    time_limit: float,
+    device: str,
+    no_cpu: bool,
+    json_path: str | None,
+    resume: bool,
+    page: str | None,
+    no_measure: bool,
+) -> int:
+    """The evaluation of the TENSAT paper: our search against TASO's backtracking and against sampling, on the same
+    costs and rules; costs and whole graphs measured on the CPU; and its ablations.
+
+    Every measurement is kept in the JSON file at once: Ctrl-C loses one at most, and --resume goes on.
+    """
+    if no_measure and not resume:
+        raise click.UsageError("--no-measure is for --resume")
+    if page is not None:
+        _check_page(page)
+    if quick:
+        iterations, runs, time_limit = min(iterations, 30), min(runs, 2), min(time_limit, 10.0)
+    plan = Plan(QUICK if quick else PAPER, iterations, runs, time_limit, device, not no_cpu)
+    results = Results("paper", json_path)
+    if resume and (old := earlier(json_path)) is not None:
+        if old.get("benchmark") != "paper" or not all("key" in r for r in old["rows"]):
+            raise no_results(json_path)
+        results.rows = old["rows"]
+        results.options = old["options"]
+        results.machine = old["machine"]
+    interrupted = False
+    try:
+        if not no_measure:
+            _measure(plan, results)
+    except KeyboardInterrupt:
+        interrupted = True
+    if page is not None:
+        from tensat_dl.bench.paper_page import write_page
+
+        write_page(results.rows, results.machine, list(plan.cells()), Path(page))
+    code = results.finish(_table(results.rows), _notes(results, plan, interrupted))
+    return 130 if interrupted else code
+
+
+def _check_page(page: str) -> None:
+    from tensat_dl.files import check_writable
+
+    if not page.endswith(".md"):
+        raise click.UsageError(f"--page writes Markdown: {page} does not end in .md")
+    check_writable([page])
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise click.UsageError("figures need matplotlib: pip install 'tensat-dl[bench]'") from None
+
+
+def _measure(plan: Plan, results: Results) -> None:
+    from tensat_dl.processes import Failed, apart
+
+    done = {r["key"] for r in results.rows if "error" not in r}
+    for cell in plan.cells():
+        if cell.key in done:
+            continue
+        head = {"part": cell.part, "key": cell.key, **cell.arguments}
+        say({"model": f"{cell.arguments['model']} ({cell.part})", "rules": cell.arguments["pack"]})
+        try:
+            found = apart(cell.function, cell.limit, **cell.arguments)
+        except Failed as e:
+            found = {"error": str(e)}
+        results.rows = [r for r in results.rows if r["key"] != cell.key]
+        results.add([{**found, **head}])
+
+
+def _table(rows: list[Row]) -> Table:
+    """The searches side by side."""
+    from tensat_dl.bench.paper_page import searches
+
+    lines = list(searches(rows))
+    table = new_table("Searches on the same rules and costs", *lines[0])
+    for line in lines[1:]:
+        table.add_row(*line)
+    return table
+
+
+def _notes(results: Results, plan: Plan, interrupted: bool) -> list[str]:
+    done = {r["key"] for r in results.rows if "error" not in r}
+    cells = list(plan.cells())
+    count = sum(c.key in done for c in cells)
+    text = f"{count} of {len(cells)} measurements are there"
+    return [
+        f"{text}; interrupted: --resume goes on." if interrupted else f"{text}.",
+        results.cost_kind(plan.device),
+    ]
