@@ -204,10 +204,12 @@ def _report(e: Exception) -> int:
     from tensat_dl.engine.explore import ExplorationError
     from tensat_dl.extract.extraction import ExtractionError
     from tensat_dl.gpu.this_gpu import GpuError
+    from tensat_dl.jobs.on_ray import RayError
 
     inputs = (
-        UnknownDeviceError | ProfileError | SignatureError | GpuError | ExtractionError | EGraphFormatError
-    )
+        UnknownDeviceError | ProfileError | SignatureError | GpuError | RayError
+        | ExtractionError | EGraphFormatError
+    )  # fmt: skip
     if isinstance(e, RuleAlarm):
         print(e, file=sys.stderr)
         return 1
