@@ -16,6 +16,7 @@ from tensat_dl.cli.outputs import ReaderGone, noticing
 #: command -> its module and its name there, and its line of help
 COMMANDS = {
     "run": ("run:command", "Optimize a graph."),
+    "batch": ("batch:command", "Optimize many models, here or on a cluster."),
     "check": ("check:command", "Type-check files, verify their rules, run the tests of their rules."),
     "fmt": ("texts:fmt", "Format files."),
     "show": ("texts:show", "Print graphs, rules, operators, or the egglog program."),

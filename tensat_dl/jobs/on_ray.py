@@ -14,23 +14,18 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from tensat_dl.jobs.host import GPUS, Host
+from tensat_dl.jobs.identity import identity
 from tensat_dl.jobs.job import Job, Reply, Work
-from tensat_dl.kept import code_digest, digest_of
-from tensat_dl.resources import grammar, rules
 
 #: The address for a cluster that is started here.
 LOCAL = "local"
 INSTALL = "pip install 'tensat-dl[ray]'"
 #: Seconds in which a cluster answers.
 CONNECT = 10.0
-#: Answers depend on the versions of these packages.
-_LIBRARIES = ("egglog", "pyscipopt", "numpy", "onnx", "onnx-ir", "onnxruntime", "z3-solver")
 #: Contents of files, or references to them in Ray's store.
 Contents = Mapping[str, Any]
 
@@ -193,18 +188,3 @@ def attempt(key: str, where: list[Any], code: str, job: Job, contents: Contents)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(ray.get(content[0]))
         return _host[name].run(job, root)
-
-
-@cache
-def identity() -> str:
-    """The version of all that answers depend on, in 12 characters, and that of tensat-dl."""
-    data = [*sorted(rules().glob("*.tsr")), *sorted(grammar().parent.glob("*.lark"))]
-    found = [code_digest(""), digest_of(data), *(f"{name} {_version(name)}" for name in _LIBRARIES)]
-    return f"{_version('tensat-dl')} {hashlib.sha256(' '.join(found).encode()).hexdigest()[:12]}"
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"

@@ -19,7 +19,7 @@ from tensat_dl.jobs.job import Ended, FileOf, Job, Work
 from tensat_dl.jobs.on_ray import RayError
 from tensat_dl.jobs.run import Where, done
 from tests.cli.processes import alive, wait_for
-from tests.cli.running import ROOT
+from tests.cli.running import EXAMPLES, ROOT, invoke
 from tests.jobs.test_local import driver
 from tests.jobs.work import jobs
 
@@ -93,6 +93,18 @@ def test_answers_are_those_of_one_process(cluster: Any, tmp_path: Path) -> None:
     with patch.object(on_ray, "identity", return_value="0.0 other"):
         (one,) = all_of(where, Work("tests.jobs.work:adder", (1,), retries=0), jobs(1))
     assert "has another tensat-dl" in one.reply.reason
+
+
+def test_commands_give_the_same_bytes(cluster: Any, tmp_path: Path) -> None:
+    models = [EXAMPLES / f"tiny_{name}.tsr" for name in ("associativity", "fuse_relu")]
+    found = []
+    for name, more in (("here", ["--jobs", 1]), ("there", ["--ray", cluster.address])):
+        done = invoke("batch", *models, "-o", tmp_path / name, *more)
+        assert done.code == 0, done.err
+        report = tmp_path / f"{name}.json"
+        assert invoke("check", EXAMPLES / "tiny_own_rule.tsr", "--again", "--json", report, *more).code == 0
+        found.append([report.read_bytes(), *((tmp_path / name / m.name).read_bytes() for m in models)])
+    assert found[0] == found[1]
 
 
 def test_a_node_that_disappears(cluster: Any, tmp_path: Path) -> None:
