@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
 from functools import cache
@@ -75,7 +75,7 @@ def verify_rules(
 
 def _examined(
     rules: Sequence[tuple[RewriteRule, str]], ops: OpTable, seed: int, proofs: bool, where: Where | None
-) -> Iterator[tuple[int, Verdict]]:
+) -> Generator[tuple[int, Verdict], None, None]:
     """The verdicts on rules, each with its key, as they come: from jobs, if they are enough to be worth it.
 
     Rules whose jobs fail are examined in this process.
