@@ -38,6 +38,7 @@ BENCHMARKS = {
     "join": ("join:command", "Multi-pattern matching: the paper's algorithm 1 against Datalog joins."),
     "k-multi": ("sweeps:k_multi", "Pairs by k_multi, against group rules."),
     "depth": ("whole_runs:depth", "Deep graphs: time and memory by the number of layers."),
+    "scale": ("scale:command", "Many models: cost of a job, several workers, and a simulated cluster."),
     "cycles": ("sweeps:cycles", "Cycle filters: vanilla, efficient, incremental, none."),
     "extraction": (
         "extraction:command",

@@ -19,6 +19,9 @@ from tensat_dl.processes import TICK, Child, Died, Failed
 #: The variable with the numbers of the GPUs that a process may use.
 GPUS = "CUDA_VISIBLE_DEVICES"
 
+#: The variable with the name of what a process, and so all that it starts, has for itself.
+HELD = "TENSAT_DL_HAS_ALONE"
+
 
 class Host:
     """A process for jobs of one work. It is started when it is first needed; one that died is replaced."""
@@ -26,6 +29,10 @@ class Host:
     def __init__(self, work: Work, environment: Mapping[str, str] | None = None) -> None:
         self._work = work
         self._environment = dict(environment or {})
+        if work.place != "core":
+            gpu = self._environment.get(GPUS, os.environ.get(GPUS, ""))
+            what = "machine" if work.place == "machine" else f"gpu-{gpu.replace('/', '-')}"
+            self._environment[HELD] = what
         self._child: Child | None = None
 
     def run(self, job: Job, root: str = "", stopped: threading.Event | None = None) -> Reply:
@@ -69,11 +76,10 @@ class Host:
     @contextmanager
     def _alone(self, stopped: threading.Event) -> Iterator[None]:
         """Waits until nothing else measures here, on this machine or on this GPU; other programs' jobs count."""
-        if self._work.place == "core":
+        what = self._environment.get(HELD)
+        if what is None or what == os.environ.get(HELD):
             yield
             return
-        gpus = self._environment.get(GPUS, os.environ.get(GPUS, ""))
-        what = "machine" if self._work.place == "machine" else f"gpu-{gpus.replace('/', '-')}"
         path = Path(tempfile.gettempdir()) / f"tensat-dl-{os.getuid()}-{what}.lock"
         with path.open("w") as lock:
             while not stopped.is_set():
