@@ -62,7 +62,7 @@ def optimizer(
     if profiles is not None:
         _use(profiles)
 
-    def answer(asked: Asked, root: str) -> Answered:
+    def answer(asked: Asked, root: str = "") -> Answered:
         try:
             model = _read(asked, packs, root)
             result = _optimized(model, options)

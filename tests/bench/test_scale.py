@@ -34,6 +34,7 @@ def test_a_small_run(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     measured, simulated = json.loads(path.read_text())["rows"]
     assert measured["workers"] == 1
+    assert "error" not in measured
     assert len(measured["seconds"]) == 1
     assert simulated["makespan"] >= max(simulated["bound"].values())
     assert "1,000 models on 3 nodes of 8 cores" in done.out
