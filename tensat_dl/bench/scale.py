@@ -105,7 +105,7 @@ def measure(where: Any, number: int, nothing: int, models: Sequence[str], device
     """Seconds: of starting workers, of a job of nothing, of all models, and of each."""
     from tensat_dl.jobs.job import Job, Work
     from tensat_dl.jobs.run import done
-    from tensat_dl.run.one_of_many import Asked
+    from tensat_dl.run.one_of_many import ToOptimize
     from tensat_dl.run.options import Options
 
     work = Work("tensat_dl.bench.scale:nothing", retries=0)
@@ -121,9 +121,9 @@ def measure(where: Any, number: int, nothing: int, models: Sequence[str], device
     paths = [str(path_of(m).resolve()) for m in models]
     with where.workers(work) as workers:
         tiny = str(path_of("tiny_fuse_relu").resolve())
-        list(done(workers, [Job(f"first {i}", Asked(tiny, tiny, tiny)) for i in range(number)], 0))
+        list(done(workers, [Job(f"first {i}", ToOptimize(tiny, tiny, tiny)) for i in range(number)], 0))
         started = time.perf_counter()
-        found = dict(done(workers, [Job(p, Asked(p, p, p)) for p in paths], 0))
+        found = dict(done(workers, [Job(p, ToOptimize(p, p, p)) for p in paths], 0))
         row["models"] = time.perf_counter() - started
     row["seconds"] = [found[i].reply.seconds for i in range(len(paths))]
     if any(e.failed for e in found.values()):

@@ -25,7 +25,7 @@ from tensat_dl.jobs.job import Ended, FileOf, Job, Place
 from tensat_dl.lang.imports import files_of
 from tensat_dl.onnx import is_onnx
 from tensat_dl.resources import rules as library
-from tensat_dl.run.one_of_many import Answered, Asked
+from tensat_dl.run.one_of_many import Answered, ToOptimize
 from tensat_dl.run.options import Options, device_of
 from tensat_dl.why.origin import is_path, relative
 
@@ -40,14 +40,14 @@ Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ModelName:
+class Listed:
     """A model of a batch: its path, and its name in the output folder and in messages."""
 
     path: Path
     name: str
 
 
-def models_in(arguments: Sequence[str], out: Path) -> list[ModelName]:
+def models_in(arguments: Sequence[str], out: Path) -> list[Listed]:
     """The models that arguments name: files .tsr and .onnx, all those below folders, and those in files .txt, which
     have a path in each line, relative to the file. What lies in the output folder is none.
 
@@ -65,21 +65,21 @@ def models_in(arguments: Sequence[str], out: Path) -> list[ModelName]:
     return list({m.name: m for m in found}.values())
 
 
-def _named_by(argument: str, out: Path) -> Iterator[ModelName]:
+def _named_by(argument: str, out: Path) -> Iterator[Listed]:
     path = Path(argument)
     if path.is_dir():
         for file in sorted(path.rglob("*")):
             written = out in real_path(file).parents
             if not written and file.is_file() and (is_onnx(file.name) or _has_graph(file)):
-                yield ModelName(file, file.relative_to(path).as_posix())
+                yield Listed(file, file.relative_to(path).as_posix())
     elif path.suffix.lower() == ".txt":
         for line in path.read_text(encoding="utf-8").splitlines():
             if (text := line.strip()) and not text.startswith("#"):
                 listed = path.parent / text
                 name = Path(os.path.relpath(listed, path.parent)).as_posix()
-                yield ModelName(listed, name if not name.startswith("../") else listed.name)
+                yield Listed(listed, name if not name.startswith("../") else listed.name)
     elif path.suffix.lower() in (".tsr", ".onnx"):
-        yield ModelName(path, path.name)
+        yield Listed(path, path.name)
     else:
         path.stat()
         raise ValueError(f"{argument} is no model (.tsr, .onnx), no folder and no list (.txt)")
@@ -165,10 +165,10 @@ class Batch:
     packs: tuple[str, ...]
     dims: Mapping[str, int]
 
-    def job(self, model: ModelName, out: Path) -> Job:
+    def job(self, model: Listed, out: Path) -> Job:
         """The job of a model, whose name is the key of its answer. Raises OSError."""
         file, output = real_path(model.path), real_path(out) / model.name
-        asked = Asked(str(file), os.path.abspath(model.path), str(output), self._dims_of(file))
+        asked = ToOptimize(str(file), os.path.abspath(model.path), str(output), self._dims_of(file))
         read = {FileOf.at(p) for p in self._files_of(file)}
         options, onnx = self.options, is_onnx(file.name)
         told = [

@@ -36,7 +36,7 @@ _KNOWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ToOptimize:
     """A model: its path, links resolved; what the answer calls it; the path of the answer; and sizes of its open
     dimensions. Paths are absolute."""
 
@@ -56,13 +56,13 @@ class Answered:
 
 def optimizer(
     options: Options, packs: tuple[str, ...], profiles: Mapping[str, str] | None
-) -> Callable[[Asked, str], Answered]:
+) -> Callable[[ToOptimize, str], Answered]:
     """Optimizes models of a batch, with packs by their names and with rules from files by their absolute paths.
     ``profiles`` are the user's, by the names of their files; if they are None, those of this machine count."""
     if profiles is not None:
         _use(profiles)
 
-    def answer(asked: Asked, root: str = "") -> Answered:
+    def answer(asked: ToOptimize, root: str = "") -> Answered:
         try:
             model = _read(asked, packs, root)
             result = _optimized(model, options)
@@ -86,7 +86,7 @@ def _use(profiles: Mapping[str, str]) -> None:
     os.environ["TENSAT_DL_PROFILES"] = str(place)
 
 
-def _read(asked: Asked, packs: tuple[str, ...], root: str) -> Model:
+def _read(asked: ToOptimize, packs: tuple[str, ...], root: str) -> Model:
     """The model, whose files may lie below a root, and which knows them by the paths that they have elsewhere."""
     found = tuple(root + pack if is_path(pack) else pack for pack in packs)
     if is_onnx(asked.file):

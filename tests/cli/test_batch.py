@@ -14,7 +14,7 @@ import pytest
 
 from tensat_dl.jobs.job import Ended, Job, Reply
 from tensat_dl.run.batch import MANIFEST, Manifest
-from tensat_dl.run.one_of_many import Answered, Asked, optimizer
+from tensat_dl.run.one_of_many import Answered, ToOptimize, optimizer
 from tensat_dl.run.options import Options
 from tests.cli.processes import alive, children, linux, wait_for
 from tests.cli.running import EXAMPLES, ROOT, invoke, start
@@ -88,7 +88,7 @@ def test_a_model_whose_files_were_sent(models: Path, tmp_path: Path) -> None:
     extra = str(models / "rules.tsr")
     for name, packs in (("own.tsr", ()), ("tiny_share_input.tsr", (extra,)), ("wrong.tsr", ())):
         file = str(models / name)
-        asked = Asked(file, file, str(tmp_path / "out" / name))
+        asked = ToOptimize(file, file, str(tmp_path / "out" / name))
         answer = optimizer(Options(), packs, None)
         here = answer(asked, "")
         root = tmp_path / "root"
