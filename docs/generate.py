@@ -142,6 +142,7 @@ def main() -> int:
             "onnx-second": partial(tables.onnx, "onnx-second"),
         },
     }
+    documents[LANGUAGE.parent / "scale.md"] = {"scale": tables.scale, "scale-simulated": tables.simulated}
     outdated = False
     for path, parts in documents.items():
         document = path.read_text(encoding="utf-8")

@@ -138,3 +138,26 @@ def onnx(name: str = "onnx") -> Iterator[str]:
 
 def _both(row: dict[str, Any]) -> str:
     return f"{seconds(row)} + {row['seconds']['extract']:.2f}"
+
+
+def scale() -> Iterator[str]:
+    yield where(results("scale"))
+    yield "Ray runs on the same machine, with its own processes beside the workers."
+    yield ""
+    yield "| workers | start, s | a job of nothing, ms | all models, s | speedup |"
+    yield "|---|--:|--:|--:|--:|"
+    for name in ("scale", "scale-ray"):
+        for r in results(name)["rows"]:
+            if "workers" in r:
+                kind = f"{r['workers']}, of Ray" if r["ray"] else str(r["workers"])
+                gain = "" if r["ray"] else f"{r['speedup']:.2f}x"
+                yield f"| {kind} | {r['start']:.1f} | {1000 * r['job']:.2f} | {r['models']:.1f} | {gain} |"
+
+
+def simulated() -> Iterator[str]:
+    yield "| nodes | makespan, s | workers busy | work / workers, s | longest, s | handing out, s |"
+    yield "|--:|--:|--:|--:|--:|--:|"
+    for r in results("scale-ray")["rows"]:
+        if "nodes" in r:
+            bounds = " | ".join(f"{r['bound'][b]:.1f}" for b in ("work", "longest", "handing out"))
+            yield f"| {r['nodes']} | {r['makespan']:.1f} | {r['busy']:.0%} | {bounds} |"

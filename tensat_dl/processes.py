@@ -19,15 +19,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
-from multiprocessing.connection import Connection, Pipe, wait
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
 from typing import Any
 
 #: Seconds between two looks at the memory of a child, and at the clock.
 TICK = 0.1
 #: Seconds that a child that has closed its end may take to exit with a code of its own.
 LEAVING = 0.5
+#: Bytes of a child's output that are kept for a message.
+MOST_OUTPUT = 20_000
 #: The number of an option of Linux, from <linux/prctl.h>.
 PR_SET_PDEATHSIG = 1
 
@@ -56,8 +59,10 @@ class Died(Failed):
 class Child:
     """A process that runs a generator function. It is gone when the context ends."""
 
-    def __init__(self, function: str, *arguments: Any) -> None:
+    def __init__(self, function: str, *arguments: Any, environment: Mapping[str, str] | None = None) -> None:
+        """With variables of the environment that the child shall have, beside the parent's."""
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the child)
+        self._mark = 0
         self.connection, theirs = Pipe()
         with theirs:
             self.process = subprocess.Popen(
@@ -66,7 +71,7 @@ class Child:
                 stdout=self._output,  # prints must not get between the answers
                 stderr=self._output,
                 start_new_session=True,  # Ctrl-C is for the parent; and the child is ended with all that it started
-                env={**os.environ, "RUST_BACKTRACE": "0"},
+                env={**os.environ, "RUST_BACKTRACE": "0", **(environment or {})},
             )
         try:
             self.send((function, arguments))
@@ -87,21 +92,33 @@ class Child:
         with suppress(OSError):
             self.connection.send(request)
 
+    def mark(self) -> None:
+        """From here on, `output` is what the child prints."""
+        self._mark = os.fstat(self._output.fileno()).st_size
+
+    def output(self) -> str:
+        """The end of what the child has printed since the mark; nothing once the context has ended."""
+        with suppress(OSError, ValueError):
+            size = os.fstat(self._output.fileno()).st_size
+            first = max(self._mark, size - MOST_OUTPUT)
+            return os.pread(self._output.fileno(), size - first, first).decode(errors="replace")
+        return ""
+
     def receive(self, seconds: float | None = None, memory: int | None = None) -> Any:
-        """The next answer. A child that takes more seconds for it, or whose resident memory grows beyond so many
-        bytes, is ended. Raises `Overran`, `Outgrew`, `Died`. Ctrl-C ends the child, too."""
+        """The next answer. A child that takes more seconds for it, or whose resident memory, with that of its own
+        children, grows beyond so many bytes, is ended. Raises `Overran`, `Outgrew`, `Died`. Ctrl-C ends the child,
+        too."""
         deadline = None if seconds is None else time.monotonic() + seconds
         try:
             while not self.connection.poll(TICK):
                 if deadline is not None and time.monotonic() > deadline:
                     raise Overran(f"no answer within {seconds:g} s")
-                if memory is not None and self._resident() > memory:
+                if memory is not None and resident(self.process.pid) > memory:
                     raise Outgrew(f"more than {memory:,} bytes")
             return self.connection.recv()
         except (EOFError, OSError):
             code = self.end(LEAVING)
-            self._output.seek(0)
-            lines = self._output.read().decode(errors="replace").strip().splitlines()
+            lines = self.output().strip().splitlines()
             raise Died(code, lines[-1] if lines else "") from None
         except BaseException:  # half of an answer may be left
             self.end()
@@ -116,57 +133,18 @@ class Child:
             os.killpg(self.process.pid, signal.SIGKILL)
         return self.process.wait()
 
-    def _resident(self) -> int:
-        """Resident memory in bytes; 0 where the system does not tell."""
-        try:
-            with open(f"/proc/{self.process.pid}/statm", encoding="ascii") as f:
-                return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, IndexError, ValueError):
-            return 0
 
-
-class Pool:
-    """So many processes that run a generator function, each answering one task at a time. A context manager."""
-
-    def __init__(self, count: int, function: str, *arguments: Any) -> None:
-        self._count = count
-        self._started = (function, *arguments)
-        self._stack = ExitStack()
-        self._idle: list[Child] = []
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
-
-    def run(
-        self,
-        tasks: Sequence[Any],
-        done: Callable[[int, Any], None] = lambda i, a: None,
-        lost: Callable[[Any, Died], Any] = lambda task, died: None,
-    ) -> list[Any]:
-        """The answers to tasks, in their order. ``done`` is told each as it comes. What a process was asked that died
-        has the answer ``lost``."""
-        answers: dict[int, Any] = {}
-        waiting = list(range(len(tasks)))[::-1]
-        busy: dict[Connection, tuple[Child, int]] = {}
-        while waiting or busy:
-            while waiting and len(busy) < self._count:
-                child = self._idle.pop() if self._idle else self._stack.enter_context(Child(*self._started))
-                number = waiting.pop()
-                child.send(tasks[number])
-                busy[child.connection] = (child, number)
-            for connection in wait(list(busy)):
-                assert isinstance(connection, Connection)
-                child, number = busy.pop(connection)
-                try:
-                    answers[number] = child.receive()
-                    self._idle.append(child)
-                except Died as died:
-                    answers[number] = lost(tasks[number], died)
-                done(number, answers[number])
-        return [answers[i] for i in range(len(tasks))]
+def resident(pid: int) -> int:
+    """Resident memory in bytes of a process and its descendants; 0 where the system does not tell."""
+    total, left = 0, [pid]
+    while left:
+        folder = Path(f"/proc/{left.pop()}")
+        with suppress(OSError, IndexError, ValueError):
+            total += int((folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            for thread in (folder / "task").iterdir():
+                with suppress(OSError):
+                    left += map(int, (thread / "children").read_text().split())
+    return total
 
 
 def apart(function: str, seconds: float | None = None, /, **arguments: Any) -> Any:
@@ -177,18 +155,17 @@ def apart(function: str, seconds: float | None = None, /, **arguments: Any) -> A
 
 
 def _value(_: Iterator[Any], function: str, arguments: dict[str, Any]) -> Iterator[Any]:
-    if sys.platform == "linux":
-        import ctypes
-
-        # Code that never lets another thread run would go on when the parent is killed, and disturb the next
-        # measurement. Linux counts the end of the thread that started the child, which in `apart` waits for the
-        # value.
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     yield pkgutil.resolve_name(function)(**arguments)
 
 
 def main() -> None:
     """The child."""
+    if sys.platform == "linux":
+        import ctypes
+
+        # Code that never lets another thread run would go on when the parent is killed. Linux counts the end of the
+        # thread that started the child, so threads that start children live as long as these.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     parent = Connection(os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # processes that the child starts have no part in it
     function, arguments = parent.recv()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import pkgutil
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +17,12 @@ import click
 
 from tensat_dl import resources
 from tensat_dl.cli.options import Seconds
+from tensat_dl.cli.options import where_options as at
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from tensat_dl.jobs.run import Where
 
 #: The models of the paper, the two that it left out included.
 MODELS = (
@@ -52,8 +57,10 @@ class Results:
         json_path: str | None,
         models: Sequence[str] = (),
         options: Mapping[str, Any] | None = None,
+        where: Where | None = None,
     ) -> None:
         _check(json_path, models)
+        self.where = where
         self.json_path = json_path
         self.benchmark = benchmark
         self.options = _options() if options is None else options
@@ -61,11 +68,10 @@ class Results:
         self.rows: list[Row] = []
 
     def measure(
-        self, function: str, variants: Sequence[Mapping[str, Any]], seconds: float, **arguments: Any
+        self, function: str, variants: Sequence[Mapping[str, Any]], seconds: float | None, **arguments: Any
     ) -> list[Row]:
-        """Adds and returns a row for each variant of the arguments. Each is measured alone, in a process of its own
-        (see `apart`), under a limit in seconds."""
-        found = measure_all(function, variants, seconds, **arguments)
+        """Adds and returns a row for each variant of the arguments; see `measure_all`."""
+        found = measure_all(function, variants, seconds, self.where, **arguments)
         self.add(found)
         return found
 
@@ -113,7 +119,7 @@ def _options() -> dict[str, Any]:
     """The options of the command that runs, by name, but for its file."""
     context = click.get_current_context()
     names = [str(p.name) for p in context.command.params if isinstance(p, click.Option)]
-    return {name: context.params[name] for name in names if name != "json_path"}
+    return {name: context.params[name] for name in names if name not in ("json_path", "jobs", "ray")}
 
 
 def _check(json_path: str | None, models: Sequence[str]) -> None:
@@ -260,6 +266,16 @@ def limit_options(seconds: float) -> Callable[[_Command], _Command]:
     return lambda command: max_nodes_option(limit(command))
 
 
+where_options = at("1, alone on its machine")
+
+
+def where_of(jobs: int | None, ray: str | None) -> Where:
+    """Where to measure: one at a time, unless more are wanted."""
+    from tensat_dl.jobs.run import Where
+
+    return Where(jobs or (None if ray else 1), ray)
+
+
 json_option = click.option("--json", "json_path", metavar="FILE", help="Write the results as JSON.")
 
 
@@ -277,20 +293,42 @@ LIMITS = {"nodes": "n", "time": "t", "memory": "m"}
 
 
 def measure_all(
-    function: str, variants: Sequence[Mapping[str, Any]], seconds: float, **arguments: Any
+    function: str,
+    variants: Sequence[Mapping[str, Any]],
+    seconds: float | None,
+    where: Where | None = None,
+    /,
+    **arguments: Any,
 ) -> list[Row]:
-    """A row for each variant of the arguments, measured one after the other under a limit in seconds."""
-    from tensat_dl.processes import Failed, apart
+    """A row for each variant of the arguments, measured in a process of its own under a limit in seconds: one after
+    the other, or ``where`` that says."""
+    from tensat_dl.jobs.job import Job, Place, Work
+    from tensat_dl.jobs.run import Where, done
 
-    rows: list[Row] = []
+    where = where or Where(1)
+    # Alone on its machine, unless somebody wants more at a time here.
+    place: Place = "machine" if where.ray is not None or where.jobs == 1 else "core"
+    work = Work("tensat_dl.bench.common:measurement", (function,), place, True, seconds, retries=0)
+    jobs = []
     for variant in variants:
         job = {**arguments, **variant}
-        say(_identity(job))
-        try:
-            rows.append(apart(function, seconds, **job))
-        except Failed as e:
-            rows.append({**_identity(job), "error": str(e)})
-    return rows
+        name = hashlib.sha256(repr((function, sorted(job.items()))).encode()).hexdigest()
+        jobs.append(Job(name, job, _name(_identity(job))))
+    rows: dict[int, Row] = {}
+    with where.workers(work) as workers:
+        say(_identity(jobs[0].argument))
+        for i, ended in done(workers, jobs, work.retries):
+            identity = _identity(jobs[i].argument)
+            rows[i] = {**identity, "error": ended.reply.reason} if ended.failed else ended.reply.answer
+            left = [k for k in range(len(jobs)) if k not in rows]
+            if left:
+                say(_identity(jobs[left[0]].argument))
+    return [rows[i] for i in range(len(jobs))]
+
+
+def measurement(function: str) -> Callable[[Mapping[str, Any]], Row]:
+    """Calls a function with the arguments of a job."""
+    return lambda arguments: pkgutil.resolve_name(function)(**arguments)
 
 
 def say(row: Row) -> None:

@@ -14,6 +14,8 @@ from tensat_dl.bench.common import (
     number_option,
     rules_option,
     seconds_option,
+    where_of,
+    where_options,
 )
 
 HEADINGS = (
@@ -35,9 +37,17 @@ NOTES = (
 @number_option("--k-multi", 2, "Measure the searches of iterations 1 to N of the multi-pattern rules.")
 @number_option("--runs", 5, "Median of N.")
 @seconds_option("--time-limit", 60.0, "Enumerate a Cartesian product for at most S seconds.")
+@where_options
 @json_option
 def command(
-    models: tuple[str, ...], rules: str, k_multi: int, runs: int, time_limit: float, json_path: str | None
+    models: tuple[str, ...],
+    rules: str,
+    k_multi: int,
+    runs: int,
+    time_limit: float,
+    jobs: int | None,
+    ray: str | None,
+    json_path: str | None,
 ) -> int:
     """Algorithm 1 of the paper against our joins, on the same e-graphs, to the same matches.
 
@@ -46,7 +56,7 @@ def command(
     whole, estimated from that part.
     """
     models = models or ABLATION
-    results = Results("join", json_path, models)
+    results = Results("join", json_path, models, where=where_of(jobs, ray))
     table = new_table(f"Multi-pattern matching, rules {rules}; seconds, median of {runs}", *HEADINGS)
     for model in models:
         found = results.measure(

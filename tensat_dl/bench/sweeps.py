@@ -24,6 +24,8 @@ from tensat_dl.bench.common import (
     rules_option,
     seconds,
     size,
+    where_of,
+    where_options,
 )
 
 #: How cycles are treated, and how the e-graph that results is extracted from.
@@ -49,6 +51,8 @@ class Sweep:
     max_nodes: int
     time_limit: float
     device: str
+    jobs: int | None
+    ray: str | None
     json_path: str | None
 
     def measured(self, results: Results, model: str, variants: list[Row]) -> list[Row]:
@@ -75,6 +79,7 @@ def _sweep(
         number_option("--k-multi", k_multi, f"From {least} to N.", least=least),
         limit_options(seconds),
         device_option,
+        where_options,
         json_option,
     )
 
@@ -94,7 +99,7 @@ def _sweep(
 def cycles(options: Sweep) -> int:
     """The paper's vanilla and efficient cycle filters, the incremental one, and none: time, size and cost."""
     models = options.models or ABLATION
-    results = Results("cycles", options.json_path, models)
+    results = Results("cycles", options.json_path, models, where=where_of(options.jobs, options.ray))
     title = f"Cycle filtering, rules {options.rules}; {options.device}"
     table = new_table(title, "model", "k_multi", *WAYS, show_lines=True)
     variants = [{"pack": options.rules, "cycles": way, "method": method} for way, method in WAYS.items()]
@@ -111,7 +116,7 @@ def k_multi(options: Sweep) -> int:
     """Pair rules as k_multi grows: cost, size and time. Beside them group rules alone, and both kinds without
     limit."""
     models = options.models or MODELS
-    results = Results("k-multi", options.json_path, models)
+    results = Results("k-multi", options.json_path, models, where=where_of(options.jobs, options.ray))
     columns = [*(f"k_multi {k}" for k in range(options.k_multi + 1)), "groups", "both, unlimited"]
     title = f"Rules {options.rules} by k_multi, and groups; {options.device}"
     table = new_table(title, "model", "input", *columns, show_lines=True)

@@ -26,6 +26,8 @@ from tensat_dl.bench.common import (
     new_table,
     number_option,
     path_of,
+    where_of,
+    where_options,
 )
 from tensat_dl.core.diagnostics import plural
 from tensat_dl.extract.extraction import TOLERANCE
@@ -54,12 +56,20 @@ finally:
 @models_argument
 @number_option("--k-multi", 1, least=0)
 @device_option
+@where_options
 @json_option
-def models(models: tuple[str, ...], k_multi: int, device: str, json_path: str | None) -> int:
+def models(
+    models: tuple[str, ...],
+    k_multi: int,
+    device: str,
+    jobs: int | None,
+    ray: str | None,
+    json_path: str | None,
+) -> int:
     """Every model through the whole pipeline: sizes, rounds, seconds per phase, cost before and after; and what
     another run gains from the answer, which should be 0."""
     models = models or MODELS
-    results = Results("models", json_path, models)
+    results = Results("models", json_path, models, where=where_of(jobs, ray))
     headings = (
         "model",
         *SIZES,
@@ -75,14 +85,13 @@ def models(models: tuple[str, ...], k_multi: int, device: str, json_path: str | 
     )
     title = f"k_multi {k_multi}, {device}; costs in ms, times in seconds"
     table = new_table(title, *headings, left=("model", "stop"))
-    for model in models:
-        row = {"model": model, **twice(path_of(model), ["--k-multi", str(k_multi), "--device", device])}
-        row.pop("megabytes", None)
-        results.add([row])
+    options = ["--k-multi", str(k_multi), "--device", device]
+    variants = [{"model": model, "path": str(path_of(model).resolve())} for model in models]
+    for row in results.measure("tensat_dl.bench.whole_runs:twice", variants, None, options=options):
         if "error" in row:
             continue
         table.add_row(
-            model,
+            row["model"],
             *_sizes(row),
             str(row["rounds"]),
             *(f"{row['seconds'][phase]:.2f}" for phase in (*PHASES, "total", "wall")),
@@ -111,6 +120,7 @@ def models(models: tuple[str, ...], k_multi: int, device: str, json_path: str | 
     help="Do not verify the applied rules and the optimized graphs.",
 )
 @device_option
+@where_options
 @json_option
 def depth(
     models: tuple[str, ...],
@@ -119,6 +129,8 @@ def depth(
     tokens: int,
     verify: bool,
     device: str,
+    jobs: int | None,
+    ray: str | None,
     json_path: str | None,
 ) -> int:
     """Deep graphs: time and memory by the number of layers.
@@ -128,20 +140,15 @@ def depth(
     size of the transformers; memory for verification grows with the weights. Each graph is run by ``tensat-dl run``
     in a process of its own, with an e-node limit in proportion to its layers.
     """
-    results = Results("depth", json_path)
+    results = Results("depth", json_path, where=where_of(jobs, ray))
     measures = ("wall", "ms/layer", "MB", "worker MB", "KB/layer", "before", "after", "verdict")
     title = f"width {width}, {tokens} tokens, {device}; times in seconds, costs in ms"
     table = new_table(title, "model", "layers", *SIZES, *PHASES, *measures, left=("model", "stop"))
     options = ["--device", device, *([] if verify else ["--no-verify"])]
-    with tempfile.TemporaryDirectory() as folder:
-        for model in models or KINDS:
-            for number in layers:
-                file = Path(folder) / f"{model}_{number}.tsr"
-                file.write_text(text(model, number, width, tokens), encoding="utf-8")
-                nodes = str(max(50_000, NODES_PER_LAYER * number))
-                row = {"model": model, "layers": number, **run(file, [*options, "--max-nodes", nodes])}
-                results.add([row])
-                table.add_row(model, str(number), *_deep(row))
+    variants = [{"model": model, "layers": number} for model in models or KINDS for number in layers]
+    sizes = {"width": width, "tokens": tokens, "options": options}
+    for row in results.measure("tensat_dl.bench.whole_runs:deep", variants, None, **sizes):
+        table.add_row(row["model"], str(row.get("layers", "")), *_deep(row))
     return results.finish(table, [results.cost_kind(device)])
 
 
@@ -169,15 +176,24 @@ graph resnext {{
 """
 
 
-def twice(model: Path, options: list[str]) -> Row:
-    """One run, and as ``again`` the cost of its answer after another run, with the same rules."""
+def twice(model: str, path: str, options: list[str]) -> Row:
+    """The row of a model: one run, and as ``again`` the cost of its answer after another run, with the same rules."""
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.tsr"
-        first = run(model, [*options, "-o", str(answer)])
-        if "error" in first:
-            return first
-        second = run(answer, [*options, "--rules", str(model), "--no-verify"])
-    return second if "error" in second else {**first, "again": second["after"]}
+        first = run(Path(path), [*options, "-o", str(answer)])
+        second = first if "error" in first else run(answer, [*options, "--rules", path, "--no-verify"])
+    row = second if "error" in second else {**first, "again": second["after"]}
+    row.pop("megabytes", None)
+    return {"model": model, **row}
+
+
+def deep(model: str, layers: int, width: int, tokens: int, options: list[str]) -> Row:
+    """The row of a deep graph."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"{model}_{layers}.tsr"
+        file.write_text(text(model, layers, width, tokens), encoding="utf-8")
+        nodes = str(max(50_000, NODES_PER_LAYER * layers))
+        return {"model": model, "layers": layers, **run(file, [*options, "--max-nodes", nodes])}
 
 
 def again(row: Row) -> str:

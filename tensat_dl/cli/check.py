@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensat_dl.cli.options import json_option, quiet_option
+from tensat_dl.cli.options import json_option, quiet_option, where_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tensat_dl.core.diagnostics import Diagnostic
     from tensat_dl.core.progress import Progress
     from tensat_dl.core.rule import RewriteRule
+    from tensat_dl.jobs.run import Where
     from tensat_dl.lang.program import Program
     from tensat_dl.ops.table import OpTable
     from tensat_dl.verify.rules.verdict import Verdict
@@ -38,9 +39,12 @@ class _File:
 @click.command("check")
 @click.argument("files", nargs=-1, required=True)
 @click.option("--again", is_flag=True, help="Verify rules whose verdicts are known, too.")
+@where_options("as many as suit the rules, at most one for each core")
 @json_option("Write a report as JSON.")
 @quiet_option
-def command(files: tuple[str, ...], again: bool, json_path: str | None, quiet: bool) -> int:
+def command(
+    files: tuple[str, ...], again: bool, jobs: int | None, ray: str | None, json_path: str | None, quiet: bool
+) -> int:
     """Type-check every graph and rule of FILES, verify their rules, and run the tests of their rules.
 
     FILES are .tsr files or names of packs. Imported rules are not verified: check their files. The verdicts on rules
@@ -48,6 +52,7 @@ def command(files: tuple[str, ...], again: bool, json_path: str | None, quiet: b
     fails; with 2 if a file has errors.
     """
     from tensat_dl.cli.outputs import check_outputs, write_json
+    from tensat_dl.jobs.run import Where
     from tensat_dl.lang.imports import files_of
     from tensat_dl.report.terminal import LiveProgress
 
@@ -59,7 +64,7 @@ def command(files: tuple[str, ...], again: bool, json_path: str | None, quiet: b
     with LiveProgress(quiet) as progress:
         progress.phase("verify")
         try:
-            _verify(found, again, progress)
+            _verify(found, again, Where(jobs, ray) if jobs or ray else None, progress)
         except KeyboardInterrupt:
             for file in () if again else found:
                 _print_kept(file, out, quiet)
@@ -120,7 +125,7 @@ def _mirrored(rules: list[RewriteRule], ops: OpTable) -> Iterator[Diagnostic]:
             yield Diagnostic(message, rule.span, hint, severity="warning")
 
 
-def _verify(files: list[_File], again: bool, progress: Progress) -> None:
+def _verify(files: list[_File], again: bool, where: Where | None, progress: Progress) -> None:
     """The verdicts on the rules of files without errors. Files with equal operators are verified together."""
     from tensat_dl.verify.rules.examine import check_rule_types
     from tensat_dl.verify.rules.verdict import diagnostic
@@ -133,7 +138,9 @@ def _verify(files: list[_File], again: bool, progress: Progress) -> None:
         same = [f for f in left if f.program is not None and dict(f.program.ops) == dict(ops)]
         left = [f for f in left if f not in same]
         rules = [r for f in same for r in f.rules]
-        verdicts = iter(verify_rules(rules, ops, proofs=True, again=again, progress=progress.checking))
+        verdicts = iter(
+            verify_rules(rules, ops, proofs=True, again=again, progress=progress.checking, where=where)
+        )
         for file in same:
             for rule in file.rules:
                 verdict = next(verdicts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensat_dl.cli.options import json_option, quiet_option
+from tensat_dl.cli.options import json_option, quiet_option, where_options
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -52,12 +52,7 @@ STATUS = {
 @click.option(
     "--holes", metavar="RULES.tsr", help="Write the true equations that no rules derive, as a pack."
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Processes; the result does not depend on it.  [default: one for each core]",
-)
+@where_options()
 @click.option("--again", is_flag=True, help="Examine cells that are known, too.")
 @json_option('Write a report as JSON ("-": standard output).')
 @quiet_option
@@ -69,6 +64,7 @@ def command(
     out: str | None,
     holes: str | None,
     jobs: int | None,
+    ray: str | None,
     again: bool,
     json_path: str | None,
     quiet: bool,
@@ -87,6 +83,7 @@ def command(
     from tensat_dl.coverage.page import cells_to_json, page
     from tensat_dl.coverage.work import coverage
     from tensat_dl.files import write
+    from tensat_dl.jobs.run import Where
     from tensat_dl.report.terminal import LiveProgress
 
     started = time.perf_counter()
@@ -97,8 +94,7 @@ def command(
     transformations = _transformations(by)
     wanted = [(op, t) for op in operators for t in transformations]
     with LiveProgress(quiet) as live:
-        count = jobs or len(os.sched_getaffinity(0))
-        found = coverage(wanted, program.ops, _sources(packs, program), count, live, again)
+        found = coverage(wanted, program.ops, _sources(packs, program), Where(jobs, ray), live, again)
     if out:
         write(out, page(found.cells))
     if holes:

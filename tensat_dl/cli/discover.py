@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensat_dl.cli.options import json_option, quiet_option
+from tensat_dl.cli.options import json_option, quiet_option, where_options
 
 if TYPE_CHECKING:
     from tensat_dl.core.rule import RewriteRule
@@ -59,12 +59,7 @@ COMPANIONS = ("ewadd", "concat", "relu")
     metavar="N",
     help="Variables of a rule.",
 )
-@click.option(
-    "--processes",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Processes; the result does not depend on it.  [default: one for each core]",
-)
+@where_options()
 @click.option(
     "--resume", is_flag=True, help="Go on with an interrupted discovery that has the same arguments."
 )
@@ -78,7 +73,8 @@ def command(
     out: str,
     size: int,
     leaves: int,
-    processes: int | None,
+    jobs: int | None,
+    ray: str | None,
     resume: bool,
     json_path: str | None,
     quiet: bool,
@@ -100,6 +96,7 @@ def command(
     from tensat_dl.discover.menu import menu
     from tensat_dl.discover.pack import pack_text
     from tensat_dl.files import write
+    from tensat_dl.jobs.run import Where
     from tensat_dl.report.terminal import LiveProgress
 
     if not ops and not about:
@@ -115,10 +112,9 @@ def command(
     partial = None if out == "-" else Path(f"{out}.partial")
     memo = Memo.at(partial, key_of(arguments), resume)
     with LiveProgress(quiet) as live:
-        count = processes or len(os.sched_getaffinity(0))
         costs = CostModel(program.ops, load_device("h100"))
         models = Corpus(corpus(), costs)
-        found = discover(chosen, known, settings, costs, memo, count, live, models)
+        found = discover(chosen, known, settings, costs, memo, Where(jobs, ray), live, models)
     own = file if file and any(op in program.declared for op in chosen.names) else None
     imports = [_relative(own, out)] if own else []
     write(out, pack_text(found.rules, _header(found, chosen.names), imports))

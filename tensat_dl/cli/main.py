@@ -16,6 +16,7 @@ from tensat_dl.cli.outputs import ReaderGone, noticing
 #: command -> its module and its name there, and its line of help
 COMMANDS = {
     "run": ("run:command", "Optimize a graph."),
+    "batch": ("batch:command", "Optimize many models, here or on a cluster."),
     "check": ("check:command", "Type-check files, verify their rules, run the tests of their rules."),
     "fmt": ("texts:fmt", "Format files."),
     "show": ("texts:show", "Print graphs, rules, operators, or the egglog program."),
@@ -40,6 +41,7 @@ BENCHMARKS = {
     "join": ("join:command", "Multi-pattern matching: the paper's algorithm 1 against Datalog joins."),
     "k-multi": ("sweeps:k_multi", "Pairs by k_multi, against group rules."),
     "depth": ("whole_runs:depth", "Deep graphs: time and memory by the number of layers."),
+    "scale": ("scale:command", "Many models: cost of a job, several workers, and a simulated cluster."),
     "cycles": ("sweeps:cycles", "Cycle filters: vanilla, efficient, incremental, none."),
     "extraction": (
         "extraction:command",
@@ -207,10 +209,12 @@ def _report(e: Exception) -> int:
     from tensat_dl.engine.explore import ExplorationError
     from tensat_dl.extract.extraction import ExtractionError
     from tensat_dl.gpu.this_gpu import GpuError
+    from tensat_dl.jobs.on_ray import RayError
 
     inputs = (
-        UnknownDeviceError | ProfileError | SignatureError | GpuError | ExtractionError | EGraphFormatError
-    )
+        UnknownDeviceError | ProfileError | SignatureError | GpuError | RayError
+        | ExtractionError | EGraphFormatError
+    )  # fmt: skip
     if isinstance(e, RuleAlarm):
         print(e, file=sys.stderr)
         return 1

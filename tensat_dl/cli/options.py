@@ -90,7 +90,19 @@ dims_option = click.option(
     help="The size of an open dimension of an ONNX model, else a typical one; may be repeated.",
 )
 time_limit_option = partial(click.option, "--time-limit", type=Seconds(), metavar="S")
+ray_option = click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help='Work on the Ray cluster at HOST:PORT; "local": on one that is started here. See docs/scale.md.',
+)
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+
+
+def where_options(jobs: str = "one for each core") -> Callable[[_Command], _Command]:
+    """The options --jobs and --ray. Without them there are so many ``jobs`` at a time."""
+    help = f"Do N jobs at a time; results do not depend on it.  [default: {jobs}]"
+    option = click.option("--jobs", type=click.IntRange(1), metavar="N", help=help)
+    return lambda command: option(ray_option(command))
 
 
 def json_option(help: str) -> Callable[[_Command], _Command]:

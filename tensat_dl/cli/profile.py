@@ -1,18 +1,18 @@
-"""``tensat-dl profile``: measures operators on the GPU of this machine; and ``costs``: measurements beside the
+"""``tensat-dl profile``: measures operators on GPUs; and ``costs``: measurements beside the
 roofline's estimates."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tensat_dl.cli.options import json_option, quiet_option
+from tensat_dl.cli.options import json_option, quiet_option, where_options
 
 if TYPE_CHECKING:
     from tensat_dl.gpu.profiling import ProfileReport
@@ -24,48 +24,72 @@ SHOWN = 20
 @click.command("profile")
 @click.argument("files", metavar="SIGNATURES...", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, metavar="PROFILE", help="The profile to make or to complete.")
+@click.option(
+    "--merge", "merging", is_flag=True, help="Put partial profiles together, in place of SIGNATURES."
+)
 @click.option("--tf32", is_flag=True, help="Products of f32 may be rounded to TF32.")
 @click.option(
-    "--jobs",
+    "--checkers",
     type=click.IntRange(1),
     metavar="N",
-    help="Processes that compile and check kernels.  [default: one for each processor but one, at most 12]",
+    help="Processes for each GPU that compile and check.  [default: one for each processor but one, at most 12]",
 )
+@where_options("one for each GPU, which is the most")
 @quiet_option
-def profile(files: tuple[str, ...], output: str, tf32: bool, jobs: int | None, quiet: bool) -> int:
-    """Measure the operators in SIGNATURES, which `tensat-dl run --signatures` writes, on the GPU of this machine.
+def profile(
+    files: tuple[str, ...],
+    output: str,
+    merging: bool,
+    tf32: bool,
+    checkers: int | None,
+    jobs: int | None,
+    ray: str | None,
+    quiet: bool,
+) -> int:
+    """Measure the operators in SIGNATURES, which `tensat-dl run --signatures` writes, on the GPUs of this machine or
+    of a cluster.
 
     Operators in PROFILE are not measured again. Files are read in turn, one operator of each, and PROFILE is
     written as it goes, so this can be cut short. An implementation that does not compile, runs out of memory or
     computes something wrong is left out and reported. See docs/gpu.md.
+
+    With --merge, the files are profiles that were measured in parts: of one GPU and one set of versions, or they are
+    refused.
     """
     from tensat_dl.cli.outputs import check_outputs
-    from tensat_dl.cost.application import ProfileJob, loads
-    from tensat_dl.gpu.this_gpu import this_gpu
+    from tensat_dl.cost.application import loads
+    from tensat_dl.cost.profile import merge
+    from tensat_dl.jobs.run import Where
 
     check_outputs([output], files)
+    if merging:
+        found = merge(Path(output), [Path(name) for name in files])
+        if not quiet:
+            print(f"{output}: {len(found.entries):,} operators")
+        return 0
     read = [loads(Path(name).read_text(encoding="utf-8", errors="replace"), name) for name in files]
-    gpu = this_gpu(tf32)
-    from tensat_dl.gpu.profiling import ProfileReport, Worker, number_of_checkers
+    if ray is None:
+        from tensat_dl.gpu.this_gpu import this_gpu
+
+        this_gpu(tf32)  # raises the error about a GPU that is not there
+    from tensat_dl.gpu.profiling import ProfileReport, work_on_gpus
     from tensat_dl.gpu.profiling import profile as measure
     from tensat_dl.report.terminal import LiveProgress
 
     # The operators that matter most stand first in each file.
-    in_turn = (job for jobs in zip_longest(*read) for job in jobs if job is not None)
-    wanted = [ProfileJob(replace(j.signature, device=gpu.device), j.definition) for j in in_turn]
-    checkers = [Worker("check", "cuda", tf32) for _ in range(jobs or number_of_checkers())]
+    wanted = [job for several in zip_longest(*read) for job in several if job is not None]
     report = ProfileReport()
     with LiveProgress(quiet) as progress:
         progress.phase("profile")
         try:
-            measure(
-                wanted, Path(output), gpu.device, gpu.environment, checkers, Worker("time", "cuda", tf32),
-                progress.measuring, report,
-            )  # fmt: skip
+            work = work_on_gpus(tf32, checkers)
+            measure(wanted, Path(output), Where(jobs, ray), work, progress.measuring, report)
         finally:
             if not quiet:
                 _print_report(report, output)
-    return 0
+    for lost in report.lost:
+        print(f"not measured: {lost}", file=sys.stderr)
+    return 1 if report.lost else 0
 
 
 def _print_report(report: ProfileReport, output: str) -> None:

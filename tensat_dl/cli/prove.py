@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
 
-from tensat_dl.cli.options import json_option, option, quiet_option, time_limit_option
+from tensat_dl.cli.options import json_option, option, quiet_option, time_limit_option, where_options
 
 if TYPE_CHECKING:
     from tensat_dl.core.rule import RewriteRule
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 @option("max_nodes", default=20_000, help="E-nodes.")
 @option("max_iters", default=8, type=click.IntRange(1), help="Iterations.")
 @time_limit_option(help="Stop after S seconds, and report the proofs found so far.")
+@where_options("as many as suit the rules, at most one for each core")
 @json_option('Write a report as JSON ("-": standard output).')
 @quiet_option
 def command(
@@ -46,6 +48,8 @@ def command(
     max_nodes: int,
     max_iters: int,
     time_limit: float | None,
+    jobs: int | None,
+    ray: str | None,
     json_path: str | None,
     quiet: bool,
 ) -> int:
@@ -64,13 +68,15 @@ def command(
     from tensat_dl.cli.outputs import check_outputs, write_json
     from tensat_dl.core.diagnostics import Diagnostic, TsrError, plural
     from tensat_dl.engine.exploration import Limits
+    from tensat_dl.jobs.run import Where
     from tensat_dl.lang.program import load_program
     from tensat_dl.ops.typing import Inference
     from tensat_dl.report.terminal import LiveProgress
     from tensat_dl.report.verdicts import print_proofs, proof_to_json, verdict_to_json
     from tensat_dl.verify.prove.goals import goal
     from tensat_dl.verify.prove.prove import AxiomStatus, Prover, axioms_of
-    from tensat_dl.verify.rules.prover import prover
+    from tensat_dl.verify.prove.prove import proofs as found_proofs
+    from tensat_dl.verify.rules.prover import prover as solver
     from tensat_dl.verify.rules.verdict import diagnostic
     from tensat_dl.verify.rules.verify import verify_rules
 
@@ -84,8 +90,9 @@ def command(
         raise TsrError([Diagnostic("the file has no rules of its own", None, hint, path=program.path)])
     limits = Limits(max_nodes, max_iters, k_multi=None, seconds=time_limit)
     axioms = axioms_of(program, packs)
-    status = AxiomStatus(axioms, program)
-    proofs: list[Proof] = []
+    status = AxiomStatus.of(axioms, program)
+    where = Where(jobs, ray) if jobs or ray else None
+    found: dict[int, Proof] = {}
     false: list[tuple[RewriteRule, Verdict]] = []
     interrupted = False
     with LiveProgress(quiet) as live:
@@ -95,7 +102,7 @@ def command(
 
         try:
             live.phase("verify")
-            verdicts = verify_rules(rules, program.ops, progress=live.checking)
+            verdicts = verify_rules(rules, program.ops, progress=live.checking, where=where)
             false = [(r, v) for r, v in zip(rules, verdicts, strict=True) if v.status == "refuted"]
             live.phase("prove")
             infer = Inference(program.ops)
@@ -103,10 +110,13 @@ def command(
             for rule in (r for r, v in zip(rules, verdicts, strict=True) if v.status != "refuted"):
                 progress(rule.name, "assignments")
                 goals.append(goal(rule, infer, assignments))
-            for proof in Prover(axioms, program.ops, limits, progress, status).run(goals):
-                proofs.append(proof)
+            prover = Prover(axioms, program.ops, limits, progress, status)
+            with closing(found_proofs(prover, status, goals, where, progress)) as coming:
+                for i, proof in coming:
+                    found[i] = proof
         except KeyboardInterrupt:
             interrupted = True
+    proofs = [found[i] for i in sorted(found)]
     interrupted = interrupted or any(p.stop == "interrupted" for p in proofs)
     derived = sum(p.derived for p in proofs)
     used = {name for p in proofs for name in p.axioms}
@@ -117,7 +127,7 @@ def command(
         print_proofs(proofs, [r.name for r, _ in false], program.ops, Console(file=out, highlight=False))
         if used:
             count = f"{proved} of the {len(used)} {plural(len(used), 'axiom')} used"
-            without = "" if prover() else " (proofs need z3: pip install 'tensat-dl[prove]')"
+            without = "" if solver() else " (proofs need z3: pip install 'tensat-dl[prove]')"
             print(f"{count} {'is' if proved == 1 else 'are'} proved for all sizes{without}", file=out)
         seconds = time.perf_counter() - started
         print(f"{summary} in {seconds:.1f} s{', interrupted' if interrupted else ''}", file=out)

@@ -41,3 +41,6 @@ class Progress:
 
     def measuring(self, done: int, total: int) -> None:
         """``done`` of ``total`` measurements of this phase are done."""
+
+    def jobs(self, done: int, running: int, failed: int, total: int) -> None:
+        """``done`` of ``total`` jobs are done, ``failed`` of them in vain, and some are running."""

@@ -18,7 +18,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.resources import as_file
@@ -196,6 +196,28 @@ def record(path: Path, profile: Profile) -> Profile:
             profile = replace(profile, entries={**old.entries, **profile.entries}, fallback=None)
         write(str(path), _dumps(profile))
     return profile
+
+
+def merge(path: Path, parts: Sequence[Path]) -> Profile:
+    """Puts partial profiles of one environment together, into a file with those that it has; later parts replace what
+    earlier ones say of an application. Returns what the file then holds.
+
+    Nothing is written unless all fit. Raises `ProfileError` for one that is damaged or of another device, hardware or
+    versions than the others; OSError.
+    """
+    first = path if path.exists() else parts[0]
+    known = read_profile(first)
+    entries: dict[str, Measurement] = {}
+    for part in parts:
+        found = read_profile(part)
+        if found.device != known.device:
+            raise ProfileError(
+                f"{part}: a profile of device `{found.device}`, and {first} is of `{known.device}`: "
+                "such numbers must not be mixed"
+            )
+        need_same(part, found, known, f"as in {first}: such numbers must not be mixed")
+        entries |= found.entries
+    return record(path, replace(known, entries=entries))
 
 
 def need_same(path: Path, found: Profile, here: Profile | Environment, remedy: str) -> None:

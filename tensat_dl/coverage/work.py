@@ -4,8 +4,8 @@ after an interruption, and examines again only what has changed."""
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,12 +16,17 @@ from tensat_dl.coverage.cells import Axioms, Cell, CellExaminer, Finding, questi
 from tensat_dl.coverage.equations import Law
 from tensat_dl.discover.memo import Memo, key_of
 from tensat_dl.discover.work import MEMORY
+from tensat_dl.jobs.job import Job, Work, Workers
+from tensat_dl.jobs.run import Where
+from tensat_dl.jobs.run import done as run
 from tensat_dl.kept import folder
 from tensat_dl.ops.table import OpDecl, OpTable
-from tensat_dl.processes import Pool
 from tensat_dl.verify.rules.prover import prover
 
 Key = TypeVar("Key")
+
+#: A task whose process died is tried once more.
+RETRIES = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +44,22 @@ class Derivation:
     law: Law
 
 
-def serve(
-    tasks: Iterator[Examination | Derivation], ops: tuple[OpDecl, ...], sources: tuple[Axioms, ...]
-) -> Iterator[Any]:
-    """The answers of a child process."""
+def task_runner(
+    ops: tuple[OpDecl, ...], sources: tuple[Axioms, ...]
+) -> Callable[[Examination | Derivation], Any]:
+    """Does the tasks of a worker."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     examiner = CellExaminer(OpTable(ops), sources, bool(prover()))
-    for task in tasks:
+
+    def answer(task: Examination | Derivation) -> Any:
         try:
             if isinstance(task, Examination):
-                yield examiner.cell(task.op, task.transformation)
-            else:
-                yield examiner.derivation(task.law)
-        except MemoryError as e:
-            yield _lost(task, e)
+                return examiner.cell(task.op, task.transformation)
+            return examiner.derivation(task.law)
+        except MemoryError:
+            return _lost(task, "more memory than there is")
+
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,7 @@ def coverage(
     wanted: Sequence[tuple[str, str]],
     ops: OpTable,
     sources: Sequence[Axioms],
-    processes: int,
+    where: Where,
     progress: Progress,
     again: bool = False,
 ) -> Covered:
@@ -77,17 +84,18 @@ def coverage(
     known = _Known.of(memo, sources)
     keys = [_key(ops, *w) for w in wanted]
     interrupted = False
-    with Pool(processes, "tensat_dl.coverage.work:serve", tuple(ops.values()), tuple(sources)) as pool:
+    work = Work("tensat_dl.coverage.work:task_runner", (tuple(ops.values()), tuple(sources)), retries=RETRIES)
+    with where.workers(work) as workers:
         try:
             progress.phase("examine")
             left = {
                 key: Examination(*w) for key, w in zip(keys, wanted, strict=True) if key not in memo.known
             }
-            _run(pool, left, memo.note, len(keys), progress)
+            _run(workers, left, memo.note, len(keys), progress)
             progress.phase("derive")
             laws = [a.law for key in keys for a in cell_of(memo.known[key]).findings if a.status == "true"]
             tasks = {law: Derivation(law) for law in laws if not known.has(law)}
-            _run(pool, tasks, known.note, len(set(laws)), progress)
+            _run(workers, tasks, known.note, len(set(laws)), progress)
         except KeyboardInterrupt:
             interrupted = True
     memo.write()
@@ -157,7 +165,7 @@ def _key(ops: OpTable, op: str, transformation: str) -> str:
 
 
 def _run(
-    pool: Pool,
+    workers: Workers,
     tasks: Mapping[Key, Examination | Derivation],
     note: Callable[[Key, Any], None],
     total: int,
@@ -167,21 +175,20 @@ def _run(
     keys = list(tasks)
     count = total - len(keys)
     progress.counting(count, total)
+    jobs = [Job(str(i), task) for i, task in enumerate(tasks.values())]
+    with closing(run(workers, jobs, RETRIES)) as ended:
+        for i, e in ended:
+            lost = f"its examination failed: {e.reply.reason}"
+            answer = _lost(tasks[keys[i]], lost) if e.failed else e.reply.answer
+            count += 1
+            note(keys[i], asdict(answer) if isinstance(answer, Cell) else answer)
+            progress.counting(count, total)
 
-    def done(i: int, answer: object) -> None:
-        nonlocal count
-        count += 1
-        note(keys[i], asdict(answer) if isinstance(answer, Cell) else answer)
-        progress.counting(count, total)
 
-    pool.run(list(tasks.values()), done, _lost)
-
-
-def _lost(task: Examination | Derivation, why: Exception) -> Cell | None:
+def _lost(task: Examination | Derivation, reason: str) -> Cell | None:
     """The answer to a task that took a process down, or took more memory than there is."""
     if isinstance(task, Derivation):
         return None
-    reason = "more memory than there is" if isinstance(why, MemoryError) else f"its examination failed: {why}"
     return Cell(task.op, task.transformation, reason=reason)
 
 

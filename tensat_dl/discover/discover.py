@@ -32,9 +32,11 @@ from tensat_dl.discover.pack import FoundRule, names
 from tensat_dl.discover.saturate import chunks, operators
 from tensat_dl.discover.saving import worth
 from tensat_dl.discover.terms import World
-from tensat_dl.discover.work import Derive, Examine, Explore, Generalise, Workers
+from tensat_dl.discover.work import Derive, Examine, Explore, Generalise, answers, work_of
 from tensat_dl.discover.worlds import Leaves, worlds
 from tensat_dl.discover.written import rewrites
+from tensat_dl.jobs.job import Workers
+from tensat_dl.jobs.run import Where
 from tensat_dl.verify.rules.verdict import Verdict
 
 #: After so many vain attempts at equations that differ in attributes alone, no more of them are tried.
@@ -107,7 +109,7 @@ class _Discovery:
     def _underivable(self, left: Sequence[Equation]) -> list[Equation]:
         """The candidates that do not follow from the rules found so far."""
         tasks = chunks(left, [*self._axioms(), *self.rules], self.menu.ops)
-        derived = {c.key for answer in self.workers.run(tasks) for c in answer}
+        derived = {c.key for answer in answers(self.workers, tasks) for c in answer}
         return [c for c in left if c.key not in derived]
 
     def _equations(self, leaves: Sequence[Leaves]) -> list[Equation]:
@@ -124,7 +126,7 @@ class _Discovery:
             self.progress.counting(count, len(tasks))
 
         self.progress.counting(count, len(tasks))
-        self.workers.run([tasks[i] for i in left], done)
+        answers(self.workers, [tasks[i] for i in left], done)
         found: dict[object, Equation] = {}
         for key in keys:
             for data in self.memo.known[key]:
@@ -148,7 +150,7 @@ class _Discovery:
             assert answer is None or isinstance(answer, General)
             self.memo.note(keys[left[i]], general_to_data(answer))
 
-        self.workers.run([Generalise(batch[i]) for i in left], done)
+        answers(self.workers, [Generalise(batch[i]) for i in left], done)
         for c, key in zip(batch, keys, strict=True):
             g = general_of(self.memo.known[key])
             text = "" if g is None else g.text("rule")
@@ -181,7 +183,7 @@ class _Discovery:
                 count, len(rules), rules[i].name, answer.status if isinstance(answer, Verdict) else ""
             )
 
-        return self.workers.run([Examine(r, proofs) for r in rules], done)
+        return answers(self.workers, [Examine(r, proofs) for r in rules], done)
 
     def _axioms(self) -> list[RewriteRule]:
         """Known rules, without the definitions of the operators of which laws are wanted: all would follow."""
@@ -205,10 +207,10 @@ class _Discovery:
         """Those that neither the others nor known rules derive. Of two that derive each other the larger goes."""
         left = list(range(len(found)))
         declared = [rewrites(g.text(f"found-{i}"), self.menu.ops) for i, g in enumerate(found)]
-        answers = self._derivations([(i, left) for i in left], declared, known)
+        derived = self._derivations([(i, left) for i in left], declared, known)
         order = sorted(left, key=lambda i: found[i].equation.order, reverse=True)
         for i in order:
-            takes = answers[i]
+            takes = derived[i]
             if takes is None:
                 continue
             others = [k for k in left if k != i]
@@ -240,7 +242,7 @@ class _Discovery:
             self.memo.note(keys[left[n]], None if answer is None else sorted(answer))  # type: ignore[call-overload]
             self.progress.counting(count, len(tasks))
 
-        self.workers.run([tasks[n][1] for n in left], done)
+        answers(self.workers, [tasks[n][1] for n in left], done)
         found = {}
         for (i, _), key in zip(tasks, keys, strict=True):
             names = self.memo.known[key]
@@ -254,7 +256,7 @@ def discover(
     settings: Settings,
     costs: CostModel,
     memo: Memo,
-    processes: int,
+    where: Where,
     progress: Progress | None = None,
     corpus: Corpus | None = None,
 ) -> Discovery:
@@ -263,7 +265,7 @@ def discover(
     progress = progress or Progress()
     check_effort(menu, settings)
     interrupted = False
-    with Workers(menu, processes) as workers:
+    with where.workers(work_of(menu)) as workers:
         search = _Discovery(menu, tuple(known), settings, memo, progress, workers)
         kept: Sequence[General] = ()
         try:

@@ -1,9 +1,10 @@
-"""Tasks that are done in several processes. The answers come in the order of the tasks, however many processes."""
+"""The tasks of a discovery, which are jobs. The answers come in the order of the tasks, wherever these are done."""
 
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,9 @@ from tensat_dl.discover.saturate import Chunk, derivable
 from tensat_dl.discover.terms import World
 from tensat_dl.discover.worlds import Leaves
 from tensat_dl.engine.exploration import RuleAlarm
+from tensat_dl.jobs.job import Job, Work, Workers
+from tensat_dl.jobs.run import done as run
 from tensat_dl.ops.table import OpDecl, OpTable
-from tensat_dl.processes import Pool
 from tensat_dl.verify.rules.verdict import Verdict
 from tensat_dl.verify.rules.verify import verify_rules
 
@@ -93,29 +95,27 @@ class TaskRunner:
                     return None
 
 
-def serve(tasks: Iterator[Task], ops: tuple[OpDecl, ...], names: tuple[str, ...]) -> Iterator[Answer]:
-    """The answers of a child process."""
+def task_runner(ops: tuple[OpDecl, ...], names: tuple[str, ...]) -> TaskRunner:
+    """Does the tasks of a worker."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    worker = TaskRunner(Menu(OpTable(ops), names))
-    yield from map(worker, tasks)
+    return TaskRunner(Menu(OpTable(ops), names))
 
 
-class Workers:
-    """Processes that do tasks. A context manager."""
+def work_of(menu: Menu) -> Work:
+    """Tasks over the operators of a menu."""
+    return Work("tensat_dl.discover.work:task_runner", (tuple(menu.ops.values()), menu.names), retries=1)
 
-    def __init__(self, menu: Menu, count: int) -> None:
-        ops = tuple(menu.ops.values())
-        self._pool = Pool(count, "tensat_dl.discover.work:serve", ops, menu.names)
 
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._pool.__exit__()
-
-    def run(
-        self, tasks: Sequence[Task], done: Callable[[int, Answer], None] = lambda i, a: None
-    ) -> list[Any]:
-        """The answers to tasks, in their order. ``done`` is told each as it comes. A task that takes more memory than
-        there is has no answer: nothing is derived, no form is found."""
-        return self._pool.run(tasks, done, lambda task, _: [] if isinstance(task, Explore | Chunk) else None)
+def answers(
+    workers: Workers, tasks: Sequence[Task], done: Callable[[int, Answer], None] = lambda i, a: None
+) -> list[Any]:
+    """The answers to tasks, in their order. ``done`` is told each as it comes. A task that takes more memory than
+    there is has no answer: nothing is derived, no form is found."""
+    found: dict[int, Answer] = {}
+    jobs = [Job(str(i), task) for i, task in enumerate(tasks)]
+    with closing(run(workers, jobs, retries=1)) as ended:
+        for i, e in ended:
+            none: Answer = [] if isinstance(tasks[i], Explore | Chunk) else None
+            found[i] = none if e.failed else e.reply.answer
+            done(i, found[i])
+    return [found[i] for i in range(len(tasks))]

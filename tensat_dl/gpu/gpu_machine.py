@@ -18,10 +18,11 @@ from tensat_dl.cost.device import Environment
 from tensat_dl.cost.model import PricedGraph
 from tensat_dl.cost.profile import profile_path
 from tensat_dl.gpu.executor import Executor, NotExecutable, in_double, input_tensors
-from tensat_dl.gpu.profiling import Worker, number_of_checkers, profile
+from tensat_dl.gpu.profiling import number_of_checkers, profile, work_on_gpus
 from tensat_dl.gpu.this_gpu import TF32_ALLOWED, GpuError, this_gpu, with_profile
 from tensat_dl.gpu.torch_device import clock_of, once, prepare, running
 from tensat_dl.gpu.trial import relative_error
+from tensat_dl.jobs.run import Where
 from tensat_dl.measure.contest import TimedRow, Unfit, contest, side_by_side
 from tensat_dl.measure.machine import Count, Outcome, TimedGraph
 from tensat_dl.measure.timing import calls_per_sample, interleaved
@@ -55,15 +56,13 @@ class GpuMachine:
     def complete(self, model: CostModel, egraph: EGraph, progress: Count) -> CostModel:
         """The cost model with a measurement of each application of the e-graph that can run by itself.
 
-        Ctrl-C ends it; measurements until then are in the profile. Raises `ProfileError`, `WorkerError`, OSError.
+        Ctrl-C ends it; measurements until then are in the profile. Raises `ProfileError`, `GpuError`, OSError.
         """
-        device, where = model.device.name, self.target.type
+        device = model.device.name
         wanted = [job(model.table, s) for s in model.unknown(egraph)]
         if wanted:
-            count = min(len(wanted), number_of_checkers())
-            checkers = [Worker("check", where, self.tf32) for _ in range(count)]
-            timer = Worker("time", where, self.tf32)
-            profile(wanted, profile_path(device), device, self.environment, checkers, timer, progress)
+            work = work_on_gpus(self.tf32, min(len(wanted), number_of_checkers()))
+            profile(wanted, profile_path(device), Where(1), work, progress)
             model = CostModel.of(model.table, device)
         self.model = model
         return model

@@ -1,16 +1,18 @@
 """Measures applications in portions, and records each portion.
 
-Several processes compile and check the implementations of a portion. Then one process times the correct ones, while
-the others wait. A process that dies is replaced. Measurements are written to the profile after each portion, also
-after one that is cut short, so that another run continues there. The first portion is small, so that little is lost
-early.
+A portion is a job for one GPU. There, several processes compile and check the implementations; then one process times
+the correct ones, while the others wait. A process that dies is replaced. A portion is written to the profile when it
+is done, so that another run continues there; the first one is small, and says in which environment all others are to
+be measured.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -19,12 +21,14 @@ from typing import Any, Literal
 
 from tensat_dl.cost.application import ProfileJob
 from tensat_dl.cost.device import Environment
-from tensat_dl.cost.profile import Measurement, Profile, record
-from tensat_dl.gpu.this_gpu import GpuError
+from tensat_dl.cost.profile import Measurement, Profile, ProfileError, read_profile, record
+from tensat_dl.gpu.this_gpu import GpuError, this_gpu
+from tensat_dl.jobs.job import Job, Work
+from tensat_dl.jobs.run import Where, done
 from tensat_dl.processes import Child, Died, Failed
 
 #: Applications in the first portion and in the others, and processes that compile.
-FIRST, PORTION = 12, 48
+FIRST, PORTION = 12, 24
 MOST_CHECKERS = 12
 
 #: The exit code of a process that has answered, and has to be started again for the rest: a kernel has broken what it
@@ -49,7 +53,6 @@ class Worker:
 
     def __init__(self, role: Role, device: str, tf32: bool) -> None:
         self.role, self.device, self.tf32 = role, device, tf32
-        self._closed = False
         self._child: Child | None = None
 
     def ask(self, job: ProfileJob, names: Iterable[str] | None = None) -> Answers:
@@ -71,8 +74,6 @@ class Worker:
                 return answers
             except Failed as e:
                 self._child = None
-                if self._closed:
-                    return answers
                 again, how = isinstance(e, Died) and e.code == AGAIN, _said(e)
             left = [n for n in order if n not in answers and (wanted is None or n in wanted)]
             if not again or len(answers) == known:  # else each new process has an answer more
@@ -90,12 +91,6 @@ class Worker:
             last = e.last if isinstance(e, Died) else ""
             raise WorkerError(last or "the process that tries kernels does not start") from None
         return child
-
-    def close(self) -> None:
-        """Ends the process; `ask` returns the answers until then."""
-        self._closed = True
-        if self._child is not None:
-            self._child.end()
 
 
 def _listen(child: Child, answers: Answers, order: list[str]) -> None:
@@ -130,61 +125,158 @@ class ProfileReport:
     winners: dict[str, int] = field(
         default_factory=dict
     )  #: by family of implementations, how often it was fastest
+    lost: list[str] = field(default_factory=list)  #: portions that were not measured, and why
+
+    def add(self, other: ProfileReport) -> None:
+        """Adds what came of a portion."""
+        self.measured += other.measured
+        self.checking += other.checking
+        self.timing += other.timing
+        self.failed.update(other.failed)
+        self.unmeasured += other.unmeasured
+        for name, count in other.winners.items():
+            self.winners[name] = self.winners.get(name, 0) + count
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """What came of a portion: measurements in an environment, by signature."""
+
+    profile: Profile
+    report: ProfileReport
+
+
+def work_on_gpus(tf32: bool, checkers: int | None) -> Work:
+    """Measuring portions, each alone on its GPU. Products of f32 may be rounded to TF32."""
+    return Work("tensat_dl.gpu.profiling:PortionMeasurer", (tf32, checkers), "gpu", retries=1)
 
 
 def profile(
     jobs: Sequence[ProfileJob],
     path: Path,
-    device: str,
-    environment: Environment,
-    checkers: Sequence[Worker],
-    timer: Worker,
+    where: Where,
+    work: Work,
     progress: Callable[[int, int], None] = lambda done, total: None,
     report: ProfileReport | None = None,
 ) -> ProfileReport:
-    """Measures the applications that the profile at ``path`` lacks. Where Ctrl-C or an error ends this, measurements
-    until then are in the file, and in the report, which is filled as it goes.
+    """Measures the applications that the profile at ``path`` lacks. Where Ctrl-C or an error ends this, portions that
+    were done until then are in the file, and in the report, which is filled as it goes.
 
-    Raises `ProfileError`, OSError, `WorkerError`.
+    All numbers of a profile are from one environment: a GPU of another kind, or with other versions, measures none.
+    Raises `ProfileError`, OSError, `GpuError` where there is no GPU, `RayError`.
     """
-    empty = Profile(device, environment.hardware, environment.versions)
-    known = record(path, empty) if path.exists() else empty  # which refuses another environment's file
-    wanted = list({j.signature.text: j for j in jobs if known.lookup(j.signature) is None}.values())
+    known = read_profile(path) if path.exists() else None
+    if known is not None:
+        jobs = [_on(known.device, job) for job in jobs]
+    different = {j.signature.text: j for j in jobs}
+    wanted = [j for j in different.values() if known is None or known.lookup(j.signature) is None]
     report = report or ProfileReport()
-    report.known = len({j.signature.text for j in jobs}) - len(wanted)
-    try:
-        for start, portion in _portions(wanted):
-            progress(start, len(wanted))
-            started = monotonic()
-            checked = _checked(portion, checkers)
-            report.checking += (between := monotonic()) - started
-            entries: dict[str, Measurement] = {}
-            try:
-                for i, (job, answers) in enumerate(zip(portion, checked, strict=True)):
-                    progress(start + i, len(wanted))
-                    found = _timed(job, answers, timer, report)
-                    if found is not None:
-                        entries[job.signature.text] = found
-            finally:
-                report.timing += monotonic() - between
-                if entries:
-                    record(path, replace(empty, entries=entries))
-                report.measured += len(entries)
-    finally:
-        for worker in (*checkers, timer):
-            worker.close()
+    report.known = len(different) - len(wanted)
+    portions = list(_portions(wanted))
+    first = 1 if known is None else 0  # the portion that says what the environment is
+    with where.workers(work) as workers:
+        if not workers.room:
+            raise GpuError(
+                "no GPU is found to measure on\n  = hint: `nvidia-smi -L` lists those of this machine"
+            )
+        for some in (portions[:first], portions[first:]):
+            environment = (
+                None if known is None else (known.device, Environment(known.hardware, known.versions))
+            )
+            asked = [_job(portion, environment) for portion in some]
+            with closing(done(workers, asked, work.retries)) as ended:
+                for i, e in ended:
+                    if e.failed:
+                        report.lost.append(f"{len(some[i])} operators, {e.tries} times: {e.reply.reason}")
+                        continue
+                    portion: Portion = e.reply.answer
+                    known = (
+                        record(path, portion.profile) if portion.profile.entries else known or portion.profile
+                    )
+                    report.add(portion.report)
+                    progress(report.measured + len(report.unmeasured), len(wanted))
     return report
 
 
-def _portions(wanted: Sequence[ProfileJob]) -> Iterator[tuple[int, Sequence[ProfileJob]]]:
-    """The portions that are measured before they are written down, each with the number of applications before it."""
+def _job(portion: Sequence[ProfileJob], environment: tuple[str, Environment] | None) -> Job:
+    name = hashlib.sha256(repr((portion, environment)).encode()).hexdigest()
+    return Job(name, (tuple(portion), environment), f"{len(portion)} operators")
+
+
+def _on(device: str, job: ProfileJob) -> ProfileJob:
+    return ProfileJob(replace(job.signature, device=device), job.definition)
+
+
+def _portions(wanted: Sequence[ProfileJob]) -> Iterator[Sequence[ProfileJob]]:
+    """The portions that are measured before they are written down."""
     start, size = 0, FIRST
     while start < len(wanted):
-        yield start, wanted[start : start + size]
+        yield wanted[start : start + size]
         start, size = start + size, PORTION
 
 
-def _checked(portion: Sequence[ProfileJob], checkers: Sequence[Worker]) -> list[Answers]:
+class PortionMeasurer:
+    """Measures portions on the GPU of this process, with so many processes that check."""
+
+    def __init__(self, tf32: bool, checkers: int | None) -> None:
+        self.gpu = this_gpu(tf32)
+        self.checkers = [Worker("check", "cuda", tf32) for _ in range(checkers or number_of_checkers())]
+        self.timer = Worker("time", "cuda", tf32)
+        # Its threads start processes, which end with them.
+        self._pool = ThreadPoolExecutor(len(self.checkers))
+
+    def __call__(self, asked: tuple[Sequence[ProfileJob], tuple[str, Environment] | None]) -> Portion:
+        """Raises `ProfileError` if it is to be measured in another environment."""
+        jobs, wanted = asked
+        here = self.gpu.environment
+        if wanted not in (None, (self.gpu.device, here)):
+            assert wanted is not None
+            raise ProfileError(
+                f"this GPU does not measure for the profile, which is of {wanted[0]}: "
+                f"{_differences(wanted[1], here) or self.gpu.device}"
+            )
+        report = ProfileReport()
+        entries = measure(
+            [_on(self.gpu.device, j) for j in jobs], self.checkers, self.timer, self._pool, report
+        )
+        return Portion(Profile(self.gpu.device, here.hardware, here.versions, entries), report)
+
+
+def _differences(a: Environment, b: Environment) -> str:
+    """What two environments differ in, as in "driver 550.54 and here 560.35"."""
+    pairs = [(x, y) for x, y in ((a.hardware, b.hardware), (a.versions, b.versions))]
+    return ", ".join(
+        f"{k} {x.get(k)} and here {y.get(k)}"
+        for x, y in pairs
+        for k in sorted({*x, *y})
+        if x.get(k) != y.get(k)
+    )
+
+
+def measure(
+    portion: Sequence[ProfileJob],
+    checkers: Sequence[Worker],
+    timer: Worker,
+    pool: ThreadPoolExecutor,
+    report: ProfileReport,
+) -> dict[str, Measurement]:
+    """The measurements of a portion by signature; the report is completed."""
+    started = monotonic()
+    checked = _checked(portion, checkers, pool)
+    report.checking += (between := monotonic()) - started
+    entries: dict[str, Measurement] = {}
+    for job, answers in zip(portion, checked, strict=True):
+        found = _timed(job, answers, timer, report)
+        if found is not None:
+            entries[job.signature.text] = found
+    report.timing += monotonic() - between
+    report.measured += len(entries)
+    return entries
+
+
+def _checked(
+    portion: Sequence[ProfileJob], checkers: Sequence[Worker], pool: ThreadPoolExecutor
+) -> list[Answers]:
     """The answers for each job of the processes that check."""
     free: SimpleQueue[Worker] = SimpleQueue()
     for checker in checkers:
@@ -197,13 +289,7 @@ def _checked(portion: Sequence[ProfileJob], checkers: Sequence[Worker]) -> list[
         finally:
             free.put(checker)
 
-    with ThreadPoolExecutor(len(checkers)) as pool:
-        try:
-            return list(pool.map(check, portion))
-        except BaseException:
-            for checker in checkers:  # or the pool would wait for their answers
-                checker.close()
-            raise
+    return list(pool.map(check, portion))
 
 
 def _timed(job: ProfileJob, checked: Answers, timer: Worker, report: ProfileReport) -> Measurement | None:

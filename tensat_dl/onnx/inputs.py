@@ -38,9 +38,14 @@ def dims_of(value: ir.Value) -> tuple[int | str, ...]:
     return tuple(found)
 
 
+def open_dims(model: ir.Model) -> list[str]:
+    """The names of the dimensions that a model leaves open."""
+    return list(dict.fromkeys(d for v in model.graph.inputs for d in dims_of(v) if isinstance(d, str)))
+
+
 def check_dims(path: str, model: ir.Model, given: Mapping[str, int]) -> None:
     """Raises `TsrError` for the size of a dimension that the model does not have."""
-    dims = list(dict.fromkeys(d for v in model.graph.inputs for d in dims_of(v) if isinstance(d, str)))
+    dims = open_dims(model)
     for name in given:
         if name not in dims:
             known = f"its open dimensions are {', '.join(dims)}" if dims else "all its dimensions are known"

@@ -66,6 +66,12 @@ class Told(Progress):
         left = f", about {took / done * (total - done):.0f} s left" if done else ""
         self.detail(f"{done:,} of {total:,}{left}")
 
+    def jobs(self, done: int, running: int, failed: int, total: int) -> None:
+        took = time.perf_counter() - self._phases[-1][1]
+        left = f", about {seconds(took / done * (total - done))} left" if 0 < done < total else ""
+        lost = f", {failed:,} failed" if failed else ""
+        self.detail(f"{done:,} of {total:,} done, {running:,} running{lost}{left}")
+
     def detail(self, text: str) -> None:
         """Shows how far the phase has come."""
 

@@ -91,6 +91,13 @@ class Model(Shown):
             words += ["--dim", f"{name}={size}"]
         return tuple(words)
 
+    def answer_text(self, result: Result, output: str) -> str:
+        """The optimized graph of a result as .tsr text, for a file of this path."""
+        comment = "made by: tensat-dl, from Python, with rules that no file names"
+        if result.rules == self.rules:
+            comment = Origin(self.arguments(result.options, output), digest(self.graph, self.ops)).comment()
+        return self.with_operators(result.declared).text(result.after.graph, [comment])
+
     def write_answer(self, result: Result, output: str, seed: int = 0) -> Written | None:
         """Writes the optimized graph of a result: to a file .onnx as a model, else as .tsr text.
 
@@ -100,11 +107,7 @@ class Model(Shown):
         """
         graph, declared = result.after.graph, result.declared
         if not is_onnx(output):
-            comment = "made by: tensat-dl, from Python, with rules that no file names"
-            if result.rules == self.rules:
-                made = Origin(self.arguments(result.options, output), digest(self.graph, self.ops))
-                comment = made.comment()
-            write(output, self.with_operators(declared).text(graph, [comment]))
+            write(output, self.answer_text(result, output))
             return None
         from tensat_dl.onnx.write import write_back, write_fresh
         from tensat_dl.run.refused import Mismatch

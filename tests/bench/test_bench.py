@@ -20,6 +20,7 @@ from tensat_dl.bench.common import MODELS, Row, path_of
 from tensat_dl.bench.extraction import HEADINGS, check, columns, lines, measured
 from tensat_dl.cli.main import BENCHMARKS
 from tensat_dl.extract.extraction import METHODS
+from tensat_dl.jobs.job import Job, Reply, Work
 from tensat_dl.processes import Failed, Overran, apart
 from tests.cli.running import EXAMPLES, Done, invoke
 
@@ -124,9 +125,37 @@ def in_this_process(function: str, seconds: float | None = None, /, **arguments:
     return found
 
 
+class WorkersHere:
+    """Do jobs in this process, one at a time."""
+
+    room = 1
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+
+    def __enter__(self) -> WorkersHere:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def begin(self, job: Job, told: Callable[[Reply], None]) -> None:
+        try:
+            told(Reply(in_this_process(self.work.shared[0], **job.argument)))
+        except Failed as e:
+            told(Reply(reason=str(e)))
+
+    def stop(self) -> None: ...
+
+
 @pytest.fixture
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    here(monkeypatch)
+
+
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is measured in this process."""
     monkeypatch.setattr("tensat_dl.processes.apart", in_this_process)
+    monkeypatch.setattr("tensat_dl.jobs.run.Where.workers", lambda _, work: WorkersHere(work))
 
 
 def test_help_lists_every_benchmark() -> None:
@@ -171,13 +200,13 @@ def test_an_egraph_is_not_overwritten_by_results(tmp_path: Path) -> None:
 
 def test_every_benchmark_is_tried() -> None:
     """Those that need other packages have files of their own."""
-    assert set(ROWS) | {"onnx", "gpu"} == set(BENCHMARKS)
+    assert set(ROWS) | {"onnx", "gpu", "scale"} == set(BENCHMARKS)
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if name != "k-multi"])  # which is below
 def test_a_small_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name not in ("join", "depth"):  # these two are run as they are
-        monkeypatch.setattr("tensat_dl.processes.apart", in_this_process)
+        here(monkeypatch)
     options, _ = ROWS[name]
     model = "resnext" if name == "depth" else SMALL
     done, report = bench(name, *options, model, path=tmp_path / "out.json")

@@ -178,3 +178,13 @@ def test_published_pairs(tmp_path: Path) -> None:
     assert invoke("prove", out, "--from", "taso", "--json", report).code == 1
     missing = [r["rule"] for r in json.loads(report.read_text())["rules"] if r["status"] != "derived"]
     assert missing == ["converted-multi-23", "converted-multi-25"]
+
+
+def test_proofs_do_not_depend_on_where_they_are_found(rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, or in one or several others."""
+    reports = []
+    for more in ([], ["--jobs", 1], ["--jobs", 3]):
+        done = invoke("prove", rules, "--from", "activation", "--json", "r.json", *more)
+        report = json.loads(Path("r.json").read_text())
+        reports.append((done.code, {k: v for k, v in report.items() if k != "seconds"}))
+    assert reports[0] == reports[1] == reports[2]

@@ -16,6 +16,7 @@ from tensat_dl.coverage.page import page
 from tensat_dl.coverage.transformations import TRANSFORMATIONS
 from tensat_dl.coverage.work import coverage
 from tensat_dl.discover.written import rewrites
+from tensat_dl.jobs.run import Where
 from tensat_dl.lang.library import library_operators
 from tensat_dl.lang.program import load_program
 from tensat_dl.verify.prove.prove import axioms_of
@@ -125,15 +126,17 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: object, monkeypatch: pytest.Monke
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     ops = library_operators()
     wanted = [("relu", "transpose"), ("sqrt", "scale"), ("exp", "scale")]
-    stopped = coverage(wanted, ops, sources(), 1, Stopping(2))
+    stopped = coverage(wanted, ops, sources(), Where(1), Stopping(2))
     assert stopped.interrupted
     assert len(stopped.cells) < len(wanted)
-    whole = coverage(wanted, ops, sources(), 2, Progress())
+    whole = coverage(wanted, ops, sources(), Where(2), Progress())
     assert not whole.interrupted
     assert [(c.op, c.transformation) for c in whole.cells] == wanted
     assert [c.status for c in whole.cells] == ["rule", "true", "false"]
-    assert coverage(wanted, ops, sources(), 1, Stopping(1)) == whole  # all is known: nothing is counted up
-    changed = coverage(wanted, ops, (Axioms("own", ()),), 1, Progress())
+    assert (
+        coverage(wanted, ops, sources(), Where(1), Stopping(1)) == whole
+    )  # all is known: nothing is counted up
+    changed = coverage(wanted, ops, (Axioms("own", ()),), Where(1), Progress())
     assert [c.status for c in changed.cells] == ["true", "true", "false"]
 
 

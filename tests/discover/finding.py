@@ -15,6 +15,7 @@ from tensat_dl.discover.discover import Discovery, Settings, discover
 from tensat_dl.discover.memo import Memo
 from tensat_dl.discover.menu import Menu, menu
 from tensat_dl.discover.terms import World
+from tensat_dl.jobs.run import Where
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.verify.prove.prove import axioms_of
 
@@ -58,7 +59,7 @@ def found(
     settings = Settings(size=size, leaves=leaves, about=frozenset(about))
     costs = CostModel(chosen.ops, load_device("h100"))
     known = axioms_of(program(text), ())
-    return discover(chosen, known, settings, costs, Memo.at(memo, "test", True), processes, progress)
+    return discover(chosen, known, settings, costs, Memo.at(memo, "test", True), Where(processes), progress)
 
 
 def texts(discovery: Discovery) -> list[str]:

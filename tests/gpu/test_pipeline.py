@@ -36,10 +36,10 @@ def test_the_measured_winner_is_the_answer(
     monkeypatch.setattr(contests, "LOOKS", (8,))
     asked: list[ProfileJob] = []
 
-    def profile(jobs: Sequence[ProfileJob], path: Path, device: str, *_: Any) -> None:
+    def profile(jobs: Sequence[ProfileJob], path: Path, *_: Any) -> None:
         asked.extend(jobs)
         entries = {j.signature.text: Measurement(0.002, 0.0, 25, "triton 256") for j in jobs}
-        record(path, Profile(device, HERE.hardware, HERE.versions, entries))
+        record(path, Profile("h100", HERE.hardware, HERE.versions, entries))
 
     def times(self: GpuMachine, entrants: Sequence[machine.Runs]) -> list[list[float]]:
         for entrant in entrants:

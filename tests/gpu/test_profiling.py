@@ -4,118 +4,116 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tensat_dl.cost.application import ProfileJob
-from tensat_dl.cost.device import Environment
-from tensat_dl.cost.profile import ProfileError, read_profile
+from tensat_dl.cost.profile import Measurement, Profile, ProfileError, read_profile, record
 from tensat_dl.cost.signature import parse
-from tensat_dl.gpu.profiling import FIRST, PORTION, Answers, ProfileReport, Worker, profile
+from tensat_dl.gpu.profiling import FIRST, PORTION, Answers, ProfileReport, Worker, measure, profile
+from tensat_dl.gpu.this_gpu import GpuError
+from tensat_dl.jobs.host import GPUS
+from tensat_dl.jobs.job import Work
+from tensat_dl.jobs.run import Where
+from tests.cli.running import invoke
+from tests.gpu.fake import Process, checks, environment, times, work
 
-HERE = Environment({"gpu": "NVIDIA H100"}, {"torch": "2.11"})
+HERE = environment("NVIDIA H100")
 
 
 def jobs(count: int) -> list[ProfileJob]:
     return [ProfileJob(parse(f"relu(f32[{i + 1}]) -> f32[{i + 1}] @ h100")) for i in range(count)]
 
 
-class Process:
-    """Answers what a function says; ``asked`` has all that it was asked."""
-
-    def __init__(self, answer: Callable[[ProfileJob], Answers]) -> None:
-        self.answer = answer
-        self.asked: list[str] = []
-        self.closed = False
-
-    def ask(self, job: ProfileJob, names: Sequence[str] | None = None) -> Answers:
-        self.asked.append(job.signature.text)
-        found = self.answer(job)
-        return found if names is None else {n: a for n, a in found.items() if n in names}
-
-    def close(self) -> None:
-        self.closed = True
+def measured_by(
+    wanted: list[ProfileJob], check: Any, time: Any
+) -> tuple[dict[str, Measurement], ProfileReport]:
+    """One portion."""
+    report = ProfileReport()
+    with ThreadPoolExecutor(1) as pool:
+        return measure(wanted, [check], time, pool, report), report
 
 
-def checks(_: ProfileJob) -> Answers:
-    return {"triton 256": {}, "triton 1024": {"failed": "out of memory"}, "torch": {}}
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Work:
+    monkeypatch.setenv(GPUS, "0,1")
+    return work(tmp_path, gpu0="NVIDIA H100", gpu1="NVIDIA H100")
 
 
-def times(_: ProfileJob) -> Answers:
-    taken = {"spread_ms": 0.0001, "samples": 25}
-    return {"triton 256": {"median_ms": 0.002, **taken}, "torch": {"median_ms": 0.003, **taken}}
-
-
-def test_the_fastest_is_recorded_and_failures_are_reported(tmp_path: Path) -> None:
-    path = tmp_path / "p.json"
-    check, time = Process(checks), Process(times)
-    report = profile(jobs(3), path, "h100", HERE, [check], time)
-    assert (report.measured, report.known, report.winners) == (3, 0, {"triton": 3})
+def test_the_fastest_is_recorded_and_failures_are_reported() -> None:
+    entries, report = measured_by(jobs(3), Process(checks), Process(times))
+    assert (report.measured, report.winners) == (3, {"triton": 3})
     assert report.failed[jobs(1)[0].signature.text] == {"triton 1024": "out of memory"}
-    found = read_profile(path, "h100")
-    entry = found.lookup(jobs(1)[0].signature)
-    assert entry is not None
+    entry = entries[jobs(1)[0].signature.text]
     assert (entry.median_ms, entry.implementation, entry.others) == (0.002, "triton 256", {"torch": 0.003})
-    assert check.closed
-    assert time.closed
 
 
-def test_a_profile_is_completed(tmp_path: Path) -> None:
-    path = tmp_path / "p.json"
-    profile(jobs(2), path, "h100", HERE, [Process(checks)], Process(times))
-    again = Process(checks)
-    report = profile([*jobs(3), *jobs(3)], path, "h100", HERE, [again], Process(times))
-    assert (report.measured, report.known) == (1, 2)
-    assert again.asked == [jobs(3)[2].signature.text]
-
-
-def test_after_an_interruption_there_is_what_was_measured_before(tmp_path: Path) -> None:
-    """.. that of the portion that was under way, too."""
-    path = tmp_path / "p.json"
-
-    def interrupted(job: ProfileJob) -> Answers:
-        if job == jobs(4)[3]:
-            raise KeyboardInterrupt
-        return times(job)
-
-    check, report = Process(checks), ProfileReport()
-    with pytest.raises(KeyboardInterrupt):
-        profile(jobs(4), path, "h100", HERE, [check], Process(interrupted), report=report)
-    assert len(read_profile(path, "h100").entries) == 3
-    assert report.measured == 3
-    assert check.closed
-
-
-def test_the_first_operators_are_recorded_soon(tmp_path: Path) -> None:
-    path, recorded = tmp_path / "p.json", []
-
-    def progress(done: int, total: int) -> None:
-        recorded.append(len(read_profile(path).entries) if path.exists() else 0)
-
-    profile(jobs(100), path, "h100", HERE, [Process(checks)], Process(times), progress)
-    portions = list(dict.fromkeys([*recorded, len(read_profile(path).entries)]))
-    assert portions == [0, FIRST, FIRST + PORTION, 100]
-    assert FIRST < PORTION
-
-
-def test_what_nothing_computes_is_left_out(tmp_path: Path) -> None:
+def test_what_nothing_computes_is_left_out() -> None:
     def fails(job: ProfileJob) -> Answers:
         return {"": {"failed": "Unsupported: topk"}} if job == jobs(2)[1] else checks(job)
 
-    report = profile(jobs(2), tmp_path / "p.json", "h100", HERE, [Process(fails)], Process(times))
+    _, report = measured_by(jobs(2), Process(fails), Process(times))
     assert report.measured == 1
     assert report.unmeasured == [jobs(2)[1].signature.text]
+
+
+def test_a_profile_is_completed(tmp_path: Path, two_gpus: Work) -> None:
+    path = tmp_path / "p.json"
+    report = profile(jobs(2), path, Where(), two_gpus)
+    assert (report.measured, report.known) == (2, 0)
+    report = profile([*jobs(3), *jobs(3)], path, Where(), two_gpus)
+    assert (report.measured, report.known, report.lost) == (1, 2, [])
+    assert set(read_profile(path, "h100").entries) == {j.signature.text for j in jobs(3)}
+
+
+def test_every_gpu_measures_one_operator_at_a_time(tmp_path: Path, two_gpus: Work) -> None:
+    """A worker fails if there is another measurement on its GPU."""
+    path, count = tmp_path / "p.json", FIRST + 4 * PORTION
+    told: list[tuple[int, int]] = []
+    report = profile(jobs(count), path, Where(), two_gpus, lambda *counts: told.append(counts))
+    assert (report.measured, report.lost) == (count, [])
+    assert told[0] == (FIRST, count)  # recorded soon
+    assert told[-1] == (count, count)
+    shares = [(tmp_path / f"measured-{i}").read_text().splitlines() for i in range(2)]
+    assert sorted(map(len, shares))[0] > 0
+    assert sum(map(len, shares)) == count
+    assert read_profile(path).hardware == HERE.hardware
+
+
+def test_after_an_interruption_there_is_what_was_measured_before(tmp_path: Path, two_gpus: Work) -> None:
+    path, report = tmp_path / "p.json", ProfileReport()
+
+    def interrupted(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        profile(jobs(100), path, Where(), two_gpus, interrupted, report)
+    assert len(read_profile(path, "h100").entries) == report.measured == FIRST
+
+
+def test_gpus_of_another_kind_measure_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, here = tmp_path / "p.json", work(tmp_path, gpu0="NVIDIA H100", gpu1="NVIDIA A100")
+    monkeypatch.setenv(GPUS, "0")
+    profile(jobs(1), path, Where(), here)
+    monkeypatch.setenv(GPUS, "1")
+    report = profile(jobs(2), path, Where(), here)
+    (lost,) = report.lost
+    assert "1 operators, 2 times:" in lost
+    assert "gpu NVIDIA H100 and here NVIDIA A100" in lost
+    assert len(read_profile(path).entries) == 1
+    assert not (tmp_path / "measured-1").exists()
+    monkeypatch.setenv(GPUS, "")
+    with pytest.raises(GpuError, match="no GPU is found"):
+        profile(jobs(2), path, Where(), here)
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"device": "a100"}, "a profile of device `a100`"),
         ({"protocol": 0}, "measuring protocol 0"),
-        ({"hardware": {"gpu": "NVIDIA H200"}}, "recorded with hardware gpu NVIDIA H200"),
-        ({"versions": {"torch": "2.9"}}, "recorded with versions torch 2.9"),
         ({"entries": {"relu(f32[1]) -> f32[1] @ h100": {"median_ms": "x"}}}, "not a usable profile"),
         (
             {"entries": {"relu(f32[1]) -> f32[1] @ h100": {
@@ -124,17 +122,52 @@ def test_what_nothing_computes_is_left_out(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_profile_of_something_else_is_refused_before_anything_is_measured(
-    change: dict[str, object], says: str, tmp_path: Path
+def test_a_profile_that_cannot_be_used_is_refused_before_anything_is_measured(
+    change: dict[str, object], says: str, tmp_path: Path, two_gpus: Work
 ) -> None:
     path = tmp_path / "p.json"
-    profile([], path, "h100", HERE, [], Process(times))
-    profile(jobs(1), path, "h100", HERE, [Process(checks)], Process(times))
+    record(path, Profile("h100", HERE.hardware, HERE.versions, {jobs(1)[0].signature.text: SOME}))
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    check = Process(checks)
     with pytest.raises(ProfileError, match=says):
-        profile(jobs(2), path, "h100", HERE, [check], Process(times))
-    assert not check.asked
+        profile(jobs(2), path, Where(), two_gpus)
+    assert not list(tmp_path.glob("measured-*"))
+
+
+SOME = Measurement(0.002, 0.0, 25, "triton 256", {"torch": 0.003})
+
+
+def part(path: Path, first: int, count: int, gpu: str = "NVIDIA H100", torch: str = "2.11") -> Path:
+    entries = {j.signature.text: SOME for j in jobs(first + count)[first:]}
+    record(path, Profile("h100", {"gpu": gpu}, {"torch": torch}, entries))
+    return path
+
+
+def test_partial_profiles_are_merged(tmp_path: Path) -> None:
+    parts = [part(tmp_path / f"{i}.json", 2 * i, 3) for i in range(3)]
+    done = invoke("profile", "--merge", *parts, "-o", tmp_path / "all.json")
+    assert (done.code, done.out) == (0, f"{tmp_path / 'all.json'}: 7 operators\n")
+    assert set(read_profile(tmp_path / "all.json").entries) == {j.signature.text for j in jobs(7)}
+    done = invoke("profile", "--merge", part(tmp_path / "more.json", 6, 2), "-o", tmp_path / "all.json")
+    assert "8 operators" in done.out
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({"gpu": "NVIDIA A100"}, "recorded with hardware gpu NVIDIA A100, this is gpu NVIDIA H100; as in "),
+        ({"torch": "2.9"}, "recorded with versions torch 2.9, this is torch 2.11; as in "),
+    ],
+)
+def test_profiles_of_other_environments_are_not_merged(
+    other: dict[str, str], says: str, tmp_path: Path
+) -> None:
+    """.. and then nothing is written."""
+    parts = [part(tmp_path / "a.json", 0, 2), part(tmp_path / "b.json", 2, 2, **other)]
+    done = invoke("profile", "--merge", *parts, "-o", tmp_path / "all.json")
+    assert done.code == 2
+    assert done.err.startswith(f"error: {parts[1]}: {says}")
+    assert "must not be mixed" in done.err
+    assert not (tmp_path / "all.json").exists()
 
 
 def test_real_processes_measure_and_survive_a_kernel_that_kills_them(
@@ -149,15 +182,11 @@ def test_real_processes_measure_and_survive_a_kernel_that_kills_them(
         ProfileJob(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100")),
         ProfileJob(parse("nope(f32[1]) -> f32[1] @ h100")),
     ]
-    path = tmp_path / "p.json"
-    report = profile(
-        wanted, path, "h100", HERE, [Worker("check", "cpu", False)], Worker("time", "cpu", False)
-    )
+    entries, report = measured_by(wanted, Worker("check", "cpu", False), Worker("time", "cpu", False))
     assert report.measured == 2
     assert report.unmeasured == [wanted[2].signature.text]
     assert report.failed[wanted[1].signature.text] == {"triton 1024": "the process ended with code 9"}
     assert report.failed[wanted[2].signature.text] == {"": "Unsupported: nope, of which only types are known"}
-    entries = read_profile(path, "h100").entries
     assert set(entries[wanted[1].signature.text].others) | {
         entries[wanted[1].signature.text].implementation
     } == {
@@ -183,7 +212,6 @@ def test_a_kernel_that_takes_the_gpu_away_is_the_only_one_to_blame(
             f"triton {bad}": {"failed": "RuntimeError: CUDA error: an illegal memory access was encountered"},
         }
         assert worker.ask(jobs(1)[0])["torch"] == {}
-        worker.close()
 
 
 def test_a_process_that_always_ends_early_is_not_started_for_ever(
@@ -201,7 +229,6 @@ def test_a_process_that_always_ends_early_is_not_started_for_ever(
     before_all(monkeypatch, tmp_path)
     worker = Worker("check", "cpu", False)
     found = worker.ask(ProfileJob(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100")))
-    worker.close()
     assert {name: a["failed"] for name, a in found.items()} == dict.fromkeys(
         ("torch", "triton 1024", "triton 4096"), "the process ended with code 3"
     )

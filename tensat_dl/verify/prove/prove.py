@@ -9,16 +9,19 @@ have no proof for all sizes, the goal is tried once more without them. What need
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tensat_dl.core.minimal import minimal
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.exploration import Limits, Stop
+from tensat_dl.jobs.job import Job, Work
+from tensat_dl.jobs.run import Where, done
 from tensat_dl.lang.imports import find
 from tensat_dl.lang.program import Program, load_program
-from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.verify.prove.equality import Equality, find_equal, near, tight
 from tensat_dl.verify.prove.goals import Goal, Pair, Proof
 from tensat_dl.verify.rules.verdict import Status
@@ -28,6 +31,10 @@ from tensat_dl.verify.rules.verify import verify_rules
 Progress = Callable[[str, str], None]
 #: Iterations on the e-graph of all goals. It is for what is found at once: later ones make room scarce.
 TOGETHER = 2
+#: A goal, and those of its pairs that are known to be equal.
+Begun = tuple[Goal, frozenset[int]]
+#: Goals of a job, which learn from each other what axioms are enough; however many jobs run at a time.
+TOGETHER_IN_JOB = 16
 #: How many of the last sets of axioms are tried before others are looked for.
 REMEMBERED = 6
 
@@ -45,16 +52,31 @@ class Prover:
     _end: float | None = None
     _stop: Stop | None = None  #: why everything ends
 
-    def run(self, goals: Sequence[Goal]) -> Iterator[Proof]:
-        """A proof for each goal, in their order. Ctrl-C and the end of the time make it try no more."""
+    def __post_init__(self) -> None:
         seconds = self.limits.seconds
         self._end = None if seconds is None else time.monotonic() + seconds
-        first = 0
-        equal = self._together(goals)
+
+    def run(self, goals: Sequence[Goal]) -> Iterator[Proof]:
+        """A proof for each goal, in their order. Ctrl-C and the end of the time make it try no more."""
+        return self.each(self.together(goals))
+
+    def each(self, goals: Sequence[Begun]) -> Iterator[Proof]:
+        """A proof for each goal of which some pairs are known to be equal, in their order."""
+        for goal, equal in goals:
+            yield self._proof(goal, set(equal))
+
+    def together(self, goals: Sequence[Goal]) -> list[Begun]:
+        """Goals with those of their pairs that one e-graph of all goals makes equal."""
+        begun, first, equal = [], 0, self._together(goals)
         for goal in goals:
             n = len(goal.pairs)
-            yield self._proof(goal, {i - first for i in equal if first <= i < first + n})
+            begun.append((goal, frozenset(i - first for i in equal if first <= i < first + n)))
             first += n
+        return begun
+
+    @property
+    def seconds_left(self) -> float | None:
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
 
     def _together(self, goals: Sequence[Goal]) -> frozenset[int]:
         """The pairs of all goals that one e-graph makes equal."""
@@ -168,17 +190,69 @@ class AxiomStatus:
     """The verdicts on axioms, which are examined when they are asked for. ``known`` has those by name: "proved" where
     both directions of a rule are, "refuted" where one is. Definitions of operators count as proved."""
 
-    axioms: tuple[RewriteRule, ...]
-    program: Program
+    axioms: tuple[RewriteRule, ...]  #: without definitions
+    ops: OpTable
     known: dict[str, Status] = field(default_factory=dict)
+
+    @staticmethod
+    def of(axioms: Sequence[RewriteRule], program: Program) -> AxiomStatus:
+        """Those of a program's axioms."""
+        return AxiomStatus(tuple(a for a in axioms if not _is_definition(a, program)), program.ops)
 
     def __call__(self, name: str) -> Status:
         if name not in self.known:
-            rules = [a for a in self.axioms if a.declared == name and not _is_definition(a, self.program)]
-            found = {v.status for v in verify_rules(rules, self.program.ops, proofs=True)}
+            rules = [a for a in self.axioms if a.declared == name]
+            found = {v.status for v in verify_rules(rules, self.ops, proofs=True)}
             worst: Status = "refuted" if "refuted" in found else "tested"
             self.known[name] = "proved" if found <= {"proved"} else worst
         return self.known[name]
+
+
+def proofs(
+    prover: Prover, status: AxiomStatus, goals: Sequence[Goal], where: Where | None, told: Progress
+) -> Generator[tuple[int, Proof], None, None]:
+    """The proofs of goals, by their positions, as they come: from jobs of some goals each. If that is one job and
+    nobody says ``where``, it is done in this process. A job that fails proves none of its goals."""
+    shares = range(0, len(goals), TOGETHER_IN_JOB)
+    begun = prover.together(goals)
+    if where is None and len(shares) < 2:
+        yield from enumerate(prover.each(begun))
+        return
+    shared = prover.axioms, tuple(prover.ops.values()), prover.limits, status.axioms
+    work = Work("tensat_dl.verify.prove.prove:share_prover", shared)
+    jobs = [
+        Job(str(first), (tuple(begun[first : first + TOGETHER_IN_JOB]), prover.seconds_left))
+        for first in shares
+    ]
+    count = 0
+    with (where or Where()).workers(work) as workers, closing(done(workers, jobs, work.retries)) as ended:
+        for k, e in ended:
+            some = goals[shares[k] : shares[k] + TOGETHER_IN_JOB]
+            found: Sequence[Proof] = [Proof(goal, frozenset(), (), None) for goal in some]
+            if not e.failed:
+                found, known = e.reply.answer
+                status.known.update(known)
+            count += len(some)
+            told(f"{count} of {len(goals)} rules", e.reply.reason)
+            yield from enumerate(found, shares[k])
+
+
+def share_prover(
+    axioms: tuple[RewriteRule, ...],
+    ops: tuple[OpDecl, ...],
+    limits: Limits,
+    examined: tuple[RewriteRule, ...],
+) -> Callable[[tuple[Sequence[Begun], float | None]], tuple[list[Proof], dict[str, Status]]]:
+    """Proves some goals, within some seconds. Answers with what it has found of axioms, too."""
+    table = OpTable(ops)
+
+    def prove(asked: tuple[Sequence[Begun], float | None]) -> tuple[list[Proof], dict[str, Status]]:
+        goals, seconds = asked
+        status = AxiomStatus(examined, table)
+        prover = Prover(axioms, table, replace(limits, seconds=seconds), status=status)
+        return list(prover.each(goals)), status.known
+
+    return prove
 
 
 def _named(axioms: Sequence[RewriteRule], names: Collection[str]) -> list[RewriteRule]:

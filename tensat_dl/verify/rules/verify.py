@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
 from functools import cache
@@ -17,14 +18,18 @@ import numpy as np
 
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.files import write
+from tensat_dl.jobs.job import Job, Work
+from tensat_dl.jobs.run import Where, done
 from tensat_dl.kept import code_digest, folder
-from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.verify.rules.prover import prover
 from tensat_dl.verify.rules.shipped import of_library, read_verdict, statement
 from tensat_dl.verify.rules.verdict import Verdict
 
 #: Called with how many verdicts are there, how many there will be, the rule that was examined last, and its verdict.
 Progress = Callable[[int, int, str, str], None]
+#: Fewer rules than this are not worth another process.
+SHARE = 12
 #: The parts of the program that a verdict depends on.
 _CHECKER = ("core", "engine", "lang", "ops", "rewrite", "verify")
 
@@ -37,6 +42,7 @@ def verify_rules(
     proofs: bool = False,
     again: bool = False,
     progress: Progress | None = None,
+    where: Where | None = None,
 ) -> tuple[Verdict, ...]:
     """The verdicts on rules, in order.
 
@@ -44,7 +50,8 @@ def verify_rules(
     verdicts. With ``proofs``, rules that pass are then proved for all sizes, as far as they can be and if z3 is
     installed; without, only verdicts that are known tell of proofs. The library comes with verdicts on its rules;
     others are kept in the user's folder for caches. ``again`` examines all rules, whatever is known. The same rule
-    with the same operators and seed gets the same verdict, if it is asked for in the same way.
+    with the same operators and seed gets the same verdict, if it is asked for in the same way, ``where`` ever it
+    is examined: by default in as many processes as suit the work.
     """
     solver = prover() if proofs else ""
     found = {} if again else kept_verdicts(rules, ops, seed=seed)
@@ -54,15 +61,47 @@ def verify_rules(
     left = [(i, rule) for i, rule in enumerate(rules) if i not in found]
     if not left:
         return tuple(found[i] for i in range(len(rules)))
-    from tensat_dl.verify.rules.workers import examine_all  # takes a while to load, z3 above all
-
-    with closing(examine_all(left, ops, seed, bool(solver))) as verdicts:
-        for i, verdict in verdicts:
+    with closing(
+        _examined([(rules[i], keys[i]) for i, _ in left], ops, seed, bool(solver), where)
+    ) as verdicts:
+        for k, verdict in verdicts:
+            i, rule = left[k]
             found[i] = verdict
             _save(keys[i], verdict)
             if progress is not None:
-                progress(len(found), len(rules), rules[i].name, verdict.status)
+                progress(len(found), len(rules), rule.name, verdict.status)
     return tuple(found[i] for i in range(len(rules)))
+
+
+def _examined(
+    rules: Sequence[tuple[RewriteRule, str]], ops: OpTable, seed: int, proofs: bool, where: Where | None
+) -> Generator[tuple[int, Verdict], None, None]:
+    """The verdicts on rules, each with its key, as they come: from jobs, if they are enough to be worth it.
+
+    Rules whose jobs fail are examined in this process.
+    """
+    left = set(range(len(rules)))
+    suits = min(len(os.sched_getaffinity(0)), len(rules) // SHARE)
+    if where is not None or suits >= 2:
+        where = where or Where(suits)
+        work = Work("tensat_dl.verify.rules.verify:examiner", (tuple(ops.values()), seed, proofs))
+        jobs = [Job(name, rule, rule.name) for rule, name in rules]
+        with where.workers(work) as workers, closing(done(workers, jobs, work.retries)) as replies:
+            for i, ended in replies:
+                if not ended.failed:
+                    left.remove(i)
+                    yield i, ended.reply.answer
+    if left:
+        verdict = examiner(tuple(ops.values()), seed, proofs)
+        for i in sorted(left):
+            yield i, verdict(rules[i][0])
+
+
+def examiner(ops: tuple[OpDecl, ...], seed: int, proofs: bool) -> Callable[[RewriteRule], Verdict]:
+    """Gives verdicts on rules."""
+    from tensat_dl.verify.rules.examine import Examiner  # takes a while to load, z3 above all
+
+    return Examiner(OpTable(ops), seed, proofs).verdict
 
 
 def kept_verdicts(rules: Sequence[RewriteRule], ops: OpTable, *, seed: int = 0) -> dict[int, Verdict]:

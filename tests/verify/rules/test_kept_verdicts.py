@@ -138,7 +138,7 @@ def test_several_processes_say_the_same(empty: Path, tmp_path: Path) -> None:
     rules = [r for r in rules if not r.name.startswith(("fuse", "unfuse"))]
     one = {r.name: Examiner(found.ops).verdict(r) for r in rules[:6]}
     counts: list[int] = []
-    with patch("os.sched_getaffinity", return_value={0, 1}), patch("tensat_dl.verify.rules.workers.SHARE", 4):
+    with patch("os.sched_getaffinity", return_value={0, 1}), patch("tensat_dl.verify.rules.verify.SHARE", 4):
         together = verify_rules(
             rules, found.ops, again=True, progress=lambda done, total, *_: counts.append(done)
         )
@@ -152,7 +152,7 @@ def test_processes_that_die_leave_nothing_undone(empty: Path, tmp_path: Path) ->
     alone = [Examiner(found.ops).verdict(r) for r in rules]
     with (
         patch("os.sched_getaffinity", return_value={0, 1}),
-        patch("tensat_dl.verify.rules.workers.SHARE", 1),
+        patch("tensat_dl.verify.rules.verify.SHARE", 1),
         patch("sys.executable", "false"),
     ):
         assert list(verify_rules(rules, found.ops, again=True)) == alone

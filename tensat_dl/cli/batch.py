@@ -1,0 +1,182 @@
+"""``tensat-dl batch``: optimize many models."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tensat_dl.cli.options import (
+    Seconds,
+    chosen,
+    dims_option,
+    options,
+    quiet_option,
+    rules_option,
+    where_options,
+)
+
+if TYPE_CHECKING:
+    from tensat_dl.run.batch import Facts
+
+
+@click.command("batch")
+@click.argument("models", nargs=-1, required=True, metavar="MODELS...")
+@click.option("-o", "--out", required=True, metavar="DIR", help="The folder for the answers; made if needed.")
+@where_options("one for each core; one where models are measured")
+@click.option(
+    "--retries",
+    default=2,
+    show_default=True,
+    type=click.IntRange(0),
+    metavar="N",
+    help="Try a model N times more.",
+)
+@click.option("--job-time", type=Seconds(), metavar="S", help="End a model's job after S seconds.")
+@click.option("--job-memory", type=click.IntRange(1), metavar="MB", help="End a job that takes more memory.")
+@rules_option
+@options("aim")
+@dims_option
+@options("search")
+@options("check")
+@quiet_option
+def command(
+    models: tuple[str, ...],
+    out: str,
+    jobs: int | None,
+    ray: str | None,
+    retries: int,
+    job_time: float | None,
+    job_memory: int | None,
+    quiet: bool,
+    **given: Any,
+) -> int:
+    """Optimize many models, as `tensat-dl run` does each: .tsr and .onnx files, all of them in a folder, or those
+    that a file .txt lists, a path in each line.
+
+    DIR gets an answer for each model, under the same name, and manifest.json, which says what was found. Models that
+    are done are not done again, unless a file or an option has changed on which their answer depends: the same
+    command goes on where one was stopped. A model that fails does not stop the others; its log is in DIR. Exits with
+    1 if one failed or was refused.
+    """
+    from tensat_dl.cli.inputs import checked_dims
+    from tensat_dl.cost import UnknownDeviceError
+    from tensat_dl.jobs.job import Work
+    from tensat_dl.jobs.run import Where, done
+    from tensat_dl.onnx import is_onnx
+    from tensat_dl.report.terminal import LiveProgress
+    from tensat_dl.run.batch import Batch, Manifest, models_in
+    from tensat_dl.why.origin import is_path
+
+    started = time.perf_counter()
+    packs = tuple(os.path.abspath(p) if is_path(p) else p for p in given["rules"])
+    try:
+        batch = Batch(chosen(given), packs, checked_dims(given["dims"]))
+        named = models_in(models, Path(out))
+        if ray is None:  # else the nodes may have what this machine lacks
+            for onnx in {is_onnx(m.name) for m in named}:
+                batch.options.aimed(onnx)
+    except UnknownDeviceError:
+        raise
+    except ValueError as e:
+        raise click.UsageError(str(e)) from None
+    if not named:
+        raise click.UsageError(f"no models (.tsr with a graph, .onnx) in {', '.join(models)}")
+    Path(out).mkdir(parents=True, exist_ok=True)
+    manifest = Manifest.of(Path(out))
+    before = 0
+    interrupted = False
+    with LiveProgress(quiet) as live:
+        live.phase("read")
+        todo = []
+        for i, model in enumerate(named):
+            live.counting(i, len(named))
+            try:
+                job = batch.job(model, Path(out))
+            except OSError as e:
+                manifest.entries[model.name] = {
+                    "status": "refused",
+                    "message": f"{model.path}: {e.strerror or e}",
+                }
+                continue
+            if manifest.is_done(model.name, job.name):
+                before += 1
+            else:
+                todo.append(job)
+        live.phase("optimize")
+        try:
+            for onnx in (False, True):
+                some = [job for job in todo if is_onnx(job.title) == onnx]
+                if not some:
+                    continue
+                shared = batch.options, packs, batch.profiles(onnx)
+                memory = None if job_memory is None else job_memory << 20
+                work = Work(
+                    "tensat_dl.run.one_of_many:optimizer",
+                    shared,
+                    batch.place(onnx),
+                    False,
+                    job_time,
+                    memory,
+                    retries,
+                )
+                with Where(jobs, ray).workers(work) as workers:
+                    if not workers.room and ray is None:
+                        raise click.UsageError("no GPU is found on this machine to measure on")
+                    for i, ended in done(workers, some, retries, live.jobs):
+                        manifest.take(some[i].title, some[i].name, ended)
+        except KeyboardInterrupt:
+            interrupted = True
+        manifest.write()
+    rows = {m.name: manifest.entries[m.name] for m in named if m.name in manifest.entries}
+    if not quiet:
+        _print(rows, len(named), before, out, time.perf_counter() - started)
+    if interrupted:
+        print("interrupted: the same command goes on", file=sys.stderr)
+        return 130
+    bad = {name: facts for name, facts in rows.items() if facts["status"] in ("failed", "refused")}
+    for name, facts in bad.items():
+        print(f"{facts['status']}: {name}: {facts['message']}", file=sys.stderr)
+    return 1 if bad else 0
+
+
+def _print(rows: Mapping[str, Facts], count: int, before: int, out: str, seconds: float) -> None:
+    """The table, and a line of counts."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from tensat_dl.report.facts import latency
+    from tensat_dl.report.facts import seconds as duration
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    table = Table("model", "nodes", "before", "after", "faster", "seconds", "")
+    for column in table.columns[1:6]:
+        column.justify = "right"
+    for name, facts in rows.items():
+        table.add_row(name, *_cells(facts, latency), f"{facts.get('seconds', 0):.1f}", facts["status"])
+    console.print(table)
+    counts = Counter(facts["status"] for facts in rows.values())
+    shown = ", ".join(f"{n:,} {status}" for status, n in counts.most_common())
+    left = f"{count - len(rows):,} not done, " if count > len(rows) else ""
+    print(f"{out}: {count:,} models: {left}{shown}; {before:,} were done before; in {duration(seconds)}")
+
+
+def _cells(facts: Facts, latency: Any) -> Sequence[str]:
+    if "cost_ms" not in facts:
+        return "", "", "", ""
+    kind = "measured_ms" if "measured_ms" in facts else "cost_ms"
+    mark = "" if kind == "measured_ms" else "~"  # estimated, or the sum of its operators
+    before, after = facts[kind]
+    if facts["status"] == "unchanged":
+        after = before
+    first, last = facts["nodes"]
+    faster = f"{before / after:.2f}x" if after else "-"
+    return f"{first:,} -> {last:,}", mark + latency(before), mark + latency(after, before), faster

@@ -1,0 +1,82 @@
+"""Workers on this machine."""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from tensat_dl.jobs.host import GPUS, Host
+from tensat_dl.jobs.job import Job, Place, Reply, Work
+
+#: A job that has begun, whom to tell, and whether it is to stop.
+_Begun = tuple[Job, Callable[[Reply], None], threading.Event]
+
+
+class LocalWorkers:
+    """Processes of this machine, each with variables of its environment. A context manager."""
+
+    def __init__(self, work: Work, environments: Sequence[Mapping[str, str]]) -> None:
+        self.room = len(environments)
+        self._hosts = [Host(work, environment) for environment in environments]
+        self._free: queue.LifoQueue[Host] = queue.LifoQueue()  # one that has started comes first
+        for host in reversed(self._hosts):
+            self._free.put(host)
+        self._waiting: queue.SimpleQueue[_Begun | None] = queue.SimpleQueue()
+        self._stopped = threading.Event()
+        # A child ends with the thread that started it, so threads live as long as the workers.
+        self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in self._hosts]
+
+    def __enter__(self) -> LocalWorkers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        for _thread in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()
+        for host in self._hosts:
+            host.end()
+
+    def begin(self, job: Job, told: Callable[[Reply], None]) -> None:
+        self._waiting.put((job, told, self._stopped))
+
+    def _serve(self) -> None:
+        while (begun := self._waiting.get()) is not None:
+            job, told, stopped = begun
+            host = self._free.get()
+            reply = host.run(job, stopped=stopped)
+            self._free.put(host)
+            told(reply)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._stopped = threading.Event()
+        for host in self._hosts:
+            host.stop()
+
+
+def environments(place: Place, jobs: int | None) -> list[dict[str, str]]:
+    """Those of the workers of this machine, at most so many: one for each core, one for each GPU, or one alone."""
+    if place == "machine":
+        return [{}]
+    if place == "gpu":
+        return [{GPUS: gpu} for gpu in gpus()[:jobs]]
+    return [{}] * (jobs or len(os.sched_getaffinity(0)))
+
+
+def gpus() -> list[str]:
+    """The names by which a process of this machine can be given one of its GPUs."""
+    given = os.environ.get(GPUS)
+    if given is not None:
+        return [name for name in given.split(",") if name and name != "-1"]
+    try:
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [str(i) for i, line in enumerate(x for x in done.stdout.splitlines() if x.startswith("GPU "))]

@@ -1,0 +1,205 @@
+"""``tensat-dl batch``: many models; whatever stops it, it goes on there, and the answers are those of ``run``."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from tensat_dl.jobs.job import Ended, Job, Reply
+from tensat_dl.run.batch import MANIFEST, Manifest
+from tensat_dl.run.one_of_many import Answered, ToOptimize, optimizer
+from tensat_dl.run.options import Options
+from tests.cli.processes import alive, children, linux, wait_for
+from tests.cli.running import EXAMPLES, ROOT, invoke, start
+
+pytestmark = pytest.mark.sampled(3)
+
+QUICK = ("tiny_associativity", "tiny_fuse_relu", "tiny_share_input")
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    folder = tmp_path / "models"
+    (folder / "deep").mkdir(parents=True)
+    for name in QUICK:
+        shutil.copy(EXAMPLES / f"{name}.tsr", folder)
+    shutil.copy(EXAMPLES / "tiny_fuse_relu.tsr", folder / "deep")
+    (folder / "rules.tsr").write_text("rule r { relu(relu(x)) => relu(x) }\n")
+    return folder
+
+
+def entries(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / MANIFEST).read_text())["models"]
+    return found
+
+
+def answers(out: Path) -> dict[str, bytes]:
+    return {p.relative_to(out).as_posix(): p.read_bytes() for p in out.rglob("*.tsr")}
+
+
+def test_a_folder(models: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = invoke("batch", models, "-o", out, "--jobs", 1)
+    assert done.code == 0, done.err
+    names = {*(f"{name}.tsr" for name in QUICK), "deep/tiny_fuse_relu.tsr"}
+    assert set(answers(out)) == set(entries(out)) == names
+    assert "4 models: 4 faster; 0 were done before" in done.out
+    assert "deep/tiny_fuse_relu.tsr" in done.out
+
+    # The answers are those of `run`, and of any number of workers.
+    alone = tmp_path / "out" / "alone.tsr"
+    assert invoke("run", models / "tiny_share_input.tsr", "-q", "-o", alone).code == 0
+    assert alone.read_bytes() == answers(out)["tiny_share_input.tsr"]
+    alone.unlink()
+    (tmp_path / "elsewhere").mkdir()
+    assert invoke("batch", models, "-q", "-o", tmp_path / "out4", "--jobs", 4).code == 0
+    assert answers(tmp_path / "out4") == answers(out)
+
+    # What is done is not done again; what was damaged, or has changed, is.
+    with patch("tensat_dl.jobs.local.Host.run", side_effect=AssertionError):
+        assert "4 were done before" in invoke("batch", models, "-o", out).out
+    before = entries(out)
+    (out / "tiny_share_input.tsr").write_text("damaged")
+    (models / "tiny_fuse_relu.tsr").write_text((models / "tiny_fuse_relu.tsr").read_text() + "\n// more\n")
+    done = invoke("batch", models, "-o", out)
+    assert "2 were done before" in done.out
+    after = entries(out)
+    assert {name for name in names if before[name]["key"] != after[name]["key"]} == {"tiny_fuse_relu.tsr"}
+    assert answers(out) == answers(tmp_path / "out4")
+
+    # An option that decides answers starts all anew; those that do not, none.
+    assert "4 were done before" in invoke("batch", models, "-o", out, "--retries", 0, "--job-time", 99).out
+    assert "0 were done before" in invoke("batch", models, "-o", out, "--max-iters", 3).out
+
+
+def test_a_model_whose_files_were_sent(models: Path, tmp_path: Path) -> None:
+    """.. gives the same bytes, with its imports and rules from files, and messages name its own files."""
+    (models / "own.tsr").write_text(
+        'import "rules.tsr"\ngraph g {\n  input x : f32[4]\n  output relu(relu(x))\n}\n'
+    )
+    (models / "wrong.tsr").write_text("graph g {\n  output nothing\n}\n")
+    extra = str(models / "rules.tsr")
+    for name, packs in (("own.tsr", ()), ("tiny_share_input.tsr", (extra,)), ("wrong.tsr", ())):
+        file = str(models / name)
+        asked = ToOptimize(file, file, str(tmp_path / "out" / name))
+        answer = optimizer(Options(), packs, None)
+        here = answer(asked, "")
+        root = tmp_path / "root"
+        shutil.copytree(models, Path(f"{root}{models}"), dirs_exist_ok=True)
+        moved = models.rename(tmp_path / "away")
+        there = answer(asked, str(root))
+        moved.rename(models)
+        assert there == here
+        assert bool(here.files) == (name != "wrong.tsr")
+
+
+def test_a_model_that_is_refused_does_not_stop_the_others(models: Path, tmp_path: Path) -> None:
+    out, listed = tmp_path / "out", models / "list.txt"
+    (models / "broken.tsr").write_text("graph g {\n  output nothing\n}\n")
+    (models / "false.tsr").write_text(
+        "rule r { relu(x) => x }\ngraph g {\n  input x : f32[4]\n  output relu(x)\n}\n"
+    )
+    listed.write_text("# some\nbroken.tsr\nfalse.tsr\nnot_there.tsr\n\ndeep/tiny_fuse_relu.tsr\n")
+    done = invoke("batch", listed, "-o", out)
+    assert done.code == 1
+    assert "unknown name" in done.err or "nothing" in done.err
+    assert "broken.tsr:2:" in done.err
+    assert "counterexample" in done.err or "is false" in done.err
+    assert "not_there.tsr: No such file" in done.err
+    assert set(answers(out)) == {"deep/tiny_fuse_relu.tsr"}
+    statuses = {name: e["status"] for name, e in entries(out).items()}
+    assert sorted(statuses.values()) == ["faster", "refused", "refused", "refused"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing argument"),
+        (("nothing",), "nothing: no such file"),
+        (("README.md",), "no model (.tsr, .onnx), no folder and no list (.txt)"),
+        (("docs",), "no models"),
+        (("examples", "--device", "h99"), "unknown device `h99`"),
+        (("examples", "--ray", "127.0.0.1:1"), "--ray needs the package ray"),
+        (("a/m.tsr", "b/m.tsr"), "would both be"),
+    ],
+)
+def test_bad_input_is_a_sentence(arguments: tuple[object, ...], message: str, tmp_path: Path) -> None:
+    with patch.dict("sys.modules", {"ray": None}):
+        done = invoke("batch", *arguments, "-o", tmp_path / "out")
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+@linux
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_batch_that_is_stopped_goes_on(how: signal.Signals, models: Path, tmp_path: Path) -> None:
+    """.. and nothing is half-written, and nothing runs on."""
+    out = tmp_path / "out"
+    shutil.copy(EXAMPLES / "nasnet_a.tsr", models / "long.tsr")  # takes longer than the others together
+    with start("batch", models, "-o", out, "--jobs", 2, cwd=ROOT) as process:
+        wait_for(lambda: (out / MANIFEST).exists() and len(entries(out)) >= 1, "a model")
+        workers = children(process.pid)
+        process.send_signal(how)
+        _, said = process.communicate()
+    assert process.returncode == (130 if how == signal.SIGINT else -9)
+    assert ("the same command goes on" in said) == (how == signal.SIGINT)
+    for pid in workers:
+        wait_for(lambda pid=pid: not alive(pid), "the end of a worker")  # type: ignore[misc]
+    finished = entries(out)
+    assert 1 <= len(finished) < 5
+    assert all((out / name).read_bytes() for name in finished)
+    assert not [p for p in out.rglob(".tensat-dl-*") if how == signal.SIGINT]
+    (models / "long.tsr").unlink()
+    done = invoke("batch", models, "-o", out, "--jobs", 1)
+    assert done.code == 0, done.err
+    assert f"{len(set(finished) - {'long.tsr'})} were done before" in done.out
+
+
+def test_a_job_that_fails_is_reported_with_its_log(models: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = invoke("batch", models, "-o", out, "--jobs", 1, "--retries", 1, "--job-time", 0.01)
+    assert done.code == 1
+    assert "failed: tiny_fuse_relu.tsr: no answer within 0.01 s" in done.err
+    assert entries(out)["tiny_fuse_relu.tsr"]["tries"] == 2
+    assert (out / "tiny_fuse_relu.tsr.log").read_text().count("attempt ") == 2
+    assert not answers(out)
+    assert invoke("batch", models, "-q", "-o", out).code == 0  # failures are tried again
+    assert not (out / "tiny_fuse_relu.tsr.log").exists()
+
+
+def test_a_full_disk_fails_one_model(tmp_path: Path) -> None:
+    """An answer that can't be written leaves nothing half-written, and the others are written."""
+    manifest = Manifest(tmp_path)
+
+    def ended(size: int) -> Ended:
+        return Ended(Job("", None), Reply(Answered({"status": "faster"}, {"m.tsr": bytes(size)})), 1)
+
+    real = os.fsync
+
+    def full(handle: int) -> None:
+        if os.fstat(handle).st_size > 1_000_000:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    with patch("os.fsync", full):
+        assert manifest.take("large/m.tsr", "k", ended(2_000_000))["status"] == "failed"
+        assert manifest.take("small/m.tsr", "k", ended(10))["status"] == "faster"
+    manifest.write()
+    assert [p.name for p in (tmp_path / "large").iterdir()] == []
+    assert "No space left" in entries(tmp_path)["large/m.tsr"]["message"]
+    assert Manifest.of(tmp_path).is_done("small/m.tsr", "k")
+    assert not Manifest.of(tmp_path).is_done("large/m.tsr", "k")
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"models": 3}'])
+def test_a_damaged_manifest_is_as_none(damage: str, tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_text(damage)
+    assert Manifest.of(tmp_path).entries == {}
