@@ -26,16 +26,17 @@ _UNESCAPE = str.maketrans({"\ue000": "\t", "\ue001": "\n", "\ue002": "\r", "\ue0
 
 
 def bindings() -> Any:
-    """The module ``egglog.bindings``. Nothing here uses the package around it, egglog as a language in Python: it takes
-    as long to import as a small graph takes to explore."""
+    """The module ``egglog.bindings``. Nothing here uses the package around it, egglog as a language in Python: that
+    takes as long to import as a small graph takes to explore."""
     name = "egglog.bindings"
     package = None if {"egglog", name} & sys.modules.keys() else find_spec("egglog")
     spec = None if package is None else PathFinder.find_spec(name, package.submodule_search_locations)
     if spec is None or spec.loader is None:
         return import_module(name)
-    module = sys.modules[name] = module_from_spec(
-        spec
-    )  # the module can't be loaded twice, should someone import egglog
+    module = module_from_spec(spec)
+    sys.modules[name] = (
+        module  # it can't be loaded twice: egglog itself is to find it, if a script imports that
+    )
     spec.loader.exec_module(module)
     return module
 
