@@ -14,7 +14,6 @@ from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from tensat_dl.core.progress import Progress
-from tensat_dl.report.facts import latency, seconds
 
 #: Seconds between two writings of a line.
 INTERVAL = 0.1
@@ -47,6 +46,8 @@ class Told(Progress):
         self.detail(f"rule {done} of {count}: {rule} {status}")
 
     def extracting(self, incumbent: float, bound: float) -> None:
+        from tensat_dl.report.facts import latency  # most commands extract nothing, and have not loaded costs
+
         if not isfinite(incumbent):
             self.detail(f"bound {latency(bound)}")
         elif not isfinite(bound) or bound <= 0 or incumbent <= 0:
@@ -134,6 +135,8 @@ class PlainProgress(Told):
     def detail(self, text: str) -> None:
         now = time.perf_counter()
         if now - self._written >= INTERVAL:
+            from tensat_dl.report.facts import seconds
+
             self._written = now
             name, _ = self._phases[-1]
             self._write(f"{seconds(now - self._phases[0][1]):<7} {name}  {text}".rstrip())
