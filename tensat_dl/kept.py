@@ -7,17 +7,16 @@ are computed each time.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
-import pickle
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tensat_dl.files import write_bytes
+from tensat_dl.pickles import pickled, unpickled
 
 T = TypeVar("T")
 
@@ -49,15 +48,9 @@ def kept(kind: str, key: str, make: Callable[[], T], most: int = MOST) -> T:
     value = make()
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(path, pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+        write_bytes(path, pickled(value))
         _forget_old(path.parent, most)
     return value
-
-
-def unpickled(data: bytes) -> Any:
-    """The value of a pickle; the garbage collector would look at its parts again and again while it is read."""
-    with _without_collector():
-        return pickle.loads(data)
 
 
 @cache
@@ -74,17 +67,6 @@ def digest_of(paths: Iterable[Path]) -> str:
         found.update(f"{path.name} {len(data)}\n".encode())
         found.update(data)
     return found.hexdigest()
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _forget_old(kind: Path, most: int) -> None:

@@ -25,6 +25,8 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
+from tensat_dl.pickles import pickled, unpickled
+
 #: Seconds between two looks at the memory of a child, and at the clock.
 TICK = 0.1
 #: Seconds that a child that has closed its end may take to exit with a code of its own.
@@ -90,7 +92,7 @@ class Child:
     def send(self, request: Any) -> None:
         """Asks for something. If the child is gone, `receive` says so."""
         with suppress(OSError):
-            self.connection.send(request)
+            self.connection.send_bytes(pickled(request))
 
     def mark(self) -> None:
         """From here on, `output` is what the child prints."""
@@ -115,7 +117,7 @@ class Child:
                     raise Overran(f"no answer within {seconds:g} s")
                 if memory is not None and resident(self.process.pid) > memory:
                     raise Outgrew(f"more than {memory:,} bytes")
-            return self.connection.recv()
+            return unpickled(self.connection.recv_bytes())
         except (EOFError, OSError):
             code = self.end(LEAVING)
             lines = self.output().strip().splitlines()
@@ -168,19 +170,19 @@ def main() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     parent = Connection(os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # processes that the child starts have no part in it
-    function, arguments = parent.recv()
+    function, arguments = unpickled(parent.recv_bytes())
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def listen() -> None:
         try:
             while True:
-                requests.put(parent.recv())
+                requests.put(unpickled(parent.recv_bytes()))
         except (EOFError, OSError):  # the parent is gone
             os._exit(1)
 
     threading.Thread(target=listen, daemon=True).start()
     for answer in pkgutil.resolve_name(function)(iter(requests.get, None), *arguments):
-        parent.send(answer)
+        parent.send_bytes(pickled(answer))
     os._exit(0)  # memory need not be freed piece by piece
 
 

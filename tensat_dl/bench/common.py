@@ -153,7 +153,7 @@ def finished(
 ) -> list[Row]:
     """The rows of an earlier run with these options that need not be measured again. Raises `click.UsageError`."""
     try:
-        if any(before["options"].get(name, value) != value for name, value in options.items()):
+        if any(before.get("options", options).get(name) != value for name, value in options.items()):
             raise click.UsageError(f"{json_path} has results for other options, so it can't be resumed")
         return [r for r in before["rows"] if r["model"] in models and "error" not in r]
     except (AttributeError, KeyError, TypeError):

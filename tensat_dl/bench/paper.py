@@ -40,7 +40,7 @@ MEASURING = 900.0
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Part:
     """One measurement: the function that makes it, and its arguments."""
 
     part: str
@@ -64,7 +64,7 @@ class Plan:
     device: str
     cpu: bool
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self) -> Iterator[Part]:
         """All measurements, the most important first."""
         for model in self.models:
             yield from self._searches(model)
@@ -75,11 +75,11 @@ class Plan:
         for model in self.models:
             yield from self._ablation(model)
 
-    def _cell(self, part: str, function: str, arguments: Row, **more: object) -> Cell:
+    def _cell(self, part: str, function: str, arguments: Row, **more: object) -> Part:
         beyond = MEASURING if part == "cpu" else BEYOND
-        return Cell(part, f"tensat_dl.bench.{function}", beyond + 12 * self.time_limit, {**arguments, **more})
+        return Part(part, f"tensat_dl.bench.{function}", beyond + 12 * self.time_limit, {**arguments, **more})
 
-    def _searches(self, model: str) -> Iterator[Cell]:
+    def _searches(self, model: str) -> Iterator[Part]:
         common = {"model": model, "device": self.device, "limit": self.time_limit}
         walks = {**common, "pack": RULES, "iterations": self.iterations}
         yield self._cell("ours", "paper_cell:ours", common, pack=RULES, k_multi=1)
@@ -91,7 +91,7 @@ class Plan:
         groups = {**walks, "pack": "groups"}
         yield self._cell("baseline", "paper_cell:baseline", groups, search="backtracking", alpha=1.0)
 
-    def _ablation(self, model: str) -> Iterator[Cell]:
+    def _ablation(self, model: str) -> Iterator[Part]:
         common = {
             "model": model,
             "device": self.device,

@@ -25,7 +25,7 @@ from tensat_dl.bench.paper_rows import (
 from tensat_dl.bench.paper_tables import ablations, breakdown, k_multi, on_cpu
 
 if TYPE_CHECKING:
-    from tensat_dl.bench.paper import Cell
+    from tensat_dl.bench.paper import Part
 
 #: The patterns of the appendix: the models that they are of, and our rules that make them.
 PATTERNS = (
@@ -150,7 +150,7 @@ def _kind(rows: list[Row]) -> str:
     return f"Costs are milliseconds on {devices}, {how}."
 
 
-def page(rows: list[Row], machine: Row, cells: Sequence[Cell]) -> Iterator[str]:
+def page(rows: list[Row], machine: Row, cells: Sequence[Part]) -> Iterator[str]:
     """The lines of the page."""
     done = {r["key"] for r in rows if "error" not in r}
     failed = [r for r in rows if "error" in r]
@@ -196,7 +196,7 @@ def page(rows: list[Row], machine: Row, cells: Sequence[Cell]) -> Iterator[str]:
     yield from _patterns(rows)
 
 
-def _listed(missing: Sequence[Cell]) -> str:
+def _listed(missing: Sequence[Part]) -> str:
     parts: dict[str, list[str]] = {}
     for c in missing:
         models = parts.setdefault(c.part, [])
@@ -297,7 +297,7 @@ def _why_not(row: Row) -> str:
     return f"its rules are {used}" if used else "nothing was cheaper than the input"
 
 
-def write_page(rows: list[Row], machine: Row, cells: Sequence[Cell], path: Path) -> None:
+def write_page(rows: list[Row], machine: Row, cells: Sequence[Part], path: Path) -> None:
     """Writes the page, and its figures into the folder ``figures`` beside it."""
     from tensat_dl.bench.paper_figures import draw
     from tensat_dl.files import write

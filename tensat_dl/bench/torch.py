@@ -43,11 +43,11 @@ def command(models: tuple[str, ...], threads: int, starts: int, resume: bool, js
     torch.compile(mode="max-autotune") with frozen weights. Each contestant runs in a process of its own; the
     processes take turns.
     """
-    if missing := [m for m in ("torch", "onnxscript", "onnx", "onnxruntime") if find_spec(m) is None]:
-        raise click.UsageError(f"bench torch needs {missing[0]}: pip install 'tensat-dl[torch]'")
     before = earlier(json_path) if resume else None
     options = {"threads": threads, "starts": starts}
     results = Results("torch", json_path, options=options)
+    if missing := [m for m in ("torch", "onnxscript", "onnx", "onnxruntime") if find_spec(m) is None]:
+        raise click.UsageError(f"bench torch needs {missing[0]}: pip install 'tensat-dl[torch]'")
     chosen = [m for m in TORCH_MODELS if m in models] or list(TORCH_MODELS)
     absent = [m for m in chosen if TORCH_MODELS[m].missing]
     libraries = {"torch", "onnxruntime"} | {e.library for e in TORCH_MODELS.values() if e.library}

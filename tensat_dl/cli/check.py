@@ -72,7 +72,8 @@ def command(
     for file in found:
         _run_tests(file)
         _print(file, out, quiet)
-    write_json(json_path, {"files": [_report(f) for f in found]})
+    if json_path is not None:
+        write_json(json_path, {"files": [_report(f) for f in found]})
     if any(f.problems for f in found):
         return 2
     return 1 if any(f.failures for f in found) else 0
@@ -127,12 +128,11 @@ def _mirrored(rules: list[RewriteRule], ops: OpTable) -> Iterator[Diagnostic]:
 
 def _verify(files: list[_File], again: bool, where: Where | None, progress: Progress) -> None:
     """The verdicts on the rules of files without errors. Files with equal operators are verified together."""
-    from tensat_dl.verify.rules.examine import check_rule_types
-    from tensat_dl.verify.rules.verdict import diagnostic
-    from tensat_dl.verify.rules.verify import verify_rules
-
     left = [f for f in files if f.program is not None and not f.problems and f.rules]
     while left:
+        from tensat_dl.verify.rules.verdict import diagnostic
+        from tensat_dl.verify.rules.verify import verify_rules
+
         assert left[0].program is not None
         ops = left[0].program.ops
         same = [f for f in left if f.program is not None and dict(f.program.ops) == dict(ops)]
@@ -145,20 +145,27 @@ def _verify(files: list[_File], again: bool, where: Where | None, progress: Prog
             for rule in file.rules:
                 verdict = next(verdicts)
                 # A rule that never type-checks is an error of the file, and its message has a place.
-                wrong = check_rule_types(rule, ops) if verdict.status == "vacuous" else []
+                wrong = _mistyped(rule, ops) if verdict.status == "vacuous" else []
                 file.problems += wrong
                 file.verdicts += [] if wrong else [verdict]
                 failure = diagnostic(verdict, rule)
                 file.failures += [] if wrong or failure is None else [failure]
 
 
+def _mistyped(rule: RewriteRule, ops: OpTable) -> list[Diagnostic]:
+    """Errors of a rule that never type-checks."""
+    from tensat_dl.verify.rules.examine import check_rule_types  # takes a while to load
+
+    return check_rule_types(rule, ops)
+
+
 def _run_tests(file: _File) -> None:
+    if file.program is None or file.problems or not file.program.tests:
+        return
     from tensat_dl.core.diagnostics import Diagnostic, collected
     from tensat_dl.lang.elaborate import elaborate_test
     from tensat_dl.verify.rule_tests import run_test
 
-    if file.program is None or file.problems:
-        return
     for test in file.program.tests:
         with collected(file.problems):
             failure = run_test(elaborate_test(test, file.program.ops, file.program.blocks), file.program)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from tensat_dl.core.diagnostics import Diagnostic
 from tensat_dl.onnx import is_onnx
-from tensat_dl.run.model import Model
-from tensat_dl.run.reading import read_onnx, read_tsr
+
+if TYPE_CHECKING:
+    from tensat_dl.run.model import Model
 
 
 def open_file(
@@ -22,6 +24,8 @@ def open_file(
 ) -> Model:
     """Reads a graph, and a file of ``inputs`` for a model. Warnings are printed. Raises `TsrError`,
     `click.UsageError`."""
+    from tensat_dl.run.reading import read_onnx, read_tsr
+
     if not is_onnx(file):
         if dims:
             raise click.UsageError(

@@ -1,13 +1,17 @@
 """The egglog engine: runs programs, loads tables, reads rows.
 
 An engine belongs to the thread that made it, and a running command cannot be interrupted; the explorer therefore
-keeps it in a process of its own. Others don't wait for egglog to be imported, which takes a tenth of a second or two.
+keeps it in a process of its own, and others don't import egglog.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any
 
 from tensat_dl.engine.syntax import Command, Lit, Var, app, run_once
@@ -21,16 +25,30 @@ ESCAPE = str.maketrans({"\t": "\ue000", "\n": "\ue001", "\r": "\ue002", " ": "\u
 _UNESCAPE = str.maketrans({"\ue000": "\t", "\ue001": "\n", "\ue002": "\r", "\ue003": " "})
 
 
+def bindings() -> Any:
+    """The module ``egglog.bindings``. Nothing here uses the package around it, egglog as a language in Python: that
+    takes as long to import as a small graph takes to explore."""
+    name = "egglog.bindings"
+    package = None if {"egglog", name} & sys.modules.keys() else find_spec("egglog")
+    spec = None if package is None else PathFinder.find_spec(name, package.submodule_search_locations)
+    if spec is None or spec.loader is None:
+        return import_module(name)
+    module = module_from_spec(spec)
+    sys.modules[name] = (
+        module  # it can't be loaded twice: egglog itself is to find it, if a script imports that
+    )
+    spec.loader.exec_module(module)
+    return module
+
+
 class Engine:
     """One egglog e-graph."""
 
     def __init__(self) -> None:
         # A file without a name: nothing is left behind, however the process ends.
         self._table = tempfile.TemporaryFile("w", encoding="utf-8")  # noqa: SIM115 (it lives as long as this)
-        from egglog import bindings
-
-        self._bindings = bindings
-        self._egraph = bindings.EGraph()
+        self._bindings = bindings()
+        self._egraph: EGraph = self._bindings.EGraph()
 
     def close(self) -> None:
         self._table.close()

@@ -17,6 +17,7 @@ from tensat_dl.engine.compile import attribute_values
 from tensat_dl.engine.compiled import CompiledRule, member_relation
 from tensat_dl.engine.exploration import Estimate
 from tensat_dl.engine.naming import EngineState
+from tensat_dl.rewrite.classes import kind
 from tensat_dl.rewrite.groups import Group, Member
 from tensat_dl.rewrite.variants import Checks
 
@@ -32,6 +33,7 @@ class View:
         self._by_class: dict[int, list[tuple[str, tuple[int, ...], Attrs]]] = {}
         self._costs: dict[tuple[Any, ...], float] = {}
         self._groups: dict[str, list[Group]] = {}
+        self._kinds: dict[int, tuple[object, ...]] = {}
         self.types: dict[int, TensorType] = {}
 
         def known(function: str) -> Iterator[tuple[int, Any]]:
@@ -66,6 +68,13 @@ class View:
             self.derivation[own] = min(clean or older[own])
             if not clean:
                 self.merged.add(own)
+
+    def kind(self, handle: int) -> tuple[object, ...]:
+        """All facts about an e-class that conditions of rules can ask for."""
+        found = self._kinds.get(handle)
+        if found is None:
+            found = self._kinds[handle] = kind(self, handle)
+        return found
 
     def groups(self, compiled: CompiledRule) -> list[Group]:
         """The maximal groups of a rule."""
@@ -119,40 +128,46 @@ def find_groups(compiled: CompiledRule, view: View) -> list[Group]:
     """The maximal groups of a rule, in the order of their handles."""
     rule = compiled.rule
     shared, varying = compiled.shared, compiled.varying
+    handles, types, weights, merged = view.handles, view.types, view.weights, view.merged
     decoders = [view.frozen.decoder(sort) for sort, _ in compiled.attrs]
-    groups: dict[tuple[Any, ...], Group] = {}
+    shown: dict[tuple[Any, ...], tuple[str, ...]] = {}  #: the values of attributes as keys
+    alike: dict[tuple[Any, ...], list[tuple[tuple[Any, ...], dict[str, int]]]] = {}
+    width = len(compiled.tensors)
     for row in view.frozen.rows(member_relation(rule.name)):
-        inputs = list(row.inputs)
-        tensors = inputs[: len(compiled.tensors)]
-        if any(t not in view.handles for t in tensors):
+        inputs = tuple(row.inputs)
+        found = [handles.get(t, -1) for t in inputs[:width]]
+        if not all(h in types for h in found):
             continue
-        handle = {n: view.handles[t] for n, t in zip(compiled.tensors, tensors, strict=True)}
-        if any(h not in view.types for h in handle.values()):
+        handle = dict(zip(compiled.tensors, found, strict=True))
+        if any(handle[n] in merged for n in varying) or view.stale(rule, handle):
             continue
-        if any(handle[n] in view.merged for n in varying) or view.stale(rule, handle):
-            continue
-        if all(handle[o] in view.weights for o in rule.source.outputs):
+        if all(handle[o] in weights for o in rule.source.outputs):
             continue  # computed ahead of time, where one product is no better than several
-        values = [d(v) for d, v in zip(decoders, inputs[len(tensors) :], strict=True)]
-        key = (tuple(handle[n] for n in shared), tuple(map(repr, values)))
-        group = groups.get(key)
-        if group is None:
-            columns = {name: v for (_, name), v in zip(compiled.attrs, values, strict=True)}
-            attrs = attribute_values(rule, columns, view.checks.ops)
-            group = groups[key] = Group({n: handle[n] for n in shared}, attrs)
-        group.members.append(Member(tuple((n, handle[n]) for n in varying)))
-    found: list[Group] = []
-    for key in sorted(groups):
-        found += _compatible(compiled, groups[key], view)
-    return found
+        values = inputs[width:]
+        if values not in shown:
+            shown[values] = tuple(repr(d(v)) for d, v in zip(decoders, values, strict=True))
+        key = (tuple(handle[n] for n in shared), shown[values])
+        alike.setdefault(key, []).append((values, handle))
+    out: list[Group] = []
+    for key in sorted(k for k, members in alike.items() if len(members) > 1):
+        values, first = alike[key][0]
+        columns = {n: d(v) for (_, n), d, v in zip(compiled.attrs, decoders, values, strict=True)}
+        attrs = attribute_values(rule, columns, view.checks.ops)
+        members = [Member(tuple((n, handle[n]) for n in varying)) for _, handle in alike[key]]
+        out += _compatible(compiled, Group({n: first[n] for n in shared}, attrs, members), view)
+    return out
 
 
 def _compatible(compiled: CompiledRule, group: Group, view: View) -> Iterator[Group]:
     """Parts of a group whose members type-check together and do not depend on one another."""
     rule = compiled.rule
+    known: dict[tuple[object, object], bool] = {}  # members of the same kinds fit alike
 
     def fits(a: Member, b: Member) -> bool:
-        return view.checks.target(rule, group.of([a, b]), view) is not None
+        key = tuple(view.kind(h) for _, h in a.tensors), tuple(view.kind(h) for _, h in b.tensors)
+        if key not in known:
+            known[key] = view.checks.target(rule, group.of([a, b]), view) is not None
+        return known[key]
 
     outputs = rule.member_outputs
     operands = [n for n, _ in group.members[0].tensors if n not in outputs]

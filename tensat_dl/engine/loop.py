@@ -104,7 +104,7 @@ class Explorer:
     first_late: int = 0  #: the first handle of what was made after multi-pattern rules were applied
     quiet: int = 0  #: iterations since group and multi-pattern rules last ran
     done: Counter[str] = field(default_factory=Counter)  #: matches by single-pattern rule that were applied
-    alike: Nodes = field(default_factory=dict)  #: the e-nodes as they were last read
+    alike: Nodes = field(default_factory=Nodes)  #: the e-nodes as they were last read
     read: int = 0  #: how many these are
     unchanged: EngineState | None = None  #: what was read, if it is still so
     applied: set[str] = field(default_factory=set)  #: rules that were, in any iteration

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from math import prod
+from types import MappingProxyType
 
-from tensat_dl.core.rule import PatternNode, RewriteRule
+from tensat_dl.core.rule import RewriteRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,34 +55,57 @@ class Alike:
     widest: int  #: how many the e-class with most of them has
 
 
-#: E-nodes by operator and number of operands.
-Nodes = Mapping[tuple[str, int], Alike]
+class Nodes(dict[tuple[str, int], Alike]):
+    """E-nodes by operator and number of operands. Rules have many patterns in common: each is counted once."""
+
+    def __init__(self, alike: Mapping[tuple[str, int], Alike] = MappingProxyType({})) -> None:
+        super().__init__(alike)
+        self._places: dict[tuple[str, tuple[int | None, ...], bool], int] = {}
+        self._counts: list[dict[Hashable, int]] = []
+
+    def pattern(self, op: str, operands: tuple[int | None, ...], both: bool) -> int:
+        """The number of a pattern, for `matches`. ``operands`` are the numbers of patterns, None for what matches any
+        e-class; ``both`` if it is matched in both orders of these."""
+        key = (op, operands, both)
+        place = self._places.get(key)
+        if place is None:
+            counts = self._count(*key)
+            place = self._places[key] = len(self._counts)
+            self._counts.append(counts)
+        return place
+
+    def matches(self, pattern: int) -> dict[Hashable, int]:
+        """The matches of a pattern in each e-class that has some."""
+        return self._counts[pattern]
+
+    def _count(self, op: str, operands: tuple[int | None, ...], both: bool) -> dict[Hashable, int]:
+        alike = self.get((op, len(operands)))
+        below = [(i, self._counts[o]) for i, o in enumerate(operands) if o is not None]
+        if alike is None or not all(counts for _, counts in below):
+            return {}
+        found: dict[Hashable, int] = {}
+        last = len(operands) - 1
+        for order in (below, [(last - i, counts) for i, counts in below])[: 1 + both]:
+            for own, children in alike.nodes:
+                n = 1
+                for i, counts in order:
+                    n *= counts.get(children[i], 0)
+                    if not n:
+                        break
+                else:
+                    found[own] = found.get(own, 0) + n
+        return found
 
 
 def most_matches(rule: RewriteRule, nodes: Nodes, either: Set[str] = frozenset()) -> int:
     """An upper bound of the matches of a single-pattern rule: conditions and repeated variables are not looked at.
     The pattern nodes in ``either`` are matched in both orders of their operands."""
-    patterns = {n.result: n for n in rule.source.nodes}
-    by_class: dict[str, Counter[Hashable]] = {}
-
-    def count(pattern: PatternNode) -> Counter[Hashable]:
-        """Matches of a pattern by e-class."""
-        if pattern.result not in by_class:
-            operands = [count(patterns[a]) if a in patterns else None for a in pattern.args]
-            found: Counter[Hashable] = Counter()
-            alike = nodes.get((pattern.op, len(pattern.args)))
-            orders = (operands, operands[::-1]) if pattern.result in either else (operands,)
-            for own, children in alike.nodes if alike is not None else ():
-                for order in orders:
-                    matches = prod(
-                        1 if below is None else below[c] for c, below in zip(children, order, strict=True)
-                    )
-                    if matches:
-                        found[own] += matches
-            by_class[pattern.result] = found
-        return by_class[pattern.result]
-
-    return sum(count(patterns[rule.source.outputs[0]]).values()) if patterns else 0
+    if any((n.op, len(n.args)) not in nodes for n in rule.source.nodes):
+        return 0
+    places: dict[str, int] = {}
+    for n in rule.source.nodes:  # operands first
+        places[n.result] = nodes.pattern(n.op, tuple(map(places.get, n.args)), n.result in either)
+    return sum(nodes.matches(places[rule.source.outputs[0]]).values()) if places else 0
 
 
 def oldest_within(
@@ -120,4 +143,6 @@ def by_operator(rows: Iterable[tuple[str, Hashable, tuple[Hashable, ...]]]) -> N
     found: defaultdict[tuple[str, int], list[tuple[Hashable, tuple[Hashable, ...]]]] = defaultdict(list)
     for op, own, children in rows:
         found[op, len(children)].append((own, children))
-    return {key: Alike(nodes, max(Counter(own for own, _ in nodes).values())) for key, nodes in found.items()}
+    return Nodes(
+        {k: Alike(nodes, max(Counter(own for own, _ in nodes).values())) for k, nodes in found.items()}
+    )

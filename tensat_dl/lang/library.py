@@ -6,7 +6,6 @@ is a pickle of its own: a run takes the packs that it needs.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +16,7 @@ import lark
 from tensat_dl import resources
 from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, collected
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.kept import code_digest, digest_of, kept, unpickled
+from tensat_dl.kept import code_digest, digest_of, kept
 from tensat_dl.lang import ast
 from tensat_dl.lang.declare import declare
 from tensat_dl.lang.families import each_rule
@@ -25,6 +24,7 @@ from tensat_dl.lang.load import read_source
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.rules import compositions, resolve_rule
 from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.pickles import pickled, unpickled
 
 #: The name of the operator table among the kept files, with the rules that its compositions stand for.
 _OPERATORS = ""
@@ -129,7 +129,7 @@ def _read() -> dict[str, bytes]:
         out[name] = tuple(resolved)
     if problems:
         raise TsrError(problems)
-    return {name: pickle.dumps(value, pickle.HIGHEST_PROTOCOL) for name, value in out.items()}
+    return {name: pickled(value) for name, value in out.items()}
 
 
 def _resolved(rule: ast.Rule, ops: OpTable) -> LibraryRule:

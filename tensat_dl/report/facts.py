@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from tensat_dl.core.diagnostics import plural
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost.model import FREE, PricedGraph
-from tensat_dl.engine.exploration import Stop
-from tensat_dl.measure.machine import Outcome
 from tensat_dl.run.growth import percent
-from tensat_dl.run.result import Result
 
 if TYPE_CHECKING:
     from tensat_dl.baselines.walk import Trace
     from tensat_dl.cost.device import Environment
+    from tensat_dl.engine.exploration import Stop
+    from tensat_dl.measure.machine import Outcome
+    from tensat_dl.run.result import Result
     from tensat_dl.verify.equivalence import Agreement
 
 

@@ -14,7 +14,6 @@ from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from tensat_dl.core.progress import Progress
-from tensat_dl.report.facts import latency, seconds
 
 #: Seconds between two writings of a line.
 INTERVAL = 0.1
@@ -44,12 +43,16 @@ class Told(Progress):
         self.detail(f"iteration {iteration}, {nodes:,} e-nodes, {classes:,} e-classes")
 
     def walking(self, graphs: int, kept: int, best: float) -> None:
+        from tensat_dl.report.facts import latency
+
         self.detail(f"graph {graphs:,}, {kept:,} kept, best {latency(best)}")
 
     def checking(self, done: int, count: int, rule: str, status: str) -> None:
         self.detail(f"rule {done} of {count}: {rule} {status}")
 
     def extracting(self, incumbent: float, bound: float) -> None:
+        from tensat_dl.report.facts import latency  # most commands extract nothing, and have not loaded costs
+
         if not isfinite(incumbent):
             self.detail(f"bound {latency(bound)}")
         elif not isfinite(bound) or bound <= 0 or incumbent <= 0:
@@ -67,6 +70,8 @@ class Told(Progress):
         self.detail(f"{done:,} of {total:,}{left}")
 
     def jobs(self, done: int, running: int, failed: int, total: int) -> None:
+        from tensat_dl.report.facts import seconds
+
         took = time.perf_counter() - self._phases[-1][1]
         left = f", about {seconds(took / done * (total - done))} left" if 0 < done < total else ""
         lost = f", {failed:,} failed" if failed else ""
@@ -143,6 +148,8 @@ class PlainProgress(Told):
     def detail(self, text: str) -> None:
         now = time.perf_counter()
         if now - self._written >= INTERVAL:
+            from tensat_dl.report.facts import seconds
+
             self._written = now
             name, _ = self._phases[-1]
             self._write(f"{seconds(now - self._phases[0][1]):<7} {name}  {text}".rstrip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -13,8 +13,10 @@ from rich.text import Text
 from tensat_dl.core.diagnostics import plural
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.terminal import print_wrapped
-from tensat_dl.verify.prove.goals import Pair, Proof
 from tensat_dl.verify.rules.verdict import Verdict, lists_of, terms
+
+if TYPE_CHECKING:
+    from tensat_dl.verify.prove.goals import Pair, Proof
 
 STYLES = {
     "proved": "green",

@@ -46,6 +46,13 @@ _SEQUENTIAL = {
     "alpha": ("backtracking",),
     "split": ("backtracking",),
 }
+
+
+def searches_with(option: str) -> Sequence[str]:
+    """The searches that have an option."""
+    return ("saturation",) if option in _SATURATING else _SEQUENTIAL.get(option, SEARCHES)
+
+
 #: Verdicts on which a run relies: rules that no test refutes, or rules that are proved.
 Trust = Literal["tested", "proved"]
 
@@ -155,9 +162,8 @@ class Options:
             raise ValueError(
                 "fusion is for GPUs: on the CPU ONNX Runtime runs graphs, with kernels of its own"
             )
-
         for f in fields(self):
-            searches = ("saturation",) if f.name in _SATURATING else _SEQUENTIAL.get(f.name, SEARCHES)
+            searches = searches_with(f.name)
             if self.search not in searches and getattr(self, f.name) != f.default:
                 raise ValueError(
                     f"{f.name} is an option of the search {' or '.join(searches)}, not of {self.search}"

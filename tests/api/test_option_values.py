@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import tensat_dl
 from tensat_dl.cli.options import recorded
 from tensat_dl.cli.run import command
-from tensat_dl.run.options import Options, about
+from tensat_dl.run.options import Options, about, searches_with
 
 OPTIONS = fields(Options)
 TEXT = "graph g {\n  input x : f32[4]\n  output relu(x)\n}\n"
@@ -42,7 +42,7 @@ def refused(error: type[Exception], option: str, value: Any) -> str:
     """The message about a value."""
     model = tensat_dl.load(text=TEXT)
     with patch("tensat_dl.run.pipeline.search", side_effect=AssertionError), pytest.raises(error) as raised:
-        tensat_dl.optimize(model, **{option: value})
+        tensat_dl.optimize(model, **{"search": searches_with(option)[0], option: value})
     return str(raised.value)
 
 
@@ -68,7 +68,7 @@ BELOW = [pytest.param(f, about(f).least, id=f.name) for f in OPTIONS if about(f)
 
 @pytest.mark.parametrize(("option", "least"), BELOW)
 def test_a_value_below_the_least_is_refused(option: Field[Any], least: int) -> None:
-    Options(**{option.name: least})
+    Options(**{"search": searches_with(option.name)[0], option.name: least})
     values = [least - 1, -math.inf, math.nan] if "float" in kinds(option) else [least - 1]
     for value in values:
         expected = f" of at least {least}"
@@ -115,6 +115,9 @@ def values(option: Field[Any]) -> st.SearchStrategy[Any]:
 def test_arguments_are_read_back(given: dict[str, Any], of_onnx: bool) -> None:
     """The command line of an answer stands for the options that decided it."""
     given["fuse"] = given["fuse"] and given["device"] != "cpu"
+    for f in OPTIONS:  # options of other searches are not given
+        if given["search"] not in searches_with(f.name):
+            given[f.name] = f.default
     options = Options(**given)
     file = "model.onnx" if of_onnx else "graph.tsr"
     try:
