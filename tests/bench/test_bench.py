@@ -200,7 +200,7 @@ def test_an_egraph_is_not_overwritten_by_results(tmp_path: Path) -> None:
 
 def test_every_benchmark_is_tried() -> None:
     """Those that need other packages have files of their own."""
-    assert set(ROWS) | {"onnx", "torch", "gpu", "scale"} == set(BENCHMARKS)
+    assert set(ROWS) | {"onnx", "torch", "gpu", "scale", "paper"} == set(BENCHMARKS)
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if name != "k-multi"])  # which is below

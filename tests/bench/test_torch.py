@@ -8,14 +8,27 @@ from typing import Any
 
 import pytest
 
-from tensat_dl.bench.torch import CONTESTANTS, EAGER, INDUCTOR, INDUCTOR_MAX, ONNX_RUNTIME, OURS, best, line, mean, notes
+from tensat_dl.bench.torch import (
+    CONTESTANTS,
+    EAGER,
+    INDUCTOR,
+    INDUCTOR_MAX,
+    ONNX_RUNTIME,
+    OURS,
+    best,
+    line,
+    mean,
+    notes,
+)
 from tensat_dl.bench.torch_models import TORCH_MODELS
 
 
 def row(model: str, **times: float) -> dict[str, Any]:
     """A row in which contestants take these milliseconds, by the first word of their names."""
     known = {c: times[c.split()[0].lower().replace("-", "_")] for c in (EAGER, ONNX_RUNTIME, OURS)}
-    known |= {c: times[key] for c, key in ((INDUCTOR, "inductor"), (INDUCTOR_MAX, "inductor_max")) if key in times}
+    known |= {
+        c: times[key] for c, key in ((INDUCTOR, "inductor"), (INDUCTOR_MAX, "inductor_max")) if key in times
+    }
     return {
         "model": model,
         "called": "optimized",
@@ -66,7 +79,7 @@ def test_at_least_twenty_models_of_three_libraries() -> None:
 
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from tests.cli.runner import invoke
+    from tests.cli.running import invoke
 
     path = tmp_path / "r.json"
     done = row("bert", eager=8.0, inductor=6.0, onnx=4.0, tensat_dl=2.0)
