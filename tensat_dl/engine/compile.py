@@ -95,8 +95,9 @@ def built_forms(rule: RewriteRule, ops: OpTable, found: Iterable[Variant]) -> It
 
 def _single(writer: Writer, first: int) -> CompiledRule:
     name, wide = writer.rule.key, bool(writer.parts)
-    phases = (*(("members",) if wide else ()), "rule")
-    commands: list[Command] = [] if first else [new_ruleset(ruleset(phase, name)) for phase in phases]
+    own = ruleset("rule-members", name) if wide else ""
+    rulesets = (own, ruleset("rule", name)) if wide else (ruleset("rule", name),)
+    commands: list[Command] = [] if first else [*map(new_ruleset, rulesets)]
     for i, variant in enumerate(writer.usable, first):
         rows, columns, computed = writer.target_rows(variant, (Lit, Var))  # other terms can fail
         query = writer.query(variant, computed)
@@ -104,22 +105,27 @@ def _single(writer: Writer, first: int) -> CompiledRule:
         if wide:
             tensors = map(variable, _tensors(writer.rule, filtered=False))
             needed = [*tensors, *names(*(term for row in rows for term in row))]
-            members, body = _joined(writer, query, columns, needed, f"{name}#{i}")
+            members, body = _joined(writer, query, columns, needed, f"{name}#{i}", own)
             commands += members
         commands.append(
             EgglogRule(egglog_name(writer.rule, i), ruleset("rule", name), body, actions, "facts")
         )
     built = len(writer.rule.target.nodes)
-    return CompiledRule(writer.rule, tuple(commands), (), (), built, writer.either, has_members=wide)
+    return CompiledRule(writer.rule, tuple(commands), (), (), built, writer.either, members=own)
 
 
 def _joined(
-    writer: Writer, query: Query, columns: Sequence[tuple[str, Var]], needed: Sequence[Var], tag: str
+    writer: Writer,
+    query: Query,
+    columns: Sequence[tuple[str, Var]],
+    needed: Sequence[Var],
+    tag: str,
+    ruleset: str,
 ) -> tuple[list[Command], tuple[App, ...]]:
     """The member rules of a single-pattern rule, and the body that joins them."""
     items = [*query.checked, *query.computed]
     sorts = {v: sort for sort, v in columns}
-    commands, join, rest = member_rules(writer, query.variant, items, sorts, needed, tag)
+    commands, join, rest = member_rules(writer, query.variant, items, sorts, needed, tag, ruleset)
     return commands, (*join, *rest)
 
 
@@ -158,6 +164,7 @@ class _Stages:
         self.filtered = filtered
         self.tensors = _tensors(writer.rule, filtered)
         self.several = self.rule.kind == "multi"
+        self.members = ruleset("members", self.name) if writer.parts else ""
         # Where a row has what the target needs, all variants have the same columns.
         targets = [writer.target_rows(v, (Lit,) if self.several else ()) for v in writer.usable]
         self.rows = [rows for rows, _, _ in targets]
@@ -206,7 +213,7 @@ class _Stages:
             if self.writer.parts and not self.several:
                 needed = [*map(variable, self.tensors), *(v for _, v in self.kept)]
                 tag = f"{match_relation(self.name)}#{i}"
-                members, body = _joined(self.writer, query, columns, needed, tag)
+                members, body = _joined(self.writer, query, columns, needed, tag, self.members)
                 commands += members
             if self.several:
                 applied = (*self.chosen, *body)
@@ -231,7 +238,7 @@ class _Stages:
             self.writer.either,
             mirror=self.mirror,
             joins=tuple(joins),
-            has_members=bool(self.writer.parts),
+            members=self.members,
         )
 
     def _declared(self) -> list[Command]:
@@ -259,6 +266,7 @@ class _Stages:
             {v: sort for sort, v in columns},
             [*map(variable, self.tensors)],
             f"{match_relation(self.name)}#{i}",
+            self.members,
         )
 
     def _old(self) -> list[Command]:

@@ -26,8 +26,9 @@ class CompiledRule:
     #: The rows that a multi-pattern rule joins, for each variant: relations of variables. The join of a variant has
     #: as many matches as these have rows in common, or fewer.
     joins: tuple[tuple[App, ...], ...] = ()
-    #: Whether the ruleset ``members:R`` fills relations that the others join, see `members`.
-    has_members: bool = False
+    #: The ruleset that fills the relations of members, if there are any: ``members:R``, or ``rule-members:R`` beside
+    #: ``rule:R``, as a single-pattern rule may have both forms.
+    members: str = ""
 
     def with_variants(self, more: CompiledRule) -> CompiledRule:
         """The rule with further variants."""
@@ -56,7 +57,7 @@ class CompiledRule:
     @property
     def prepare(self) -> list[Command]:
         """Fills the relations of members, if there are any, with what is new."""
-        return [run_once(ruleset("members", self.name))] if self.has_members else []
+        return [run_once(self.members)] if self.members else []
 
     @property
     def bounded(self) -> bool:
@@ -74,7 +75,7 @@ class CompiledRule:
 
 
 def ruleset(phase: str, rule: str) -> str:
-    """The ruleset of a rule's phase: rule, members, find, find-old or apply."""
+    """The ruleset of a rule's phase: rule, rule-members, members, find, find-old or apply."""
     return f"{phase}:{rule}"
 
 

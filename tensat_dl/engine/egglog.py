@@ -34,9 +34,8 @@ def bindings() -> Any:
     if spec is None or spec.loader is None:
         return import_module(name)
     module = module_from_spec(spec)
-    sys.modules[name] = (
-        module  # it can't be loaded twice: egglog itself is to find it, if a script imports that
-    )
+    # It can't be loaded twice: egglog itself is to find it, if a script imports that.
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

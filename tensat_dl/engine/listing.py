@@ -82,17 +82,17 @@ def _run(rulesets: Sequence[str]) -> list[App]:
 def _round(rules: list[CompiledRule]) -> list[Command]:
     if not rules:
         return []
-    runs = _run([ruleset(phase, r.name) for r in rules for phase in (*_members(r), "rule")])
+    runs = _run([name for r in rules for name in (*_members(r), ruleset("rule", r.name))])
     return [app("run-schedule", app("repeat", Lit(3), app("seq", *runs, app("saturate", Var("types")))))]
 
 
 def _step(rule: CompiledRule) -> App:
-    phases = (*_members(rule), "find", "select", "apply")
-    return app("seq", *_run([ruleset(phase, rule.name) for phase in phases]))
+    phases = [ruleset(phase, rule.name) for phase in ("find", "select", "apply")]
+    return app("seq", *_run([*_members(rule), *phases]))
 
 
 def _members(rule: CompiledRule) -> Sequence[str]:
-    return ("members",) if rule.has_members else ()
+    return (rule.members,) if rule.members else ()
 
 
 def _select(rule: CompiledRule) -> list[Command]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from tensat_dl.engine.compiled import ruleset
 from tensat_dl.engine.render import variable
 from tensat_dl.engine.syntax import App, Command, EgglogRule, Term, Var, app, equal, names, relation
 from tensat_dl.engine.writer import Writer
@@ -49,9 +48,10 @@ def member_rules(
     sorts: dict[Var, str],
     wanted: Sequence[Var],
     tag: str,
+    ruleset: str,
 ) -> tuple[list[Command], list[App], list[App]]:
-    """Declarations and rules of the member relations ``tag.0``, ``tag.1``, .., and the join's body: a row of each,
-    and the remaining checks.
+    """Declarations of the member relations ``tag.0``, ``tag.1``, .., the rules in a ruleset that fill them, and the
+    join's body: a row of each, and the remaining checks.
 
     ``items`` are look-ups, checks and computations in order, ``sorts`` those of computed variables, ``wanted`` the
     variables that the join's head has.
@@ -72,7 +72,7 @@ def member_rules(
         exported.update(columns)
         name = f"{tag}.{i}"
         row = app(name, *columns)
-        rule = EgglogRule(name, ruleset("members", writer.rule.key), (*part.atoms, *part.items), (row,))
+        rule = EgglogRule(name, ruleset, (*part.atoms, *part.items), (row,))
         commands += [relation(name, *(part.known[c] for c in columns)), rule]
         rows.append(row)
     return commands, rows, joined

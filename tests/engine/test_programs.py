@@ -226,3 +226,16 @@ def test_ranks_are_ruled_out_only_where_nothing_type_checks(monkeypatch: pytest.
     monkeypatch.setattr(Inference, "possible", lambda self, op, ranks: True)
     slow = [Schema(library().ops).variants(r, Forms((0, 1, 2, 4))) for r in rules]
     assert fast == slow
+
+
+def test_a_rule_with_many_operands_can_have_both_forms() -> None:
+    """All matches at once, and those that were selected: one engine gets both, where an e-graph has grown large."""
+    text = "rule many { concat(tanh(x), exp(x), tanh(y), exp(y); axis = k) => concat(x, y; axis = k) }"
+    program = program_of(text)
+    (rule,) = (r for r in program.rules if r.name == "many")
+    schema = Schema(program.ops)
+    found = variants_of(rule, schema, Forms((2,)))
+    forms = [compile_rule(rule, schema, found, filtered=filtered) for filtered in (False, True)]
+    assert all(form is not None and form.members for form in forms)
+    commands = [command for form in forms if form is not None for command in form.commands]
+    run(HEADER, *constructors(schema), *commands)
