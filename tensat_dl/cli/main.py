@@ -40,6 +40,7 @@ BENCHMARKS = {
     "gpu": ("gpu:command", "Latency on the GPU of this machine, against torch and torch.compile."),
     "join": ("join:command", "Multi-pattern matching: the paper's algorithm 1 against Datalog joins."),
     "k-multi": ("sweeps:k_multi", "Pairs by k_multi, against group rules."),
+    "start": ("start:command", "Small inputs: how long commands take to start."),
     "depth": ("whole_runs:depth", "Deep graphs: time and memory by the number of layers."),
     "scale": ("scale:command", "Many models: cost of a job, several workers, and a simulated cluster."),
     "cycles": ("sweeps:cycles", "Cycle filters: vanilla, efficient, incremental, none."),

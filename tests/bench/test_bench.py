@@ -53,6 +53,7 @@ ROWS: dict[str, tuple[list[str], dict[str, type | tuple[type, ...]]]] = {
             "seconds": dict,
         },
     ),
+    "start": (["--runs", "1"], {"command": str, "first": float, "wall": float, "cpu": float}),
     "cycles": (
         ["--k-multi", "1", "--time-limit", "20"],
         {
@@ -224,6 +225,28 @@ def well_formed(name: str, model: str, done: Done, report: dict[str, Any]) -> No
         assert row["model"] == model
         for field, kind in ROWS[name][1].items():
             assert isinstance(row[field], kind), field
+
+
+def test_another_installation_is_timed_in_turn(tmp_path: Path) -> None:
+    """Each has a folder for caches of its own, so one keeps nothing for the other."""
+    there = tmp_path / "python"
+    there.write_text(f'#!/bin/sh\necho "$XDG_CACHE_HOME" >> {tmp_path}/calls\nexec {sys.executable} "$@"\n')
+    there.chmod(0o755)
+    done, report = bench("start", "--runs", "1", "--against", there, SMALL, path=tmp_path / "out.json")
+    assert done.code == 0, done.err
+    assert [row["command"] for row in report["rows"]] == ["check", "run"]
+    for row in report["rows"]:
+        assert set(row["other"]) == {"first", "wall", "cpu"}
+        assert row["cpu"] <= row["wall"] * (report["machine"]["cores"] + 1)
+    calls = (tmp_path / "calls").read_text(encoding="utf-8").split()
+    assert len(calls) == 4
+    assert all(c.endswith("/other") for c in calls)
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho no such version >&2\nexit 3\n")
+    broken.chmod(0o755)
+    done, report = bench("start", "--runs", "1", "--against", broken, SMALL, path=tmp_path / "out.json")
+    assert done.code == 1
+    assert report["rows"][0]["error"] == "no such version"
 
 
 @pytest.mark.usefixtures("_here")
