@@ -53,19 +53,21 @@ def command(models: tuple[str, ...], runs: int, against: str | None, json_path: 
     machine only adds to them.
     """
     models = models or MODELS
-    results = Results("start", json_path, models)
+    results = Results("start", json_path, models, {"runs": runs, "against": against is not None})
     pythons = {"": sys.executable}
     if against:
-        pythons["other"] = os.path.abspath(
-            against
-        )  # the Python of a virtual environment is a link, to be kept
+        pythons["other"] = os.path.abspath(against)  # a virtual environment's Python is a link, to be kept
     others = ("other wall", "other cpu", "cpu ratio") if against else ()
     title = f"seconds; the least of {runs} but for the first"
     headings = ("model", "command", "first", "wall", "cpu", *others)
     table = new_table(title, *headings, left=("model", "command"))
     for model in models:
         for name in COMMANDS:
-            row = {"model": model, "command": name, **timed([name, str(path_of(model))], runs, pythons)}
+            row = {
+                "model": model,
+                "command": name,
+                **timed([name, str(path_of(model).resolve())], runs, pythons),
+            }
             results.add([row])
             if "error" in row:
                 continue
@@ -103,6 +105,7 @@ def call(python: str, arguments: list[str], caches: Path) -> Taken:
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(
         [python, "-m", "tensat_dl", *arguments, "-q"],
+        cwd=caches.parent,  # Python imports what lies in the present folder first, which may be a checkout
         env={**os.environ, "XDG_CACHE_HOME": str(caches)},
         check=True,
         capture_output=True,
