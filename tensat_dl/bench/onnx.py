@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 from math import exp, log
+from statistics import geometric_mean
 
 import click
 
@@ -128,7 +129,7 @@ def speedup(row: Row, tool: str) -> float | None:
 def mean(rows: Sequence[Row], tool: str) -> tuple[float, int]:
     """The geometric mean over the models that a tool converted correctly, and their number."""
     found = [s for r in rows if (s := speedup(r, tool)) is not None]
-    return (exp(sum(map(log, found)) / len(found)) if found else 1.0), len(found)
+    return (geometric_mean(found) if found else 1.0), len(found)
 
 
 def notes(rows: Sequence[Row]) -> list[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import exp, log
 from pathlib import Path
-from statistics import mean
+from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from tensat_dl.bench.common import Row
@@ -113,7 +112,7 @@ def _aim(rows: list[Row]) -> Iterator[str]:
     yield ""
     yield from _by_default(rows)
     if ratios:
-        mid = exp(mean(map(log, ratios)))
+        mid = geometric_mean(ratios)
         yield from prose(
             f"Backtracking takes {mid:.2g} times as long to its best graph as ours takes to a graph that costs no "
             f"more (geometric mean of {len(ratios)}; from {min(ratios):.2g} to {max(ratios):.2g})."

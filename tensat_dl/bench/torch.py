@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
-from math import exp, log
+from statistics import geometric_mean
 
 import click
 
@@ -91,7 +91,7 @@ def line(row: Row) -> list[str]:
         _over(row, best(row, (INDUCTOR, INDUCTOR_MAX))),
         _over(row, best(row, CONTESTANTS[:-1])),
         row["called"].partition(":")[0],
-        f"{row['max_rel'][OURS]:.0e}",
+        "-" if row["max_rel"][OURS] is None else f"{row['max_rel'][OURS]:.0e}",
     ]
 
 
@@ -117,7 +117,7 @@ def _over(row: Row, rival: str | None) -> str:
 def mean(rows: Sequence[Row], rival: Callable[[Row], str | None]) -> tuple[float, int]:
     """The geometric mean of the speed-ups of tensat-dl over a rival in each row, and their number."""
     found = [float(row["speedup"][r]["median"]) for row in rows if (r := rival(row)) is not None]
-    return (exp(sum(map(log, found)) / len(found)) if found else 1.0), len(found)
+    return (geometric_mean(found) if found else 1.0), len(found)
 
 
 def notes(rows: Sequence[Row]) -> list[str]:

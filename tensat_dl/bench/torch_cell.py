@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from math import isfinite
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -35,7 +36,7 @@ Call = Callable[[], Any]
 
 def measure(name: str, threads: int, begun: int) -> Row:
     """The row of a model: its contestants begin anew so many times. Raises `Failed`."""
-    samples: list[list[list[float]]] = []
+    rounds: list[list[dict[str, float]]] = []  #: of each start: seconds by contestant
     row: Row = {"model": name, "source": TORCH_MODELS[name].source, "failed": {}}
     for _ in range(begun):
         with ExitStack() as stack:
@@ -48,27 +49,25 @@ def measure(name: str, threads: int, begun: int) -> Row:
                 try:
                     found = child.receive(PATIENCE)
                 except Failed as e:
-                    if contestant == EAGER:
-                        raise
+                    if contestant in (EAGER, OURS):
+                        raise Failed(f"{contestant}: {e}") from None
                     row["failed"][contestant] = str(e)[:200]
                     continue
                 ready[contestant], outputs[contestant] = child, found.pop("outputs")
                 row.setdefault("seconds", {}).setdefault(contestant, found.pop("seconds"))
                 row |= found
-            if not samples:
-                row["max_rel"] = {
-                    c: max(_error(x, y) for x, y in zip(outputs[EAGER], outputs[c], strict=True))
-                    for c in ready
-                }
-            samples.append([[_sample(child) for child in ready.values()] for _ in range(ROUNDS)])
-    names = [c for c in CONTESTANTS if c not in row["failed"]]
+            if not rounds:
+                row["max_rel"] = {c: _error(outputs[EAGER], outputs[c]) for c in ready}
+            rounds.append([{c: _sample(child) for c, child in ready.items()} for _ in range(ROUNDS)])
+    names = [c for c in CONTESTANTS if c not in row["failed"]]  # those that took part in every start
+    samples = [[[r[c] for c in names] for r in start] for start in rounds]
     row["latency"] = {}
     for k, contestant in enumerate(names):
         found = latency(samples, k)
         row["latency"][contestant] = {"median_ms": found.median_ms, "iqr_ms": found.spread_ms}
     ours = names.index(OURS)
     row["speedup"] = {
-        c: _times_as_fast([[[r[ours], r[k]] for r in rounds] for rounds in samples])
+        c: _times_as_fast([[[r[ours], r[k]] for r in start] for start in samples])
         for k, c in enumerate(names)
         if k != ours
     }
@@ -86,8 +85,12 @@ def _sample(child: Child) -> float:
     return float(child.receive(SAMPLE_PATIENCE))
 
 
-def _error(x: Any, y: Any) -> float:
-    return relative_error(x, y)[0]
+def _error(expected: Sequence[Any], actual: Sequence[Any]) -> float | None:
+    """The largest relative difference of outputs; None if it is infinite, or there is another number of them."""
+    if len(expected) != len(actual):
+        return None
+    worst = max((relative_error(x, y)[0] for x, y in zip(expected, actual, strict=True)), default=0.0)
+    return worst if isfinite(worst) else None
 
 
 # ---- in a process of its own -------------------------------------------------------------------------------------
