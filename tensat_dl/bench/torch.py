@@ -139,7 +139,9 @@ def notes(rows: Sequence[Row]) -> list[str]:
         ("ONNX Runtime", *mean(rows, onnx_runtime)),
         ("eager PyTorch", *mean(rows, lambda row: EAGER)),
     ]
-    text = "; ".join(f"{found:.2f} times as fast as {what} ({count})" for what, found, count in means)
+    text = "; ".join(
+        f"{found:.2f} times as fast as {what} ({count})" for what, found, count in means if count
+    )
     slower = []
     for row in rows:
         rival = best(row, CONTESTANTS[:-1])
