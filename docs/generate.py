@@ -1,8 +1,8 @@
 """Writes the generated parts of the documents: ``python docs/generate.py`` (``--check`` only compares).
 
 docs/language.md has a table of the functions that expressions may call, and a list of the operators that
-``rules/ops.tsr`` declares. README.md and docs/results.md have tables of benchmark results
-(``tensat-dl bench NAME --json benchmarks/NAME.json``).
+``rules/ops.tsr`` declares. docs/costs.md has a table of the devices. README.md and docs/results.md have tables of
+benchmark results (``tensat-dl bench NAME --json benchmarks/NAME.json``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import tables
 
 from tensat_dl import resources
 from tensat_dl.core.diagnostics import Source, Span
+from tensat_dl.cost import device_names, load_device
 from tensat_dl.lang import ast
 from tensat_dl.lang.declare import declare
 from tensat_dl.lang.parser import parse
@@ -57,6 +58,16 @@ def functions() -> Iterator[str]:
     yield "|---|---|"
     for name, function in FUNCTIONS.items():
         yield f"| `{function.form}` | {MEANING[name]} |"
+
+
+def devices() -> Iterator[str]:
+    yield "| device | | f32 | f16 | bf16 | f64 | i8 | i32 | GB/s | launch | views |"
+    yield "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|---|"
+    for device in map(load_device, device_names()):
+        peaks = (f"{device.flops[t] / 1e12:g}" for t in ("f32", "f16", "bf16", "f64", "i8", "i32"))
+        views = "strided" if device.strided_views else "copied"
+        cells = [device.name, device.title.partition(":")[0], *peaks, f"{device.bandwidth / 1e9:,.10g}"]
+        yield f"| {' | '.join(cells)} | {device.launch_ms * 1000:g} µs | {views} |"
 
 
 def operators() -> Iterator[str]:
@@ -131,6 +142,7 @@ def main() -> int:
     documents: dict[Path, dict[str, Callable[[], Iterator[str]]]] = {
         LANGUAGE: {"functions": functions, "operators": operators},
         README: {"models": tables.models},
+        LANGUAGE.parent / "costs.md": {"devices": devices},
         LANGUAGE.parent / "results.md": {
             "join": tables.join,
             "cycles": tables.cycles,

@@ -39,7 +39,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (
             ("run", FUSE, "--device", "gpu"),
-            "error: unknown device `gpu`: devices are a100, cpu, h100, h200, t4, and cuda\n"
+            "error: unknown device `gpu`: devices are a10, a100, b200, cpu, h100, h200, l4, l40s, mi300x, "
+            "rtx4090, rtx5090, t4, and cuda\n"
             "  = hint: `cuda` is the GPU of this machine, whose operators --measure measures; docs/gpu.md says how "
             "to measure those of another one",
         ),

@@ -9,8 +9,9 @@ from tensat_dl.core.graph import DTYPES
 from tensat_dl.cost import UnknownDeviceError, device, device_names, load_device
 
 
-def test_the_devices_there_are() -> None:
-    assert device_names() == ("a100", "cpu", "h100", "h200", "t4")
+def test_devices_are_listed_in_order() -> None:
+    assert {"a100", "cpu", "h100", "l4", "mi300x", "rtx4090"} < set(device_names())
+    assert list(device_names()) == sorted(device_names())
 
 
 @pytest.mark.parametrize("name", device_names())
@@ -36,7 +37,8 @@ def test_an_unknown_device_lists_the_known_ones() -> None:
     with pytest.raises(UnknownDeviceError) as caught:
         load_device("h10")
     assert str(caught.value) == (
-        "unknown device `h10`: devices are a100, cpu, h100, h200, t4, and cuda\n  = hint: did you mean `h100`?"
+        "unknown device `h10`: devices are a10, a100, b200, cpu, h100, h200, l4, l40s, mi300x, rtx4090, rtx5090, t4, "
+        "and cuda\n  = hint: did you mean `h100`?"
     )
     with pytest.raises(UnknownDeviceError, match=r"unknown device `\.\./h100`: "):
         load_device("../h100")

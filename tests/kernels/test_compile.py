@@ -1,4 +1,4 @@
-"""Kernels compile to machine code for Ampere and Hopper GPUs, without one."""
+"""Kernels compile to machine code for Ampere, Ada, Hopper and Blackwell GPUs, without one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,16 @@ FUSED = [
 ]
 
 
-@pytest.mark.parametrize(("architecture", "signatures"), [(80, SIGNATURES[4:7]), (90, [*SIGNATURES, *FUSED])])
+@pytest.mark.parametrize(
+    ("architecture", "signatures"),
+    [
+        (80, SIGNATURES[4:7]),
+        (89, SIGNATURES[4:7]),
+        (90, [*SIGNATURES, *FUSED]),
+        (100, [*SIGNATURES, *FUSED]),
+        (120, SIGNATURES[4:7]),
+    ],
+)
 def test_kernels_compile(architecture: int, signatures: list[Any], tmp_path: Path) -> None:
     texts = [json.dumps(s if isinstance(s, dict) else f"{s} @ h100") for s in signatures]
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
