@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
@@ -63,23 +63,33 @@ class Child:
 
     def __init__(self, function: str, *arguments: Any, environment: Mapping[str, str] | None = None) -> None:
         """With variables of the environment that the child shall have, beside the parent's."""
+        self._start(function, environment)
+        try:
+            self.send(arguments)
+        except BaseException:  # Ctrl-C, while the child is about to listen
+            self.__exit__()
+            raise
+
+    @classmethod
+    def idle(cls, function: str) -> Child:
+        """A child that imports the function, and waits for the arguments, which are to be sent yet."""
+        child = cls.__new__(cls)
+        child._start(function, None)
+        return child
+
+    def _start(self, function: str, environment: Mapping[str, str] | None) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the child)
         self._mark = 0
         self.connection, theirs = Pipe()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tensat_dl.processes"],
+                [sys.executable, "-m", "tensat_dl.processes", function],
                 stdin=theirs.fileno(),
                 stdout=self._output,  # prints must not get between the answers
                 stderr=self._output,
                 start_new_session=True,  # Ctrl-C is for the parent; and the child is ended with all that it started
                 env={**os.environ, "RUST_BACKTRACE": "0", **(environment or {})},
             )
-        try:
-            self.send((function, arguments))
-        except BaseException:  # Ctrl-C, while the child is about to listen
-            self.__exit__()
-            raise
 
     def __enter__(self) -> Child:
         return self
@@ -136,6 +146,35 @@ class Child:
         return self.process.wait()
 
 
+#: Children that wait for arguments, by their function.
+_ahead: dict[str, Child] = {}
+
+
+@contextmanager
+def ahead(function: str) -> Iterator[None]:
+    """Starts a child before its arguments are known. In the context, the first `begun` for the function gives them to
+    it; a child that nobody has taken is ended."""
+    _ahead[function] = Child.idle(function)
+    try:
+        yield
+    finally:
+        if (left := _ahead.pop(function, None)) is not None:
+            left.__exit__()
+
+
+def begun(function: str, *arguments: Any) -> Child:
+    """A child that runs a function: one that has started ahead, if there is one."""
+    child = _ahead.pop(function, None)
+    if child is None:
+        return Child(function, *arguments)
+    try:
+        child.send(arguments)
+    except BaseException:
+        child.__exit__()
+        raise
+    return child
+
+
 def resident(pid: int) -> int:
     """Resident memory in bytes of a process and its descendants; 0 where the system does not tell."""
     total, left = 0, [pid]
@@ -170,7 +209,11 @@ def main() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     parent = Connection(os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # processes that the child starts have no part in it
-    function, arguments = unpickled(parent.recv_bytes())
+    function = pkgutil.resolve_name(sys.argv[1])
+    try:
+        arguments = unpickled(parent.recv_bytes())
+    except EOFError:  # the parent is gone
+        os._exit(1)
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def listen() -> None:
@@ -181,7 +224,7 @@ def main() -> None:
             os._exit(1)
 
     threading.Thread(target=listen, daemon=True).start()
-    for answer in pkgutil.resolve_name(function)(iter(requests.get, None), *arguments):
+    for answer in function(iter(requests.get, None), *arguments):
         parent.send_bytes(pickled(answer))
     os._exit(0)  # memory need not be freed piece by piece
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,9 @@ from tensat_dl.cli.options import (
     quiet_option,
     rules_option,
 )
+from tensat_dl.engine import WORKER
 from tensat_dl.onnx import is_onnx
+from tensat_dl.processes import ahead
 from tensat_dl.run.options import unfit_of
 
 if TYPE_CHECKING:
@@ -72,6 +75,15 @@ def command(file: str, output: str | None, verbose: bool, quiet: bool, **given: 
     started = time.perf_counter()
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet exclude each other")
+    # The worker imports the engine while this process imports the rest and reads files.
+    with ahead(WORKER) if given["search"] == "saturation" else nullcontext():
+        return _run(file, output, verbose, quiet, given, started)
+
+
+def _run(
+    file: str, output: str | None, verbose: bool, quiet: bool, given: Mapping[str, Any], started: float
+) -> int:
+    """Optimizes a graph, says so, and writes what was asked for. Returns the exit code."""
     from rich.console import Console
 
     from tensat_dl.cli.outputs import Said

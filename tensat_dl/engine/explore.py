@@ -12,6 +12,7 @@ from dataclasses import replace
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine import WORKER
 from tensat_dl.engine.exploration import (
     NARROWING,
     REFINABLE,
@@ -28,7 +29,7 @@ from tensat_dl.engine.exploration import (
     Stop,
 )
 from tensat_dl.ops.table import OpTable
-from tensat_dl.processes import Child, Died, Outgrew, Overran
+from tensat_dl.processes import Child, Died, Outgrew, Overran, begun
 
 #: Seconds that the worker may go on after the time limit before it is ended.
 GRACE = 1.0
@@ -64,7 +65,7 @@ def exploring(
     ``estimate`` prices operators, to choose what is tried.
     """
     job = (graph, tuple(ops.values()), tuple(rules), limits, estimate)
-    with Child("tensat_dl.engine.worker:explore", *job) as worker:
+    with begun(WORKER, *job) as worker:
         whole = Start(graph, frozenset(r.name for r in rules), limits)
         yield Exploring(worker, whole, progress)
 
