@@ -35,6 +35,7 @@ from tensat_dl.engine.syntax import (
 )
 from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.groups import lengths, listed, one_member
+from tensat_dl.rewrite.reachable import reachable
 from tensat_dl.rewrite.source import MAX_RANK, Form, Forms, Variant, form_of, forms_in, in_both_orders
 
 
@@ -89,8 +90,8 @@ class EgglogProgram:
         self._growing: dict[tuple[str, bool], _Growing] = {}
         self._members: dict[str, _Growing] = {}  #: what group rules build
         self._types: dict[str, tuple[RewriteRule, _Growing]] = {}  #: of constructors
-        reachable = _reachable(rules, {n.op for n in graph.nodes})
-        functions = {fact.function for r in reachable for fact in facts_of(r.conditions)}
+        asking = reachable(rules, {n.op for n in graph.nodes})
+        functions = {fact.function for r in asking for fact in facts_of(r.conditions)}
         #: Whether some rule asks for numbers of factors.
         self.counts_factors = not functions.isdisjoint(("factors", "start"))
         #: Whether some rule asks what depends on inputs.
@@ -287,16 +288,3 @@ class EgglogProgram:
             return []
         self._lengths.add(length)
         return list_loader(length)
-
-
-def _reachable(rules: Sequence[RewriteRule], ops: Iterable[str]) -> list[RewriteRule]:
-    """The rules that could match e-nodes of these operators, or of operators that such rules build."""
-    known, left, found = set(ops), {r.name: r for r in rules}, list[RewriteRule]()
-    while True:
-        now = [r for r in left.values() if all(n.op in known for n in r.source.nodes)]
-        if not now:
-            return found
-        found += now
-        for r in now:
-            del left[r.name]
-            known.update(n.op for n in r.target.nodes)

@@ -23,8 +23,7 @@ from tensat_dl.run.result import Result, Rounds, Times
 from tensat_dl.run.rounds import Searched, legs, search, search_again, steps_along
 from tensat_dl.run.search import Setup, Unfit, candidates
 from tensat_dl.verify.opaque_laws import UNSAMPLED
-from tensat_dl.why.steps import Explanation
-from tensat_dl.why.way import INTERRUPTED, NoWay, missing
+from tensat_dl.why.steps import INTERRUPTED, Explanation, NoWay, missing
 
 #: A note names at most so many tensors.
 NAMED = 4

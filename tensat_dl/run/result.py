@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
 
-from tensat_dl.baselines.walk import Trace
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.shown import Shown
 from tensat_dl.cost.model import PricedGraph
@@ -18,6 +18,9 @@ from tensat_dl.verify.equivalence import Equivalence
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.rules.verdict import Verdict
 from tensat_dl.why.steps import Explanation
+
+if TYPE_CHECKING:
+    from tensat_dl.baselines.walk import Trace  # with all searches from graph to graph
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from tensat_dl.cost import CostModel
 from tensat_dl.engine.exploration import Exploration, History, Iteration, Stop
 from tensat_dl.engine.explore import ExplorationError, Exploring, exploring
 from tensat_dl.extract.extraction import TOLERANCE
+from tensat_dl.rewrite.reachable import reachable
 from tensat_dl.run.search import EqualGraph, Found, Reached, Round, Search, Setup
 from tensat_dl.run.stages import Stage, Stages
-from tensat_dl.why.steps import Explained, Explanation
-from tensat_dl.why.way import INTERRUPTED, NoWay, missing, way_between
+from tensat_dl.why.steps import INTERRUPTED, Explained, Explanation, NoWay, missing
 
 #: At these limits the search ends. At the others an exploration ends, and its answer begins the next round.
 _FINAL: dict[Stop, str] = {
@@ -114,10 +114,13 @@ def _start(
     graph: Graph, rules: Sequence[RewriteRule], search: Search
 ) -> tuple[EqualGraph, Sequence[RewriteRule]]:
     """The input and the rules of a search. With fusion, the operators that an earlier run fused are taken apart, and
-    fusion, not rules, finds them again."""
+    fusion, not rules, finds them again. Of the others, those are left out that can never match: stages that differ
+    in them alone are the same. Group rules stay, as part of the node limit is kept for them."""
     start = search.known(graph, ("",) * len(graph.nodes))
     theirs = {f"{way}-{op}" for op in search.fused(graph) for way in ("fuse", "unfuse")}
-    return start, [r for r in rules if r.name not in theirs]
+    allowed = [r for r in rules if r.name not in theirs]
+    needed = {r.name for r in reachable(allowed, {n.op for n in start.apart.nodes})}
+    return start, [r for r in allowed if r.kind == "group" or r.name in needed]
 
 
 class _Rounds:
@@ -225,6 +228,8 @@ def steps_along(
     way: Sequence[Leg], rules: Sequence[RewriteRule], model: CostModel, progress: Progress, seed: int = 0
 ) -> Explanation:
     """The steps from each graph of a way to the next; up to the first that they do not reach. Raises `NoWay`."""
+    from tensat_dl.why.way import way_between  # few runs are explained, and it has parts of the engine
+
     steps: tuple[Explained, ...] = ()
     for leg in way:
         if not missing(leg.after, leg.before):

@@ -29,8 +29,8 @@ from tensat_dl.run.result import Result, Rounds, Times
 from tensat_dl.run.rounds import aligned
 from tensat_dl.run.search import Setup, Unfit
 from tensat_dl.verify.opaque_laws import UNSAMPLED
-from tensat_dl.why.steps import Explanation
-from tensat_dl.why.way import INTERRUPTED, evaluated, missing
+from tensat_dl.why.steps import INTERRUPTED, Explanation, missing
+from tensat_dl.why.way import evaluated
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal
 
 from tensat_dl.core.diagnostics import plural
-from tensat_dl.core.graph import Graph, TensorType
+from tensat_dl.core.graph import Graph, TensorType, value_numbers
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.shown import Shown
 from tensat_dl.cost.model import PricedGraph
 
 #: The result of evaluating a step: "assumed" for rules about operators of which only the types are known.
 Verdict = Literal["equal", "assumed", "inconclusive", "different"]
+
+#: Why a chain ends early that Ctrl-C has ended.
+INTERRUPTED = "interrupted"
+
+
+class NoWay(Exception):
+    """The search for a way from one graph to the other cannot begin. ``message`` says why."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +78,10 @@ class Explanation(Shown):
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.name}: {len(self.steps)} {plural(len(self.steps), 'step')}>"
+
+
+def missing(after: Graph, before: Graph) -> bool:
+    """Whether the second graph has an output that is not the first graph's already."""
+    numbers: dict[Hashable, int] = {}
+    first, second = (value_numbers(graph, numbers) for graph in (before, after))
+    return [first[i] for _, i in before.outputs] != [second[i] for _, i in after.outputs]

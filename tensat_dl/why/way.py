@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
 from tensat_dl.core.egraph import find
-from tensat_dl.core.graph import Graph, value_numbers
+from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel, PricedGraph
@@ -19,23 +19,12 @@ from tensat_dl.verify.opaque_laws import assumed
 from tensat_dl.why.graphs import chain
 from tensat_dl.why.replay import Application, Replay
 from tensat_dl.why.shorten import furthest, shorter
-from tensat_dl.why.steps import Explained, Explanation, Step, Verdict
+from tensat_dl.why.steps import INTERRUPTED, Explained, Explanation, NoWay, Step, Verdict, missing
 
 #: Sides of which exact evaluation would take more seconds of a processor than about this are compared in float64.
 PATIENCE = 0.5
-#: Why a chain ends early that Ctrl-C has ended.
-INTERRUPTED = "interrupted"
-
 
 _Found = tuple[Verdict, str, bool]
-
-
-class NoWay(Exception):
-    """The search for a way from one graph to the other cannot begin. ``message`` says why."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
 
 
 def way_between(
@@ -108,13 +97,6 @@ def _steps(
     except KeyboardInterrupt:
         return steps, False, True
     return steps, True, stopped
-
-
-def missing(after: Graph, before: Graph) -> bool:
-    """Whether the second graph has an output that is not the first graph's already."""
-    numbers: dict[Hashable, int] = {}
-    first, second = (value_numbers(graph, numbers) for graph in (before, after))
-    return [first[i] for _, i in before.outputs] != [second[i] for _, i in after.outputs]
 
 
 def _lost(after: Graph, exploration: Exploration) -> str:

@@ -11,7 +11,7 @@ from tensat_dl.fuse.fuse import unfused
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.verify.execute import execute
 from tensat_dl.verify.weights import draw_values
-from tensat_dl.why.way import missing
+from tensat_dl.why.steps import missing
 from tests.fuse.fused import fused_graph
 
 HEAD = "graph g {{\n  input x : f32[8, 8]\n  input z : f32[8, 8]\n  weight w : f32[8, 8]\n  {}\n}}"
