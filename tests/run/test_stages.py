@@ -7,6 +7,7 @@ import pytest
 from tensat_dl.cost import CostModel, load_device
 from tensat_dl.engine.exploration import Limits, Start
 from tensat_dl.engine.explore import exploring
+from tensat_dl.rewrite.reachable import reachable
 from tensat_dl.run.stages import Stage, Stages
 from tests.explore.graphs import graph_of, library, pack
 from tests.run.graphs import drawn, gru
@@ -68,3 +69,24 @@ def test_an_engine_forgets_what_it_explored(body: str) -> None:
         assert a.egraph.keys() == b.egraph.keys()
         assert (a.egraph.origin, a.handles, a.stop) == (b.egraph.origin, b.handles, b.stop)
         assert [i.nodes for i in a.iterations] == [i.nodes for i in b.iterations]
+
+
+@pytest.mark.parametrize("body", [gru(1, 64, 2), drawn(5), drawn(7)])
+def test_rules_that_are_left_out_never_match(body: str) -> None:
+    graph, rules = graph_of(body), tuple(r for r in library().rules if r.kind != "group")
+    some = reachable(rules, {n.op for n in graph.nodes})
+    assert 0 < len(some) < len(rules)
+    assert some == tuple(r for r in rules if r in some)
+    limits = Limits(nodes=800)
+    found = []
+    for allowed in (rules, some):
+        with exploring(graph, library().ops, allowed, limits) as worker:
+            found.append(worker.run())
+    whole, fewer = found
+    assert {s.rule for i in whole.iterations for s in i.rules} <= {r.name for r in some}
+    assert whole.egraph.keys() == fewer.egraph.keys()
+    assert (whole.egraph.origin, whole.handles, whole.stop) == (
+        fewer.egraph.origin,
+        fewer.handles,
+        fewer.stop,
+    )
