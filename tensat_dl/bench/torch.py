@@ -28,6 +28,11 @@ EAGER, INDUCTOR, INDUCTOR_MAX, ONNX_RUNTIME, OURS = CONTESTANTS = (
     "ONNX Runtime",
     "tensat-dl",
 )
+#: Of the columns of `line`.
+HEADINGS = (
+    *("model", "eager ms", *CONTESTANTS[1:]),
+    *("best Inductor", "best rival", "called", "agrees"),
+)
 
 
 @click.command("torch")
@@ -73,7 +78,7 @@ def command(models: tuple[str, ...], threads: int, starts: int, resume: bool, js
         said.append(f"not installed: the models {', '.join(absent)}; {INSTALL}")
     table = new_table(
         f"times as fast as eager PyTorch, {threads} {'thread' if threads == 1 else 'threads'}",
-        *("model", "eager ms", *CONTESTANTS[1:], "best Inductor", "best rival", "called", "agrees"),
+        *HEADINGS,
         left=("model", "called"),
     )
     for row in done:
