@@ -152,6 +152,7 @@ def main() -> int:
             "depth": tables.depth,
             "onnx": tables.onnx,
             "onnx-second": partial(tables.onnx, "onnx-second"),
+            "torch": tables.torch,
         },
     }
     documents[LANGUAGE.parent / "scale.md"] = {"scale": tables.scale, "scale-simulated": tables.simulated}

@@ -10,6 +10,10 @@ from typing import Any
 from tensat_dl.bench.common import cost, seconds, size
 from tensat_dl.bench.extraction import HEADINGS, lines
 from tensat_dl.bench.onnx import headings, line, notes
+from tensat_dl.bench.torch import HEADINGS as TORCH_HEADINGS
+from tensat_dl.bench.torch import line as torch_line
+from tensat_dl.bench.torch import notes as torch_notes
+from tensat_dl.bench.torch_models import TORCH_MODELS
 from tensat_dl.bench.whole_runs import again
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
@@ -134,6 +138,22 @@ def onnx(name: str = "onnx") -> Iterator[str]:
         yield f"| {' | '.join(line(row, peers))} |"
     yield ""
     yield from (f"- {note}" for note in notes(rows))
+
+
+def torch() -> Iterator[str]:
+    report = results("torch")
+    m, threads = report["machine"], report["options"]["threads"]
+    rows = [r for r in report["rows"] if "error" not in r]
+    versions = ", ".join(f"{name} {m[name]}" for name in ("torch", "onnxruntime", "transformers", "timm"))
+    yield f"{m['cores']} cores ({m['architecture']}), {threads} {'thread' if threads == 1 else 'threads'}, {versions}, torchvision {m['torchvision']}."
+    yield ""
+    yield f"| {' | '.join(TORCH_HEADINGS)} |"
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|---|--:|"
+    order = list(TORCH_MODELS)
+    for row in sorted(rows, key=lambda r: order.index(r["model"])):
+        yield f"| {' | '.join(torch_line(row))} |"
+    yield ""
+    yield from (f"- {note}" for note in torch_notes(rows))
 
 
 def _both(row: dict[str, Any]) -> str:

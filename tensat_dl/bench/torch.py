@@ -28,6 +28,11 @@ EAGER, INDUCTOR, INDUCTOR_MAX, ONNX_RUNTIME, OURS = CONTESTANTS = (
     "ONNX Runtime",
     "tensat-dl",
 )
+#: Of the columns of `line`.
+HEADINGS = (
+    *("model", "eager ms", *CONTESTANTS[1:]),
+    *("best Inductor", "best rival", "called", "agrees"),
+)
 
 
 @click.command("torch")
@@ -40,15 +45,16 @@ def command(models: tuple[str, ...], threads: int, starts: int, resume: bool, js
     """PyTorch modules: latency of calls as they are, compiled by Inductor, in ONNX Runtime, and optimized.
 
     The modules are those of torchvision, timm and transformers, with random weights. "Inductor max" is
-    torch.compile(mode="max-autotune") with frozen weights. Each contestant runs in a process of its own; the
-    processes take turns.
+    torch.compile(mode="max-autotune") with frozen weights. ONNX Runtime reads inputs and writes outputs where they
+    are from the start: nothing is checked or copied. Each contestant runs in a process of its own; the processes take
+    turns. Models are measured in the given order.
     """
     before = earlier(json_path) if resume else None
     options = {"threads": threads, "starts": starts}
     results = Results("torch", json_path, options=options)
     if missing := [m for m in ("torch", "onnxscript", "onnx", "onnxruntime") if find_spec(m) is None]:
         raise click.UsageError(f"bench torch needs {missing[0]}: pip install 'tensat-dl[torch]'")
-    chosen = [m for m in TORCH_MODELS if m in models] or list(TORCH_MODELS)
+    chosen = list(dict.fromkeys(models)) or list(TORCH_MODELS)
     absent = [m for m in chosen if TORCH_MODELS[m].missing]
     libraries = {"torch", "onnxruntime"} | {e.library for e in TORCH_MODELS.values() if e.library}
     results.machine |= {name: version(name) for name in sorted(libraries) if find_spec(name) is not None}
@@ -72,7 +78,7 @@ def command(models: tuple[str, ...], threads: int, starts: int, resume: bool, js
         said.append(f"not installed: the models {', '.join(absent)}; {INSTALL}")
     table = new_table(
         f"times as fast as eager PyTorch, {threads} {'thread' if threads == 1 else 'threads'}",
-        *("model", "eager ms", *CONTESTANTS[1:], "best Inductor", "best rival", "called", "agrees"),
+        *HEADINGS,
         left=("model", "called"),
     )
     for row in done:

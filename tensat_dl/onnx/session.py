@@ -5,7 +5,7 @@ It imports little, since fresh processes do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +49,7 @@ class Session:
             self._session = onnxruntime.InferenceSession(source, options, ["CPUExecutionProvider"])
         except Exception as e:  # it has no common class for its errors
             raise NotRunnable(first_line(e)) from None
+        self._idle: list[_Memory] = []  #: of calls of `run_on` that have ended
         #: What the model declares of each output: its name and its shape.
         self.declared = self._session.get_outputs()
 
@@ -80,25 +81,53 @@ class Session:
         return lambda: session.run_with_iobinding(binding)
 
     def run_on(
-        self, inputs: Iterable[tuple[Layout, int]], outputs: Iterable[tuple[Layout, int]]
+        self, inputs: Sequence[tuple[Layout, int]], outputs: Sequence[tuple[Layout, int]]
     ) -> list[Any]:
         """Runs the model once on memory of the caller's, given by addresses. An output with the address 0 gets memory
-        of its own and may have any shape; the arrays of such outputs. Raises `NotRunnable`."""
-        binding = self._session.io_binding()
-        left = []
+        of its own and may have any shape; the arrays of such outputs. Threads may do so at once. Raises
+        `NotRunnable`."""
         try:
-            for x, address in inputs:
-                binding.bind_input(x.name, "cpu", 0, x.dtype, x.shape, address)
-            for i, (x, address) in enumerate(outputs):
-                if address:
-                    binding.bind_output(x.name, "cpu", 0, x.dtype, x.shape, address)
-                else:
-                    left.append(i)
-                    binding.bind_output(x.name, "cpu")
-            self._session.run_with_iobinding(binding)
-            if not left:
-                return []
-            found = binding.get_outputs()
-            return [found[i].numpy() for i in left]
+            memory = self._idle.pop()
+        except IndexError:
+            memory = _Memory(self._session.io_binding())
+        try:
+            found = memory.run(self._session, inputs, outputs)
         except Exception as e:
             raise NotRunnable(first_line(e)) from None
+        self._idle.append(memory)
+        return found
+
+
+class _Memory:
+    """The memory that a model was run on last. Only what is elsewhere at the next run is bound anew, since that takes
+    as long as a small operator."""
+
+    def __init__(self, binding: Any) -> None:
+        self._binding = binding
+        self._inputs: list[tuple[Layout, int] | None] = []
+        self._outputs: list[tuple[Layout, int] | None] = []
+
+    def run(
+        self, session: Any, inputs: Sequence[tuple[Layout, int]], outputs: Sequence[tuple[Layout, int]]
+    ) -> list[Any]:
+        binding = self._binding
+        if not self._outputs:
+            self._inputs, self._outputs = [None] * len(inputs), [None] * len(outputs)
+        for i, place in enumerate(inputs):
+            if place != self._inputs[i]:
+                x, address = self._inputs[i] = place
+                binding.bind_input(x.name, "cpu", 0, x.dtype, x.shape, address)
+        left = []
+        for i, place in enumerate(outputs):
+            x, address = place
+            if not address:  # memory of an earlier run is the caller's by now
+                left.append(i)
+                binding.bind_output(x.name, "cpu")
+            elif place != self._outputs[i]:
+                binding.bind_output(x.name, "cpu", 0, x.dtype, x.shape, address)
+            self._outputs[i] = place
+        session.run_with_iobinding(binding)
+        if not left:
+            return []
+        found = binding.get_outputs()
+        return [found[i].numpy() for i in left]

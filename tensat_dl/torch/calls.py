@@ -89,10 +89,8 @@ class CallInputs:
         self.open = any(not isinstance(d, int) for leaf in self.of_tensors for d in leaf.shape)
         #: What the program assumes of their sizes.
         self._guards = getattr(program.module(), "_guards_fn", None) if self.open else None
-        #: Whether the leaves are the arguments.
-        self._flat = (
-            not example[1] and len(leaves) == len(example[0]) and not any(map(_is_structure, example[0]))
-        )
+        #: The leaves as positions among the arguments, by the number of those by position and the names of others.
+        self._orders: dict[tuple[Any, ...], list[int]] = {}
         self._sizes: dict[tuple[Any, ...], dict[Any, int]] = {}  #: of symbols, by the shapes of inputs
         try:
             self.sizes(leaves)
@@ -102,10 +100,14 @@ class CallInputs:
     def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The leaves of a call. Raises `OtherCall` if the program was not made for it, TypeError for arguments that
         the module does not take."""
-        if self._flat and not kwargs and len(args) == len(self._leaves):
-            leaves = list(args)
-        else:
+        form = (len(args), *kwargs)
+        order = self._orders.get(form)
+        if order is None:
             leaves = self._flattened(args, kwargs)
+            self._learn(form, (*args, *kwargs.values()), leaves)
+        else:
+            given = (*args, *kwargs.values())
+            leaves = [given[i] for i in order]
         for i, (leaf, expected) in enumerate(zip(leaves, self._leaves, strict=True)):
             if isinstance(expected, TensorLeaf):
                 self._check(leaf, expected, i)
@@ -125,6 +127,13 @@ class CallInputs:
             raise OtherCall("the inputs have another structure than those that it was made for")
         return leaves
 
+    def _learn(self, form: tuple[Any, ...], given: tuple[Any, ...], leaves: list[Any]) -> None:
+        """Keeps the order of leaves in calls of a form, where each argument is a tensor, and another one: then it is
+        the same in all calls of the form."""
+        position = {id(x): i for i, x in enumerate(given) if isinstance(x, torch.Tensor)}
+        if len(position) == len(given) == len(leaves):
+            self._orders[form] = [position[id(x)] for x in leaves]
+
     def _check(self, x: Any, expected: TensorLeaf, i: int) -> None:
         """Raises `OtherCall` for what is no such tensor in the memory of the CPU."""
         if type(x) not in (torch.Tensor, torch.nn.Parameter):
@@ -135,7 +144,7 @@ class CallInputs:
         if not fits:
             found = _described(x.dtype, x.shape)
             raise OtherCall(f"input {self.names[i]} is {found}, and it was made for {expected}")
-        if x.device.type != "cpu" or x.layout != torch.strided or x.is_neg():
+        if not x.is_cpu or x.layout != torch.strided or x.is_neg():
             raise OtherCall(f"input {self.names[i]} is not a dense tensor on the CPU")
         if x.requires_grad and torch.is_grad_enabled():
             raise OtherCall(f"a gradient is asked for by input {self.names[i]}")
@@ -234,10 +243,6 @@ class CallOutputs:
             if kind == "computed"
         }
         return [found[k] for k in range(len(self.computed))]
-
-
-def _is_structure(x: Any) -> bool:
-    return not pytree.tree_structure(x).is_leaf()
 
 
 def size_of(extent: Extent, sizes: dict[Any, int]) -> int | None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
+from operator import attrgetter, call, is_, itemgetter
 from typing import Any, NamedTuple
 
 import torch
+
+_VERSION, _ADDRESS = attrgetter("_version"), torch.Tensor.data_ptr
 
 
 class HeldTensor(NamedTuple):
@@ -40,9 +44,48 @@ class WeightsAsTheyWere:
             for m in module.modules()
             for name, child in m._modules.items()
         ]
+        self._remember()
+
+    def _remember(self) -> None:
+        """Puts what is looked at in every call in lists, over which loops in C run: a call takes microseconds, and a
+        module may have a thousand such things."""
+        watched: dict[int, tuple[dict[str, Any], list[str]]] = {}  # dictionaries and names in them, by id
+        for where, name in (
+            *((held.where, held.name) for held in self._tensors),
+            *((where, name) for where, name, _, _ in self._settings),
+            *((where, name) for where, _, name, _ in self._modules),
+        ):
+            watched.setdefault(id(where), (where, []))[1].append(name)
+        self._dictionaries = [where for where, _ in watched.values()]
+        names = [found if len(found) > 1 else found * 2 for _, found in watched.values()]
+        self._getters = [itemgetter(*some) for some in names]  # of two names or more: they return tuples
+        self._objects = list(chain.from_iterable(map(call, self._getters, self._dictionaries)))
+        parents = {id(where): (where, count) for where, count, _, _ in self._modules}.values()
+        self._parents, self._counts = [where for where, _ in parents], [count for _, count in parents]
+        self._held = [held.tensor for held in self._tensors]
+        self._addresses = [held.address for held in self._tensors]
+        self._counted = [held.tensor for held in self._tensors if not held.tensor.is_inference()]
+        self._versions = [x._version for x in self._counted]
 
     def changed(self) -> str:
         """What has changed since then, in words; empty if nothing has."""
+        return "" if self._untouched() else self._difference()
+
+    def _untouched(self) -> bool:
+        """Whether every object is the same as then. Others may be equal to those."""
+        try:
+            found = chain.from_iterable(map(call, self._getters, self._dictionaries))
+            same = all(map(is_, found, self._objects))
+        except KeyError:
+            return False
+        return (
+            same
+            and list(map(len, self._parents)) == self._counts
+            and list(map(_VERSION, self._counted)) == self._versions
+            and list(map(_ADDRESS, self._held)) == self._addresses
+        )
+
+    def _difference(self) -> str:
         for where, name, tensor, version, address, path in self._tensors:
             now = where.get(name)
             if now is not tensor or _version(now) != version or now.data_ptr() != address:

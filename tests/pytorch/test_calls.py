@@ -188,3 +188,59 @@ def test_nothing_to_save_or_report(tmp_path: Any) -> None:
         with pytest.raises(NothingOptimized, match="draws at random"):
             write(tmp_path / "file")
     assert not list(tmp_path.iterdir())
+
+
+class Weighted(nn.Module):
+    def forward(self, x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x) - torch.sigmoid(by)
+
+
+def test_calls_in_any_order_of_arguments_and_memory() -> None:
+    """What a call leaves behind, such as where inputs and outputs were, is not taken for that of a later call."""
+    fast, module = optimized(Weighted(), (X, -X)), Weighted()
+    kept = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        for _ in range(2):  # the first calls of a form, and later ones
+            for call in (
+                lambda f, a, b: f(a, b),
+                lambda f, a, b: f(a, by=b),
+                lambda f, a, b: f(x=a, by=b),
+                lambda f, a, b: f(by=b, x=a),
+                lambda f, a, b: f(by=a, x=a),
+            ):
+                a, b = torch.randn(4, 8), torch.randn(4, 8)
+                kept.append((call(fast, a, b), call(module, a, b)))
+                same(call(fast, b, a.t().contiguous().t()), call(module, b, a))
+        x = torch.randn(4, 8)
+        for _ in range(3):  # the same memory, with other numbers in it
+            same(fast(x, x), module(x, x))
+            x += 1
+    for found, expected in kept:  # results of earlier calls are still what they were
+        same(found, expected)
+    said = pytest.warns(FallbackWarning, match="input by is a float, and it was made for tensors")
+    with said, pytest.raises(TypeError):
+        fast(x, 0.5)
+
+
+def test_threads_may_call_it_at_once() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    fast, module = optimized(Weighted(), (X, -X)), Weighted()
+    inputs = [(torch.randn(4, 8), torch.randn(4, 8)) for _ in range(200)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda pair: fast(*pair), inputs))
+    for pair, y in zip(inputs, found, strict=True):
+        same(y, module(*pair))
+
+
+def test_memory_for_outputs_of_unknown_sizes_is_new_at_each_call() -> None:
+    class Found(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return torch.nonzero(x > 0), x * 2
+
+    fast, x = optimized(Found(), (X,)), torch.eye(4, 8)
+    first, _ = fast(x)
+    fast(1 - x)
+    same(fast(x.roll(1, 0)), Found()(x.roll(1, 0)))
+    same(first, torch.nonzero(x > 0))
