@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from math import prod
 from typing import Any
 
 from tensat_dl.ops import symbolic as sym
@@ -34,16 +35,19 @@ WORKED_OUT = 8
 NEAREST = 3
 OFTEN = 0.7
 WORK = 8
+#: Sizes of more terms are not written as one sum.
+MOST_TERMS = 500
 
 
 @dataclass(frozen=True)
 class _Check:
-    """A condition on the unknowns ``mentioned``, which may be ``solved`` for one of them."""
+    """A condition on the unknowns ``mentioned``, which may be ``solved`` for one of them. The limit of a large
+    product has no ``condition``."""
 
     holds: Callable[[Values], Any]
     mentioned: frozenset[Atom]
     solved: bool
-    condition: Condition
+    condition: Condition | None
 
 
 class Constraints:
@@ -75,11 +79,7 @@ class Constraints:
                 others.append(sym.equal(Sym((((a,), 1),)), x))
             elif a[0] == "dim":
                 others.append(sym.at_most(1, x))
-        self._sizes = [
-            reduce(sym.mul, shape)
-            for shape in dict.fromkeys(shapes)
-            if any(isinstance(d, Sym) for d in shape)
-        ]
+        self._shapes = [s for s in dict.fromkeys(shapes) if any(isinstance(d, Sym) for d in s)]
         checks = [self._check(c, c.kind == "eq") for c in left if isinstance(c, Condition)]
         checks += [self._check(c, False) for c in others if isinstance(c, Condition)]
         known = [c for c in checks if not c.mentioned]
@@ -89,7 +89,7 @@ class Constraints:
         self._linear: dict[tuple[Condition, Atom], Linear | None] = {}
         self._inverses: dict[Atom, Inverse] = {}
         mentioned = [self._writer.unknowns(x) for x in unknowns] + [c.mentioned for c in self._checks]
-        mentioned += [self._writer.unknowns(x) for x in self._sizes]
+        mentioned += [self._unknowns(shape) for shape in self._shapes]
         #: The unknowns that are drawn; everything else follows.
         self.free = tuple(dict.fromkeys(a for atoms in mentioned for a in sorted(atoms, key=repr)))
 
@@ -99,8 +99,7 @@ class Constraints:
         """The values of the free unknowns of a solution with tensors of at most ``limit`` elements, or None if none
         was found. ``thorough`` searches compute values from conditions."""
         if limit not in self._within:
-            limits = (sym.at_most(size, limit) for size in self._sizes)
-            self._within[limit] = [self._check(c, False) for c in limits if isinstance(c, Condition)]
+            self._within[limit] = [c for s in self._shapes if (c := self._fits(s, limit)) is not None]
         checks = [*self._checks, *(c for c in self._within[limit] if c.mentioned)]
         for _ in range(tries if self.possible else 0):
             order = list(self.free)
@@ -159,6 +158,21 @@ class Constraints:
     def _check(self, c: Condition, solved: bool) -> _Check:
         return _Check(self._writer.function(c), self._writer.unknowns(c), solved, c)
 
+    def _unknowns(self, shape: tuple[Int, ...]) -> frozenset[Atom]:
+        return frozenset[Atom]().union(*map(self._writer.unknowns, shape))
+
+    def _fits(self, shape: tuple[Int, ...], limit: int) -> _Check | None:
+        """The check that a tensor has at most so many elements; None if it has for sure. Six sums of five terms each,
+        as of a tensor that is padded twice, are left a product: as one sum they have 15,625 terms."""
+        if prod(len(sym.terms_of(d)) for d in shape) <= MOST_TERMS:
+            c = sym.at_most(reduce(sym.mul, shape), limit)
+            return self._check(c, False) if isinstance(c, Condition) else None
+
+        def holds(values: Values) -> bool:
+            return prod(self._writer.value(shape, values)) <= limit
+
+        return _Check(holds, self._unknowns(shape), False, None)
+
     def _solved(self, c: Condition, a: Atom) -> Linear | None:
         """An equation as a x + b = 0 for an unknown x, if it is linear in it: the functions a and b."""
         key = (c, a)
@@ -180,7 +194,8 @@ class Constraints:
     ) -> Sequence[Any]:
         """The only value that an equation leaves an unknown, or all that may be tried."""
         for check in due:
-            if check.solved and (linear := self._solved(check.condition, a)) is not None:
+            c = check.condition
+            if check.solved and c is not None and (linear := self._solved(c, a)) is not None:
                 try:
                     slope, rest = (f(values) for f in linear)
                 except ArithmeticError:  # a division by an unknown that was drawn as zero
@@ -198,8 +213,9 @@ class Constraints:
         if a not in self._inverses:
             whole = a[0] in INTEGERS and a not in self._no_integers
             self._inverses[a] = Inverse(a, whole, self._writer, self.facts)
+        known = [c.condition for c in due if c.condition is not None]
         try:
-            found = self._inverses[a].candidates([c.condition for c in due], values, rng)
+            found = self._inverses[a].candidates(known, values, rng)
         except (ArithmeticError, EvaluationError):
             return ()
         fitting = []

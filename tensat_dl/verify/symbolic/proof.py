@@ -35,6 +35,7 @@ from tensat_dl.verify.symbolic.elements import NotReal, TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
+from tensat_dl.verify.symbolic.slices import Reductions
 from tensat_dl.verify.symbolic.solver import PATIENCE, TooHard, Z3Terms, new_terms
 from tensat_dl.verify.symbolic.unproved import Unproved as Unproved
 
@@ -85,10 +86,26 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
         variants = sorted(
             (v for v in found if not v.ill_typed), key=lambda v: -sum(len(t.shape) for t in v.types.values())
         )
+        reductions = Reductions(rule, variants, infer)
+        proved: set[int] = set()
+
+        def prove(variant: Variant) -> None:
+            """Directly, if it does not follow from an assignment of lower ranks."""
+            if id(variant) in proved:
+                return
+            lower = reductions.lower(variant)
+            try:
+                if lower is None:
+                    raise Unproved("")
+                prove(lower)
+            except Unproved:
+                _prove_variant(rule, variant, infer, terms)
+            proved.add(id(variant))
+
         for k, variant in enumerate(variants):
             ranks.update(_ranks(rule, variant))
             try:
-                _prove_variant(rule, variant, infer, terms)
+                prove(variant)
             except Unproved as e:
                 places = [Assigned.by(v, rule) for v in variants[k:]]
                 reason = f"{e}, for {places[0]}" if rule.tensor_variables() else str(e)

@@ -181,3 +181,17 @@ def test_the_same_every_time() -> None:
     }
     assert len(runs) == 1
     assert instances("conv-groups", 1) != instances("conv-groups", 2)
+
+
+def test_many_sums_of_one_tensor(tmp_path: Path) -> None:
+    """Two pads of six dimensions: the number of elements is a sum of 15,625 terms."""
+    path = tmp_path / "pads.tsr"
+    path.write_text(
+        "rule pads { pad(pad(x; before = a, after = b); before = c, after = d) where rank(x) == 6 =>"
+        " pad(x; before = [a[i] + c[i] for i in 0..6], after = [b[i] + d[i] for i in 0..6]) }"
+    )
+    program = load_program(str(path))
+    (rule,) = (r for r in program.rules if r.name == "pads")
+    found = list(Sampler(rule, Inference(program.ops), wide=True).several(1, 40))
+    assert found
+    assert all(t.size <= WIDE_LIMIT for *_, instance in found for n in instance.before.nodes for t in n.types)
