@@ -169,7 +169,7 @@ class Constraints:
             return self._check(c, False) if isinstance(c, Condition) else None
 
         def holds(values: Values) -> bool:
-            return prod(self._writer.value(shape, values)) <= limit
+            return bool(prod(self._writer.value(shape, values)) <= limit)
 
         return _Check(holds, self._unknowns(shape), False, None)
 

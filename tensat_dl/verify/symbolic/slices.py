@@ -248,8 +248,8 @@ class Applications:
             for k in range(len(shape)):
                 classes[root((x, k))].append((x, k))
         kept = {root(a) for a in fixed}
-        for a, members in classes.items():
-            if a not in kept and len(dict(members)) == len(members):
+        for first, members in classes.items():
+            if first not in kept and len(dict(members)) == len(members):
                 yield dict(members)
 
 
