@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensat_dl.core.graph import DTYPES, Attrs, Graph, TensorType
 from tensat_dl.engine.declarations import TUPLE, Row, list_key, list_table, node_row
@@ -19,9 +19,11 @@ from tensat_dl.engine.syntax import Command, saturate
 from tensat_dl.rewrite.classes import starts
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRow:
-    """One e-node read back: its constructor, attributes, child e-classes and own e-class (engine values)."""
+class NodeRow(NamedTuple):
+    """One e-node read back: its constructor, attributes, child e-classes and own e-class (engine values).
+
+    A tuple, because hundreds of thousands are made in a run: a frozen dataclass takes three times as long to make.
+    """
 
     constructor: Constructor
     attrs: Attrs

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from operator import itemgetter
 from types import MappingProxyType
 
 from tensat_dl.core.rule import RewriteRule
@@ -144,5 +145,5 @@ def by_operator(rows: Iterable[tuple[str, Hashable, tuple[Hashable, ...]]]) -> N
     for op, own, children in rows:
         found[op, len(children)].append((own, children))
     return Nodes(
-        {k: Alike(nodes, max(Counter(own for own, _ in nodes).values())) for k, nodes in found.items()}
+        {k: Alike(nodes, max(Counter(map(itemgetter(0), nodes)).values())) for k, nodes in found.items()}
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -274,7 +272,7 @@ def test_the_last_added_node_of_each_cycle_goes(enodes: list[ENode]) -> None:
 @settings(max_examples=200, deadline=None)
 @given(cyclic_enodes(), st.sets(st.integers(0, 19)))
 def test_every_e_class_gets_a_derivation_back(enodes: list[ENode], hidden: set[int]) -> None:
-    listed = [n._replace(row=replace(n.row, subsumed=n.age in hidden)) for n in enodes]
+    listed = [n._replace(row=n.row._replace(subsumed=n.age in hidden)) for n in enodes]
     back = postfilter.restorable(listed)
     assert all(n.row.subsumed and n.grounded for n in back)
     seen = [n for n in listed if n in back or not n.row.subsumed]

@@ -17,6 +17,8 @@ from tensat_dl.ops.semantics.reductions import Product
 #: A convolution gathers the windows of a block of output rows at a time, in about this many bytes: the second
 #: layer of VGG at 224 x 224 would take 230 MB at once, and a smaller block is no slower.
 BLOCK_BYTES = 1 << 24
+#: And one of a channel for each group adds up about this many bytes at a time.
+CACHED_BYTES = 1 << 18
 
 # ---- convolution ------------------------------------------------------------------------------------------
 
@@ -65,12 +67,19 @@ def correlate(
     if per_group == 1:
         # One multiplication per kernel element over whole images: matrices of one row gain nothing from BLAS.
         kernel = weight.reshape(groups, o // groups, kh, kw, 1, 1)
+        # A few channels at a time: what is added up stays in the processor's cache.
         total = np.zeros((n, groups, o // groups, oh, ow), np.result_type(x, weight))
-        for i in range(kh):
-            for j in range(kw):
-                rows = slice(i * dh, i * dh + (oh - 1) * sh + 1, sh)
-                columns = slice(j * dw, j * dw + (ow - 1) * sw + 1, sw)
-                total += x[:, :, None, rows, columns] * kernel[:, :, i, j]
+        step = max(1, CACHED_BYTES // max(1, n * (o // groups) * oh * ow * total.itemsize))
+        for first in range(0, groups, step):
+            some = slice(first, first + step)
+            part = total[:, some]
+            term = np.empty_like(part)
+            for i in range(kh):
+                for j in range(kw):
+                    rows = slice(i * dh, i * dh + (oh - 1) * sh + 1, sh)
+                    columns = slice(j * dw, j * dw + (ow - 1) * sw + 1, sw)
+                    np.multiply(x[:, some, None, rows, columns], kernel[some, :, i, j], out=term)
+                    part += term
         return total.reshape(n, o, oh, ow)
 
     matrix = weight.reshape(groups, o // groups, per_group * kh * kw)
