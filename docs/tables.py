@@ -144,7 +144,9 @@ def torch() -> Iterator[str]:
     report = results("torch")
     m, threads = report["machine"], report["options"]["threads"]
     rows = [r for r in report["rows"] if "error" not in r]
-    versions = (f"{name} {m[name]}" for name in ("torch", "onnxruntime", "transformers", "timm", "torchvision"))
+    versions = (
+        f"{name} {m[name]}" for name in ("torch", "onnxruntime", "transformers", "timm", "torchvision")
+    )
     used = f"{threads} {'thread' if threads == 1 else 'threads'}"
     yield f"{m['cores']} cores ({m['architecture']}), {used}, {', '.join(versions)}."
     yield ""
