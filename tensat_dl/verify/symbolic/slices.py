@@ -148,7 +148,7 @@ def _dropped(items: tuple[Any, ...], k: int) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class ProofStep:
     """An application of an operator that is no composition, to tensors with these numbers. ``listed``: to all tensors
     of a list, of which one is given."""
 
@@ -165,7 +165,7 @@ class Applications:
     def __init__(self, rule: RewriteRule, variant: Variant, infer: Inference) -> None:
         self.variant = variant
         self.shapes: list[Shape] = []
-        self.steps: list[Applied] = []
+        self.steps: list[ProofStep] = []
         self._types: list[SymType] = []
         self._infer = infer
         self.variables = {name: self._named(variant.types[name]) for name in rule.tensor_variables()}
@@ -190,7 +190,7 @@ class Applications:
 
     def _step(self, op: str, xs: Sequence[int], attrs: Attributes, t: SymType, listed: bool = False) -> int:
         result = self._named(t)
-        self.steps.append(Applied(op, tuple(xs), attrs, result, listed))
+        self.steps.append(ProofStep(op, tuple(xs), attrs, result, listed))
         return result
 
     def _applied(self, op: str, xs: Sequence[int], attrs: Attributes) -> int:
@@ -301,7 +301,7 @@ class _Slice:
             return False
         return all(map(self._holds, low.conditions))
 
-    def _agree(self, high: Applied, low: Applied) -> bool:
+    def _agree(self, high: ProofStep, low: ProofStep) -> bool:
         if (high.op, high.operands, high.listed) != (low.op, low.operands, low.listed):
             return False
         attrs = high.attrs
