@@ -59,7 +59,7 @@ def command(models: tuple[str, ...], threads: int, starts: int, resume: bool, js
     libraries = {"torch", "onnxruntime"} | {e.library for e in TORCH_MODELS.values() if e.library}
     results.machine |= {name: version(name) for name in sorted(libraries) if find_spec(name) is not None}
     if before is not None:
-        results.rows += finished(json_path, before, options, chosen)
+        results.rows += finished(json_path, before, options, list(TORCH_MODELS))
     from tensat_dl.bench.torch_cell import measure
     from tensat_dl.processes import Failed
 

@@ -83,7 +83,9 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
 
     path = tmp_path / "r.json"
     done = row("bert", eager=8.0, inductor=6.0, onnx=4.0, tensat_dl=2.0)
-    path.write_text(json.dumps({"options": {"threads": 1, "starts": 3}, "rows": [done]}))
+    other = {**done, "model": "vit"}
+    path.write_text(json.dumps({"options": {"threads": 1, "starts": 3}, "rows": [done, other]}))
     assert "3.00x" in invoke("bench", "torch", "bert", "--resume", "--json", path).out
+    assert json.loads(path.read_text())["rows"] == [done, other], "models that are not named stay"
     refused = invoke("bench", "torch", "bert", "--resume", "--threads", "2", "--json", path)
     assert (refused.code, "for other options" in refused.err) == (2, True)
