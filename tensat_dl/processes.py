@@ -64,11 +64,7 @@ class Child:
     def __init__(self, function: str, *arguments: Any, environment: Mapping[str, str] | None = None) -> None:
         """With variables of the environment that the child shall have, beside the parent's."""
         self._start(function, environment)
-        try:
-            self.send(arguments)
-        except BaseException:  # Ctrl-C, while the child is about to listen
-            self.__exit__()
-            raise
+        self.give(arguments)
 
     @classmethod
     def idle(cls, function: str) -> Child:
@@ -76,6 +72,14 @@ class Child:
         child = cls.__new__(cls)
         child._start(function, None)
         return child
+
+    def give(self, arguments: tuple[Any, ...]) -> None:
+        """Sends a child the arguments that it waits for."""
+        try:
+            self.send(arguments)
+        except BaseException:  # Ctrl-C, while the child is about to listen
+            self.__exit__()
+            raise
 
     def _start(self, function: str, environment: Mapping[str, str] | None) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the child)
@@ -164,14 +168,8 @@ def ahead(function: str) -> Iterator[None]:
 
 def begun(function: str, *arguments: Any) -> Child:
     """A child that runs a function: one that has started ahead, if there is one."""
-    child = _ahead.pop(function, None)
-    if child is None:
-        return Child(function, *arguments)
-    try:
-        child.send(arguments)
-    except BaseException:
-        child.__exit__()
-        raise
+    child = _ahead.pop(function, None) or Child.idle(function)
+    child.give(arguments)
     return child
 
 

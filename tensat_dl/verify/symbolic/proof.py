@@ -94,13 +94,14 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
             if id(variant) in proved:
                 return
             lower = reductions.lower(variant)
-            try:
-                if lower is None:
-                    raise Unproved("")
-                prove(lower)
-            except Unproved:
+            if lower is None or not is_proved(lower):
                 _prove_variant(rule, variant, infer, terms)
             proved.add(id(variant))
+
+        def is_proved(variant: Variant) -> bool:
+            with suppress(Unproved):
+                prove(variant)
+            return id(variant) in proved
 
         for k, variant in enumerate(variants):
             ranks.update(_ranks(rule, variant))
