@@ -204,7 +204,9 @@ class CostModel:
         op, attrs, children, weights, c = key
         if self.device.packs_weights and op == "conv2d" and 1 in weights:
             # A relu is free after it (see `fused`): two measurements of one kernel would differ by noise alone.
-            attrs = tuple((name, "none" if (name, value) == ("act", "relu") else value) for name, value in attrs)
+            attrs = tuple(
+                (name, "none" if (name, value) == ("act", "relu") else value) for name, value in attrs
+            )
         inputs = tuple(egraph.types[d][0] for d in children)
         content = self.table.content(op)
         return Signature(op, attrs, inputs, egraph.types[c], self.device.name, weights, content)

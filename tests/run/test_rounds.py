@@ -137,8 +137,8 @@ def test_a_limit_in_refinement_is_the_end_of_the_search(monkeypatch: pytest.Monk
 
 
 def _unproven(monkeypatch: pytest.MonkeyPatch, worse: int = 0) -> list[float]:
-    """Extractions take most of their time and prove nothing; as many as are to be ``worse`` find the input alone. Returns their
-    seconds."""
+    """Extractions take most of their time and prove nothing; as many as are to be ``worse`` find the input alone.
+    Returns their seconds."""
     seconds: list[float] = []
 
     def long(egraph: EGraph, method: str, limits: ExtractLimits, *rest: Any) -> Extraction:
