@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tensat_dl.jobs.host import GPUS
+from tensat_dl.jobs.gpus import GPUS
 from tensat_dl.jobs.job import Ended, Job, Work
 from tensat_dl.jobs.run import Where, done
 from tests.cli.processes import alive, linux, wait_for
@@ -66,7 +66,8 @@ def test_counts_are_told() -> None:
 )
 def test_a_job_that_fails(how: str, reason: str, tmp_path: Path) -> None:
     """.. is tried again; if that does not help, it is reported with its log. All others are done."""
-    work = Work("tests.jobs.work:troubled", (str(tmp_path),), seconds=2, memory=200 << 20, retries=1)
+    seconds = 2 if how == "take long" else 60
+    work = Work("tests.jobs.work:troubled", (str(tmp_path),), seconds=seconds, memory=200 << 20, retries=1)
     ended = all_of(Where(2), work, jobs((how, 1), ("be fine", 0), ("be fine, too", 0)))
     assert [(e.failed, e.tries) for e in ended] == [(False, 2), (False, 1), (False, 1)]
     assert reason in ended[0].log
@@ -76,6 +77,20 @@ def test_a_job_that_fails(how: str, reason: str, tmp_path: Path) -> None:
     assert [(e.failed, e.tries) for e in ended] == [(True, 2), (False, 1)]
     assert reason in ended[0].reply.reason
     assert ended[0].log.splitlines().count(f"about to {how}") == 2
+
+
+def test_unfit_workers_get_no_more_jobs(tmp_path: Path) -> None:
+    """.. and their jobs are done by others, or have failed if there are none."""
+    work = Work("tests.jobs.work:choosy", (str(tmp_path), 2))
+    ended = all_of(Where(3), work, jobs(*range(8)))
+    assert [(e.failed, e.tries) for e in ended] == [(False, 1)] * 8
+    assert len({e.reply.answer for e in ended}) == 1
+    work = Work("tests.jobs.work:choosy", (str(tmp_path), 99))
+    with Where(2).workers(work) as workers:
+        found = dict(done(workers, jobs(*range(8)), 2))
+        assert workers.room == 0
+    assert [(e.reply.reason, e.tries) for e in found.values()] == [("not here", 1)] * 8
+    assert all("not here" in e.log for e in found.values())
 
 
 @linux
