@@ -15,13 +15,13 @@ from tensat_dl.onnx.encode import Encoder, Unwritable
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.model_files import failed, opset
 from tensat_dl.onnx.opaque import operands
-from tensat_dl.onnx.open_shapes import Elsewhere, asked
 from tensat_dl.onnx.operator import NodeWriter, OnnxTensor
 from tensat_dl.onnx.operators.movement import write_reshape
 from tensat_dl.onnx.subgraphs import captured
 from tensat_dl.onnx.tensors import ONNX_DTYPES
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import OpTable
+from tensat_dl.sizes.open_shapes import Elsewhere, asked
 from tensat_dl.verify.weights import draw_values
 
 #: A model of its own is written with the oldest operators among which are all that the language has a name for.

@@ -26,13 +26,13 @@ from tensat_dl.onnx.facts import ModelFacts, resolved
 from tensat_dl.onnx.inputs import check_dims, read_inputs, sizes
 from tensat_dl.onnx.model_files import NEWEST, OLDEST, converted, failed, opset, read_model
 from tensat_dl.onnx.opaque import Originals, operands
-from tensat_dl.onnx.open_shapes import Elsewhere, Shape, fixed_sizes
 from tensat_dl.onnx.operator import Reading, Unmapped
 from tensat_dl.onnx.operators import READ
 from tensat_dl.onnx.tensors import DTYPES, HANDLE, shape_of, tensor_type
 from tensat_dl.onnx.typical_sizes import typical
 from tensat_dl.ops.numbers import meant
 from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.sizes.open_shapes import Elsewhere, Shape, fixed_sizes
 
 #: How many opaque operators a summary lists.
 SHOWN = 6
