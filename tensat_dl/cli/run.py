@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tensat_dl.run.model import Model
     from tensat_dl.run.options import Options
     from tensat_dl.run.result import Result
+    from tensat_dl.sizes.dim_sizes import DimSizes
 
 
 @click.command("run")
@@ -131,7 +132,7 @@ class _Asked:
     output: str | None
     graph_name: str | None
     rules: tuple[str, ...]
-    sizes: Mapping[str, int]  #: of a model's open dimensions
+    sizes: Mapping[str, DimSizes]  #: of a model's open dimensions
     input_path: str | None
     options: Options
     reports: Reports

@@ -38,12 +38,12 @@ _KNOWN = (
 @dataclass(frozen=True, slots=True)
 class ToOptimize:
     """A model: its path, links resolved; what the answer calls it; the path of the answer; and sizes of its open
-    dimensions. Paths are absolute."""
+    dimensions, in text. Paths are absolute."""
 
     file: str
     called: str
     output: str
-    dims: tuple[tuple[str, int], ...] = ()
+    dims: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -328,4 +328,4 @@ def gpu_of(device: str) -> Gpu:
 def unfit_of(imported: Imported | None) -> Unfit | None:
     """A function that finds e-nodes valid only at the given sizes of a model's open dimensions; None without open
     dimensions."""
-    return imported.fixed_sizes if imported is not None and imported.dims else None
+    return imported.fixed_sizes if imported is not None and imported.elsewhere else None

@@ -72,7 +72,7 @@ def optimize(
         raise TypeError(f"rules is a list of packs or files: rules=[{rules!r}]")
     chosen, packs = _options(options), tuple(fspath(rule) for rule in rules)
     if packs:
-        load_program("rules", packs, Source("rules", ""), "rules")  # raises errors before anything else runs
+        load_program("rules", packs, Source("rules", ""), "rules=")  # raises errors before anything else runs
     program = module if isinstance(module, torch.export.ExportedProgram) else None
     if program is not None:
         if dynamic_shapes is not None:

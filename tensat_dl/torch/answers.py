@@ -83,7 +83,7 @@ def _key(imported: Imported, options: Options, explained: bool) -> str:
         graph.nodes,
         graph.outputs,
         imported.header,
-        sorted(imported.dims.items()),
+        sorted((name, str(said)) for name, said in imported.said.items()),
         [sorted(shapes.items()) for shapes in imported.elsewhere],
         digest_of(path for path in imported.program.files if path != real_path(imported.path)),
         options,
