@@ -24,7 +24,7 @@ from tensat_dl.cli.options import (
 from tensat_dl.engine import WORKER
 from tensat_dl.onnx import is_onnx
 from tensat_dl.processes import ahead
-from tensat_dl.run.options import unfit_of
+from tensat_dl.run.options import others_of, unfit_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,8 +101,13 @@ def _run(
         from tensat_dl.run.pipeline import optimize  # not before: errors in files come at once
 
         graph, program = opened.graph, opened.program
+        try:
+            others = others_of(opened.onnx, options)
+        except ValueError as e:
+            raise click.UsageError(str(e)) from None
         machine = options.machine(graph, program.ops, opened.onnx)
-        context = progress, time.perf_counter() - started, machine, unfit_of(opened.onnx), explained
+        unfit = unfit_of(opened.onnx)
+        context = progress, time.perf_counter() - started, machine, unfit, explained, others
         result, egraphs = optimize(graph, program.ops, program.rules, options, *context)
     console = Console(file=sys.stderr if "-" in asked.outputs else sys.stdout)
     said = Said()

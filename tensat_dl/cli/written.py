@@ -57,6 +57,8 @@ def write_answer(output: str, model: Model, result: Result) -> tuple[Refusal | N
         rows.append(("onnx runtime", agreed(found)))
     else:
         print(f"warning: {output} is not compared with the original: {found.message}", file=sys.stderr)
+    if written.ranges:
+        rows.append(("holds for", f"{written.ranges}; nothing is promised for other sizes"))
     if written.after > written.before + NAMES:
         rows.append(("model size", f"{size(written.before)} -> {size(written.after)}"))
     return None, tuple(rows)

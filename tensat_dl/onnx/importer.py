@@ -118,6 +118,7 @@ class Imported:
             "typical sizes" if len(self.typical) == len(self.dims) else "typical: " + ", ".join(self.typical)
         )
         text = f"{text} ({which}; --dim gives others)" if self.typical else text
+        text += "; costs are the means over several sizes" if self.mix else ""
         ranges = ranges_in_text(self.said)
         return f"{text}; for {ranges} only" if ranges else text
 
@@ -185,7 +186,7 @@ def imported(
         header,
         bound,
         said,
-        [name for name in bound if name not in asked or not asked[name].sizes],
+        [name for name in bound if name not in asked or not (asked[name].sizes or asked[name].fixed)],
         [*shapes[: len(examined)], *(known for at, known in in_mix if at != bound)],
         in_mix,
         facts.constants,

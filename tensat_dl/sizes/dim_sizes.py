@@ -111,5 +111,6 @@ def dim_sizes(given: Mapping[str, object]) -> dict[str, DimSizes]:
 
 
 def ranges_in_text(dims: Mapping[str, DimSizes]) -> str:
-    """The ranges of dimensions that have one, as in ``batch = 1..8, seq = 1..512``."""
-    return ", ".join(f"{name} = {d.range}" for name, d in dims.items() if d.high is not None)
+    """The ranges of dimensions that have one, as in ``batch = 1, seq = 1..512``."""
+    found = {name: str(d.low) if d.fixed else d.range for name, d in dims.items() if d.high is not None}
+    return ", ".join(f"{name} = {text}" for name, text in found.items())
