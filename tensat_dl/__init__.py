@@ -207,7 +207,7 @@ def optimize(
         RuleAlarm: the rules make two tensors of different types equal.
         ExplorationError: the process that explores has ended early.
     """
-    from tensat_dl.run.options import Options, others_of, unfit_of
+    from tensat_dl.run.options import Options, sizes_of, unfit_of
     from tensat_dl.run.pipeline import optimize as run
     from tensat_dl.run.refused import refusal
 
@@ -237,9 +237,9 @@ def optimize(
     ).aimed(graph.onnx is not None)
     with _progress(progress) as told:
         machine, unfit = options.machine(graph.graph, graph.ops, graph.onnx), unfit_of(graph.onnx)
-        others = others_of(graph.onnx, options)
+        sizes = sizes_of(graph.onnx, options)
         result, _ = run(
-            graph.graph, graph.ops, chosen, options, told, machine=machine, unfit=unfit, others=others
+            graph.graph, graph.ops, chosen, options, told, machine=machine, unfit=unfit, sizes=sizes
         )
     wrong = refusal(result, graph.program.own_rules)
     if wrong is not None:
@@ -285,15 +285,15 @@ def explain(model: Model, result: Result, *, progress: bool = False) -> Explanat
     are returned. ``progress`` is that of `optimize`. Raises the errors of `optimize`.
     """
     from tensat_dl.fuse.fuse import extended, unfused
-    from tensat_dl.run.options import others_of, unfit_of
+    from tensat_dl.run.options import sizes_of, unfit_of
     from tensat_dl.run.pipeline import explain as run
 
     _check_model(model, "explain")
     ops, declared = model.ops, result.declared
     after = unfused(result.after.graph, extended(ops, declared), declared)
     with _progress(progress) as told:
-        unfit, others = unfit_of(model.onnx), others_of(model.onnx, result.options)
-        return run(model.graph, after, ops, result.rules, result.options, told, unfit, others)
+        unfit, sizes = unfit_of(model.onnx), sizes_of(model.onnx, result.options)
+        return run(model.graph, after, ops, result.rules, result.options, told, unfit, sizes)
 
 
 def save(model: Model, result: Result, path: str | PathLike[str], *, seed: int = 0) -> None:

@@ -66,15 +66,16 @@ class CostModel:
     """Costs on one device, in milliseconds. Without a profile every cost is estimated.
 
     ``calibrated`` is the device with figures fitted to the profile. Its roofline prices operators that the profile
-    lacks, so that they compare with measurements. Without it, the roofline of the data sheet does. With ``others``,
-    further sizes of open dimensions, e-graphs and graphs have the mean of their costs at all sizes.
+    lacks, so that they compare with measurements. Without it, the roofline of the data sheet does. With ``sizes`` of
+    open dimensions, graphs and the e-graphs explored from them have the mean of their costs there; None stands for
+    the sizes that they have.
     """
 
     table: OpTable
     device: Device
     profile: Profile | None = None
     calibrated: Device | None = None
-    others: tuple[Resized, ...] = ()
+    sizes: tuple[Resized | None, ...] = ()
 
     @classmethod
     def of(cls, table: OpTable, device: str, threads: int = 1) -> CostModel:
@@ -123,14 +124,12 @@ class CostModel:
 
     def at_all_sizes(self, egraph: EGraph, graph: Graph) -> list[EGraph]:
         """An e-graph as `mean_price` takes it, at each of the sizes that count."""
-        return [egraph, *(other.egraph(egraph, graph) for other in self.others)]
+        return [one.egraph(egraph, graph) if one else egraph for one in self.sizes or (None,)]
 
     def mean_price(self, egraph: EGraph, graph: Graph) -> tuple[EGraph, BoolArray]:
         """The same as `price` for an e-graph that was explored from a graph, or that is this graph; each cost is the
         mean over the sizes that count."""
         priced = [self.price(one) for one in self.at_all_sizes(egraph, graph)]
-        if len(priced) == 1:
-            return priced[0]
         cost = np.mean([one.cost for one, _ in priced], axis=0)
         return replace(egraph, cost=cost), np.all([measured for _, measured in priced], axis=0)
 

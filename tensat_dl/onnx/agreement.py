@@ -90,7 +90,7 @@ class Reference:
         #: At each of several sizes that the model is optimized for.
         self._mix: list[tuple[Mapping[str, int], _Case]] = []
         for sizes in mix:
-            varied = {name: n for name, n in sizes.items() if any(m[name] != n for m in mix)}
+            varied = {name: n for name, n in sizes.items() if self._range(name).mixed}
             try:
                 self._mix.append((varied, self._random(sizes, "")))
             except (Undrawable, Incomparable) as e:
@@ -140,6 +140,10 @@ class Reference:
     def feeds_of_mix(self) -> list[tuple[str, dict[str, Array]]]:
         """Each of several sizes that the model is optimized for, in words, and inputs of these sizes."""
         return [(_listed(sizes), case.values) for sizes, case in self._mix]
+
+    def feeds_at(self, sizes: Mapping[str, int]) -> dict[str, Array]:
+        """Random inputs of these sizes. Raises `Incomparable` if the original does not run on any."""
+        return self._random(sizes, "").values
 
     @property
     def feeds_elsewhere(self) -> tuple[str, dict[str, Array]] | None:

@@ -84,13 +84,16 @@ class Imported:
         there = [Elsewhere(self.graph, self.program.ops, known) for known in self.elsewhere]
         return fixed_sizes(egraph, graph, self.program.ops, there)
 
-    def others(self) -> tuple[Resized, ...]:
-        """If it is optimized for several sizes of a dimension, graphs at those that are not their own."""
+    def sizes_of_mix(self) -> tuple[Resized | None, ...]:
+        """If it is optimized for several sizes of a dimension, graphs there; None where the sizes are the graph's."""
         return tuple(
-            Resized(Elsewhere(self.graph, self.program.ops, known))
+            None if dims == self.dims else Resized(Elsewhere(self.graph, self.program.ops, known))
             for dims, known in self.mix
-            if dims != self.dims
         )
+
+    def resized(self, dims: Mapping[str, int]) -> Resized:
+        """Graphs at these sizes of open dimensions."""
+        return Resized(Elsewhere(self.graph, self.program.ops, ModelFacts(self.model, dims).shapes()))
 
     def summary(self) -> str:
         """The number of nodes and of opaque nodes, as in ``12 nodes, 1 of them opaque (8%): Resize ×1``, with the

@@ -22,7 +22,7 @@ from tensat_dl.gpu.this_gpu import GpuError
 from tensat_dl.kept import folder
 from tensat_dl.onnx import PACK, is_onnx
 from tensat_dl.run.model import Model
-from tensat_dl.run.options import Options, others_of, unfit_of
+from tensat_dl.run.options import Options, sizes_of, unfit_of
 from tensat_dl.run.pipeline import optimize
 from tensat_dl.run.reading import read_onnx, read_tsr
 from tensat_dl.run.refused import check_usable
@@ -98,9 +98,9 @@ def _read(asked: ToOptimize, packs: tuple[str, ...], root: str) -> Model:
 def _optimized(model: Model, options: Options) -> Result:
     options = options.aimed(model.onnx is not None)
     machine = options.machine(model.graph, model.ops, model.onnx)
-    unfit, others = unfit_of(model.onnx), others_of(model.onnx, options)
+    unfit, sizes = unfit_of(model.onnx), sizes_of(model.onnx, options)
     found, _ = optimize(
-        model.graph, model.ops, model.rules, options, machine=machine, unfit=unfit, others=others
+        model.graph, model.ops, model.rules, options, machine=machine, unfit=unfit, sizes=sizes
     )
     return found
 

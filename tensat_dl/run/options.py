@@ -250,14 +250,14 @@ class Options:
         ops: OpTable,
         machine: Machine | None = None,
         unfit: Unfit | None = None,
-        others: tuple[Resized, ...] = (),
+        sizes: tuple[Resized | None, ...] = (),
     ) -> Setup:
-        """The setup of a search for graphs over these operators; ``others`` are further sizes of open dimensions that
-        costs are means of. Raises `UnknownDeviceError`, `ProfileError`."""
+        """The setup of a search for graphs over these operators; costs are means over ``sizes`` of open dimensions.
+        Raises `UnknownDeviceError`, `ProfileError`."""
         from tensat_dl.cost import CostModel
         from tensat_dl.run.search import Setup
 
-        model = replace(CostModel.of(ops, self.target, self.threads), others=others)
+        model = replace(CostModel.of(ops, self.target, self.threads), sizes=sizes)
         return Setup(model, self.limits, self.extract, self.extract_limits, machine, self.fuse, unfit)
 
     def machine(self, graph: Graph, ops: OpTable, imported: Imported | None) -> Machine | None:
@@ -339,14 +339,16 @@ def unfit_of(imported: Imported | None) -> Unfit | None:
     return imported.fixed_sizes if imported is not None and imported.elsewhere else None
 
 
-def others_of(imported: Imported | None, options: Options) -> tuple[Resized, ...]:
-    """If a model is optimized for several sizes of a dimension, those that its graph does not have. Raises ValueError
-    for options that know one size only."""
-    found = () if imported is None else imported.others()
+def sizes_of(imported: Imported | None, options: Options) -> tuple[Resized | None, ...]:
+    """If a model is optimized for several sizes of a dimension, these. Raises ValueError for options that know one
+    size only."""
+    found = () if imported is None else imported.sizes_of_mix()
     if found and options.search != "saturation":
         raise ValueError(
             f"dimensions with several sizes are for the search saturation, not for {options.search}"
         )
+    if found and options.fuse:
+        raise ValueError("dimensions with several sizes and fused operators exclude each other")
     if found and options.measure and options.target != "cpu":
         raise ValueError("a GPU measures graphs at one size: give each dimension one, or do not measure")
     return found

@@ -52,7 +52,7 @@ def optimize(
     machine: Machine | None = None,
     unfit: Unfit | None = None,
     explained: bool = False,
-    others: tuple[Resized, ...] = (),
+    sizes: tuple[Resized | None, ...] = (),
 ) -> tuple[Result, tuple[EGraph, ...]]:
     """The cheapest graph found that computes the same as ``graph``, and the priced e-graphs of the rounds that led to
     it: it is from the last.
@@ -63,11 +63,11 @@ def optimize(
 
     With a machine, operators are measured on it, and several candidates are timed there as a whole: the answer is a
     candidate that is faster than the input beyond noise, or else the input. E-nodes that are ``unfit`` are no part of
-    an answer. With ``others``, further sizes of open dimensions, costs are means over all sizes.
+    an answer. With ``sizes`` of open dimensions, costs are means over these.
     """
     options = options or Options()
     progress = progress or Progress()
-    setup = options.setup(ops, machine, unfit, others)
+    setup = options.setup(ops, machine, unfit, sizes)
     given = tuple(rules)
     rules, false = options.relied_on(rules, ops, progress)
     if options.search != "saturation":
@@ -133,12 +133,12 @@ def explain(
     options: Options,
     progress: Progress | None = None,
     unfit: Unfit | None = None,
-    others: tuple[Resized, ...] = (),
+    sizes: tuple[Resized | None, ...] = (),
 ) -> Explanation:
     """The steps by which a run with these options found ``after``, without fused operators: it searches again."""
     progress = progress or Progress()
     rules, _ = options.relied_on(rules, ops, progress)
-    setup = options.setup(ops, unfit=unfit, others=others)
+    setup = options.setup(ops, unfit=unfit, sizes=sizes)
     try:
         if options.search != "saturation":
             from tensat_dl.run.sequential import walk_again

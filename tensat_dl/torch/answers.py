@@ -15,7 +15,7 @@ from tensat_dl.cost.device import this_machine
 from tensat_dl.files import real_path
 from tensat_dl.kept import code_digest, digest_of, kept
 from tensat_dl.onnx.importer import Imported
-from tensat_dl.run.options import Options, others_of, unfit_of
+from tensat_dl.run.options import Options, sizes_of, unfit_of
 from tensat_dl.run.pipeline import optimize
 from tensat_dl.run.refused import RefutedRule, refusal
 from tensat_dl.run.result import Result
@@ -73,7 +73,7 @@ def answer(
             machine=machine,
             unfit=unfit_of(imported),
             explained=explained,
-            others=others_of(imported, options),
+            sizes=sizes_of(imported, options),
         )
         if result.interrupted:
             raise KeyboardInterrupt
