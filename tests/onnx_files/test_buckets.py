@@ -64,8 +64,8 @@ def test_buckets_meet_between_their_sizes(low: int, more: int, border: int) -> N
 def products(seq: int | str = "seq") -> Any:
     """(x y) z, which is x (y z): for few rows the former takes less, for many rows the latter."""
     nodes = [make_node("MatMul", ["x", "y"], ["xy"]), make_node("MatMul", ["xy", "z"], ["out"])]
-    inputs = [value("x", seq, 16), value("y", 16, 4096), value("z", 4096, 16)]
-    return model(nodes, inputs, [value("out", seq, 16)])
+    inputs = [value("x", seq, 256), value("y", 256, 256), value("z", 256, 256)]
+    return model(nodes, inputs, [value("out", seq, 256)])
 
 
 ARGUMENTS = ("--no-measure", "--max-iters", 3)
@@ -74,20 +74,20 @@ ARGUMENTS = ("--no-measure", "--max-iters", 3)
 def test_sizes_that_want_different_graphs(tmp_path: Path) -> None:
     path, out, report = saved(tmp_path, products()), tmp_path / "faster.onnx", tmp_path / "report.json"
     done = invoke(
-        "run", path, "-o", out, *ARGUMENTS, "--json", report, "--buckets", "--dim", "seq=1..512=1,512"
+        "run", path, "-o", out, *ARGUMENTS, "--json", report, "--buckets", "--dim", "seq=1..1024=4,1024"
     )
     assert (done.code, done.err) == (0, ""), done.out
     assert not out.exists(), done.out
     told = json.loads(report.read_text())["buckets"]
     first, second = told["parts"]
-    assert (first["low"], second["high"]) == (1, 512)
+    assert (first["low"], second["high"]) == (1, 1024)
     assert first["high"] + 1 == second["low"]
     assert told["gain"] > SERVES
-    names = [f"faster.1-{first['high']}.onnx", f"faster.{second['low']}-512.onnx"]
+    names = [f"faster.1-{first['high']}.onnx", f"faster.{second['low']}-1024.onnx"]
     assert told["outputs"] == [str(tmp_path / name) for name in names]
     assert f"buckets       seq = 1-{first['high']}: " in done.out
     before = onnxruntime.InferenceSession(path)
-    for name, rows in zip(names, (first["high"], 512), strict=True):
+    for name, rows in zip(names, (first["high"], 1024), strict=True):
         made = onnx.load(tmp_path / name)
         after = onnxruntime.InferenceSession(tmp_path / name)
         feeds = {
