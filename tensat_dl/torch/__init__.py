@@ -42,6 +42,7 @@ def optimize(
     kwargs: Mapping[str, Any] | None = None,
     *,
     rules: Sequence[str | PathLike[str]] = (),
+    frozen: bool = False,
     explained: bool = False,
     dynamic_shapes: Any = None,
     custom_translation_table: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
@@ -58,6 +59,7 @@ def optimize(
         args: Example inputs by position; for a program those that it has, by default.
         kwargs: Example inputs by name.
         rules: Packs or files of rules. Default: the pack `inference`.
+        frozen: The weights will not change, so that calls need not look whether they have. `refresh` makes it anew.
         explained: The report has the steps from one graph to the other. They may take longer than the search.
         dynamic_shapes: Open dimensions, as `torch.export.export` takes them.
         custom_translation_table: Translations of custom operators, as `torch.onnx.export` takes them.
@@ -89,7 +91,15 @@ def optimize(
     bound = form(module.forward, tuple(args or ()), dict(kwargs or {}))
     example = bound.args, bound.kwargs
     asked = Asked(
-        module, example, packs, chosen, explained, dynamic_shapes, custom_translation_table, program
+        module,
+        example,
+        packs,
+        chosen,
+        frozen,
+        explained,
+        dynamic_shapes,
+        custom_translation_table,
+        program,
     )
     return Optimized(asked)
 

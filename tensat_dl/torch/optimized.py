@@ -80,7 +80,7 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
     @property
     def unfit(self) -> str:
         """Why no call can be answered by a model now, whatever its inputs; empty if calls can be."""
-        if stale := self.stale:
+        if not self._asked.frozen and (stale := self.stale):
             return f"{stale}; refresh() makes it anew"
         if torch.is_grad_enabled() and self._prepared.weights.wants_gradients():
             return "weights require gradients: call it under torch.no_grad() or torch.inference_mode()"

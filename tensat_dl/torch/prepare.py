@@ -50,6 +50,7 @@ class Asked:
     example: Arguments  #: as `CallInputs` takes it
     rules: tuple[str, ...]
     options: Options
+    frozen: bool = False  #: weights do not change: calls do not look
     explained: bool = False  #: the answer has the steps that lead to it
     dynamic_shapes: Any = None
     translations: Mapping[Callable[..., Any], Callable[..., Any]] | None = None
@@ -112,7 +113,8 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
                 notes.append(f"{LABELS[name]} is not used: {e}")
                 return
             models[name] = model
-            runs[name] = partial(_as_called, weights, model, args, kwargs)
+            checked = partial(_as_called, weights, model, args, kwargs)
+            runs[name] = partial(model, args, kwargs) if asked.frozen else checked
 
         enter("exported", loaded("exported", model))
         try:
