@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +136,13 @@ def _run(
     refused = refusal(result, opened, output)
     answers = [] if output is None else [(output, opened, result)]
     if output is not None and buckets is not None and len(buckets.parts) > 1:
-        answers = [(b.path(output), b.model(opened, buckets.name), b.result) for b in buckets.parts]
+        from tensat_dl.run.buckets import path_of
+
+        assert opened.onnx is not None
+        answers = [
+            (path_of(output, b.range), replace(opened, onnx=b.of(opened.onnx, buckets.name)), b.result)
+            for b in buckets.parts
+        ]
         asked.check_buckets([path for path, _, _ in answers], (*asked.inputs, *opened.files))
     written: list[str] = []
     for path, of, answer in answers:

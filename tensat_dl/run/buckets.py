@@ -50,19 +50,12 @@ class Bucket:
     def range(self) -> str:
         return f"{self.low}-{'up' if self.high is None else self.high}"
 
-    def path(self, output: str) -> str:
-        """The file for its answer: ``faster.1-48.onnx`` beside ``faster.onnx``."""
-        path = Path(output)
-        return str(path.with_name(f"{path.stem}.{self.range}{path.suffix}"))
-
-    def model(self, model: Model, name: str) -> Model:
-        """The model, to which its answer is written: compared in the range alone."""
-        imported = model.onnx
-        assert imported is not None
+    def of(self, imported: Imported, name: str) -> Imported:
+        """The model, into which its answer is written: compared in the range alone."""
         sizes = tuple(self.ratios)
         said = {**imported.said, name: DimSizes(sizes, self.low, self.high)}
         dims = at_size(imported.dims, name, sizes[len(sizes) // 2])
-        return replace(model, onnx=replace(imported, said=said, dims=dims, mix=()))
+        return replace(imported, said=said, dims=dims, mix=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +88,12 @@ class Buckets:
             }
             for b in self.parts
         ]
+
+
+def path_of(output: str, range: str) -> str:
+    """The file for the answer of a bucket: ``faster.1-48.onnx`` beside ``faster.onnx``."""
+    path = Path(output)
+    return str(path.with_name(f"{path.stem}.{range}{path.suffix}"))
 
 
 def check_buckets(model: Model) -> str:
