@@ -253,9 +253,10 @@ def _compare_floats(
     compared = False
     # Where nobody writes infinite numbers, they come from numbers that are too large for a float.
     infinite = any(np.isinf(n.attr("value")) for g in (before, after) for n in g.nodes if n.op == "fill")
-    for spread in ranges:
+    for k, spread in enumerate(ranges):
         try:
-            values = real_values(before, after, spread, seed)
+            # A single number has one sign in each range, not the same one in all.
+            values = real_values(before, after, spread, seed * len(ranges) + k)
             (x, y), largest, too_far = _run((before, after), values, semantics)
         except ValueError as error:
             return Exact("unsupported", "float", reason=f"{reason}; {error}")

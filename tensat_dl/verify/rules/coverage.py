@@ -23,7 +23,9 @@ MOST = 40
 #: How often an instance without dimensions of 1 is looked for.
 WIDE_TRIES = 3
 #: How many numbers are tried in the place of one that a rule compares.
-MOST_VALUES = 12
+MOST_VALUES = 16
+#: Where numbers between two others are: one in the middle, and one that is not in the middle of anything.
+BETWEEN = (0.5, 0.382)
 #: How many of the cases that were never tried are told.
 MOST_TOLD = 4
 
@@ -189,8 +191,8 @@ class Coverage:
 def _between(numbers: Iterable[float]) -> Sequence[float]:
     """Numbers between these, beyond them, and these."""
     points = sorted({-1.0, 0.0, 1.0, *map(float, numbers)})
-    between = [low + (high - low) / 2 for low, high in pairwise(points)]
-    return [*between, 2 * points[0] - 1, 2 * points[-1] + 1, *points][:MOST_VALUES]
+    middle, others = ([low + part * (high - low) for low, high in pairwise(points)] for part in BETWEEN)
+    return [*middle, 2 * points[0] - 1, 2 * points[-1] + 1, *others, *points][:MOST_VALUES]
 
 
 def _tells_which_is_less(c: Condition, different: Sequence[Int]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, collected
@@ -28,6 +28,8 @@ from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.machine import MachineArithmetic
 from tensat_dl.verify.rules.sampling import (
     LARGE_INSTANCES,
+    LARGE_PATIENCE,
+    LENGTHS,
     LONGEST,
     MOST_MEMBERS,
     WIDE_LIMIT,
@@ -35,6 +37,7 @@ from tensat_dl.verify.rules.sampling import (
     Sampler,
     instances,
     numbers_of,
+    sizes,
 )
 from tensat_dl.verify.rules.verdict import Counterexample, Verdict
 from tensat_dl.verify.symbolic.unproved import Unproved
@@ -184,13 +187,16 @@ class Examiner:
         return Verdict(rule.name, "vacuous", reason=self._never(rule))
 
     def _telling(self, rule: RewriteRule, coverage: Coverage) -> Iterator[Draw]:
-        """Instances of a rule: random ones, one for each element type that these do not have, and more random ones.
-        Where both sides are one graph nothing is tested, unless they always are."""
+        """Instances of a rule: random ones, one for each element type that these do not have, more random ones, and
+        one for each number of members, near those in the rule, that none has had. Where both sides are one graph
+        nothing is tested, unless they always are."""
         plain: list[Draw] = []
+        left = {n for n in sizes(rule) if n not in LENGTHS}
         count = 0
         drawn = instances(rule, self.infer, MOST_DRAWN, PATIENCE, self.seed)
         for draws, enough in ((drawn, AT_RANDOM), (coverage.types(), INSTANCES), (drawn, INSTANCES)):
             while count < enough and (draw := next(draws, None)) is not None:
+                left.discard(draw[2].members)
                 if draw[2].before == draw[2].after:
                     plain.append(draw)
                     coverage.note(draw)
@@ -199,6 +205,11 @@ class Examiner:
                     yield draw
         if count == 0:
             yield from plain[:INSTANCES]
+            return
+        for n in sorted(left):
+            sampler = Sampler(rule, self.infer, self.seed, members=(n,))
+            different = (d for d in sampler.several(DRAWS, LARGE_PATIENCE) if d[2].before != d[2].after)
+            yield from islice(different, 1)
 
     def _weaker(self, rule: RewriteRule, without: int, wide: bool, thorough: bool) -> Iterator[Draw]:
         """Instances that a rule has without one of its conditions alone."""
