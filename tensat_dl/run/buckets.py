@@ -107,7 +107,7 @@ def check_buckets(model: Model) -> str:
 
 def find_buckets(model: Model, whole: Result, options: Options, progress: Progress) -> Buckets:
     """The buckets of a model, given the answer for all sizes. Raises ValueError if no dimension has several sizes,
-    and what `optimize` raises. Ctrl-C leaves out the sizes that are left."""
+    what `optimize` raises, and KeyboardInterrupt after Ctrl-C."""
     name, imported = check_buckets(model), model.onnx
     assert imported is not None
     results, left_out = [whole], []
@@ -118,12 +118,12 @@ def find_buckets(model: Model, whole: Result, options: Options, progress: Progre
         found, _ = optimize(
             model.graph, model.ops, model.rules, options, progress, machine=machine, unfit=unfit, sizes=sizes
         )
-        if refusal(found, model.program.own_rules) is not None or found.interrupted:
+        if found.interrupted:
+            raise KeyboardInterrupt
+        if refusal(found, model.program.own_rules) is not None:
             left_out.append(f"no answer for {dims[name]} alone may be used")
         else:
             results.append(found)
-        if found.interrupted:
-            break
     results = list({(r.after.graph.nodes, r.after.graph.outputs): r for r in reversed(results)}.values())[
         ::-1
     ]

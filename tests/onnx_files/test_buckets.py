@@ -20,6 +20,7 @@ import onnxruntime
 from onnx.helper import make_node
 
 from tensat_dl.onnx.ranges import METADATA
+from tensat_dl.run import buckets
 from tensat_dl.run.buckets import PROBES, SERVES, meet, split
 from tests.cli.running import EXAMPLES, invoke
 
@@ -119,6 +120,18 @@ def test_one_graph_serves_all(tmp_path: Path) -> None:
         done.out.split()
     )
     assert [p.name for p in tmp_path.glob("faster*")] == ["faster.onnx"]
+
+
+def test_ctrl_c_leaves_the_answer_for_all_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(buckets, "find_buckets", interrupted)
+    path, out = saved(tmp_path, products()), tmp_path / "faster.onnx"
+    done = invoke("run", path, "-o", out, *ARGUMENTS, "--buckets", "--dim", "seq=4,1024")
+    assert done.code == 130
+    assert "interrupted: the answer for all sizes is used" in " ".join(done.out.split())
+    assert out.exists()
 
 
 def test_what_buckets_need(tmp_path: Path) -> None:
