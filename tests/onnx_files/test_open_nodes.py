@@ -16,7 +16,7 @@ from tensat_dl.cost import CostModel
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.onnx.importer import Imported, import_model
-from tensat_dl.onnx.open_shapes import REST, SAME, OfInput, OfOperand, asked_shape, keeps_runs, reshaped
+from tensat_dl.sizes.open_shapes import REST, SAME, OfInput, OfOperand, asked_shape, keeps_runs, reshaped
 from tests.explore.graphs import explored
 from tests.onnx_files.models import model, operators, random, rewriting, round_trip, saved, tensor, value
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2] / "tensat_dl"
 #: From the bottom to the top: a folder imports only what stands before it.
 LAYERS = (
     *("resources", "files", "pickles", "kept", "processes", "beside", "jobs"),
-    *("core", "ops", "lang", "rewrite", "engine", "paper"),
+    *("core", "ops", "sizes", "lang", "rewrite", "engine", "paper"),
     *("cost", "extract", "fuse"),
     *("verify", "why", "baselines", "onnx", "measure", "gpu"),
     *("discover", "coverage"),

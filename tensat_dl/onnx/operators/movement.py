@@ -8,9 +8,9 @@ from math import prod
 import onnx_ir as ir
 
 from tensat_dl.core.graph import TensorType
-from tensat_dl.onnx.open_shapes import Asked, OfInput
 from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Reading, Unmapped, Writing, renamed
 from tensat_dl.onnx.tensors import ONNX_DTYPES
+from tensat_dl.sizes.open_shapes import Asked, OfInput
 
 #: Stands for "to the end" in the stops of slices.
 END = 2**31 - 1
