@@ -36,6 +36,18 @@ before the operator on one side and after it on the other; it wrote this page.
 
 {counts}
 
+An equation is made a rule of the packs for models if it brings operators together that can then cancel or merge. The
+others cost room in the e-graph and lower no cost:
+
+| equations that are true | why the packs do not say them |
+|---|---|
+| broadcast | `expand-f` drops a stretching where the operator stretches by itself; else the operator is cheaper before it |
+| cast | a cast elsewhere changes the type in which the operator is computed, so its rounding |
+| pad | padding moves into convolutions, pools and products, which are rules; an operator costs more on a padded tensor |
+| scale, shift, negate, by a scalar or for each channel | a number moves towards weights that absorb it; past other operators it costs the same |
+| transpose, reshape | movements leave the operators that networks have between two of them; equal operands of any shape, scalars and integers are the rest |
+| concat, slice | functions that networks have on several parts become one; past the rest, slices and joins take as long as before |
+
 *Proved* is about all sizes, *tested* about the instances that `tensat-dl check` draws. An asterisk marks
 rules that are not all in the pack `inference`.
 """
