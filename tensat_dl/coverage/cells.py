@@ -13,7 +13,7 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.coverage.catalogue import stated
 from tensat_dl.coverage.equations import Law, OpTerms, Question
 from tensat_dl.coverage.transformations import TRANSFORMATIONS
-from tensat_dl.discover.generalise import LEAST, PATIENCE, Generaliser
+from tensat_dl.discover.generalise import PATIENCE, Generaliser
 from tensat_dl.discover.written import rewrites
 from tensat_dl.engine.exploration import Limits, RuleAlarm
 from tensat_dl.ops.table import OpDecl, OpTable
@@ -139,11 +139,13 @@ class CellExaminer:
                 reason = reason or self._never(rule)
             elif trial.failed:
                 first = first or law
-            elif trial.passed >= LEAST and trial.telling:
+            elif trial.telling:
                 finding = self._examined(law, tried=True)
                 if finding is not None and finding.status != "false":
                     return finding, ""
                 first = first or law
+            else:
+                reason = reason or "types leave it nothing to change"
         return (None if first is None else self._examined(first)), reason
 
     def _stated(self, law: Law) -> Finding | None:
