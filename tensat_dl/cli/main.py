@@ -124,6 +124,9 @@ def bench() -> None:
 
     Models are examples by their names, or paths of .tsr files. Costs are milliseconds from the device's profile
     where there is one, else from its roofline (estimated). Times are this machine's.
+
+    With --jobs and --ray, several measurements run at a time, or on several machines. The benchmarks extraction, gpu,
+    onnx, paper, start and torch lack them: they compare programs, which take turns on one machine.
     """
 
 
@@ -210,10 +213,10 @@ def _report(e: Exception) -> int:
     from tensat_dl.engine.explore import ExplorationError
     from tensat_dl.extract.extraction import ExtractionError
     from tensat_dl.gpu.this_gpu import GpuError
-    from tensat_dl.jobs.on_ray import RayError
+    from tensat_dl.jobs.job import NoWorkersError
 
     inputs = (
-        UnknownDeviceError | ProfileError | SignatureError | GpuError | RayError
+        UnknownDeviceError | ProfileError | SignatureError | GpuError | NoWorkersError
         | ExtractionError | EGraphFormatError
     )  # fmt: skip
     if isinstance(e, RuleAlarm):

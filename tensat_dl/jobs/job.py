@@ -31,6 +31,7 @@ class Work:
     seconds: float | None = None
     memory: int | None = None
     retries: int = RETRIES
+    gpu: str = ""  #: the kind of GPU that is meant where there are several, as in "h100"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class Reply:
     reason: str = ""
     log: str = ""
     seconds: float = 0.0
+    unfit: bool = False  #: the worker can do no job of this work, and will get none
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +96,20 @@ class Ended:
         return bool(self.reply.reason)
 
 
+class UnfitWorker(Exception):
+    """Raised by a job: this worker can do no job of the work. The message says why. Others do it, if they can."""
+
+
+class NoWorkersError(Exception):
+    """There is nothing that could do a work. The message says why, and what helps."""
+
+
 class Workers(Protocol):
     """Processes that do jobs of one work."""
 
     @property
     def room(self) -> int:
-        """How many jobs they can do at a time. That may change."""
+        """How many jobs they can do at a time. That may change; it is 0 if all of them are unfit."""
 
     def begin(self, job: Job, told: Callable[[Reply], None]) -> None:
         """Starts an attempt at a job. ``told`` gets its reply, in any thread."""

@@ -221,9 +221,10 @@ class Round:
             search.model = replace(search.model, table=fused.ops)
         if setup.machine is not None and measuring:
             progress.phase("measure")
-            search.model = setup.machine.complete(search.model, egraph, progress.measuring)
+            for sized in search.model.at_all_sizes(egraph, self.start.apart):
+                search.model = setup.machine.complete(search.model, sized, progress.measuring)
             progress.phase("cost")
-        return search.model.price(egraph)[0]
+        return search.model.mean_price(egraph, self.start.apart)[0]
 
     def answer(self, exploration: Exploration, egraph: EGraph) -> Found:
         """The cheapest extraction. Ctrl-C makes it the quickest one."""
@@ -306,4 +307,5 @@ def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Ext
     if found.model.profile is not None:
         little = replace(limits, work=min(limits.most_work, OTHER_WORK))
         model = found.model.estimated()
-        yield extract(model.by_layout(model.price(found.egraph)[0]), method, little)
+        priced, _ = model.mean_price(found.egraph, found.start.apart)
+        yield extract(model.by_layout(priced), method, little)
