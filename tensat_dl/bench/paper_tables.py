@@ -50,9 +50,8 @@ FILTERS = {
 def until_their_best(rows: list[Row]) -> Iterator[str]:
     """What our time goes into until we have a graph as cheap as backtracking's best, beside a tenth of its time."""
     lines: list[list[str]] = []
-    beyond = exploring = (
-        0  # rows where the start alone takes more than a tenth; where exploration takes longest
-    )
+    beyond = 0  #: rows where the start alone takes more than a tenth
+    exploring = 0  #: rows where exploration takes longer than extraction
     for model in models_of(rows):
         for pack in ("pairs", "groups"):
             taso = first(rows, "baseline", model=model, pack=pack, search="backtracking", alpha=1.0)
@@ -166,8 +165,8 @@ def on_cpu(rows: list[Row]) -> Iterator[str]:
             f"By predicted cost ours is worse than backtracking here for {', '.join(worse)}. What ONNX Runtime "
             "computes together with a convolution costs nothing, and whether it does depends on the whole graph. "
             "Backtracking prices whole graphs; an e-graph has a price for each node, and rules for fused operators. "
-            "Where a convolution with a relu was measured apart from the convolution, backtracking could choose the "
-            "form that noise made cheaper, in each place; both have one price by now."
+            "A convolution with a relu has the price of the convolution; rows that were recorded before have the "
+            "noise of two measurements, of which backtracking could choose the smaller in each place."
         )
         yield ""
 
