@@ -30,6 +30,7 @@ from tensat_dl.onnx import is_onnx
 from tensat_dl.resources import rules as library
 from tensat_dl.run.one_of_many import Answered, ToOptimize
 from tensat_dl.run.options import Options, device_of
+from tensat_dl.sizes.dim_sizes import DimSizes
 from tensat_dl.why.origin import is_path, relative
 
 #: The name of the manifest in the output folder.
@@ -187,7 +188,7 @@ class Batch:
 
     options: Options
     packs: tuple[str, ...]
-    dims: Mapping[str, int]
+    dims: Mapping[str, DimSizes]
 
     @staticmethod
     def check(jobs: Iterable[Job]) -> None:
@@ -254,15 +255,15 @@ class Batch:
             files |= {file, *files_of(str(file))}
         return {p for p in files if p.parent != real_path(library())}
 
-    def _dims_of(self, file: Path) -> tuple[tuple[str, int], ...]:
-        """The sizes of those open dimensions that a model has."""
+    def _dims_of(self, file: Path) -> tuple[tuple[str, str], ...]:
+        """The sizes of those open dimensions that a model has, in text."""
         found = _model_at(file) if self.dims and is_onnx(file.name) else None
         if found is None:
             return ()
         from tensat_dl.onnx.inputs import open_dims
 
         known = open_dims(found)
-        return tuple((name, size) for name, size in sorted(self.dims.items()) if name in known)
+        return tuple((name, str(said)) for name, said in sorted(self.dims.items()) if name in known)
 
 
 def _model_at(file: Path) -> Any:

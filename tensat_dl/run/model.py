@@ -17,6 +17,7 @@ from tensat_dl.lang.print_graph import graph_to_tsr, header
 from tensat_dl.lang.program import Program
 from tensat_dl.onnx import PACK, is_onnx
 from tensat_dl.ops.table import OpTable
+from tensat_dl.sizes.dim_sizes import DimSizes
 from tensat_dl.why.origin import Origin, digest, is_path, relative
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ class Model(Shown):
         return self.program.rules
 
     @property
-    def dims(self) -> Mapping[str, int]:
+    def dims(self) -> Mapping[str, DimSizes]:
         """The sizes of the ONNX model's open dimensions."""
-        return {} if self.onnx is None else self.onnx.dims
+        return {} if self.onnx is None else self.onnx.said
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -87,8 +88,8 @@ class Model(Shown):
         for pack in () if self.onnx is not None and self.packs == (PACK,) else self.packs:
             words += ["--rules", relative(pack, output) if is_path(pack) else pack]
         words += options.arguments(self.onnx is not None)
-        for name, size in self.dims.items():
-            words += ["--dim", f"{name}={size}"]
+        for name, said in self.dims.items():
+            words += ["--dim", f"{name}={said}"]
         return tuple(words)
 
     def answer_text(self, result: Result, output: str) -> str:
@@ -119,6 +120,11 @@ class Model(Shown):
             return None
         written = write_back(self.onnx, graph, output, seed)
         if written.wrong:
-            message = f"{output} is not written: {written.wrong}"
-            raise Mismatch([Diagnostic(message, None)], result)
+            message, hint = f"{output} is not written: {written.wrong}", ""
+            if written.agreement.status == "narrow":
+                known = next(
+                    (f"{name}={n}..{n}" for name, n in self.onnx.dims.items() if n == 1), "NAME=N..N"
+                )
+                hint = f"give another size, or say that it need not hold for others: --dim {known}"
+            raise Mismatch([Diagnostic(message, None, hint)], result)
         return written

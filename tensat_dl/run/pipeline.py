@@ -4,6 +4,7 @@ through here."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from tensat_dl.core.egraph import EGraph
@@ -22,6 +23,8 @@ from tensat_dl.run.options import Options
 from tensat_dl.run.result import Result, Rounds, Times
 from tensat_dl.run.rounds import Searched, legs, search, search_again, steps_along
 from tensat_dl.run.search import Setup, Unfit, candidates
+from tensat_dl.sizes.resized import Resized
+from tensat_dl.verify.ahead import ahead
 from tensat_dl.verify.opaque_laws import UNSAMPLED
 from tensat_dl.why.steps import INTERRUPTED, Explanation, NoWay, missing
 
@@ -51,6 +54,7 @@ def optimize(
     machine: Machine | None = None,
     unfit: Unfit | None = None,
     explained: bool = False,
+    sizes: tuple[Resized | None, ...] = (),
 ) -> tuple[Result, tuple[EGraph, ...]]:
     """The cheapest graph found that computes the same as ``graph``, and the priced e-graphs of the rounds that led to
     it: it is from the last.
@@ -61,11 +65,11 @@ def optimize(
 
     With a machine, operators are measured on it, and several candidates are timed there as a whole: the answer is a
     candidate that is faster than the input beyond noise, or else the input. E-nodes that are ``unfit`` are no part of
-    an answer.
+    an answer. With ``sizes`` of open dimensions, costs are means over these.
     """
     options = options or Options()
     progress = progress or Progress()
-    setup = options.setup(ops, machine, unfit)
+    setup = options.setup(ops, machine, unfit, sizes)
     given = tuple(rules)
     rules, false = options.relied_on(rules, ops, progress)
     if options.search != "saturation":
@@ -73,17 +77,19 @@ def optimize(
 
         asked = Task(graph, ops, given, rules, false, options, setup)
         return optimize_graph_by_graph(asked, progress, parse_seconds, explained)
-    found = search(graph, rules, setup, progress, explained)
-    exploration, egraph = found.last.exploration, found.last.egraph
-    iterations = found.iterations
-    answer = _answer(graph, found, setup, progress)
-    checked = (
-        verified(
-            graph, answer.after.graph, rules, ops, found.search.model.table, iterations, options, progress
+    # Whatever runs beside measurements would be measured, too.
+    alone = not options.verify or machine is not None
+    with nullcontext() if alone else ahead(graph, ops, options.seed) as begun:
+        found = search(graph, rules, setup, progress, explained)
+        exploration, egraph = found.last.exploration, found.last.egraph
+        iterations = found.iterations
+        answer = _answer(graph, found, setup, progress)
+        table = found.search.model.table
+        checked = (
+            verified(graph, answer.after.graph, rules, ops, table, iterations, options, progress, begun)
+            if options.verify
+            else Checked()
         )
-        if options.verify
-        else Checked()
-    )
     steps = None
     if explained:
         way = _steps(graph, answer.after.graph, rules, found, options.seed, progress)
@@ -131,11 +137,12 @@ def explain(
     options: Options,
     progress: Progress | None = None,
     unfit: Unfit | None = None,
+    sizes: tuple[Resized | None, ...] = (),
 ) -> Explanation:
     """The steps by which a run with these options found ``after``, without fused operators: it searches again."""
     progress = progress or Progress()
     rules, _ = options.relied_on(rules, ops, progress)
-    setup = options.setup(ops, unfit=unfit)
+    setup = options.setup(ops, unfit=unfit, sizes=sizes)
     try:
         if options.search != "saturation":
             from tensat_dl.run.sequential import walk_again

@@ -79,12 +79,13 @@ def read_tsr(
 def read_onnx(
     file: str,
     packs: Sequence[str],
-    dims: Mapping[str, int],
+    dims: Mapping[str, object],
     inputs: str | None = None,
     content: bytes | None = None,
 ) -> Model:
-    """The model in a file, or with this ``content``, with the rules of ``packs``. ``dims`` are the sizes of its open
-    dimensions, and ``inputs`` is an .npz file to compare and time it on. Raises `TsrError`."""
+    """The model in a file, or with this ``content``, with the rules of ``packs``. ``dims`` says the sizes of its
+    open dimensions, as `DimSizes.of` takes them; ``inputs`` is an .npz file to compare and time it on. Raises
+    `TsrError`, and TypeError and ValueError for what is no size."""
     need_onnx(file)
     if content is not None and not (Path(file).is_file() and Path(file).read_bytes() == content):
         return _from_bytes(content, file, packs, dims, inputs)
@@ -95,7 +96,7 @@ def read_onnx(
 
 
 def _from_bytes(
-    content: bytes, name: str, packs: Sequence[str], dims: Mapping[str, int], inputs: str | None
+    content: bytes, name: str, packs: Sequence[str], dims: Mapping[str, object], inputs: str | None
 ) -> Model:
     """A model that has no file. ONNX Runtime compares and times files, so it gets one for as long as it lives."""
     folder = tempfile.mkdtemp(prefix="tensat-dl-")

@@ -52,6 +52,7 @@ class Elsewhere:
 
     def __init__(self, graph: Graph, ops: OpTable, known: Mapping[str, Shape]) -> None:
         self.known = known
+        self.ops = ops
         self._infer = Inference(ops)
         self._reshapes: dict[tuple[Shape, Shape, Shape], Shape] = {}
         self.model = self.shapes(graph)
@@ -214,9 +215,24 @@ def asked(
 def fixed_sizes(egraph: EGraph, graph: Graph, ops: OpTable, elsewhere: Sequence[Elsewhere]) -> BoolArray:
     """[N] which e-nodes of what was explored from ``graph`` do not hold at one of other sizes. The graph, the model's
     or another that computes the same, holds at all of them."""
+    nodes = derived(egraph, ops)
+    there = [EClassesElsewhere(egraph, graph, one) for one in elsewhere]
+    found = np.zeros(egraph.num_nodes, np.bool_)
+    for one in there:
+        found[one.fixed(nodes)] = True
+    shapes = [one.shape for one in there]
+    inputs = [int(egraph.node_class[n]) for k in graph.inputs if (n := egraph.source[k]) >= 0]
+    for n in nodes:
+        if egraph.op[n] == "reshape" and not found[n]:
+            c, (d,) = int(egraph.node_class[n]), egraph.children_of(n)
+            found[n] = asked(lambda k: egraph.types[k][0].shape, d, c, inputs, shapes) is None
+    return found
+
+
+def derived(egraph: EGraph, ops: OpTable) -> list[int]:
+    """The e-nodes that rules brought whose shapes follow from those of their operands."""
     source = set(egraph.source.tolist())
-    # The shapes of these follow from those of their operands.
-    derived = [
+    return [
         n
         for n, (op, c) in enumerate(zip(egraph.op, egraph.node_class.tolist(), strict=True))
         if n not in source
@@ -225,20 +241,9 @@ def fixed_sizes(egraph: EGraph, graph: Graph, ops: OpTable, elsewhere: Sequence[
         and not egraph.weights_only[c]
         and len(egraph.types[c]) == 1
     ]
-    there = [_EClassesElsewhere(egraph, graph, one) for one in elsewhere]
-    found = np.zeros(egraph.num_nodes, np.bool_)
-    for one in there:
-        found[one.fixed(derived)] = True
-    shapes = [one.shape for one in there]
-    inputs = [int(egraph.node_class[n]) for k in graph.inputs if (n := egraph.source[k]) >= 0]
-    for n in derived:
-        if egraph.op[n] == "reshape" and not found[n]:
-            c, (d,) = int(egraph.node_class[n]), egraph.children_of(n)
-            found[n] = asked(lambda k: egraph.types[k][0].shape, d, c, inputs, shapes) is None
-    return found
 
 
-class _EClassesElsewhere:
+class EClassesElsewhere:
     """The shapes of e-classes at another size, as far as they are known; they begin with the shapes in the model."""
 
     def __init__(self, egraph: EGraph, graph: Graph, there: Elsewhere) -> None:
