@@ -152,11 +152,13 @@ def test_a_written_range_is_kept(tmp_path: Path) -> None:
 def test_a_run_says_the_range(tmp_path: Path) -> None:
     path, out = saved(tmp_path, turned()), tmp_path / "out.onnx"
     report = tmp_path / "report.json"
-    arguments = ("--no-measure", "--json", report)
+    page = tmp_path / "report.html"
+    arguments = ("--no-measure", "--json", report, "--html", page)
     done = invoke("run", path, "-o", out, *arguments, "--dim", "batch=1..1")
     assert (done.code, done.err) == (0, "")
     assert "holds for     batch = 1; nothing is promised for other sizes" in done.out
     assert json.loads(report.read_text())["model"]["ranges"] == {"batch": [1, 1]}
+    assert "Sizes of open dimensions: batch = 1; for batch = 1 only." in page.read_text()
     text = tmp_path / "out.tsr"
     assert invoke("run", path, "-q", "-o", text, *arguments, "--dim", "batch=1..1").code == 0
     assert "--dim batch=1..1=1\n" in text.read_text()
@@ -183,3 +185,32 @@ def test_value_infos_of_other_types_stay(tmp_path: Path) -> None:
     tensat_dl.save(loaded, found, tmp_path / "out.onnx")
     made = onnx.load(tmp_path / "out.onnx")
     assert [d.dim_value for d in made.graph.input[0].type.tensor_type.shape.dim] == [2, 4]
+
+
+def test_a_batch_of_models_with_ranges(tmp_path: Path) -> None:
+    """Models without the dimension are done as ever. Another range is other work, and the same one is none."""
+    (tmp_path / "models").mkdir()
+    saved(tmp_path / "models", turned(), "open.onnx")
+    saved(tmp_path / "models", turned(3), "closed.onnx")
+    run = (
+        "batch",
+        tmp_path / "models",
+        "-o",
+        tmp_path / "out",
+        "--jobs",
+        1,
+        "--no-measure",
+        "--max-iters",
+        3,
+    )
+    done = invoke(*run, "--dim", "batch=1..1")
+    assert (done.code, done.err) == (0, "")
+    made = onnx.load(tmp_path / "out" / "open.onnx")
+    assert {p.key: p.value for p in made.metadata_props} == {METADATA: '{"batch": "1..1"}'}
+    assert not onnx.load(tmp_path / "out" / "closed.onnx").metadata_props
+    before = json.loads((tmp_path / "out" / "manifest.json").read_text())["models"]
+    assert "2 were done before" in invoke(*run, "--dim", "batch=1..1").out
+    assert "1 were done before" in invoke(*run, "--dim", "batch=2..8").out
+    after = json.loads((tmp_path / "out" / "manifest.json").read_text())["models"]
+    assert before["closed.onnx"] == after["closed.onnx"]
+    assert before["open.onnx"]["key"] != after["open.onnx"]["key"]
