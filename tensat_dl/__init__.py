@@ -94,7 +94,8 @@ def load(
         rules: Packs or .tsr files of rules, beside those that a .tsr file imports. Default for .onnx: the pack
             `inference`.
         text: In place of a source, the contents of a .tsr file. Imports are relative to the working directory.
-        dims: Sizes of open dimensions of an ONNX model; others get typical sizes, with which the model runs.
+        dims: Sizes of open dimensions of an ONNX model; others get typical sizes, with which the model runs. For a
+            .tsr file, sizes of names, in place of their defaults.
         inputs: An .npz file of arrays on which an ONNX model is compared and timed.
 
     Raises:
@@ -116,11 +117,9 @@ def load(
             raise ValueError("graph chooses among the graphs of a .tsr file; an ONNX model has one")
         given = None if inputs is None else fspath(inputs)
         return read_onnx(name, packs or (PACK,), dims or {}, given, content)
-    if dims or inputs is not None:
-        raise ValueError(
-            "dims and inputs are for ONNX models: in .tsr files all sizes are known, and no weights"
-        )
-    return read_tsr(name, graph, packs, content, option="graph=NAME")
+    if inputs is not None:
+        raise ValueError("inputs are for ONNX models: a .tsr file has no weights to run with")
+    return read_tsr(name, graph, packs, content, sizes=dims, option="graph=NAME")
 
 
 def optimize(
@@ -201,7 +200,7 @@ def optimize(
         RuleAlarm: the rules make two tensors of different types equal.
         ExplorationError: the process that explores has ended early.
     """
-    from tensat_dl.run.options import Options, unfit_of
+    from tensat_dl.run.options import Options
     from tensat_dl.run.pipeline import optimize as run
     from tensat_dl.run.refused import refusal
 
@@ -230,8 +229,13 @@ def optimize(
         seed=seed,
     ).aimed(graph.onnx is not None)
     with _progress(progress) as told:
-        machine, unfit = options.machine(graph.graph, graph.ops, graph.onnx), unfit_of(graph.onnx)
-        result, _ = run(graph.graph, graph.ops, chosen, options, told, machine=machine, unfit=unfit)
+        machine = options.machine(graph.graph, graph.ops, graph.onnx)
+        result, _ = run(
+            *(graph.graph, graph.ops, chosen, options, told),
+            machine=machine,
+            unfit=graph.unfit,
+            opened=graph.opened,
+        )
     wrong = refusal(result, graph.program.own_rules)
     if wrong is not None:
         raise wrong
@@ -276,14 +280,13 @@ def explain(model: Model, result: Result, *, progress: bool = False) -> Explanat
     are returned. ``progress`` is that of `optimize`. Raises the errors of `optimize`.
     """
     from tensat_dl.fuse.fuse import extended, unfused
-    from tensat_dl.run.options import unfit_of
     from tensat_dl.run.pipeline import explain as run
 
     _check_model(model, "explain")
     ops, declared = model.ops, result.declared
     after = unfused(result.after.graph, extended(ops, declared), declared)
     with _progress(progress) as told:
-        return run(model.graph, after, ops, result.rules, result.options, told, unfit_of(model.onnx))
+        return run(model.graph, after, ops, result.rules, result.options, told, model.unfit)
 
 
 def save(model: Model, result: Result, path: str | PathLike[str], *, seed: int = 0) -> None:

@@ -24,7 +24,6 @@ from tensat_dl.cli.options import (
 from tensat_dl.engine import WORKER
 from tensat_dl.onnx import is_onnx
 from tensat_dl.processes import ahead
-from tensat_dl.run.options import unfit_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,7 +100,7 @@ def _run(
 
         graph, program = opened.graph, opened.program
         machine = options.machine(graph, program.ops, opened.onnx)
-        context = progress, time.perf_counter() - started, machine, unfit_of(opened.onnx), explained
+        context = progress, time.perf_counter() - started, machine, opened.unfit, explained, opened.opened
         result, egraphs = optimize(graph, program.ops, program.rules, options, *context)
     console = Console(file=sys.stderr if "-" in asked.outputs else sys.stdout)
     said = Said()

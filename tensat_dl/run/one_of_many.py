@@ -22,7 +22,7 @@ from tensat_dl.gpu.this_gpu import GpuError
 from tensat_dl.kept import folder
 from tensat_dl.onnx import PACK, is_onnx
 from tensat_dl.run.model import Model
-from tensat_dl.run.options import Options, unfit_of
+from tensat_dl.run.options import Options
 from tensat_dl.run.pipeline import optimize
 from tensat_dl.run.reading import read_onnx, read_tsr
 from tensat_dl.run.refused import check_usable
@@ -99,7 +99,7 @@ def _optimized(model: Model, options: Options) -> Result:
     options = options.aimed(model.onnx is not None)
     machine = options.machine(model.graph, model.ops, model.onnx)
     found, _ = optimize(
-        model.graph, model.ops, model.rules, options, machine=machine, unfit=unfit_of(model.onnx)
+        model.graph, model.ops, model.rules, options, machine=machine, unfit=model.unfit, opened=model.opened
     )
     return found
 

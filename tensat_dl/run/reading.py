@@ -15,6 +15,7 @@ from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
 from tensat_dl.core.graph import Graph
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.load import text_source
+from tensat_dl.lang.named_sizes import graph_of, open_graph
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx import need_onnx
 from tensat_dl.run.model import Model
@@ -23,10 +24,15 @@ from tensat_dl.run.model import Model
 Warn = Callable[[Diagnostic], None]
 
 
-def choose_graph(
-    program: Program, name: str | None, option: str = "--graph NAME", warn: Warn | None = None
-) -> Graph:
-    """The graph called ``name``, or the only one. ``option`` is how a user names one. Raises `TsrError`."""
+def choose_graph(program: Program, name: str | None, warn: Warn | None = None) -> Graph:
+    """The graph called ``name``, or the only one; at its default sizes, if it has any. Raises `TsrError`."""
+    item = program.graphs[_chosen(program, name, "--graph NAME")]
+    return graph_of(item, program.ops, program.blocks, warn)
+
+
+def _chosen(program: Program, name: str | None, option: str) -> str:
+    """``name`` if a graph is called so, or the name of the only one. ``option`` is how a user names one. Raises
+    `TsrError`."""
     graphs = program.graphs
     if name is None and len(graphs) != 1:
         known = ", ".join(graphs)
@@ -38,8 +44,7 @@ def choose_graph(
             f"the file has {', '.join(graphs)}" if graphs else "it has none"
         )
         raise TsrError([Diagnostic(f"no graph `{name}`", None, hint, path=program.path)])
-    item = graphs[name] if name is not None else next(iter(graphs.values()))
-    return elaborate(item, program.ops, program.blocks, warn)
+    return name if name is not None else next(iter(graphs))
 
 
 def contents(source: str | PathLike[str] | IO[str] | IO[bytes]) -> tuple[str, str | bytes | None]:
@@ -65,15 +70,21 @@ def read_tsr(
     packs: Sequence[str],
     text: str | None = None,
     *,
+    sizes: Mapping[str, int] | None = None,
     option: str = "--graph NAME",
     warn: Warn | None = None,
 ) -> Model:
     """The graph of this name, or the only one, of a file; or of a ``text``, which messages call ``file``. It has the
-    rules of ``packs``, too. Raises `TsrError`."""
+    rules of ``packs``, too. ``sizes`` are sizes of its names in place of the defaults. Raises `TsrError`."""
     program = load_program(file, packs, None if text is None else text_source(file, text))
-    there = text is None or Path(file).is_file()
-    chosen = choose_graph(program, graph, option, warn)
-    return Model(program, chosen, file=file if there else "-", packs=tuple(packs))
+    source = file if text is None or Path(file).is_file() else "-"
+    item = program.graphs[_chosen(program, graph, option)]
+    if not item.sizes and not sizes:
+        chosen = elaborate(item, program.ops, program.blocks, warn)
+        return Model(program, chosen, file=source, packs=tuple(packs))
+    opened = open_graph(item, program.ops, program.blocks, warn, sizes)
+    given = dict(sizes or {})
+    return Model(program, opened.graph, file=source, packs=tuple(packs), opened=opened, sizes=given)
 
 
 def read_onnx(
