@@ -83,7 +83,7 @@ def load(
     rules: Sequence[str | PathLike[str]] = (),
     *,
     text: str | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, int | range | Sequence[int] | str] | None = None,
     inputs: str | PathLike[str] | None = None,
 ) -> Model:
     """Reads a .tsr or .onnx file, or a text in the language.
@@ -94,23 +94,29 @@ def load(
         rules: Packs or .tsr files of rules, beside those that a .tsr file imports. Default for .onnx: the pack
             `inference`.
         text: In place of a source, the contents of a .tsr file. Imports are relative to the working directory.
-        dims: Sizes of open dimensions of an ONNX model; others get typical sizes, with which the model runs. For a
-            .tsr file, sizes of names, in place of their defaults.
+        dims: Sizes of open dimensions of an ONNX model; others get typical sizes, with which the model runs. A size;
+            a range, in which alone the answer has to hold; a list of sizes to optimize for; or a text, as `--dim` of
+            the command line takes it. For a .tsr file, sizes of names, in place of their
+            defaults.
         inputs: An .npz file of arrays on which an ONNX model is compared and timed.
 
     Raises:
-        TypeError: both or neither of ``source`` and ``text`` are given, or they or ``rules`` have a wrong type.
-        ValueError: an argument does not apply to the kind of file.
+        TypeError: both or neither of ``source`` and ``text`` are given, or they, ``rules`` or ``dims`` have a wrong
+            type.
+        ValueError: an argument does not apply to the kind of file, or ``dims`` are no sizes.
         TsrError: the file cannot be read or has mistakes, or the package `onnx` is needed and not installed.
     """
     if (source is None) == (text is None):
         raise TypeError("load() takes a path or an open file, or else a text: load(text=..)")
     if isinstance(rules, str | PathLike):
         raise TypeError(f"rules is a list of packs: rules=[{fspath(rules)!r}]")
+    from tensat_dl.lang.program import file_of_pack
     from tensat_dl.onnx import PACK, is_onnx
     from tensat_dl.run.reading import contents, read_onnx, read_tsr
 
     packs = tuple(fspath(rule) for rule in rules)
+    for pack in packs:
+        file_of_pack(pack, "rules=")  # raises the error about one that is unknown
     name, content = contents(source) if source is not None else ("<text>", text)
     if isinstance(content, bytes) or (content is None and is_onnx(name)):
         if graph is not None:
@@ -119,7 +125,7 @@ def load(
         return read_onnx(name, packs or (PACK,), dims or {}, given, content)
     if inputs is not None:
         raise ValueError("inputs are for ONNX models: a .tsr file has no weights to run with")
-    return read_tsr(name, graph, packs, content, sizes=dims, option="graph=NAME")
+    return read_tsr(name, graph, packs, content, dims=dims, option="graph=NAME")
 
 
 def optimize(
@@ -200,7 +206,7 @@ def optimize(
         RuleAlarm: the rules make two tensors of different types equal.
         ExplorationError: the process that explores has ended early.
     """
-    from tensat_dl.run.options import Options
+    from tensat_dl.run.options import Options, sizes_of
     from tensat_dl.run.pipeline import optimize as run
     from tensat_dl.run.refused import refusal
 
@@ -234,6 +240,7 @@ def optimize(
             *(graph.graph, graph.ops, chosen, options, told),
             machine=machine,
             unfit=graph.unfit,
+            sizes=sizes_of(graph.onnx, options),
             opened=graph.opened,
         )
     wrong = refusal(result, graph.program.own_rules)
@@ -280,13 +287,15 @@ def explain(model: Model, result: Result, *, progress: bool = False) -> Explanat
     are returned. ``progress`` is that of `optimize`. Raises the errors of `optimize`.
     """
     from tensat_dl.fuse.fuse import extended, unfused
+    from tensat_dl.run.options import sizes_of
     from tensat_dl.run.pipeline import explain as run
 
     _check_model(model, "explain")
     ops, declared = model.ops, result.declared
     after = unfused(result.after.graph, extended(ops, declared), declared)
     with _progress(progress) as told:
-        return run(model.graph, after, ops, result.rules, result.options, told, model.unfit)
+        sizes = sizes_of(model.onnx, result.options)
+        return run(model.graph, after, ops, result.rules, result.options, told, model.unfit, sizes)
 
 
 def save(model: Model, result: Result, path: str | PathLike[str], *, seed: int = 0) -> None:

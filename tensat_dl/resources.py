@@ -15,7 +15,12 @@ from types import ModuleType
 _CHECKOUT = Path(__file__).resolve().parent.parent
 
 
-def _folder(name: str) -> Path:
+#: The folders beside the package.
+BESIDE = ("examples", "grammar", "kernels", "rules")
+
+
+def folder(name: str) -> Path:
+    """One of the folders beside the package. Raises FileNotFoundError."""
     checkout = _CHECKOUT / name
     if (_CHECKOUT / "pyproject.toml").is_file() and checkout.is_dir():
         return checkout
@@ -27,26 +32,26 @@ def _folder(name: str) -> Path:
 
 def grammar() -> Path:
     """The language's grammar, ``grammar/tsr.lark``."""
-    return _folder("grammar") / "tsr.lark"
+    return folder("grammar") / "tsr.lark"
 
 
 def rules() -> Path:
     """The folder of the operator table and the rule packs."""
-    return _folder("rules")
+    return folder("rules")
 
 
 def examples() -> Path:
     """The folder of the example models."""
-    return _folder("examples")
+    return folder("examples")
 
 
 def kernels(module: str) -> ModuleType:
     """A module of the kernels, such as ``registry``. Raises ImportError without torch or Triton."""
     if "tensat_dl_kernels" not in sys.modules:
         # The folder has another name than the package, so it is given the name here, wherever it lies.
-        folder = _folder("kernels")
+        place = folder("kernels")
         spec = spec_from_file_location(
-            "tensat_dl_kernels", folder / "__init__.py", submodule_search_locations=[str(folder)]
+            "tensat_dl_kernels", place / "__init__.py", submodule_search_locations=[str(place)]
         )
         assert spec is not None
         assert spec.loader is not None

@@ -18,6 +18,7 @@ import click
 from tensat_dl import resources
 from tensat_dl.cli.options import Seconds
 from tensat_dl.cli.options import where_options as at
+from tensat_dl.cost.device import processor
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -151,10 +152,14 @@ def earlier(json_path: str | None) -> dict[str, Any] | None:
 def finished(
     json_path: str | None, before: Row, options: Mapping[str, Any], models: Sequence[str]
 ) -> list[Row]:
-    """The rows of an earlier run with these options that need not be measured again. Raises `click.UsageError`."""
+    """The rows of an earlier run with these options, on this processor, that need not be measured again. Raises
+    `click.UsageError`."""
+    here = processor()
     try:
         if any(before.get("options", options).get(name) != value for name, value in options.items()):
             raise click.UsageError(f"{json_path} has results for other options, so it can't be resumed")
+        if before.get("machine", {}).get("processor", here) != here:
+            raise click.UsageError(f"{json_path} has results of another processor, so it can't be resumed")
         return [r for r in before["rows"] if r["model"] in models and "error" not in r]
     except (AttributeError, KeyError, TypeError):
         raise no_results(json_path) from None
@@ -179,6 +184,7 @@ def machine() -> dict[str, Any]:
     return {
         "system": platform.system(),
         "architecture": platform.machine(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         **{package: _version(package) for package in ("tensat-dl", "egglog", "pyscipopt")},

@@ -21,7 +21,7 @@ from tensat_dl.bench.paper_rows import (
     speedups,
     table,
 )
-from tensat_dl.bench.paper_tables import ablations, breakdown, k_multi, on_cpu
+from tensat_dl.bench.paper_tables import ablations, breakdown, k_multi, on_cpu, until_their_best
 
 if TYPE_CHECKING:
     from tensat_dl.bench.paper import Part
@@ -257,6 +257,7 @@ def _searches(rows: list[Row]) -> Iterator[str]:
             f"{', '.join(names)}: the answer is of the e-graph until then."
         )
         yield ""
+    yield from until_their_best(rows)
     yield "### Trade-off (Figure 6)"
     yield ""
     yield from figure("paper-anytime")

@@ -38,6 +38,14 @@ def reached(row: Row, cost: float) -> float | None:
     return next((s for s, c in row["gains"] if c <= cost * (1 + 1e-9)), None)
 
 
+def spent(row: Row, cost: float) -> Row | None:
+    """What a search of ours did until it had a graph that costs no more, in seconds; None if that is not known."""
+    costs = [c for _, c in row["gains"]][1:]
+    return next(
+        (parts for c, parts in zip(costs, row.get("spent", ()), strict=False) if c <= cost * (1 + 1e-9)), None
+    )
+
+
 def models_of(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(r["model"] for r in rows))
 

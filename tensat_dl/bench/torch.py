@@ -46,8 +46,8 @@ def command(models: tuple[str, ...], threads: int, starts: int, resume: bool, js
 
     The modules are those of torchvision, timm and transformers, with random weights. "Inductor max" is
     torch.compile(mode="max-autotune") with frozen weights. ONNX Runtime reads inputs and writes outputs where they
-    are from the start: nothing is checked or copied. Each contestant runs in a process of its own; the processes take
-    turns. Models are measured in the given order.
+    are from the start: nothing is checked or copied. tensat-dl is tensat_dl.torch.optimize with frozen weights. Each
+    contestant runs in a process of its own; the processes take turns. Models are measured in the given order.
     """
     before = earlier(json_path) if resume else None
     options = {"threads": threads, "starts": starts}

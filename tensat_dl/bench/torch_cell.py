@@ -152,7 +152,7 @@ def _onnx_runtime(module: nn.Module, inputs: Inputs, threads: int, folder: Path)
 def _ours(module: nn.Module, inputs: Inputs, threads: int, folder: Path) -> tuple[Call, Row]:
     import tensat_dl.torch
 
-    fast = tensat_dl.torch.optimize(module, (), inputs)
+    fast = tensat_dl.torch.optimize(module, (), inputs, frozen=True)
     called = f"module: {fast.declined}" if fast.declined else fast.called
     return lambda: fast(**inputs), {"called": called}
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,10 @@ from tensat_dl.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from tensat_dl.run.batch import Facts
+    from tensat_dl.jobs.job import Job
+    from tensat_dl.jobs.run import Where
+    from tensat_dl.report.terminal import LiveProgress
+    from tensat_dl.run.batch import Batch, Facts, Listed, Manifest
 
 
 @click.command("batch")
@@ -67,76 +71,51 @@ def command(
     """
     from tensat_dl.cli.inputs import checked_dims
     from tensat_dl.cost import UnknownDeviceError
-    from tensat_dl.jobs.job import Work
-    from tensat_dl.jobs.run import Where, done
+    from tensat_dl.jobs.run import Where
     from tensat_dl.onnx import is_onnx
     from tensat_dl.report.terminal import LiveProgress
-    from tensat_dl.run.batch import Batch, Manifest, models_in
+    from tensat_dl.run.batch import Batch, Manifest, alone_in, models_in
     from tensat_dl.why.origin import is_path
 
     started = time.perf_counter()
     packs = tuple(os.path.abspath(p) if is_path(p) else p for p in given["rules"])
-    try:
-        batch = Batch(chosen(given), packs, checked_dims(given["dims"]))
-        named = models_in(models, Path(out))
-        if ray is None:  # else the nodes may have what this machine lacks
-            for onnx in {is_onnx(m.name) for m in named}:
-                batch.options.aimed(onnx)
-    except UnknownDeviceError:
-        raise
-    except ValueError as e:
-        raise click.UsageError(str(e)) from None
-    if not named:
-        raise click.UsageError(f"no models (.tsr with a graph, .onnx) in {', '.join(models)}")
-    Path(out).mkdir(parents=True, exist_ok=True)
-    manifest = Manifest.of(Path(out))
-    before = 0
-    interrupted = False
-    with LiveProgress(quiet) as live:
-        live.phase("read")
-        todo = []
-        for i, model in enumerate(named):
-            live.counting(i, len(named))
-            try:
-                job = batch.job(model, Path(out))
-            except OSError as e:
-                manifest.entries[model.name] = {
-                    "status": "refused",
-                    "message": f"{model.path}: {e.strerror or e}",
-                }
-                continue
-            if manifest.is_done(model.name, job.name):
-                before += 1
-            else:
-                todo.append(job)
-        live.phase("optimize")
+    unwritten: OSError | None = None
+    with ExitStack() as held:
         try:
-            for onnx in (False, True):
-                some = [job for job in todo if is_onnx(job.title) == onnx]
-                if not some:
-                    continue
-                shared = batch.options, packs, batch.profiles(onnx)
-                memory = None if job_memory is None else job_memory << 20
-                work = Work(
-                    "tensat_dl.run.one_of_many:optimizer",
-                    shared,
-                    batch.place(onnx),
-                    False,
-                    job_time,
-                    memory,
-                    retries,
-                )
-                with Where(jobs, ray).workers(work) as workers:
-                    if not workers.room and ray is None:
-                        raise click.UsageError("no GPU is found on this machine to measure on")
-                    for i, ended in done(workers, some, retries, live.jobs):
-                        manifest.take(some[i].title, some[i].name, ended)
+            batch = Batch(chosen(given), packs, checked_dims(given["dims"]))
+            named = models_in(models, Path(out))
+            if ray is None:  # else the nodes may have what this machine lacks
+                for onnx in {is_onnx(m.name) for m in named}:
+                    batch.options.aimed(onnx)
+            if not named:
+                raise ValueError(f"no models (.tsr with a graph, .onnx) in {', '.join(models)}")
+            Path(out).mkdir(parents=True, exist_ok=True)
+            held.enter_context(alone_in(Path(out)))
+            live = held.enter_context(LiveProgress(quiet))
+            manifest = Manifest.of(Path(out))
+            todo = _todo(batch, named, manifest, live)
+        except UnknownDeviceError:
+            raise
+        except ValueError as e:
+            raise click.UsageError(str(e)) from None
+        refused = sum("key" not in manifest.entries.get(m.name, {"key": ""}) for m in named)
+        before = len(named) - len(todo) - refused
+        interrupted = False
+        limits = job_time, None if job_memory is None else job_memory << 20, retries
+        try:
+            _optimize(batch, todo, manifest, Where(jobs, ray), limits, live)
         except KeyboardInterrupt:
             interrupted = True
-        manifest.write()
+        finally:
+            try:
+                manifest.write()
+            except OSError as e:
+                unwritten = e
     rows = {m.name: manifest.entries[m.name] for m in named if m.name in manifest.entries}
     if not quiet:
         _print(rows, len(named), before, out, time.perf_counter() - started)
+    if unwritten is not None:
+        raise unwritten
     if interrupted:
         print("interrupted: the same command goes on", file=sys.stderr)
         return 130
@@ -146,10 +125,60 @@ def command(
     return 1 if bad else 0
 
 
+def _todo(batch: Batch, named: Sequence[Listed], manifest: Manifest, live: LiveProgress) -> list[Job]:
+    """The jobs of models that are not done. Raises ValueError if an answer would overwrite an input."""
+    live.phase("read")
+    jobs = []
+    for i, model in enumerate(named):
+        live.counting(i, len(named))
+        try:
+            jobs.append(batch.job(model, manifest.folder))
+        except OSError as e:
+            message = f"{model.path}: {e.strerror or e}"
+            manifest.entries[model.name] = {"status": "refused", "message": message}
+    batch.check(jobs)
+    return [job for job in jobs if not manifest.is_done(job.title, job.name)]
+
+
+def _optimize(
+    batch: Batch,
+    todo: Sequence[Job],
+    manifest: Manifest,
+    where: Where,
+    limits: tuple[float | None, int | None, int],
+    live: LiveProgress,
+) -> None:
+    """Does the jobs, each within limits: seconds, bytes, and how often it is tried again."""
+    from tensat_dl.jobs.job import Work
+    from tensat_dl.jobs.run import done
+    from tensat_dl.onnx import is_onnx
+
+    live.phase("optimize")
+    seconds, memory, retries = limits
+    for onnx in (False, True):
+        some = [job for job in todo if is_onnx(job.title) == onnx]
+        if not some:
+            continue
+        work = Work(
+            "tensat_dl.run.one_of_many:optimizer",
+            (batch.options, batch.packs, batch.profiles(onnx)),
+            batch.place(onnx),
+            seconds=seconds,
+            memory=memory,
+            retries=retries,
+        )
+        with where.workers(work) as workers:
+            if not workers.room and where.ray is None:
+                raise click.UsageError("no GPU is found on this machine to measure on")
+            for i, ended in done(workers, some, retries, live.jobs):
+                manifest.take(some[i].title, some[i].name, ended)
+
+
 def _print(rows: Mapping[str, Facts], count: int, before: int, out: str, seconds: float) -> None:
     """The table, and a line of counts."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from tensat_dl.report.facts import latency
     from tensat_dl.report.facts import seconds as duration
@@ -161,7 +190,7 @@ def _print(rows: Mapping[str, Facts], count: int, before: int, out: str, seconds
     for column in table.columns[1:6]:
         column.justify = "right"
     for name, facts in rows.items():
-        table.add_row(name, *_cells(facts, latency), f"{facts.get('seconds', 0):.1f}", facts["status"])
+        table.add_row(Text(name), *_cells(facts, latency), f"{facts.get('seconds', 0):.1f}", facts["status"])
     console.print(table)
     counts = Counter(facts["status"] for facts in rows.values())
     shown = ", ".join(f"{n:,} {status}" for status, n in counts.most_common())

@@ -210,10 +210,10 @@ def _report(e: Exception) -> int:
     from tensat_dl.engine.explore import ExplorationError
     from tensat_dl.extract.extraction import ExtractionError
     from tensat_dl.gpu.this_gpu import GpuError
-    from tensat_dl.jobs.on_ray import RayError
+    from tensat_dl.jobs.job import NoWorkersError
 
     inputs = (
-        UnknownDeviceError | ProfileError | SignatureError | GpuError | RayError
+        UnknownDeviceError | ProfileError | SignatureError | GpuError | NoWorkersError
         | ExtractionError | EGraphFormatError
     )  # fmt: skip
     if isinstance(e, RuleAlarm):

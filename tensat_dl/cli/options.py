@@ -6,6 +6,7 @@ Imports nothing heavy: ``--help`` comes through here.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from tensat_dl.run.options import About, Group, Options, about, device_of
+from tensat_dl.sizes.dim_sizes import DimSizes
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -46,17 +48,22 @@ class Count(click.IntRange):
 
 
 class Dim(click.types.StringParamType):
-    """NAME=N."""
+    """NAME=SIZES, as `DimSizes` reads sizes."""
 
     name = "dimension"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, tuple):
             return value
-        name, equals, size = str(value).rpartition("=")
-        if not (equals and name and size.isascii() and size.isdigit() and 0 < int(size) < 2**31):
-            self.fail(f"{value!r} is not NAME=N with a positive N, such as batch=1", param, ctx)
-        return name, int(size)
+        # A name may have a "=", too: sizes begin after the first one that nothing but sizes follow.
+        found = re.fullmatch(r"(.+?)=([-\d.,= ]*)", str(value), re.ASCII)
+        name, text = found.groups() if found is not None else str(value).partition("=")[::2]
+        if not name or "=" not in str(value):
+            self.fail(f"{value!r} is not NAME=SIZES, such as batch=1 or seq=1..512", param, ctx)
+        try:
+            return name, DimSizes.of(text)
+        except ValueError as e:
+            self.fail(f"{value!r}: {e}", param, ctx)
 
 
 def _parameter(name: str, default: object) -> str:
@@ -86,8 +93,9 @@ dims_option = click.option(
     *("--dim", "dims"),
     multiple=True,
     type=Dim(),
-    metavar="NAME=N",
-    help="The size of an open dimension of an ONNX model, else a typical one; may be repeated.",
+    metavar="NAME=SIZES",
+    help="A size (N), a range (N..N) or several sizes (N,N) of an open dimension of an ONNX model, else a typical "
+    "size; may be repeated.",
 )
 time_limit_option = partial(click.option, "--time-limit", type=Seconds(), metavar="S")
 ray_option = click.option(
@@ -159,7 +167,7 @@ class Recorded:
     file: str
     graph_name: str | None
     rules: tuple[str, ...]
-    dims: Mapping[str, int]
+    dims: Mapping[str, DimSizes]
     options: Options
 
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from tensat_dl.cli.options import (
 from tensat_dl.engine import WORKER
 from tensat_dl.onnx import is_onnx
 from tensat_dl.processes import ahead
+from tensat_dl.run.options import sizes_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tensat_dl.run.model import Model
     from tensat_dl.run.options import Options
     from tensat_dl.run.result import Result
+    from tensat_dl.sizes.dim_sizes import DimSizes
 
 
 @click.command("run")
@@ -52,6 +54,11 @@ if TYPE_CHECKING:
     "input_path",
     metavar="FILE.npz",
     help="Compare and time an ONNX model on these inputs, given by name.",
+)
+@click.option(
+    "--buckets",
+    is_flag=True,
+    help="Where several sizes of a dimension want different graphs, write a model for each range.",
 )
 @options("search")
 @json_option("Write a report as JSON.")
@@ -99,26 +106,59 @@ def _run(
         from tensat_dl.run.pipeline import optimize  # not before: errors in files come at once
 
         graph, program = opened.graph, opened.program
+        try:
+            sizes = sizes_of(opened.onnx, options)
+            if asked.buckets:
+                from tensat_dl.run.buckets import check_buckets
+
+                check_buckets(opened)
+        except ValueError as e:
+            raise click.UsageError(str(e)) from None
         machine = options.machine(graph, program.ops, opened.onnx)
-        context = progress, time.perf_counter() - started, machine, opened.unfit, explained, opened.opened
+        so_far = time.perf_counter() - started
+        context = progress, so_far, machine, opened.unfit, explained, sizes, opened.opened
         result, egraphs = optimize(graph, program.ops, program.rules, options, *context)
+        buckets = None
+        if asked.buckets and not result.interrupted and refusal(result, opened, None) is None:
+            from tensat_dl.run.buckets import find_buckets
+
+            buckets = find_buckets(opened, result, options, progress)
+            if len(buckets.parts) == 1:
+                result = buckets.parts[0].result
     console = Console(file=sys.stderr if "-" in asked.outputs else sys.stdout)
     said = Said()
     if not quiet:
         with said.unless_gone():
             _summarize(result, opened, verbose, console)
+            if buckets is not None:
+                print_row("buckets", buckets.summary(), console)
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
     refused = refusal(result, opened, output)
-    if output is not None and refused is None:
-        refused, rows = write_answer(output, opened, result)
+    answers = [] if output is None else [(output, opened, result)]
+    if output is not None and buckets is not None and len(buckets.parts) > 1:
+        from tensat_dl.run.buckets import path_of
+
+        assert opened.onnx is not None
+        answers = [
+            (path_of(output, b.range), replace(opened, onnx=b.of(opened.onnx, buckets.name)), b.result)
+            for b in buckets.parts
+        ]
+        asked.check_buckets([path for path, _, _ in answers], (*asked.inputs, *opened.files))
+    written: list[str] = []
+    for path, of, answer in answers:
+        if refused is not None:
+            break
+        refused, rows = write_answer(path, of, answer)
+        written += [path] if refused is None else []
         if not quiet:
             with said.unless_gone():
                 for label, text in rows:
                     print_row(label, text, console)
-                if output != "-" and refused is None:
-                    print(f"written to {Path(output)}", file=console.file)
-    written = output if refused is None else None
-    asked.reports.write(opened.with_operators(result.declared), result, egraphs, written, refused is None)
+                if path != "-" and refused is None:
+                    print(f"written to {Path(path)}", file=console.file)
+    asked.reports.write(
+        opened.with_operators(result.declared), result, egraphs, written, refused is None, buckets
+    )
     return _end(result, refused, quiet, said)
 
 
@@ -130,8 +170,9 @@ class _Asked:
     output: str | None
     graph_name: str | None
     rules: tuple[str, ...]
-    sizes: Mapping[str, int]  #: of a model's open dimensions
+    sizes: Mapping[str, DimSizes]  #: of a model's open dimensions
     input_path: str | None
+    buckets: bool
     options: Options
     reports: Reports
 
@@ -151,6 +192,12 @@ class _Asked:
         check_outputs(self.outputs, inputs, "which" if is_onnx(self.file) else "whose rules and comments")
         if self.output is not None:
             check_ending(self.output)
+
+    def check_buckets(self, paths: Sequence[str], inputs: Sequence[str]) -> None:
+        """The same for the answers of buckets."""
+        from tensat_dl.cli.outputs import check_outputs
+
+        check_outputs((*paths, *astuple(self.reports)), inputs)
 
 
 def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
@@ -172,7 +219,11 @@ def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
         raise click.UsageError(str(e)) from None
     if aim.search != "saturation" and reports.egraph is not None:
         raise click.UsageError(f"--save-egraph needs an e-graph, and the search {aim.search} has none")
-    asked = _Asked(file, output, given["graph_name"], rules, sizes, given["input_path"], aim, reports)
+    if given["buckets"] and not (model and (output is None or is_onnx(output))):
+        raise click.UsageError("--buckets is for ONNX models, and writes ONNX models")
+    asked = _Asked(
+        file, output, given["graph_name"], rules, sizes, given["input_path"], given["buckets"], aim, reports
+    )
     asked.check_outputs(asked.inputs)
     return asked
 

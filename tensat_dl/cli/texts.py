@@ -7,6 +7,7 @@ import sys
 import click
 
 from tensat_dl.cli.options import dims_option, graph_option, quiet_option, rules_option
+from tensat_dl.sizes.dim_sizes import DimSizes
 
 
 @click.command("fmt")
@@ -57,7 +58,7 @@ def show(
     listed: str | None,
     dot: bool,
     egglog: bool,
-    dims: tuple[tuple[str, int], ...],
+    dims: tuple[tuple[str, DimSizes], ...],
 ) -> int:
     """Print the graph of FILE (.tsr or .onnx) with blocks and loops unrolled, or its rules, operators or egglog
     program.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tensat_dl.cli.options import dims_option, json_option, option
+from tensat_dl.sizes.dim_sizes import DimSizes
 
 
 @click.command("time")
@@ -22,7 +23,7 @@ def command(
     graph_name: str | None,
     seed: int,
     threads: int,
-    dims: tuple[tuple[str, int], ...],
+    dims: tuple[tuple[str, DimSizes], ...],
     json_path: str | None,
     quiet: bool,
 ) -> int:

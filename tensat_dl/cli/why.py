@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensat_dl.cli.options import chosen, graph_option, option, quiet_option, rules_option
-from tensat_dl.run.options import DEVICE
+from tensat_dl.run.options import DEVICE, sizes_of
 
 if TYPE_CHECKING:
     from tensat_dl.cli.options import Recorded
@@ -56,7 +56,10 @@ def why(out: str, source: str | None, html_path: str | None, verbose: bool, quie
         # Rules know nothing of fused operators, which only the output declares.
         fused = set(optimized.program.declared) - set(program.declared)
         after = unfused(optimized.graph, optimized.ops, fused)
-        found = explain(before, after, program.ops, program.rules, given.options, progress, opened.unfit)
+        sizes = sizes_of(opened.onnx, given.options)
+        found = explain(
+            before, after, program.ops, program.rules, given.options, progress, opened.unfit, sizes
+        )
     changed = digest(before, program.ops) != made_of
     known = bool(found.steps) or not found.unfinished
     if changed and known:

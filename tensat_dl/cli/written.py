@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tensat_dl.cli.outputs import write_json
 from tensat_dl.core.egraph import EGraph
@@ -15,6 +16,9 @@ from tensat_dl.run import refused
 from tensat_dl.run.model import Model
 from tensat_dl.run.refused import Mismatch
 from tensat_dl.run.result import Result
+
+if TYPE_CHECKING:
+    from tensat_dl.run.buckets import Buckets  # with the packages for ONNX models
 
 #: Bytes that names and types of values may add to a model's file before it counts as grown.
 NAMES = 1024
@@ -57,6 +61,8 @@ def write_answer(output: str, model: Model, result: Result) -> tuple[Refusal | N
         rows.append(("onnx runtime", agreed(found)))
     else:
         print(f"warning: {output} is not compared with the original: {found.message}", file=sys.stderr)
+    if written.ranges:
+        rows.append(("holds for", f"{written.ranges}; nothing is promised for other sizes"))
     if written.after > written.before + NAMES:
         rows.append(("model size", f"{size(written.before)} -> {size(written.after)}"))
     return None, tuple(rows)
@@ -77,11 +83,13 @@ class Reports:
         opened: Model,
         result: Result,
         egraphs: Sequence[EGraph],
-        output: str | None,
+        outputs: Sequence[str],
         answer: bool,
+        buckets: Buckets | None = None,
     ) -> None:
-        """Writes the reports, that of the e-graph for the last of the ``egraphs``. ``output`` is the path of the
-        answer. The answer is drawn only if there is an ``answer``. Raises OSError."""
+        """Writes the reports, that of the e-graph for the last of the ``egraphs``. ``outputs`` are the paths of the
+        answer, one for each of several ``buckets``. The answer is drawn only if there is an ``answer``. Raises
+        OSError."""
         if self.dot is not None and answer:
             from tensat_dl.report.graphs import changed_nodes, graph_to_dot
 
@@ -91,8 +99,16 @@ class Reports:
         if self.json is not None:
             from tensat_dl.report.json import result_to_json
 
-            report = result_to_json(result, output)
-            write_json(self.json, report if model is None else {**report, "model": model})
+            report = result_to_json(result, outputs[0] if len(outputs) == 1 else None)
+            if model is not None:
+                report["model"] = model
+            if buckets is not None:
+                report["buckets"] = {
+                    "parts": buckets.to_json(),
+                    "gain": buckets.gain,
+                    "outputs": list(outputs),
+                }
+            write_json(self.json, report)
         if self.html is not None:
             from tensat_dl.report.html import result_to_html
 

@@ -96,11 +96,14 @@ def this_machine(device: str, threads: int) -> Environment | None:
         runtime = version("onnxruntime")
     except PackageNotFoundError:
         return None
-    return Environment({"cpu": _cpu(), "threads": str(threads)}, {"onnxruntime": runtime, "timing": TIMING})
+    return Environment(
+        {"cpu": processor(), "threads": str(threads)}, {"onnxruntime": runtime, "timing": TIMING}
+    )
 
 
-def _cpu() -> str:
-    """As in ``AMD EPYC 7B13, family 25, model 1``: virtual machines often leave the number out of the name."""
+def processor() -> str:
+    """This CPU, as in ``AMD EPYC 7B13, family 25, model 1``: virtual machines often leave the number out of the
+    name."""
     try:
         lines = CPU_INFO.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0].splitlines()
     except OSError:

@@ -18,6 +18,7 @@ from tensat_dl.cost.roofline import calibrate, roofline
 from tensat_dl.cost.signature import Signature
 from tensat_dl.cost.views import free_views
 from tensat_dl.ops.table import OpTable
+from tensat_dl.sizes.resized import Resized
 
 #: Operators that run no kernel: the caller's tensors, and one of the outputs of a node, which has the cost.
 FREE = frozenset({"input", "proj"})
@@ -65,13 +66,16 @@ class CostModel:
     """Costs on one device, in milliseconds. Without a profile every cost is estimated.
 
     ``calibrated`` is the device with figures fitted to the profile. Its roofline prices operators that the profile
-    lacks, so that they compare with measurements. Without it, the roofline of the data sheet does.
+    lacks, so that they compare with measurements. Without it, the roofline of the data sheet does. With ``sizes`` of
+    open dimensions, graphs and the e-graphs explored from them have the mean of their costs there; None stands for
+    the sizes that they have.
     """
 
     table: OpTable
     device: Device
     profile: Profile | None = None
     calibrated: Device | None = None
+    sizes: tuple[Resized | None, ...] = ()
 
     @classmethod
     def of(cls, table: OpTable, device: str, threads: int = 1) -> CostModel:
@@ -117,6 +121,17 @@ class CostModel:
         if self.device.packs_weights:
             return roofline(self.table, self.device, signature)
         return self.cost(signature).ms
+
+    def at_all_sizes(self, egraph: EGraph, graph: Graph) -> list[EGraph]:
+        """An e-graph as `mean_price` takes it, at each of the sizes that count."""
+        return [one.egraph(egraph, graph) if one else egraph for one in self.sizes or (None,)]
+
+    def mean_price(self, egraph: EGraph, graph: Graph) -> tuple[EGraph, BoolArray]:
+        """The same as `price` for an e-graph that was explored from a graph, or that is this graph; each cost is the
+        mean over the sizes that count."""
+        priced = [self.price(one) for one in self.at_all_sizes(egraph, graph)]
+        cost = np.mean([one.cost for one, _ in priced], axis=0)
+        return replace(egraph, cost=cost), np.all([measured for _, measured in priced], axis=0)
 
     def price(self, egraph: EGraph) -> tuple[EGraph, BoolArray]:
         """The e-graph with ``cost`` filled in, and for each e-node whether its cost was measured.
@@ -166,7 +181,7 @@ class CostModel:
         By layout, an answer costs as much as its graph. Without that, a node costs at most what its e-node costs,
         because a view's consumers in the graph are among its consumers in the e-graph.
         """
-        priced, measured = self.price(without_choices(graph))
+        priced, measured = self.mean_price(without_choices(graph), graph)
         if self.device.packs_weights:  # it runs graphs as ONNX Runtime does
             priced.cost[fused(graph)] = 0.0
         return PricedGraph(graph, tuple(priced.cost.tolist()), tuple(measured.tolist()), weight_bytes(graph))
@@ -202,6 +217,11 @@ class CostModel:
 
     def _signature(self, egraph: EGraph, key: _Key) -> Signature:
         op, attrs, children, weights, c = key
+        if self.device.packs_weights and op == "conv2d" and 1 in weights:
+            # A relu is free after it (see `fused`): two measurements of one kernel would differ by noise alone.
+            attrs = tuple(
+                (name, "none" if (name, value) == ("act", "relu") else value) for name, value in attrs
+            )
         inputs = tuple(egraph.types[d][0] for d in children)
         content = self.table.content(op)
         return Signature(op, attrs, inputs, egraph.types[c], self.device.name, weights, content)
@@ -228,8 +248,8 @@ def fused(graph: Graph) -> list[int]:
     as long there as by themselves. A single number as a term is not folded.) All of that only where nothing else
     reads the values in between.
 
-    In an e-graph the readers are not known. There rules bring the fused operators, which have prices of their own;
-    here graphs get the price of the kernels that run.
+    In an e-graph the readers are not known. There rules bring the fused operators. A convolution with a relu has the
+    price of the convolution, so that both forms cost the same.
     """
     known = graph.weights_only()
     readers = Counter(j for node in graph.nodes for j in node.inputs)

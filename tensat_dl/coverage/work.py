@@ -19,7 +19,7 @@ from tensat_dl.discover.work import MEMORY
 from tensat_dl.jobs.job import Job, Work, Workers
 from tensat_dl.jobs.run import Where
 from tensat_dl.jobs.run import done as run
-from tensat_dl.kept import folder
+from tensat_dl.kept import code_digest, folder
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.verify.rules.prover import prover
 
@@ -156,12 +156,12 @@ def _place() -> Path | None:
 
 
 def _key(ops: OpTable, op: str, transformation: str) -> str:
-    """The key of a cell: the declarations of its operator, and its equations."""
+    """The key of a cell: the declarations of its operator, its equations, and how they are examined."""
     own = [_declaration(ops[name]) for name in sorted(ops.closure([op]))]
     asked = [
         [astuple(law) for law in q] for q in (*questions(ops[op], transformation), stated(op, transformation))
     ]
-    return key_of(own, asked, prover())
+    return key_of(own, asked, prover(), code_digest("coverage"))
 
 
 def _run(

@@ -11,6 +11,7 @@ from math import fsum, inf
 from tensat_dl.extract.ascent import Ascent
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.cutting import Cutting
+from tensat_dl.extract.descent import descend
 from tensat_dl.extract.formulation import formulate
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
@@ -19,12 +20,15 @@ from tensat_dl.extract.mip import solve_mip
 from tensat_dl.extract.problem import Choice, Problem
 from tensat_dl.extract.reduce import Reduced, fixed, forced_bound, pieces, reduce, shape, transferred
 from tensat_dl.extract.relaxation import Relaxed
-from tensat_dl.extract.small_parts import follow, narrow, search
+from tensat_dl.extract.small_parts import extended, follow, narrow, search
 
 #: With more e-nodes than this a problem is huge; with a gap above this, too, the integer program is hopeless before
 #: the search ends.
 _HUGE = 5_000
 _WIDE = 0.1
+
+#: Work on making the first answer cheaper, as a share of the work left.
+_DESCENT_SHARE = 0.2
 
 #: Work on the relaxation, as a share of the work left. It stops sooner where cuts no longer help.
 _RELAXATION_SHARE = 0.9
@@ -69,6 +73,10 @@ def improve(
     if reduced is None:
         best.prove(best.cost)
     else:
+        if searching:
+            best.stage = "search"
+            with budget.share(_DESCENT_SHARE) as share:
+                descend(reduced.problem, best, share)
         _Improvement(reduced.problem, best, preferred, budget, searching).run(reduced, loops)
 
 
@@ -119,7 +127,10 @@ class _Improvement:
         alike = [first.setdefault(shape(part, self.preferred), i) for i, part in enumerate(parts)]
         answers = {i: Incumbent(parts[i]) for i in first.values()}
         for answer in answers.values():
-            answer.offer(dag_greedy(answer.problem, self.preferred))
+            part = answer.problem
+            answer.offer(dag_greedy(part, self.preferred))
+            known = {c: n for c, n in best.choice.items() if n in part.cost and c in part.nodes}
+            answer.offer(extended(part, known))
             answer.prove(forced_bound(answer.problem))
 
         def solved(_cost: float, _bound: float) -> None:

@@ -142,8 +142,11 @@ class GpuArena:
     def other_sizes(self) -> str:
         return ""
 
-    def times(self, contenders: Sequence[Contender], _: bool, elsewhere: bool = False) -> list[list[float]]:
-        assert not elsewhere
+    def mix(self) -> Sequence[str]:
+        return ()
+
+    def times(self, contenders: Sequence[Contender], _: bool, sizes: str = "") -> list[list[float]]:
+        assert not sizes
         self._want.clear()  # all are compared, and the GPU's memory is needed
         try:
             return self.machine.times(contenders)

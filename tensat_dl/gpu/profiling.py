@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -21,9 +22,10 @@ from typing import Any, Literal
 
 from tensat_dl.cost.application import ProfileJob
 from tensat_dl.cost.device import Environment
-from tensat_dl.cost.profile import Measurement, Profile, ProfileError, read_profile, record
+from tensat_dl.cost.profile import Measurement, Profile, read_profile, record
 from tensat_dl.gpu.this_gpu import GpuError, this_gpu
-from tensat_dl.jobs.job import Job, Work
+from tensat_dl.jobs.identity import differences
+from tensat_dl.jobs.job import Job, UnfitWorker, Work
 from tensat_dl.jobs.run import Where, done
 from tensat_dl.processes import Child, Died, Failed
 
@@ -163,7 +165,8 @@ def profile(
     were done until then are in the file, and in the report, which is filled as it goes.
 
     All numbers of a profile are from one environment: a GPU of another kind, or with other versions, measures none.
-    Raises `ProfileError`, OSError, `GpuError` where there is no GPU, `RayError`.
+    Where there are several kinds, the profile names the one to measure on, or else the signatures do. Raises
+    `ProfileError`, OSError, `GpuError` where there is no GPU, `NoWorkersError`.
     """
     known = read_profile(path) if path.exists() else None
     if known is not None:
@@ -174,6 +177,8 @@ def profile(
     report.known = len(different) - len(wanted)
     portions = list(_portions(wanted))
     first = 1 if known is None else 0  # the portion that says what the environment is
+    devices = {j.signature.device for j in jobs}
+    work = replace(work, gpu=devices.pop() if len(devices) == 1 else "")
     with where.workers(work) as workers:
         if not workers.room:
             raise GpuError(
@@ -187,7 +192,9 @@ def profile(
             with closing(done(workers, asked, work.retries)) as ended:
                 for i, e in ended:
                     if e.failed:
-                        report.lost.append(f"{len(some[i])} operators, {e.tries} times: {e.reply.reason}")
+                        report.lost.append(
+                            f"{len(some[i])} operators, at attempt {e.tries}: {e.reply.reason}"
+                        )
                         continue
                     portion: Portion = e.reply.answer
                     known = (
@@ -219,38 +226,32 @@ class PortionMeasurer:
     """Measures portions on the GPU of this process, with so many processes that check."""
 
     def __init__(self, tf32: bool, checkers: int | None) -> None:
-        self.gpu = this_gpu(tf32)
+        try:
+            self.gpu = this_gpu(tf32)
+        except GpuError as e:
+            raise UnfitWorker(f"{socket.gethostname()}: {e}") from None
         self.checkers = [Worker("check", "cuda", tf32) for _ in range(checkers or number_of_checkers())]
         self.timer = Worker("time", "cuda", tf32)
         # Its threads start processes, which end with them.
         self._pool = ThreadPoolExecutor(len(self.checkers))
 
     def __call__(self, asked: tuple[Sequence[ProfileJob], tuple[str, Environment] | None]) -> Portion:
-        """Raises `ProfileError` if it is to be measured in another environment."""
+        """Raises `UnfitWorker` if it is to be measured in another environment."""
         jobs, wanted = asked
         here = self.gpu.environment
         if wanted not in (None, (self.gpu.device, here)):
             assert wanted is not None
-            raise ProfileError(
-                f"this GPU does not measure for the profile, which is of {wanted[0]}: "
-                f"{_differences(wanted[1], here) or self.gpu.device}"
+            pairs = ((wanted[1].hardware, here.hardware), (wanted[1].versions, here.versions))
+            found = ", ".join(filter(None, (differences(there, own) for there, own in pairs)))
+            raise UnfitWorker(
+                f"a GPU of {socket.gethostname()} does not measure for the profile, which is of {wanted[0]}: "
+                f"{found or self.gpu.device}"
             )
         report = ProfileReport()
         entries = measure(
             [_on(self.gpu.device, j) for j in jobs], self.checkers, self.timer, self._pool, report
         )
         return Portion(Profile(self.gpu.device, here.hardware, here.versions, entries), report)
-
-
-def _differences(a: Environment, b: Environment) -> str:
-    """What two environments differ in, as in "driver 550.54 and here 560.35"."""
-    pairs = [(x, y) for x, y in ((a.hardware, b.hardware), (a.versions, b.versions))]
-    return ", ".join(
-        f"{k} {x.get(k)} and here {y.get(k)}"
-        for x, y in pairs
-        for k in sorted({*x, *y})
-        if x.get(k) != y.get(k)
-    )
 
 
 def measure(

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from tensat_dl.cost.device import Environment, device_names
 from tensat_dl.cost.profile import Profile, find_profile, need_same, profile_path
+from tensat_dl.jobs.gpus import cards
 
 #: The name of this machine's GPU in --device, whichever it is.
 HERE = "cuda"
@@ -121,8 +122,9 @@ def device_of(name: str) -> str | None:
 
 @cache
 def _nvidia_smi(query: str) -> str:
-    """The answer of the driver's tool about the first GPU; "unknown" if there is none."""
-    command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader", "-i", "0"]
+    """The answer of the driver's tool about the first GPU that this process may use; "unknown" if there is none."""
+    first = next((card.number for card in cards()), "0")
+    command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader", "-i", first]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):

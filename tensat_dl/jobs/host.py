@@ -13,11 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tensat_dl.jobs.job import Job, Reply, Work
+from tensat_dl.jobs.gpus import GPUS, ORDER, lock_of
+from tensat_dl.jobs.job import Job, Reply, UnfitWorker, Work
 from tensat_dl.processes import TICK, Child, Died, Failed
-
-#: The variable with the numbers of the GPUs that a process may use.
-GPUS = "CUDA_VISIBLE_DEVICES"
 
 #: The variable with the name of what a process, and so all that it starts, has for itself.
 HELD = "TENSAT_DL_HAS_ALONE"
@@ -31,8 +29,9 @@ class Host:
         self._environment = dict(environment or {})
         if work.place != "core":
             gpu = self._environment.get(GPUS, os.environ.get(GPUS, ""))
-            what = "machine" if work.place == "machine" else f"gpu-{gpu.replace('/', '-')}"
-            self._environment[HELD] = what
+            self._environment[HELD] = "machine" if work.place == "machine" else f"gpu-{lock_of(gpu)}"
+        if work.place == "gpu":
+            self._environment |= ORDER
         self._child: Child | None = None
 
     def run(self, job: Job, root: str = "", stopped: threading.Event | None = None) -> Reply:
@@ -48,7 +47,9 @@ class Host:
                 child.mark()
                 child.send((job.argument, root if job.files else None))
                 answer = child.receive(self._work.seconds, self._work.memory)
-                reply = Reply(answer, seconds=time.monotonic() - started)
+                seconds = time.monotonic() - started
+                unfit = isinstance(answer, UnfitWorker)
+                reply = Reply(reason=str(answer), unfit=True) if unfit else Reply(answer, seconds=seconds)
             except (Failed, OSError) as e:
                 log = "" if child is None else child.output()
                 reason = "stopped" if stopped.is_set() else said(e)
@@ -100,6 +101,9 @@ def said(e: Exception) -> str:
 
 def serve(requests: Iterator[Any], function: str, shared: tuple[Any, ...]) -> Iterator[Any]:
     """The answers of the child process. An exception ends it, and its traceback is in the log."""
-    work = pkgutil.resolve_name(function)(*shared)
-    for argument, root in requests:
-        yield work(argument) if root is None else work(argument, root)
+    try:
+        work = pkgutil.resolve_name(function)(*shared)
+        for argument, root in requests:
+            yield work(argument) if root is None else work(argument, root)
+    except UnfitWorker as e:
+        yield e

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable
@@ -31,6 +32,7 @@ class Work:
     seconds: float | None = None
     memory: int | None = None
     retries: int = RETRIES
+    gpu: str = ""  #: the kind of GPU that is meant where there are several, as in "h100"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,10 @@ class FileOf:
 
     @staticmethod
     def at(path: Path) -> FileOf:
-        """Raises OSError."""
+        """Raises OSError, also for what is no regular file: a pipe may wait for ever."""
         absolute = os.path.abspath(path)
+        if Path(absolute).exists() and not Path(absolute).is_file():
+            raise OSError(errno.EINVAL, "Not a regular file", absolute)
         with open(absolute, "rb") as f:
             return FileOf(absolute, hashlib.file_digest(f, "sha256").hexdigest())
 
@@ -78,6 +82,7 @@ class Reply:
     reason: str = ""
     log: str = ""
     seconds: float = 0.0
+    unfit: bool = False  #: the worker can do no job of this work, and will get none
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +99,20 @@ class Ended:
         return bool(self.reply.reason)
 
 
+class UnfitWorker(Exception):
+    """Raised by a job: this worker can do no job of the work. The message says why. Others do it, if they can."""
+
+
+class NoWorkersError(Exception):
+    """There is nothing that could do a work. The message says why, and what helps."""
+
+
 class Workers(Protocol):
     """Processes that do jobs of one work."""
 
     @property
     def room(self) -> int:
-        """How many jobs they can do at a time. That may change."""
+        """How many jobs they can do at a time. That may change; it is 0 if all of them are unfit."""
 
     def begin(self, job: Job, told: Callable[[Reply], None]) -> None:
         """Starts an attempt at a job. ``told`` gets its reply, in any thread."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import queue
-import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from tensat_dl.jobs.host import GPUS, Host
-from tensat_dl.jobs.job import Job, Place, Reply, Work
+from tensat_dl.jobs.gpus import GPUS, cards, chosen
+from tensat_dl.jobs.host import Host
+from tensat_dl.jobs.job import Job, Reply, Work
 
 #: A job that has begun, whom to tell, and whether it is to stop.
 _Begun = tuple[Job, Callable[[Reply], None], threading.Event]
@@ -51,7 +51,10 @@ class LocalWorkers:
             job, told, stopped = begun
             host = self._free.get()
             reply = host.run(job, stopped=stopped)
-            self._free.put(host)
+            if reply.unfit:
+                self.room -= 1
+            else:
+                self._free.put(host)
             told(reply)
 
     def stop(self) -> None:
@@ -61,22 +64,12 @@ class LocalWorkers:
             host.stop()
 
 
-def environments(place: Place, jobs: int | None) -> list[dict[str, str]]:
-    """Those of the workers of this machine, at most so many: one for each core, one for each GPU, or one alone."""
-    if place == "machine":
+def environments(work: Work, jobs: int | None) -> list[dict[str, str]]:
+    """Those of the workers of this machine, at most so many: one for each core, one for each GPU of one kind, or one
+    alone. Raises `NoWorkersError`."""
+    if work.place == "machine":
         return [{}]
-    if place == "gpu":
-        return [{GPUS: gpu} for gpu in gpus()[:jobs]]
+    if work.place == "gpu":
+        kind = chosen(work.gpu, (card.name for card in cards()))
+        return [{GPUS: card.number} for card in cards() if kind in (None, card.name)][:jobs]
     return [{}] * (jobs or len(os.sched_getaffinity(0)))
-
-
-def gpus() -> list[str]:
-    """The names by which a process of this machine can be given one of its GPUs."""
-    given = os.environ.get(GPUS)
-    if given is not None:
-        return [name for name in given.split(",") if name and name != "-1"]
-    try:
-        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return [str(i) for i, line in enumerate(x for x in done.stdout.splitlines() if x.startswith("GPU "))]

@@ -1,36 +1,38 @@
 """Workers on a Ray cluster, https://docs.ray.io. Ray places jobs on nodes and notices what dies; each of its workers
 does jobs as one of this machine does, in a `Host`.
 
-Nodes have tensat-dl installed. One whose code or libraries differ does no job.
+Nodes need the libraries of tensat-dl; its code is sent. A node with other versions of them or of Python does no job.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 import signal
 import socket
-import tempfile
+import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tensat_dl.jobs.host import GPUS, Host
-from tensat_dl.jobs.identity import identity
-from tensat_dl.jobs.job import Job, Reply, Work
+from tensat_dl.jobs import shipped
+from tensat_dl.jobs.gpus import chosen
+from tensat_dl.jobs.identity import environment
+from tensat_dl.jobs.job import Job, NoWorkersError, Reply, Work
+from tensat_dl.jobs.package import archive
+from tensat_dl.pickles import pickled
 
 #: The address for a cluster that is started here.
 LOCAL = "local"
 INSTALL = "pip install 'tensat-dl[ray]'"
 #: Seconds in which a cluster answers.
 CONNECT = 10.0
-#: Contents of files, or references to them in Ray's store.
-Contents = Mapping[str, Any]
+#: What a resource of a node is called, before the kind of its GPUs.
+KIND = "accelerator_type:"
 
 
-class RayError(Exception):
+class RayError(NoWorkersError):
     """There is no cluster to work on. The message says why, and what helps."""
 
 
@@ -40,8 +42,10 @@ class RayWorkers:
 
     def __init__(self, work: Work, address: str, most: int | None) -> None:
         self._work, self._address, self._most = work, address, most
-        self._shipped: tuple[str, list[Any]] = hashlib.sha256(pickle.dumps(work)).hexdigest(), []
+        self._shipped: tuple[Any, ...] = ()
         self._attempt: Any = None
+        self._kind: str | None = None  # of the GPUs, where there are several
+        self._unfit: dict[str, str] = {}  # why a node does no job
         self._contents: dict[str, Any] = {}
         self._running: set[Any] = set()
         self._lock = threading.Lock()
@@ -60,36 +64,68 @@ class RayWorkers:
         if not ray.is_initialized():
             _join(ray, self._address, self._most)
             self._joined = True
-        self._shipped = self._shipped[0], [ray.put(self._work)]
-        needs: dict[str, Any] = {"num_cpus": 1, "max_retries": 0}
-        if self._work.place == "gpu":
-            needs["num_gpus"] = 1
-        elif self._work.place == "machine":
-            needs["scheduling_strategy"] = "SPREAD"
-        self._attempt = ray.remote(**needs)(attempt)
+        try:
+            self._ship()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
+
+    def _ship(self) -> None:
+        """Puts into Ray's store what all nodes need."""
+        ray, work = self._ray, self._work
+        digest, code = archive()
+        shared = pickled(work)
+        name = hashlib.sha256(shared).hexdigest()
+        self._shipped = digest, [ray.put(code)], name, [ray.put(shared)], dict(environment())
+        needs: dict[str, Any] = {"num_cpus": 1, "max_retries": 0}
+        if work.place == "gpu":
+            needs["num_gpus"] = 1
+            self._kind = chosen(work.gpu, (_kind_of(node) for node in self._nodes("GPU")))
+            if self._kind is not None:
+                needs["accelerator_type"] = self._kind
+        elif work.place == "machine":
+            needs["scheduling_strategy"] = "SPREAD"
+        ray.cloudpickle.register_pickle_by_value(shipped)
+        self._attempt = ray.remote(**needs)(shipped.attempt)
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        for reason in self._unfit.values():
+            print(f"note: {reason}", file=sys.stderr)
         if self._joined:
             self._ray.shutdown()
 
     @property
     def room(self) -> int:
         if self._work.place == "machine":
-            there = sum(bool(node["Alive"]) for node in self._ray.nodes())
+            there = len(list(self._nodes("CPU")))
         else:
-            there = int(self._ray.cluster_resources().get("GPU" if self._work.place == "gpu" else "CPU", 0))
+            what = "GPU" if self._work.place == "gpu" else "CPU"
+            there = int(
+                sum(n["Resources"][what] for n in self._nodes(what) if self._kind in (None, _kind_of(n)))
+            )
         return there if self._most is None else min(there, self._most)
+
+    def _nodes(self, resource: str) -> Iterable[Mapping[str, Any]]:
+        """The nodes that have some of a resource, and may have jobs."""
+        return (
+            node
+            for node in self._ray.nodes()
+            if node["Alive"] and node["NodeID"] not in self._unfit and node["Resources"].get(resource, 0) >= 1
+        )
 
     def begin(self, job: Job, told: Callable[[Reply], None]) -> None:
         self._send(job, {}, told, self._stopped)
 
     def _send(
-        self, job: Job, contents: Contents, told: Callable[[Reply], None], stopped: threading.Event
+        self, job: Job, contents: Mapping[str, Any], told: Callable[[Reply], None], stopped: threading.Event
     ) -> None:
-        key, where = self._shipped
-        reference = self._attempt.remote(key, where, identity(), job, {p: [c] for p, c in contents.items()})
+        begun = self._attempt
+        if self._unfit:
+            others = ",".join(list(self._unfit))
+            begun = begun.options(label_selector={"ray.io/node-id": f"!in({others})"})
+        reference = begun.remote(*self._shipped, pickled(job), {p: [c] for p, c in contents.items()})
         with self._lock:
             self._running.add(reference)
 
@@ -97,12 +133,13 @@ class RayWorkers:
             with self._lock:
                 self._running.discard(reference)
             error = future.exception()
-            if error is not None:
-                told(Reply(reason=_said(error)))
-            elif (reply := future.result()) is not None:
-                told(reply)
-            else:  # the files are not there
+            node, reply = ("", Reply(reason=_said(error))) if error is not None else future.result()
+            if reply is None:  # the files are not there
                 threading.Thread(target=self._send_contents, args=(job, told, stopped), daemon=True).start()
+                return
+            if reply.unfit:
+                self._unfit.setdefault(node, reply.reason)
+            told(reply)
 
         reference.future().add_done_callback(finished)
 
@@ -153,38 +190,16 @@ def _join(ray: Any, address: str, most: int | None) -> None:
             signal.signal(signal.SIGTERM, kept)  # Ray has put its own there
 
 
+def _kind_of(node: Mapping[str, Any]) -> str:
+    """The kind of a node's GPUs; "" if Ray does not know it."""
+    found = (name.removeprefix(KIND) for name in node["Resources"] if name.startswith(KIND))
+    return next(found, "")
+
+
 def _said(error: BaseException) -> str:
-    """An error of Ray in a line."""
+    """An error of Ray in a line: of a traceback, the last one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
-
-
-# ---- on the nodes --------------------------------------------------------------------------------------------
-
-#: The work for which this process of Ray has a host, and the host.
-_host: dict[tuple[str, str], Host] = {}
-
-
-def attempt(key: str, where: list[Any], code: str, job: Job, contents: Contents) -> Reply | None:
-    """An attempt at a job of the work ``where`` says; None if files are not there, nor their ``contents``."""
-    import ray
-
-    if code != identity():
-        return Reply(
-            reason=f"{socket.gethostname()} has another tensat-dl, or other libraries: {identity()}, not {code}"
-        )
-    if not contents and not all(file.is_here() for file in job.files):
-        return None
-    name = key, os.environ.get(GPUS, "")
-    if name not in _host:
-        for other in list(_host):
-            _host.pop(other).end()
-        _host[name] = Host(ray.get(where[0]))
-    if not contents:
-        return _host[name].run(job)
-    with tempfile.TemporaryDirectory(prefix="tensat-dl-") as root:
-        for path, content in contents.items():
-            target = Path(root + path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(ray.get(content[0]))
-        return _host[name].run(job, root)
+    kind = type(error).__name__
+    if not lines:
+        return f"{kind}: no message"
+    return lines[-1] if kind.startswith("RayTaskError") else f"{kind}: {lines[0]}"

@@ -26,12 +26,12 @@ class Where:
     ray: str | None = None
 
     def workers(self, work: Work) -> AbstractContextManager[Workers]:
-        """Workers, who are gone when the context ends. Raises `RayError`."""
+        """Workers, who are gone when the context ends. Raises `NoWorkersError`."""
         if self.ray is not None:
             from tensat_dl.jobs.on_ray import RayWorkers
 
             return RayWorkers(work, self.ray, self.jobs)
-        return LocalWorkers(work, environments(work.place, self.jobs))
+        return LocalWorkers(work, environments(work, self.jobs))
 
 
 def done(
@@ -40,7 +40,8 @@ def done(
     retries: int,
     progress: Count = lambda done, running, failed, total: None,
 ) -> Generator[tuple[int, Ended], None, None]:
-    """What comes of jobs, by position, as it comes. A job that fails is tried again, after the others that wait.
+    """What comes of jobs, by position, as it comes. A job that fails is tried again, after the others that wait. If
+    all workers are unfit, all jobs that wait have failed.
 
     Jobs that are running are ended when the iterator is closed, or by Ctrl-C.
     """
@@ -60,15 +61,24 @@ def done(
             progress(ended, running, failed, len(jobs))
             i, tries, reply = replies.get()
             running -= 1
+            if reply.unfit and workers.room:
+                waiting.appendleft((i, tries))
+                continue
             if reply.reason:
                 logs[i] += f"attempt {tries}: {reply.reason}\n{reply.log}"
-                if tries <= retries:
+                if tries <= retries and not reply.unfit:
                     waiting.append((i, tries + 1))
                     continue
-            for k in same[jobs[i].name]:
-                ended += 1
-                failed += bool(reply.reason)
-                yield k, Ended(jobs[k], reply, tries, logs[i])
+            over = [(i, tries)]
+            if reply.unfit:
+                over += waiting
+                waiting.clear()
+                logs.update((k, reply.reason + "\n") for k, _ in over if k not in logs)
+            for i, tries in over:
+                for k in same[jobs[i].name]:
+                    ended += 1
+                    failed += bool(reply.reason)
+                    yield k, Ended(jobs[k], reply, tries, logs[i])
         progress(ended, 0, failed, len(jobs))
     finally:
         if running:

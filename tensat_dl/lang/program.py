@@ -97,15 +97,20 @@ def _read(path: str, rules: Iterable[str], source: Source | None, option: str) -
     if items.own != table():
         items.add(table())
     for pack in rules:
-        found = find(pack, Path.cwd())
-        if found is None:
-            if pack.endswith(".tsr") or "/" in pack:
-                read_source(pack)  # says what is wrong with the path
-            near = did_you_mean(pack, packs()) or f"rule packs are {', '.join(packs())}"
-            raise TsrError([Diagnostic(f"no rule pack `{pack}`", None, near, path=option)])
-        items.add(found, shown=pack)
+        items.add(file_of_pack(pack, option), shown=pack)
     items.add(items.own, source)
     return items
+
+
+def file_of_pack(pack: str, option: str) -> Path:
+    """The file of a rule pack, or of a .tsr file that is named in its place by the ``option``. Raises `TsrError`."""
+    found = find(pack, Path.cwd())
+    if found is None:
+        if pack.endswith(".tsr") or "/" in pack:
+            read_source(pack)  # says what is wrong with the path
+        near = did_you_mean(pack, packs()) or f"rule packs are {', '.join(packs())}"
+        raise TsrError([Diagnostic(f"no rule pack `{pack}`", None, near, path=option)])
+    return found
 
 
 def _in_order(problems: Iterable[Diagnostic]) -> list[Diagnostic]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from tensat_dl.core.graph import Graph
@@ -22,6 +23,7 @@ from tensat_dl.measure.statistics import (
     ratio_to_first,
     rough_ratio,
     settled,
+    together,
 )
 from tensat_dl.verify.equivalence import Agreement
 
@@ -59,11 +61,14 @@ class Arena(Protocol[Entrant]):
     def other_sizes(self) -> str:
         """Other sizes of the original's open dimensions, at which it can be timed, too; "" if there are none."""
 
+    def mix(self) -> Sequence[str]:
+        """The sizes at which graphs are timed, if the original is optimized for several of a dimension."""
+
     def times(
-        self, entrants: Sequence[Entrant], backwards: bool, elsewhere: bool = False, /
+        self, entrants: Sequence[Entrant], backwards: bool, sizes: str = "", /
     ) -> Sequence[Sequence[float]]:
-        """The seconds of each graph, by round, in one fresh start; ``elsewhere``: at the other sizes. The graphs take
-        turns in their order or backwards. Raises `Unfit`."""
+        """The seconds of each graph, by round, in one fresh start, at the graph's own sizes or at others that were
+        named. The graphs take turns in their order or backwards. Raises `Unfit`."""
 
 
 def contest(
@@ -90,22 +95,36 @@ def contest(
         except Unfit as e:
             entrants[i] = replace(entrants[i], reason=str(e), differs=e.differs)
     done = 0
+    mix = arena.mix()
+    #: For each of several sizes, the samples of a graph that was timed alone with the original.
+    alone: dict[tuple[str, Entrant], list[Sequence[Sequence[float]]]] = {}
 
-    def timer(graphs: Sequence[Entrant], count: int, elsewhere: bool = False) -> Samples:
+    def timer_at(sizes: str, graphs: Sequence[Entrant], count: int) -> Samples:
         nonlocal done
         done += count
         return starts(
-            lambda entrants, backwards: arena.times(entrants, backwards, elsewhere),
+            lambda entrants, backwards: arena.times(entrants, backwards, sizes),
             graphs,
             range(done - count, done),
             lambda k: progress(k, max(done, expected(len(admitted), k))),
         )
 
-    def elsewhere(entrant: Entrant) -> AtOtherSizes | None:
-        if not (sizes := arena.other_sizes()):
-            return None
-        return AtOtherSizes(sizes, duel(first, entrant, lambda graphs, count: timer(graphs, count, True))[1])
+    def timer(graphs: Sequence[Entrant], count: int) -> Samples:
+        if not mix:
+            return timer_at("", graphs, count)
+        found = {sizes: timer_at(sizes, graphs, count) for sizes in mix}
+        for sizes, samples in found.items() if len(graphs) == 2 else ():
+            alone.setdefault((sizes, graphs[1]), []).extend(samples)
+        return together(list(found.values()))
 
+    def elsewhere(entrant: Entrant) -> tuple[AtOtherSizes, ...]:
+        if mix:
+            return tuple(AtOtherSizes(sizes, ratio_to_first(alone[sizes, entrant], 1)) for sizes in mix)
+        if not (sizes := arena.other_sizes()):
+            return ()
+        return (AtOtherSizes(sizes, duel(first, entrant, partial(timer_at, sizes))[1]),)
+
+    outcome = replace(outcome, mix=tuple(mix))
     try:
         return decide(outcome, entrants, first, admitted, arena.check, timer, elsewhere)
     except Unfit as e:
@@ -151,7 +170,7 @@ def decide(
     admitted: Mapping[int, Entrant],
     check: Callable[[Entrant], Agreement],
     timer: Callable[[Sequence[Entrant], int], Samples],
-    elsewhere: Callable[[Entrant], AtOtherSizes | None] = lambda entrant: None,
+    elsewhere: Callable[[Entrant], tuple[AtOtherSizes, ...]] = lambda entrant: (),
 ) -> Outcome:
     """The outcome, given by position the candidates that compute the same as the original, how to check one of them
     thoroughly, how to time several, the original first, in so many starts, and how to time one at other sizes."""
@@ -170,10 +189,10 @@ def decide(
             entrants[best] = replace(entrants[best], reason=found.message)
             continue
         final, ratio = duel(original, admitted[best], timer)
-        there = elsewhere(admitted[best]) if ratio.high < 1 else None
-        if there is not None and there.ratio.low > 1:
+        there = elsewhere(admitted[best]) if ratio.high < 1 else ()
+        if slower := next((x for x in there if x.ratio.low > 1), None):
             reason = "no candidate is faster at all sizes that were timed"
-            said = f"with {there.sizes} it takes {there.ratio.mid:.2f} times as long as the original"
+            said = f"with {slower.sizes} it takes {slower.ratio.mid:.2f} times as long as the original"
             entrants[best] = replace(entrants[best], reason=said)
             continue
         return replace(

@@ -7,7 +7,8 @@ or random ones.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,14 +21,16 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel
 from tensat_dl.cost.device import this_machine
-from tensat_dl.cost.model import PricedGraph
+from tensat_dl.cost.model import PricedGraph, weight_bytes
 from tensat_dl.cost.profile import Measurement, Measurer, empty, measure_missing, profile_path
 from tensat_dl.cost.signature import Signature
-from tensat_dl.measure.contest import TimedRow, Unfit, contest, side_by_side
+from tensat_dl.measure.contest import STARTS, TimedRow, Unfit, contest, side_by_side, starts
 from tensat_dl.measure.machine import Count, Outcome, TimedGraph
+from tensat_dl.measure.statistics import rough_ratio
 from tensat_dl.onnx.agreement import Incomparable, Reference
 from tensat_dl.onnx.exporter import build, export, random_weights
 from tensat_dl.onnx.model_files import save
+from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import OpTable
 from tensat_dl.processes import Failed, apart
 from tensat_dl.verify.equivalence import Agreement
@@ -42,8 +45,6 @@ PATIENCE = 900.0
 LOADED, MANY = 3, 1000
 #: The file in a folder with the inputs of its models.
 FEEDS = "feeds.npz"
-#: The same at other sizes of open dimensions.
-ELSEWHERE = "elsewhere.npz"
 
 #: Makes the model of a graph.
 Maker = Callable[[Graph], ir.Model]
@@ -122,6 +123,7 @@ class ModelArena:
         # While models are timed, the original is loaded to compare with, and again to be timed.
         self._left = room(weight_bytes) - 2
         self._entry, self._seed = entry, seed
+        self._feeds: dict[str, Path] = {}  #: files with inputs, by their sizes in words
         self._make: Maker
         self._reference: Reference
 
@@ -132,7 +134,7 @@ class ModelArena:
             self._make = _maker(self._entry, self._seed)
             path = self.folder / "original.onnx"
             self._reference = _reference(self._entry, self._make, self._seed, path)
-            np.savez(self.folder / FEEDS, allow_pickle=False, **self._reference.feeds)
+            self._named("", self._reference.feeds)
         except (TsrError, Incomparable, OSError) as e:
             raise Unfit(f"the original can't be timed: {_said(e)}") from None
         return Path(self._reference.path)
@@ -155,19 +157,60 @@ class ModelArena:
 
     def other_sizes(self) -> str:
         found = self._reference.feeds_elsewhere
-        if found is None:
-            return ""
-        np.savez(self.folder / ELSEWHERE, allow_pickle=False, **found[1])
-        return found[0]
+        return "" if found is None else self._named(*found)
 
-    def times(
-        self, models: Sequence[Path], backwards: bool, elsewhere: bool = False
-    ) -> Sequence[Sequence[float]]:
-        feeds = self.folder / (ELSEWHERE if elsewhere else FEEDS)
+    def mix(self) -> Sequence[str]:
+        return [self._named(*found) for found in self._reference.feeds_of_mix]
+
+    def at(self, sizes: Mapping[str, int]) -> str:
+        """These sizes of open dimensions, at which graphs can be timed then. Raises `Unfit`."""
+        name = ", ".join(f"{name} = {size}" for name, size in sizes.items())
         try:
-            return time_in_fresh_process(models, feeds, self.threads, backwards)
+            return self._named(name, self._reference.feeds_at(sizes))
+        except Incomparable as e:
+            raise Unfit(str(e)) from None
+
+    def _named(self, sizes: str, feeds: Mapping[str, Array]) -> str:
+        """Writes inputs of these sizes to a file, unless there is one."""
+        if sizes not in self._feeds:
+            self._feeds[sizes] = self.folder / f"feeds-{len(self._feeds)}.npz"
+            np.savez(self._feeds[sizes], allow_pickle=False, **feeds)
+        return sizes
+
+    def times(self, models: Sequence[Path], backwards: bool, sizes: str = "") -> Sequence[Sequence[float]]:
+        try:
+            return time_in_fresh_process(models, self._feeds[sizes], self.threads, backwards)
         except Failed as e:
             raise Unfit(str(e)) from None
+
+
+@contextmanager
+def in_turn_at(
+    entry: TimedGraph, graphs: Sequence[Graph], threads: int, seed: int, progress: Count
+) -> Iterator[Callable[[Mapping[str, int]], Sequence[float] | None]]:
+    """Times a model and the models of other graphs in turn, at sizes of open dimensions: the latency of each over the
+    first one's. None where they can't be timed."""
+    with TemporaryDirectory(prefix="tensat-dl-") as folder:
+        arena = ModelArena(entry, weight_bytes(entry.graph), threads, seed, Path(folder))
+        paths: list[Path] | None = None
+
+        def timed(sizes: Mapping[str, int]) -> Sequence[float] | None:
+            nonlocal paths
+            try:
+                if paths is None:
+                    paths = [arena.original(entry.graph), *map(arena.candidate, graphs)]
+                at = arena.at(sizes)
+                samples = starts(
+                    lambda models, backwards: arena.times(models, backwards, at),
+                    paths,
+                    range(STARTS),
+                    lambda k: progress(k, STARTS),
+                )
+            except Unfit:
+                return None
+            return [1.0, *(rough_ratio(samples, k) for k in range(1, len(paths)))]
+
+        yield timed
 
 
 def room(weight_bytes: int) -> int:

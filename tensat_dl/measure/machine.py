@@ -65,7 +65,8 @@ class Outcome:
     ``best`` is the position of the candidate that was timed alone against the original, if any was. ``ratio`` is its
     latency over the original's, ``after`` that latency, ``elsewhere`` its latency at other sizes, if it was timed
     there, and ``agreement`` how its outputs compare with the original's. It is the answer if it is faster beyond
-    noise; else the original is, for the ``reason`` given.
+    noise; else the original is, for the ``reason`` given. Of a ``mix``, several sizes of a dimension, latencies are
+    geometric means, and ``elsewhere`` has each of the sizes.
     """
 
     environment: Environment
@@ -76,7 +77,8 @@ class Outcome:
     before: Latency | None = None
     after: Latency | None = None
     ratio: Interval | None = None
-    elsewhere: AtOtherSizes | None = None
+    elsewhere: tuple[AtOtherSizes, ...] = ()
+    mix: tuple[str, ...] = ()
     agreement: Agreement | None = None
 
     @property

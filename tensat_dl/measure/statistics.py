@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
-from statistics import median, quantiles
+from statistics import geometric_mean, median, quantiles
 
 #: By process, by round: the seconds of each contender, the one to compare with first.
 Samples = Sequence[Sequence[Sequence[float]]]
@@ -101,6 +101,18 @@ def summary(seconds: Sequence[float]) -> Latency:
     """Median and spread of samples."""
     low, _, high = quantiles(seconds, n=4) if len(seconds) > 1 else (seconds[0],) * 3
     return Latency(1e3 * median(seconds), 1e3 * (high - low), len(seconds))
+
+
+def together(samples: Sequence[Samples]) -> Samples:
+    """The geometric means of several samples, process by process and round by round: the ratio of two such means is
+    the geometric mean of the ratios. Each has as many rounds as all have."""
+    return [
+        [
+            [geometric_mean(seconds) for seconds in zip(*turn, strict=True)]
+            for turn in zip(*process, strict=False)
+        ]
+        for process in zip(*samples, strict=True)
+    ]
 
 
 def _ratio(rounds: Sequence[Sequence[float]], contender: int) -> float:

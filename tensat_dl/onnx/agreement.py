@@ -17,6 +17,7 @@ from tensat_dl.core.diagnostics import first_line
 from tensat_dl.onnx.inputs import Undrawable, drawn, inputs_of
 from tensat_dl.onnx.session import NotRunnable, Session
 from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.sizes.dim_sizes import DimSizes
 from tensat_dl.verify.equivalence import Agreement
 
 if TYPE_CHECKING:
@@ -52,8 +53,9 @@ class _Case:
 class Reference:
     """The model that others have to agree with: loaded, and run on inputs that it accepts.
 
-    It runs at ``dims``, the sizes of its open dimensions, on random inputs and on the ``given`` ones. Raises
-    `Incomparable` if it does not run.
+    It runs at ``dims``, the sizes of its open dimensions, on random inputs and on the ``given`` ones, and at the
+    sizes of a ``mix``. Other sizes are those in the ranges that are ``said``. Raises `Incomparable` if it does not
+    run.
     """
 
     def __init__(
@@ -63,9 +65,12 @@ class Reference:
         dims: Mapping[str, int],
         seed: int = 0,
         given: Mapping[str, Array] | None = None,
+        said: Mapping[str, DimSizes] | None = None,
+        mix: Sequence[Mapping[str, int]] = (),
     ) -> None:
         self.path = path
         self._dims = dict(dims)
+        self._said = said or {}
         self._seed = seed
         self._session = _session(path)
         self._cases: list[_Case] = []
@@ -82,11 +87,20 @@ class Reference:
             if not self._cases:
                 raise Incomparable(str(e)) from None
             self._elsewhere = []
+        #: At each of several sizes that the model is optimized for.
+        self._mix: list[tuple[Mapping[str, int], _Case]] = []
+        for sizes in mix:
+            varied = {name: n for name, n in sizes.items() if self._range(name).mixed}
+            try:
+                self._mix.append((varied, self._random(sizes, "")))
+            except (Undrawable, Incomparable) as e:
+                raise Incomparable(f"with {_listed(varied)} {e}") from None
 
     @classmethod
     def of(cls, imported: Imported, seed: int) -> Reference:
         """A model that was read, with the sizes and inputs that came with it. Raises `Incomparable`."""
-        return cls(imported.model, imported.path, imported.dims, seed, imported.given)
+        mix = [dims for dims, _ in imported.mix]
+        return cls(imported.model, imported.path, imported.dims, seed, imported.given, imported.said, mix)
 
     @property
     def feeds(self) -> dict[str, Array]:
@@ -112,7 +126,7 @@ class Reference:
             if found.status != "agrees":
                 return found
             worst, tolerance = max(worst, found.max_rel), max(tolerance, found.tolerance)
-        for others, case in self._others() if sizes else ():
+        for others, case in (*self._mix, *self._others()) if sizes else ():
             found = self._compare(session, case)
             if found.status != "agrees":
                 here, there = (
@@ -123,6 +137,15 @@ class Reference:
         return Agreement("agrees", worst, inputs=self.inputs, tolerance=tolerance)
 
     @property
+    def feeds_of_mix(self) -> list[tuple[str, dict[str, Array]]]:
+        """Each of several sizes that the model is optimized for, in words, and inputs of these sizes."""
+        return [(_listed(sizes), case.values) for sizes, case in self._mix]
+
+    def feeds_at(self, sizes: Mapping[str, int]) -> dict[str, Array]:
+        """Random inputs of these sizes. Raises `Incomparable` if the original does not run on any."""
+        return self._random(sizes, "").values
+
+    @property
     def feeds_elsewhere(self) -> tuple[str, dict[str, Array]] | None:
         """Other sizes to time at, all dimensions at once if the original runs so, and inputs of these sizes; None if
         there are none."""
@@ -130,16 +153,17 @@ class Reference:
         return (_listed(found[-1][0]), found[-1][1].values) if found else None
 
     def _others(self) -> list[tuple[Mapping[str, int], _Case]]:
-        """For each open dimension other sizes at which the original runs, up to `FURTHER`, a prime and 1 among them;
-        and another size of all dimensions at once."""
+        """For each open dimension other sizes in its range at which the original runs, up to `FURTHER`, a prime and
+        the smallest among them; and another size of all dimensions at once."""
         if self._elsewhere is None:
             self._elsewhere = []
             at_once: dict[str, int] = {}
             for name, size in self._dims.items():
                 accepted = list(islice(self._accepted(name, size), FURTHER))
-                if accepted:  # a batch of one, a longer sequence
-                    wanted = 1 if size <= FEW else 2 * size
-                    at_once[name] = wanted if wanted in accepted else accepted[0]
+                if accepted:  # a batch of one, a longer sequence or a shorter one
+                    low = self._range(name).low
+                    wanted = (low,) if size <= FEW else (2 * size, _half(size, low))
+                    at_once[name] = next((n for n in wanted if n in accepted), accepted[0])
             if len(at_once) > 1:
                 self._tried(at_once)
             self._elsewhere.sort(key=lambda found: dict(found[0]) == at_once)  # it is the last one
@@ -147,7 +171,10 @@ class Reference:
 
     def _accepted(self, name: str, size: int) -> Iterator[int]:
         """Other sizes of a dimension at which the original runs."""
-        return (n for n in further(size) if self._tried({name: n}))
+        return (n for n in further(size, self._range(name)) if self._tried({name: n}))
+
+    def _range(self, name: str) -> DimSizes:
+        return self._said.get(name, DimSizes())
 
     def _tried(self, sizes: Mapping[str, int]) -> bool:
         """Whether the original runs at these sizes of some dimensions. If it does, that is a case."""
@@ -211,15 +238,32 @@ class Reference:
         return Agreement("agrees", max((e for e, _ in found), default=0.0), "", "", max(limits, default=0.0))
 
 
-def further(size: int) -> Iterator[int]:
-    """Other sizes of a dimension: a larger prime, 1, and larger numbers with the factors of this one or others."""
-    sizes = (_prime(size + 1), 1, 2 * size, size + 1, 3 * size, _prime(3 * size + 1))
-    return (n for n in dict.fromkeys(sizes) if n != size)
+def further(size: int, within: DimSizes = DimSizes()) -> Iterator[int]:  # noqa: B008 (it is frozen)
+    """Other sizes of a dimension in its range: a larger prime or else a smaller one, the smallest size, a larger or
+    a smaller number with the factors of this one, and others."""
+    low, high = within.low, within.high
+    prime = _prime(size + 1)
+    if prime not in within:
+        prime = next((n for n in range(size - 1, low - 1, -1) if _is_prime(n)), size)
+    longer = 2 * size if 2 * size in within else _half(size, low)
+    largest = () if high is None else (high,)
+    more = (size + 1, 3 * size, _prime(3 * size + 1), size - 1, *range(low + 1, low + FURTHER + 1))
+    sizes = (prime, low, longer, *largest, *(more if high is not None else more[:3]))
+    return (n for n in dict.fromkeys(sizes) if n != size and n in within)
+
+
+def _half(size: int, low: int) -> int:
+    """About half of a size, but no less than the smallest."""
+    return max(low, -(-size // 2))
+
+
+def _is_prime(n: int) -> bool:
+    return n > 1 and all(n % d for d in range(2, isqrt(n) + 1))
 
 
 def _prime(least: int) -> int:
     """The first prime that is not smaller."""
-    return next(n for n in count(max(2, least)) if all(n % d for d in range(2, isqrt(n) + 1)))
+    return next(n for n in count(least) if _is_prime(n))
 
 
 def _listed(sizes: Mapping[str, int]) -> str:

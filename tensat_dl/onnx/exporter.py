@@ -17,6 +17,7 @@ from tensat_dl.onnx.model_files import failed, opset
 from tensat_dl.onnx.opaque import operands
 from tensat_dl.onnx.operator import NodeWriter, OnnxTensor
 from tensat_dl.onnx.operators.movement import write_reshape
+from tensat_dl.onnx.ranges import record
 from tensat_dl.onnx.subgraphs import captured
 from tensat_dl.onnx.tensors import ONNX_DTYPES
 from tensat_dl.ops.semantics.arrays import Array
@@ -90,6 +91,7 @@ def export(imported: Imported, graph: Graph) -> ir.Model:
     """The model that computes ``graph``, which is equivalent to the one that was imported. Raises `TsrError`."""
     model = imported.model.clone()
     _Exporter(imported, graph, model).run()
+    record(model, imported.said)
     return model
 
 
@@ -144,7 +146,7 @@ class _Exporter:
         value = self.values[name]
         producer, tensor = value.producer(), self.imported.constants.get(name)
         computed = producer is not None and producer.op_type != "Constant"
-        if tensor is None or not computed or self.imported.dims or value.is_graph_output():
+        if tensor is None or not computed or self.imported.elsewhere or value.is_graph_output():
             return value
         found = self.writer.weight(ir.tensor(tensor.numpy()), name)
         value.replace_all_uses_with(found)

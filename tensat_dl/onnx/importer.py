@@ -23,16 +23,19 @@ from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, TensorType, leaf_at
 from tensat_dl.lang.library import library_operators
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx.facts import ModelFacts, resolved
-from tensat_dl.onnx.inputs import check_dims, read_inputs, sizes
+from tensat_dl.onnx.inputs import read_inputs, sizes
 from tensat_dl.onnx.model_files import NEWEST, OLDEST, converted, failed, opset, read_model
 from tensat_dl.onnx.opaque import Originals, operands
 from tensat_dl.onnx.operator import Reading, Unmapped
 from tensat_dl.onnx.operators import READ
+from tensat_dl.onnx.ranges import another, checked_dims, complete
 from tensat_dl.onnx.tensors import DTYPES, HANDLE, shape_of, tensor_type
-from tensat_dl.onnx.typical_sizes import typical
+from tensat_dl.onnx.typical_sizes import at_size, typical
 from tensat_dl.ops.numbers import meant
 from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.sizes.dim_sizes import DimSizes, dim_sizes, ranges_in_text
 from tensat_dl.sizes.open_shapes import Elsewhere, Shape, fixed_sizes
+from tensat_dl.sizes.resized import Resized
 
 #: How many opaque operators a summary lists.
 SHOWN = 6
@@ -52,8 +55,13 @@ class Imported:
     program: Program
     header: str  #: the declarations of the opaque operators
     dims: Mapping[str, int]  #: sizes of the dimensions that the model leaves open
+    said: Mapping[
+        str, DimSizes
+    ]  #: where the answer has to hold, and what it is optimized for, of each of these
     typical: Sequence[str]  #: the names of those whose sizes nobody gave
-    elsewhere: Sequence[Mapping[str, Shape]]  #: shapes of values where one of these is twice as large
+    elsewhere: Sequence[Mapping[str, Shape]]  #: shapes of values where one of these has another size
+    #: If it is optimized for several sizes of a dimension: those of all, and the shapes of values there.
+    mix: Sequence[tuple[Mapping[str, int], Mapping[str, Shape]]]
     constants: Mapping[str, ir.TensorProtocol]
     aliases: Mapping[str, str]
     originals: Mapping[str, ir.Node]
@@ -76,6 +84,17 @@ class Imported:
         there = [Elsewhere(self.graph, self.program.ops, known) for known in self.elsewhere]
         return fixed_sizes(egraph, graph, self.program.ops, there)
 
+    def sizes_of_mix(self) -> tuple[Resized | None, ...]:
+        """If it is optimized for several sizes of a dimension, graphs there; None where the sizes are the graph's."""
+        return tuple(
+            None if dims == self.dims else Resized(Elsewhere(self.graph, self.program.ops, known))
+            for dims, known in self.mix
+        )
+
+    def resized(self, dims: Mapping[str, int]) -> Resized:
+        """Graphs at these sizes of open dimensions."""
+        return Resized(Elsewhere(self.graph, self.program.ops, ModelFacts(self.model, dims).shapes()))
+
     def summary(self) -> str:
         """The number of nodes and of opaque nodes, as in ``12 nodes, 1 of them opaque (8%): Resize ×1``, with the
         reason where the operator as such is known, and the operator set of the file where that was too old."""
@@ -97,11 +116,14 @@ class Imported:
     def sizes(self) -> str:
         """The sizes of open dimensions, as in ``batch = 1, time = 128``, and which are typical ones; "" if all
         dimensions are known."""
-        text = ", ".join(f"{name} = {size}" for name, size in self.dims.items())
+        text = ", ".join(f"{name} = {', '.join(map(str, d.sizes))}" for name, d in self.said.items())
         which = (
             "typical sizes" if len(self.typical) == len(self.dims) else "typical: " + ", ".join(self.typical)
         )
-        return f"{text} ({which}; --dim gives others)" if self.typical else text
+        text = f"{text} ({which}; --dim gives others)" if self.typical else text
+        text += "; costs are the means over several sizes" if self.mix else ""
+        ranges = ranges_in_text(self.said)
+        return f"{text}; for {ranges} only" if ranges else text
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -110,6 +132,8 @@ class Imported:
             "opaque": self.opaque,
             "dims": dict(self.dims),
             "typical": list(self.typical),
+            "ranges": {name: [d.low, d.high] for name, d in self.said.items() if d.high is not None},
+            "mix": {name: list(d.sizes) for name, d in self.said.items() if d.mixed},
             "opset": opset(self.model),
             "converted_from": self.older or None,
             "reasons": [
@@ -120,32 +144,39 @@ class Imported:
 
 
 def import_model(
-    path: str, dims: Mapping[str, int], rules: Sequence[str] = (), inputs: str | None = None
+    path: str, dims: Mapping[str, object], rules: Sequence[str] = (), inputs: str | None = None
 ) -> Imported:
-    """Reads a model. ``dims`` are sizes of its open dimensions, which an .npz file of ``inputs`` gives, too. Raises
-    `TsrError`."""
+    """Reads a model. ``dims`` says the sizes of its open dimensions (see `DimSizes.of`), which an .npz file of
+    ``inputs`` gives, too. Raises `TsrError`, and TypeError and ValueError for what is no size."""
     model, older = read_model(path), 0
     if 0 < opset(model) < OLDEST:
         model, older = converted(model, path), opset(model)
     given = None if inputs is None else read_inputs(inputs, model)
     if inputs is not None and given is not None:
-        dims = sizes(inputs, model, given, dims)
+        dims = sizes(inputs, model, given, dim_sizes(dims))
     return imported(model, path, dims, rules, given, older)
 
 
 def imported(
     model: ir.Model,
     path: str,
-    dims: Mapping[str, int],
+    dims: Mapping[str, object],
     rules: Sequence[str] = (),
     given: Mapping[str, Array] | None = None,
     older: int = 0,
 ) -> Imported:
-    """A model whose file is at the path, with sizes of its open dimensions and inputs of the user's, if there are
-    any. Conditions that are known give way in ``model`` to the branches that are taken. Raises `TsrError`."""
-    check_dims(path, model, dims)
-    bound = typical(path, model, dims)
-    facts, *others = resolved(model, [bound, *({**bound, name: 2 * size} for name, size in bound.items())])
+    """A model whose file is at the path, with what ``dims`` says of its open dimensions, and inputs of the user's, if
+    there are any. Conditions that are known give way in ``model`` to the branches that are taken. Raises
+    `TsrError`, TypeError, ValueError."""
+    asked = checked_dims(path, model, dim_sizes(dims))
+    bound = typical(path, model, asked)
+    said = {name: complete(asked.get(name), size) for name, size in bound.items()}
+    mix = [at_size(bound, name, n) for name, d in said.items() if d.mixed for n in d.sizes]
+    examined = [{**bound, name: n} for name, d in said.items() if (n := another(d, bound[name]))]
+    ends = [{**bound, name: n} for name, d in said.items() if d.high is not None for n in (d.low, d.high)]
+    facts, *others = resolved(model, [bound, *examined, *mix, *ends])
+    shapes = [f.shapes() for f in others[: len(examined) + len(mix)]]
+    in_mix = list(zip(mix, shapes[len(examined) :], strict=True))
     reader = _ModelReader(path, model, facts)
     graph = reader.graph()
     header = "\n\n".join(reader.originals.declarations.values())
@@ -157,8 +188,10 @@ def imported(
         program,
         header,
         bound,
-        [name for name in bound if name not in dims],
-        [f.shapes() for f in others],
+        said,
+        [name for name in bound if name not in asked or not (asked[name].sizes or asked[name].fixed)],
+        [*shapes[: len(examined)], *(known for at, known in in_mix if at != bound)],
+        in_mix,
         facts.constants,
         reader.aliases,
         reader.originals.nodes,

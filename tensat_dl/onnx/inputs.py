@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from tensat_dl.core.diagnostics import did_you_mean, plural
 from tensat_dl.lang.load import readable
 from tensat_dl.onnx.model_files import failed
 from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.sizes.dim_sizes import DimSizes
 
 #: Element types that are floats, but none of NumPy's own.
 EXTENDED = ("bfloat16",)
@@ -41,15 +42,6 @@ def dims_of(value: ir.Value) -> tuple[int | str, ...]:
 def open_dims(model: ir.Model) -> list[str]:
     """The names of the dimensions that a model leaves open."""
     return list(dict.fromkeys(d for v in model.graph.inputs for d in dims_of(v) if isinstance(d, str)))
-
-
-def check_dims(path: str, model: ir.Model, given: Mapping[str, int]) -> None:
-    """Raises `TsrError` for the size of a dimension that the model does not have."""
-    dims = open_dims(model)
-    for name in given:
-        if name not in dims:
-            known = f"its open dimensions are {', '.join(dims)}" if dims else "all its dimensions are known"
-            raise failed(path, f"no dimension `{name}` to bind", did_you_mean(name, dims) or known)
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------
@@ -155,22 +147,26 @@ def read_inputs(path: str, model: ir.Model) -> dict[str, Array]:
 
 
 def sizes(
-    path: str, model: ir.Model, arrays: Mapping[str, Array], stated: Mapping[str, int]
-) -> dict[str, int]:
-    """The sizes of open dimensions: ``stated`` ones, and those that the arrays have. Raises `TsrError` if they
+    path: str, model: ir.Model, arrays: Mapping[str, Array], stated: Mapping[str, DimSizes]
+) -> dict[str, DimSizes]:
+    """What is ``stated`` of open dimensions, with the sizes that the arrays have. Raises `TsrError` if they
     contradict one another."""
     found = dict(stated)
-    origin = dict.fromkeys(stated, "--dim")
+    origin = {name: "--dim" for name, d in stated.items() if d.sizes}
     for i in inputs_of(model):
         for d, n in zip(i.shape, arrays[i.name].shape, strict=True):
             if not isinstance(d, str):
                 continue
-            if found.setdefault(d, n) != n:
-                raise failed(
-                    path,
-                    f"{d} is {n} in `{i.name}`, and {found[d]} by {origin[d]}",
-                    "give each dimension one size",
-                )
+            known = found.get(d, DimSizes())
+            if n not in known:
+                message = f"{d} is {n} in `{i.name}`, which is not in the range {known.range}"
+                raise failed(path, message, "give a range that has it")
+            if not known.sizes:
+                known = found[d] = replace(known, sizes=(n,))
+            if known.sizes != (n,):
+                others = ", ".join(map(str, known.sizes))
+                message = f"{d} is {n} in `{i.name}`, and {others} by {origin[d]}"
+                raise failed(path, message, "give each dimension one size")
             origin.setdefault(d, f"`{i.name}`")
     return found
 

@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from tensat_dl.onnx.inputs import ModelInput, Undrawable, dims_of, drawn, inputs_of
 from tensat_dl.onnx.session import NotRunnable, Session
+from tensat_dl.sizes.dim_sizes import DimSizes
 
 #: The sizes of each kind of dimension, the first first.
 SIZES: Mapping[str, tuple[int, ...]] = {
@@ -55,27 +56,47 @@ WORDS: Mapping[str, frozenset[str]] = {
 TRIES = 60
 
 
-def typical(path: str, model: ir.Model, given: Mapping[str, int]) -> dict[str, int]:
-    """A size for each open dimension of a model's inputs: the given one, or a typical one. The model runs at these
-    sizes, or else at none that was tried, and then they are the first of their kinds."""
+def typical(path: str, model: ir.Model, asked: Mapping[str, DimSizes]) -> dict[str, int]:
+    """A size for each open dimension of a model's inputs: the given one, of several the middle one, or a typical one
+    in the range. The model runs at these sizes, or else at none that was tried, and then they are the first of their
+    kinds."""
     kinds = _kinds(model)
-    sums = {name: parts for name in kinds if name not in given and (parts := _sum(name, kinds))}
+    given = {name: d.sizes[len(d.sizes) // 2] for name, d in asked.items() if d.sizes}
+    sums = {name: parts for name in kinds if name not in asked and (parts := _sum(name, kinds))}
     free = {name: kind for name, kind in kinds.items() if name not in given and name not in sums}
+    everywhere = DimSizes()
+    ranges = {name: asked.get(name, everywhere) for name in free}
 
     def complete(chosen: Mapping[str, int]) -> dict[str, int]:
-        known = {**given, **chosen}
-        total = {name: sum(known.get(p, 0) if p in kinds else int(p) for p in sums[name]) for name in sums}
-        return {name: {**known, **total}[name] for name in kinds}
+        known = {**given, **{name: ranges[name].nearest(size) for name, size in chosen.items()}}
+        return _with_sums({name: known.get(name, 0) for name in kinds}, sums)
 
-    first = complete({name: SIZES[kind][0] for name, kind in free.items()})
+    first = complete({name: _first(kind, ranges[name]) for name, kind in free.items()})
     if not free:
         return first
     try:
         inputs, session = inputs_of(model), Session(Path(path))
     except (Undrawable, NotRunnable):
         return first
-    choices = map(complete, islice(_choices(free), TRIES))
+    choices = map(complete, islice(_choices(free, ranges), TRIES))
     return next((sizes for sizes in choices if _runs(session, inputs, sizes)), first)
+
+
+def at_size(sizes: Mapping[str, int], name: str, size: int) -> dict[str, int]:
+    """The sizes with another one of a dimension, and of those that are sums with it."""
+    sums = {d: parts for d in sizes if name in (parts := _sum(d, sizes))}
+    return _with_sums({**sizes, name: size}, sums)
+
+
+def _with_sums(sizes: Mapping[str, int], sums: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """The sizes, with those of dimensions that are sums as the others say."""
+    total = {name: sum(sizes[p] if p in sizes else int(p) for p in parts) for name, parts in sums.items()}
+    return {**sizes, **total}
+
+
+def _first(kind: str, within: DimSizes) -> int:
+    """The likeliest size of a kind in a range."""
+    return next((n for n in SIZES[kind] if n in within), within.nearest(SIZES[kind][0]))
 
 
 def _kinds(model: ir.Model) -> dict[str, str]:
@@ -106,22 +127,22 @@ def _kind_by_place(axis: int, rank: int) -> str:
     return "sequence"
 
 
-def _sum(name: str, kinds: Mapping[str, str]) -> Sequence[str]:
+def _sum(name: str, kinds: Mapping[str, object]) -> Sequence[str]:
     """The terms of a name that is a sum of other dimensions and numbers, as in ``past + 1``."""
     parts = [part.strip() for part in name.split("+")]
     fits = len(parts) > 1 and all(p.isdecimal() or (p in kinds and "+" not in p) for p in parts)
     return parts if fits else ()
 
 
-def _choices(kinds: Mapping[str, str]) -> Iterator[dict[str, int]]:
-    """Sizes by name, the likeliest first, each choice once."""
-    first = {name: SIZES[kind][0] for name, kind in kinds.items()}
+def _choices(kinds: Mapping[str, str], ranges: Mapping[str, DimSizes]) -> Iterator[dict[str, int]]:
+    """Sizes by name, the likeliest first, each choice once. Those of one dimension lie in its range."""
+    first = {name: _first(kind, ranges[name]) for name, kind in kinds.items()}
     seen = [first]
     yield first
     for own in (True, False):
         for name, kind in kinds.items():
             for size in SIZES[kind] if own else ANY:
-                if (one := {**first, name: size}) not in seen:
+                if size in ranges[name] and (one := {**first, name: size}) not in seen:
                     seen.append(one)
                     yield one
     for size in ANY:

@@ -12,16 +12,19 @@ from tensat_dl.onnx.exporter import build, export, random_weights
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.model_files import commit, data_files, data_of, external, failed, size_of, staged
 from tensat_dl.ops.table import OpTable
+from tensat_dl.sizes.dim_sizes import ranges_in_text
 from tensat_dl.verify.equivalence import Agreement
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How the two models compare, and their bytes. A model that differs is not written."""
+    """How the two models compare, and their bytes. A model that differs is not written. A model that does not hold
+    for all sizes holds for ``ranges`` of them, in words."""
 
     agreement: Agreement
     before: int
     after: int
+    ranges: str = ""
 
     @property
     def wrong(self) -> str:
@@ -47,7 +50,7 @@ def write_back(imported: Imported, graph: Graph, output: str, seed: int) -> Writ
         same = Agreement("agrees", 0.0, "the same model")
         found = same if unchanged else _compared(imported, str(file), seed)
         after = size if unchanged else sum(f.stat().st_size for f in file.parent.iterdir())
-        written = Written(found, size, after)
+        written = Written(found, size, after, "" if unchanged else ranges_in_text(imported.said))
         if not written.wrong:
             commit(file, output)
     return written

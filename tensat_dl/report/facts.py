@@ -104,9 +104,10 @@ def measured(found: Outcome) -> str:
     factor = f"{1 / r.mid:.2f}x as fast ({1 / r.high:.2f} to {1 / r.low:.2f}, {r.confidence:.0%} confidence)"
     if found.winner is None:
         return f"{before}; {found.reason}, the best is {factor}; {place}"
-    there = found.elsewhere
-    if there is not None:
-        factor += f"; with {there.sizes} {1 / there.ratio.mid:.2f}x"
+    for i, there in enumerate(found.elsewhere):
+        factor += f"{',' if i else ';'} with {there.sizes} {1 / there.ratio.mid:.2f}x"
+    if found.mix:
+        factor += " (geometric means over these sizes)"
     return f"{before} -> {after}, {factor}; {place}"
 
 

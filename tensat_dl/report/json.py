@@ -154,14 +154,15 @@ def _measured(found: Outcome | None) -> dict[str, Any] | None:
     """The timing of whole graphs, in milliseconds. ``ratio`` is after over before; null where nothing was timed."""
     if found is None:
         return None
-    agreement, there = found.agreement, found.elsewhere
+    agreement = found.agreement
     return {
         "answer": "original" if found.winner is None else "candidate",
         "reason": found.reason,
         "before": _latency(found.before, found.predicted_ms),
         "after": _latency(found.after, found.contender.predicted_ms if found.contender else None),
         "ratio": _interval(found.ratio),
-        "elsewhere": there and {"sizes": there.sizes, "ratio": _interval(there.ratio)},
+        "elsewhere": [{"sizes": there.sizes, "ratio": _interval(there.ratio)} for there in found.elsewhere],
+        "mix": list(found.mix),
         "max_rel_error": None if agreement is None else agreement.max_rel,
         "tolerance": None if agreement is None else agreement.tolerance,
         "inputs": None if agreement is None else agreement.inputs,

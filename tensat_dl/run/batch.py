@@ -7,11 +7,13 @@ stopped goes on, and a changed option or file starts anew what it changes.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from tensat_dl.onnx import is_onnx
 from tensat_dl.resources import rules as library
 from tensat_dl.run.one_of_many import Answered, ToOptimize
 from tensat_dl.run.options import Options, device_of
+from tensat_dl.sizes.dim_sizes import DimSizes
 from tensat_dl.why.origin import is_path, relative
 
 #: The name of the manifest in the output folder.
@@ -73,7 +76,9 @@ def _named_by(argument: str, out: Path) -> Iterator[Listed]:
             if not written and file.is_file() and (is_onnx(file.name) or _has_graph(file)):
                 yield Listed(file, file.relative_to(path).as_posix())
     elif path.suffix.lower() == ".txt":
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for number, line in enumerate(os.fsdecode(path.read_bytes()).splitlines(), 1):
+            if "\0" in line:
+                raise ValueError(f"{argument}:{number}: a path has no NUL character")
             if (text := line.strip()) and not text.startswith("#"):
                 listed = path.parent / text
                 name = Path(os.path.relpath(listed, path.parent)).as_posix()
@@ -91,6 +96,22 @@ def _has_graph(file: Path) -> bool:
         return False
     text = file.read_text(encoding="utf-8", errors="replace")
     return any(line.lstrip().startswith("graph ") for line in text.splitlines())
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keeps other batches out of an output folder. Raises ValueError if there is one already."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"another batch is at work in {folder}") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)
 
 
 @dataclass
@@ -118,21 +139,24 @@ class Manifest:
         return all(FileOf(os.path.abspath(self.folder / f), str(d)).is_here() for f, d in files.items())
 
     def add(self, name: str, facts: Facts) -> None:
-        """Adds an entry, and writes the manifest unless that has taken much of the time. Raises OSError."""
+        """Adds an entry, and writes the manifest unless that has taken much of the time. If it can't be written now,
+        it may be at the end."""
         self.entries[name] = facts
         if time.monotonic() >= self._next:
-            self.write()
+            with suppress(OSError):
+                self.write()
 
     def write(self) -> None:
         """Raises OSError."""
         started = time.monotonic()
+        self.folder.mkdir(parents=True, exist_ok=True)  # somebody may have removed it
         text = json.dumps({"models": dict(sorted(self.entries.items()))}, indent=1, allow_nan=False)
         write(str(self.folder / MANIFEST), text + "\n")
         self._next = time.monotonic() + (time.monotonic() - started) / SHARE_OF_TIME
 
     def take(self, name: str, key: str, ended: Ended) -> Facts:
         """The entry of a model whose job has ended, after its files are written: the answer's, or the log of a
-        failure. Files that can't be written are a failure of this model alone. Raises OSError for the manifest."""
+        failure. Files that can't be written are a failure of this model alone."""
         place = self.folder / name
         log = place.with_name(place.name + ".log")
         facts: dict[str, Any] = {"key": key, "tries": ended.tries, "seconds": round(ended.reply.seconds, 3)}
@@ -163,7 +187,17 @@ class Batch:
 
     options: Options
     packs: tuple[str, ...]
-    dims: Mapping[str, int]
+    dims: Mapping[str, DimSizes]
+
+    @staticmethod
+    def check(jobs: Iterable[Job]) -> None:
+        """Raises ValueError if the answer for a model would overwrite what one of them is read from."""
+        read = {file.path for job in jobs for file in job.files}
+        for job in jobs:
+            if job.argument.output in read:
+                raise ValueError(
+                    f"{job.argument.output} is an input, which would be lost: choose another folder"
+                )
 
     def job(self, model: Listed, out: Path) -> Job:
         """The job of a model, whose name is the key of its answer. Raises OSError."""
@@ -216,15 +250,15 @@ class Batch:
             files |= {file, *files_of(str(file))}
         return {p for p in files if p.parent != real_path(library())}
 
-    def _dims_of(self, file: Path) -> tuple[tuple[str, int], ...]:
-        """The sizes of those open dimensions that a model has."""
+    def _dims_of(self, file: Path) -> tuple[tuple[str, str], ...]:
+        """The sizes of those open dimensions that a model has, in text."""
         found = _model_at(file) if self.dims and is_onnx(file.name) else None
         if found is None:
             return ()
         from tensat_dl.onnx.inputs import open_dims
 
         known = open_dims(found)
-        return tuple((name, size) for name, size in sorted(self.dims.items()) if name in known)
+        return tuple((name, str(said)) for name, said in sorted(self.dims.items()) if name in known)
 
 
 def _model_at(file: Path) -> Any:

@@ -18,6 +18,7 @@ from tensat_dl.lang.program import Program
 from tensat_dl.onnx import PACK, is_onnx
 from tensat_dl.ops.table import OpTable
 from tensat_dl.sizes.answers import OtherSizes
+from tensat_dl.sizes.dim_sizes import DimSizes
 from tensat_dl.sizes.named import OpenGraph
 from tensat_dl.why.origin import Origin, digest, is_path, relative
 
@@ -43,7 +44,7 @@ class Model(Shown):
     file: str = "-"
     packs: tuple[str, ...] = ()
     opened: OpenGraph | None = None
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, DimSizes] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Model {self.graph.name}: {len(self.graph.nodes)} nodes, {len(self.rules)} rules>"
@@ -59,9 +60,9 @@ class Model(Shown):
         return self.program.rules
 
     @property
-    def dims(self) -> Mapping[str, int]:
+    def dims(self) -> Mapping[str, DimSizes]:
         """The sizes of open dimensions: the ONNX model's, or those that were asked for of named ones."""
-        return self.sizes if self.onnx is None else self.onnx.dims
+        return self.sizes if self.onnx is None else self.onnx.said
 
     @property
     def unfit(self) -> Unfit | None:
@@ -99,8 +100,8 @@ class Model(Shown):
         for pack in () if self.onnx is not None and self.packs == (PACK,) else self.packs:
             words += ["--rules", relative(pack, output) if is_path(pack) else pack]
         words += options.arguments(self.onnx is not None)
-        for name, size in self.dims.items():
-            words += ["--dim", f"{name}={size}"]
+        for name, said in self.dims.items():
+            words += ["--dim", f"{name}={said}"]
         return tuple(words)
 
     def answer_text(self, result: Result, output: str) -> str:
@@ -132,6 +133,11 @@ class Model(Shown):
             return None
         written = write_back(self.onnx, graph, output, seed)
         if written.wrong:
-            message = f"{output} is not written: {written.wrong}"
-            raise Mismatch([Diagnostic(message, None)], result)
+            message, hint = f"{output} is not written: {written.wrong}", ""
+            if written.agreement.status == "narrow":
+                known = next(
+                    (f"{name}={n}..{n}" for name, n in self.onnx.dims.items() if n == 1), "NAME=N..N"
+                )
+                hint = f"give another size, or say that it need not hold for others: --dim {known}"
+            raise Mismatch([Diagnostic(message, None, hint)], result)
         return written

@@ -22,7 +22,7 @@ from tensat_dl.gpu.this_gpu import GpuError
 from tensat_dl.kept import folder
 from tensat_dl.onnx import PACK, is_onnx
 from tensat_dl.run.model import Model
-from tensat_dl.run.options import Options
+from tensat_dl.run.options import Options, sizes_of
 from tensat_dl.run.pipeline import optimize
 from tensat_dl.run.reading import read_onnx, read_tsr
 from tensat_dl.run.refused import check_usable
@@ -38,12 +38,12 @@ _KNOWN = (
 @dataclass(frozen=True, slots=True)
 class ToOptimize:
     """A model: its path, links resolved; what the answer calls it; the path of the answer; and sizes of its open
-    dimensions. Paths are absolute."""
+    dimensions, in text. Paths are absolute."""
 
     file: str
     called: str
     output: str
-    dims: tuple[tuple[str, int], ...] = ()
+    dims: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,11 @@ def _optimized(model: Model, options: Options) -> Result:
     options = options.aimed(model.onnx is not None)
     machine = options.machine(model.graph, model.ops, model.onnx)
     found, _ = optimize(
-        model.graph, model.ops, model.rules, options, machine=machine, unfit=model.unfit, opened=model.opened
+        *(model.graph, model.ops, model.rules, options),
+        machine=machine,
+        unfit=model.unfit,
+        sizes=sizes_of(model.onnx, options),
+        opened=model.opened,
     )
     return found
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tensat_dl.onnx.importer import Imported
     from tensat_dl.ops.table import OpTable
     from tensat_dl.run.search import Setup, Unfit
+    from tensat_dl.sizes.resized import Resized
 
 #: The devices that .tsr graphs and ONNX models are optimized for if no device is named.
 DEVICE, ONNX_DEVICE = "h100", "cpu"
@@ -244,12 +245,19 @@ class Options:
         """When extraction stops."""
         return ExtractLimits(seconds=self.extract_time_limit)
 
-    def setup(self, ops: OpTable, machine: Machine | None = None, unfit: Unfit | None = None) -> Setup:
-        """The setup of a search for graphs over these operators. Raises `UnknownDeviceError`, `ProfileError`."""
+    def setup(
+        self,
+        ops: OpTable,
+        machine: Machine | None = None,
+        unfit: Unfit | None = None,
+        sizes: tuple[Resized | None, ...] = (),
+    ) -> Setup:
+        """The setup of a search for graphs over these operators; costs are means over ``sizes`` of open dimensions.
+        Raises `UnknownDeviceError`, `ProfileError`."""
         from tensat_dl.cost import CostModel
         from tensat_dl.run.search import Setup
 
-        model = CostModel.of(ops, self.target, self.threads)
+        model = replace(CostModel.of(ops, self.target, self.threads), sizes=sizes)
         return Setup(model, self.limits, self.extract, self.extract_limits, machine, self.fuse, unfit)
 
     def machine(self, graph: Graph, ops: OpTable, imported: Imported | None) -> Machine | None:
@@ -328,4 +336,19 @@ def gpu_of(device: str) -> Gpu:
 def unfit_of(imported: Imported | None) -> Unfit | None:
     """A function that finds e-nodes valid only at the given sizes of a model's open dimensions; None without open
     dimensions."""
-    return imported.fixed_sizes if imported is not None and imported.dims else None
+    return imported.fixed_sizes if imported is not None and imported.elsewhere else None
+
+
+def sizes_of(imported: Imported | None, options: Options) -> tuple[Resized | None, ...]:
+    """If a model is optimized for several sizes of a dimension, these. Raises ValueError for options that know one
+    size only."""
+    found = () if imported is None else imported.sizes_of_mix()
+    if found and options.search != "saturation":
+        raise ValueError(
+            f"dimensions with several sizes are for the search saturation, not for {options.search}"
+        )
+    if found and options.fuse:
+        raise ValueError("dimensions with several sizes and fused operators exclude each other")
+    if found and options.measure and options.target != "cpu":
+        raise ValueError("a GPU measures graphs at one size: give each dimension one, or do not measure")
+    return found

@@ -26,6 +26,7 @@ from tensat_dl.run.rounds import Searched, legs, search, search_again, steps_alo
 from tensat_dl.run.search import Setup, Unfit, candidates
 from tensat_dl.sizes.answers import OtherSizes
 from tensat_dl.sizes.named import OpenGraph
+from tensat_dl.sizes.resized import Resized
 from tensat_dl.verify.opaque_laws import UNSAMPLED
 from tensat_dl.why.steps import INTERRUPTED, Explanation, NoWay, missing
 
@@ -55,6 +56,7 @@ def optimize(
     machine: Machine | None = None,
     unfit: Unfit | None = None,
     explained: bool = False,
+    sizes: tuple[Resized | None, ...] = (),
     opened: OpenGraph | None = None,
 ) -> tuple[Result, tuple[EGraph, ...]]:
     """The cheapest graph found that computes the same as ``graph``, and the priced e-graphs of the rounds that led to
@@ -66,12 +68,13 @@ def optimize(
 
     With a machine, operators are measured on it, and several candidates are timed there as a whole: the answer is a
     candidate that is faster than the input beyond noise, or else the input. E-nodes that are ``unfit`` are no part of
-    an answer. The answer to a graph that is ``opened`` holds at all sizes of its names.
+    an answer. With ``sizes`` of open dimensions, costs are means over these. The answer to a graph that is ``opened``
+    holds at all sizes of its names.
     """
     options = options or Options()
     progress = progress or Progress()
     other = None if opened is None else OtherSizes(opened, ops)
-    setup = options.setup(ops, machine, unfit if other is None else other.fixed)
+    setup = options.setup(ops, machine, unfit if other is None else other.fixed, sizes)
     result, egraphs = _optimized(graph, ops, rules, options, setup, progress, parse_seconds, explained)
     if other is not None:
         model = replace(setup.model, table=extended(ops, result.declared))
@@ -155,11 +158,12 @@ def explain(
     options: Options,
     progress: Progress | None = None,
     unfit: Unfit | None = None,
+    sizes: tuple[Resized | None, ...] = (),
 ) -> Explanation:
     """The steps by which a run with these options found ``after``, without fused operators: it searches again."""
     progress = progress or Progress()
     rules, _ = options.relied_on(rules, ops, progress)
-    setup = options.setup(ops, unfit=unfit)
+    setup = options.setup(ops, unfit=unfit, sizes=sizes)
     try:
         if options.search != "saturation":
             from tensat_dl.run.sequential import walk_again

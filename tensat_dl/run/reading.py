@@ -19,6 +19,7 @@ from tensat_dl.lang.named_sizes import graph_of, open_graph
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx import need_onnx
 from tensat_dl.run.model import Model
+from tensat_dl.sizes.dim_sizes import dim_sizes
 
 #: Told of warnings.
 Warn = Callable[[Diagnostic], None]
@@ -70,32 +71,41 @@ def read_tsr(
     packs: Sequence[str],
     text: str | None = None,
     *,
-    sizes: Mapping[str, int] | None = None,
+    dims: Mapping[str, object] | None = None,
     option: str = "--graph NAME",
     warn: Warn | None = None,
 ) -> Model:
     """The graph of this name, or the only one, of a file; or of a ``text``, which messages call ``file``. It has the
-    rules of ``packs``, too. ``sizes`` are sizes of its names in place of the defaults. Raises `TsrError`."""
+    rules of ``packs``, too. ``dims`` says sizes of its names in place of the defaults. Raises `TsrError`, and
+    TypeError and ValueError for what is no size."""
     program = load_program(file, packs, None if text is None else text_source(file, text))
     source = file if text is None or Path(file).is_file() else "-"
     item = program.graphs[_chosen(program, graph, option)]
-    if not item.sizes and not sizes:
+    said = dim_sizes(dims or {})
+    for name, size in said.items():
+        if size.high is not None or size.mixed:
+            message = f"a graph has one size of `{name}`, and declares its range: {size} is not one size"
+            raise TsrError(
+                [Diagnostic(message, None, f"give one size: {name}={size.nearest(64)}", path=file)]
+            )
+    if not item.sizes and not said:
         chosen = elaborate(item, program.ops, program.blocks, warn)
         return Model(program, chosen, file=source, packs=tuple(packs))
+    sizes = {name: size.sizes[0] for name, size in said.items()}
     opened = open_graph(item, program.ops, program.blocks, warn, sizes)
-    given = dict(sizes or {})
-    return Model(program, opened.graph, file=source, packs=tuple(packs), opened=opened, sizes=given)
+    return Model(program, opened.graph, file=source, packs=tuple(packs), opened=opened, sizes=said)
 
 
 def read_onnx(
     file: str,
     packs: Sequence[str],
-    dims: Mapping[str, int],
+    dims: Mapping[str, object],
     inputs: str | None = None,
     content: bytes | None = None,
 ) -> Model:
-    """The model in a file, or with this ``content``, with the rules of ``packs``. ``dims`` are the sizes of its open
-    dimensions, and ``inputs`` is an .npz file to compare and time it on. Raises `TsrError`."""
+    """The model in a file, or with this ``content``, with the rules of ``packs``. ``dims`` says the sizes of its
+    open dimensions, as `DimSizes.of` takes them; ``inputs`` is an .npz file to compare and time it on. Raises
+    `TsrError`, and TypeError and ValueError for what is no size."""
     need_onnx(file)
     if content is not None and not (Path(file).is_file() and Path(file).read_bytes() == content):
         return _from_bytes(content, file, packs, dims, inputs)
@@ -106,7 +116,7 @@ def read_onnx(
 
 
 def _from_bytes(
-    content: bytes, name: str, packs: Sequence[str], dims: Mapping[str, int], inputs: str | None
+    content: bytes, name: str, packs: Sequence[str], dims: Mapping[str, object], inputs: str | None
 ) -> Model:
     """A model that has no file. ONNX Runtime compares and times files, so it gets one for as long as it lives."""
     folder = tempfile.mkdtemp(prefix="tensat-dl-")

@@ -30,6 +30,7 @@ _FINAL: dict[Stop, str] = {
     "memory": "the memory limit ended the search",
     "interrupted": "Ctrl-C ended the search",
 }
+_NO_TIME = "the time limit of extraction ended the search"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def search(
     state = Search(setup, progress)
     start, rules = _start(graph, rules, state)
     with _rounds(start, rules, state, past) as rounds:
-        way = rounds.best(rounds.stages.whole, Way(start))
+        way = rounds.answer(Way(start))
     assert rounds.first is not None
     return Searched(
         way.known,
@@ -96,7 +97,7 @@ def search(
 
 def one_round(graph: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress) -> Found:
     """The answer of a single round with all settings, for comparisons of settings."""
-    state = Search(setup, progress)
+    state = Search(setup, progress, single=True)
     start, rules = _start(graph, rules, state)
     with _rounds(start, rules, state, past=False) as rounds:
         return Round(rounds.search, rounds.worker, rounds.stages.whole, start, (start,)).run()
@@ -138,6 +139,36 @@ class _Rounds:
         self._whole = False  #: whether the whole stage had a round
         self._known: dict[Hashable, Way] = {}
 
+    def answer(self, start: Way) -> Way:
+        """The best answer from a start. The time that rounds leave for extraction goes into the e-graph that the
+        answer is from: for a cheaper answer, from which rounds go on, or for a proof."""
+        search, whole = self.search, self.stages.whole
+        way = self.best(whole, start)
+        while search.setup.method == "exact" and search.extract_limits.seconds and not self.interrupted:
+            assert self.first is not None
+            last = way.rounds[-1] if way.rounds else self.first
+            if last.extraction.status == "optimal":
+                break
+            extraction = search.extracted(last.layouts, [way.known.graph], search.extract_limits)
+            if extraction.interrupted:
+                self.ended = _FINAL["interrupted"]
+            same = extraction.cost >= last.extraction.cost * (1 - TOLERANCE)
+            last = replace(last, extraction=extraction)
+            if not way.rounds:
+                self.first = last
+            other = Way(search.known(*last.rebuilt(extraction)), (*way.rounds[:-1], last))
+            if self._cheaper(way, other) is way:
+                return replace(way, rounds=other.rounds) if way.rounds and same else way
+            if not search.extract_limits.seconds:
+                self.ended = self.ended or _NO_TIME
+            way = other if self.ended else self.best(whole, other)
+        return way
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search."""
+        return self.ended == _FINAL["interrupted"]
+
     def best(self, stage: Stage, start: Way) -> Way:
         """The best answer from a start: neither the stage nor one below gains anything from it. It costs no more than
         the best answer of each stage below."""
@@ -175,7 +206,7 @@ class _Rounds:
         if search.setup.method != "exact":
             self.ended = self.ended or "only exact extraction goes on from its answer"
         if search.extract_limits.seconds == 0:
-            self.ended = self.ended or "the time limit of extraction ended the search"
+            self.ended = self.ended or _NO_TIME
         way = Way(search.known(*found.rebuilt(found.extraction)))
         whole = stage == self.stages.whole
         first = self.first is None or (whole and not self._whole)
@@ -260,7 +291,7 @@ def search_again(
     with _rounds(start, rules, state, past=True) as rounds:
         worker = rounds.worker
         try:
-            rounds.best(rounds.stages.whole, way)
+            rounds.answer(way)
             assert rounds.first is not None
             past = rounds.first.past or (rounds.first.exploration, History())
         except Reached as reached:

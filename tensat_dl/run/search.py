@@ -19,7 +19,7 @@ from tensat_dl.cost import CostModel
 from tensat_dl.engine.exploration import Exploration, History, Limits, Start
 from tensat_dl.engine.explore import Exploring
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.budget import ExtractLimits
+from tensat_dl.extract.budget import WORK, ExtractLimits
 from tensat_dl.extract.extraction import TOLERANCE, Extraction
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.fuse.fuse import fuse, fused_operators, taken_apart
@@ -36,6 +36,8 @@ Unfit = Callable[[EGraph, Graph], BoolArray]
 REFINEMENTS = 10
 #: How many answers there are by measured prices, to choose from by timing them as a whole.
 CANDIDATES = 2
+#: The share of the time left that one extraction of several gets at most.
+ONE_SHARE = 0.5
 #: Work units of extraction by other prices, which is for a candidate, not for a proof.
 OTHER_WORK = 1_000_000.0
 
@@ -123,11 +125,13 @@ class Reached(Exception):
 class Search:
     """The state that the rounds of a search share: the ``model`` is the setup's with what was measured on the way,
     ``extract_limits`` is the rest of the setup's limits, ``declared`` are the fused operators of all e-graphs. The
-    search ends at its ``goal``, if there is one, and Ctrl-C is the caller's business then."""
+    search ends at its ``goal``, if there is one, and Ctrl-C is the caller's business then. A ``single`` round may use
+    all of the limits."""
 
-    def __init__(self, setup: Setup, progress: Progress) -> None:
+    def __init__(self, setup: Setup, progress: Progress, single: bool = False) -> None:
         self.setup = setup
         self.progress = progress
+        self.single = single
         self.goal: Graph | None = None
         self.model = setup.model
         self.extract_limits = setup.extract_limits
@@ -137,6 +141,36 @@ class Search:
         """The operators of a graph that fusion finds again: those that it declared, in this run or in an earlier
         one."""
         return fused_operators(graph, self.model.table) if self.setup.fusing else frozenset()
+
+    @property
+    def limits_of_one(self) -> ExtractLimits:
+        """The limits of an extraction that others follow. Where there is a limit of seconds, what the first answer
+        lacks for its proof is worth less than another round: the extraction gets as much work as without such a
+        limit, and a share of the time."""
+        limits = self.extract_limits
+        if self.single or limits.seconds is None or self.setup.method != "exact":
+            return limits
+        return replace(limits, seconds=ONE_SHARE * limits.seconds, work=limits.work or WORK)
+
+    def extracted(
+        self, egraph: EGraph, known: Sequence[Graph], limits: ExtractLimits, early: int = 0
+    ) -> Extraction:
+        """The cheapest extraction from a priced e-graph by layouts, which costs no more than the ``known`` graphs
+        that it has. Ctrl-C makes it the quickest one."""
+        method = self.setup.method
+        self.progress.phase("extract")
+        n_best = CANDIDATES if self.setup.machine is not None and method == "exact" else 1
+        rest = self.progress.extracting, early, n_best, [enodes(graph, egraph) for graph in known]
+        try:
+            found = extract(egraph, method, limits, *rest)
+        except KeyboardInterrupt:  # before there was any choice
+            if self.goal is not None:
+                raise
+            found = replace(extract(egraph, method, ExtractLimits(seconds=0.0)), interrupted=True)
+        if self.extract_limits.seconds is not None:  # the limit is one for all extractions of a search
+            left = max(0.0, self.extract_limits.seconds - found.seconds)
+            self.extract_limits = replace(self.extract_limits, seconds=left)
+        return found
 
     def known(self, graph: Graph, origins: tuple[str, ...]) -> EqualGraph:
         """A graph that computes the same as the input, given the rules that built its nodes."""
@@ -187,29 +221,17 @@ class Round:
             search.model = replace(search.model, table=fused.ops)
         if setup.machine is not None and measuring:
             progress.phase("measure")
-            search.model = setup.machine.complete(search.model, egraph, progress.measuring)
+            for sized in search.model.at_all_sizes(egraph, self.start.apart):
+                search.model = setup.machine.complete(search.model, sized, progress.measuring)
             progress.phase("cost")
-        return search.model.price(egraph)[0]
+        return search.model.mean_price(egraph, self.start.apart)[0]
 
     def answer(self, exploration: Exploration, egraph: EGraph) -> Found:
         """The cheapest extraction. Ctrl-C makes it the quickest one."""
         search = self.search
-        setup, progress = search.setup, search.progress
-        progress.phase("extract")
-        n_best = CANDIDATES if setup.machine is not None and setup.method == "exact" else 1
         layouts = search.model.by_layout(egraph)
-        known = [enodes(k.graph, layouts) for k in self.known]
         early = int(np.searchsorted(layouts.home, exploration.early))
-        rest = search.extract_limits, progress.extracting, early, n_best, known
-        try:
-            found = extract(layouts, setup.method, *rest)
-        except KeyboardInterrupt:  # before there was any choice
-            if search.goal is not None:
-                raise
-            found = replace(extract(layouts, setup.method, ExtractLimits(seconds=0.0)), interrupted=True)
-        if search.extract_limits.seconds is not None:  # the limit is one for all extractions of a search
-            left = max(0.0, search.extract_limits.seconds - found.seconds)
-            search.extract_limits = replace(search.extract_limits, seconds=left)
+        found = search.extracted(layouts, [k.graph for k in self.known], search.limits_of_one, early)
         return Found(self.start, exploration, egraph, layouts, found, search.model)
 
     def first(self) -> Found:
@@ -240,7 +262,7 @@ class Round:
                         best.layouts,
                         best.extraction,
                         self.search.model.table,
-                        self.search.extract_limits,
+                        self.search.limits_of_one,
                     )
                 )
                 if more is None:
@@ -285,4 +307,5 @@ def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Ext
     if found.model.profile is not None:
         little = replace(limits, work=min(limits.most_work, OTHER_WORK))
         model = found.model.estimated()
-        yield extract(model.by_layout(model.price(found.egraph)[0]), method, little)
+        priced, _ = model.mean_price(found.egraph, found.start.apart)
+        yield extract(model.by_layout(priced), method, little)

@@ -70,6 +70,7 @@ class Elsewhere:
         opened: OpenAttributes | None = None,
     ) -> None:
         self.known = known
+        self.ops = ops
         self._opened = opened
         self._chosen: dict[tuple[Hashable, ...], Shape] = {}
         self._infer = Inference(ops)
@@ -282,11 +283,28 @@ def fixed_sizes(
     egraph: EGraph, graph: Graph, ops: OpTable, elsewhere: Sequence[Elsewhere], named: bool = False
 ) -> BoolArray:
     """[N] which e-nodes of what was explored from ``graph`` do not hold at one of other sizes. The graph, the model's
-    or another that computes the same, holds at all of them. Of sizes that
-    are ``named`` weights and constants may have other shapes, too, and any reshape can be written down."""
+    or another that computes the same, holds at all of them. Of sizes that are ``named`` weights and constants may
+    have other shapes, too, and any reshape can be written down."""
+    nodes = derived(egraph, ops, named)
+    there = [EClassesElsewhere(egraph, graph, one, named) for one in elsewhere]
+    found = np.zeros(egraph.num_nodes, np.bool_)
+    for one in there:
+        found[one.fixed(nodes)] = True
+    if named:
+        return found
+    shapes = [one.shape for one in there]
+    inputs = [int(egraph.node_class[n]) for k in graph.inputs if (n := egraph.source[k]) >= 0]
+    for n in nodes:
+        if egraph.op[n] == "reshape" and not found[n]:
+            c, (d,) = int(egraph.node_class[n]), egraph.children_of(n)
+            found[n] = asked(lambda k: egraph.types[k][0].shape, d, c, inputs, shapes) is None
+    return found
+
+
+def derived(egraph: EGraph, ops: OpTable, named: bool = False) -> list[int]:
+    """The e-nodes that rules brought whose shapes follow from those of their operands."""
     source = set(egraph.source.tolist())
-    # The shapes of these follow from those of their operands.
-    derived = [
+    return [
         n
         for n, (op, c) in enumerate(zip(egraph.op, egraph.node_class.tolist(), strict=True))
         if n not in source
@@ -295,25 +313,12 @@ def fixed_sizes(
         and (named or not egraph.weights_only[c])
         and len(egraph.types[c]) == 1
     ]
-    there = [_EClassesElsewhere(egraph, graph, one, named) for one in elsewhere]
-    found = np.zeros(egraph.num_nodes, np.bool_)
-    for one in there:
-        found[one.fixed(derived)] = True
-    if named:
-        return found
-    shapes = [one.shape for one in there]
-    inputs = [int(egraph.node_class[n]) for k in graph.inputs if (n := egraph.source[k]) >= 0]
-    for n in derived:
-        if egraph.op[n] == "reshape" and not found[n]:
-            c, (d,) = int(egraph.node_class[n]), egraph.children_of(n)
-            found[n] = asked(lambda k: egraph.types[k][0].shape, d, c, inputs, shapes) is None
-    return found
 
 
-class _EClassesElsewhere:
+class EClassesElsewhere:
     """The shapes of e-classes at another size, as far as they are known; they begin with the shapes in the model."""
 
-    def __init__(self, egraph: EGraph, graph: Graph, there: Elsewhere, named: bool) -> None:
+    def __init__(self, egraph: EGraph, graph: Graph, there: Elsewhere, named: bool = False) -> None:
         self.egraph = egraph
         self.there = there
         weights = [] if named else np.flatnonzero(egraph.weights_only).tolist()

@@ -42,8 +42,11 @@ def optimize(
     kwargs: Mapping[str, Any] | None = None,
     *,
     rules: Sequence[str | PathLike[str]] = (),
+    frozen: bool = False,
     explained: bool = False,
     dynamic_shapes: Any = None,
+    sizes: Mapping[str, Mapping[int, Sequence[int]]] | None = None,
+    buckets: bool = False,
     custom_translation_table: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
     **options: Any,
 ) -> Optimized:
@@ -58,21 +61,25 @@ def optimize(
         args: Example inputs by position; for a program those that it has, by default.
         kwargs: Example inputs by name.
         rules: Packs or files of rules. Default: the pack `inference`.
+        frozen: The weights will not change, so that calls need not look whether they have. `refresh` makes it anew.
         explained: The report has the steps from one graph to the other. They may take longer than the search.
         dynamic_shapes: Open dimensions, as `torch.export.export` takes them.
+        sizes: Several sizes of one open dimension to optimize for: ``{"x": {1: (32, 128, 512)}}``.
+        buckets: Where these sizes want different graphs, each range gets its own, which is chosen in each call.
         custom_translation_table: Translations of custom operators, as `torch.onnx.export` takes them.
         **options: Those of `tensat_dl.optimize`; ``threads`` are PyTorch's by default.
 
     Raises:
         TypeError: arguments that the module does not take, or an unknown option.
-        ValueError: an option is out of range, or the device is not the CPU.
+        ValueError: an option is out of range, the device is not the CPU, or ``sizes`` are no sizes of an open
+            dimension.
         TsrError: rules that can't be read.
     """
     if isinstance(rules, str):
         raise TypeError(f"rules is a list of packs or files: rules=[{rules!r}]")
     chosen, packs = _options(options), tuple(fspath(rule) for rule in rules)
     if packs:
-        load_program("rules", packs, Source("rules", ""), "rules")  # raises errors before anything else runs
+        load_program("rules", packs, Source("rules", ""), "rules=")  # raises errors before anything else runs
     program = module if isinstance(module, torch.export.ExportedProgram) else None
     if program is not None:
         if dynamic_shapes is not None:
@@ -89,7 +96,17 @@ def optimize(
     bound = form(module.forward, tuple(args or ()), dict(kwargs or {}))
     example = bound.args, bound.kwargs
     asked = Asked(
-        module, example, packs, chosen, explained, dynamic_shapes, custom_translation_table, program
+        module,
+        example,
+        packs,
+        chosen,
+        frozen,
+        explained,
+        dynamic_shapes,
+        custom_translation_table,
+        program,
+        sizes or {},
+        buckets,
     )
     return Optimized(asked)
 

@@ -6,16 +6,19 @@ An answer depends on the graph, not on the values of its weights: other weights 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from tensat_dl.core.progress import Progress
 from tensat_dl.cost.device import this_machine
 from tensat_dl.files import real_path
 from tensat_dl.kept import code_digest, digest_of, kept
 from tensat_dl.onnx.importer import Imported
-from tensat_dl.run.options import Options, unfit_of
+from tensat_dl.run.buckets import Buckets, find_buckets
+from tensat_dl.run.model import Model
+from tensat_dl.run.options import Options, sizes_of, unfit_of
 from tensat_dl.run.pipeline import optimize
 from tensat_dl.run.refused import RefutedRule, refusal
 from tensat_dl.run.result import Result
@@ -33,10 +36,13 @@ class KeptAnswer:
     key: str
     result: Result
     model: Mapping[str, Any]
+    buckets: Buckets | None = None  #: if they were asked for, and there are several
 
     @property
     def gained(self) -> bool:
         """Whether another graph was found that is better: faster, if graphs were timed, or else cheaper."""
+        if self.buckets is not None:
+            return True
         if self.result.measured is not None:
             return self.result.measured.winner is not None
         before, after = self.result.before.graph, self.result.after.graph
@@ -53,41 +59,59 @@ class KeptAnswer:
 
 
 def answer(
-    imported: Imported, options: Options, explained: bool, known: KeptAnswer | None = None
+    imported: Imported,
+    options: Options,
+    explained: bool,
+    known: KeptAnswer | None = None,
+    packs: Sequence[str] | None = None,
 ) -> KeptAnswer:
     """The answer for a model: the ``known`` one, if that was for the same graph, one that was kept, or a new one. If
-    it is to be ``explained``, it has the steps that lead to it.
+    it is to be ``explained``, it has the steps that lead to it. Buckets are looked for if the ``packs`` of rules are
+    given, which they need.
     Raises what `tensat_dl.optimize` does, and KeyboardInterrupt after Ctrl-C."""
-    key = _key(imported, options, explained)
+    key = _key(imported, options, explained, packs is not None)
     if known is not None and known.key == key:
         return known
 
     def search() -> KeptAnswer:
         program = imported.program
         machine = options.machine(imported.graph, program.ops, imported)
-        graph, unfit = imported.graph, unfit_of(imported)
         result, _ = optimize(
-            graph, program.ops, program.rules, options, machine=machine, unfit=unfit, explained=explained
+            imported.graph,
+            program.ops,
+            program.rules,
+            options,
+            machine=machine,
+            unfit=unfit_of(imported),
+            explained=explained,
+            sizes=sizes_of(imported, options),
         )
         if result.interrupted:
             raise KeyboardInterrupt
-        return KeptAnswer(key, result, imported.to_json())
+        buckets = None
+        if packs is not None and refusal(result, ()) is None:
+            model = Model(program, imported.graph, imported, imported.path, tuple(packs))
+            buckets = find_buckets(model, result, options, Progress())
+            if len(buckets.parts) == 1:
+                result, buckets = buckets.parts[0].result, None
+        return KeptAnswer(key, result, imported.to_json(), buckets)
 
     return kept("torch", key, search, MOST)
 
 
-def _key(imported: Imported, options: Options, explained: bool) -> str:
+def _key(imported: Imported, options: Options, explained: bool, buckets: bool) -> str:
     """A digest of all that an answer depends on."""
     graph, environment = imported.graph, this_machine("cpu", options.threads)
     parts = (
         graph.nodes,
         graph.outputs,
         imported.header,
-        sorted(imported.dims.items()),
+        sorted((name, str(said)) for name, said in imported.said.items()),
         [sorted(shapes.items()) for shapes in imported.elsewhere],
         digest_of(path for path in imported.program.files if path != real_path(imported.path)),
         options,
         explained,
+        buckets,
         environment.key if environment is not None else "",
         code_digest("."),
         [_version(name) for name in _PACKAGES],

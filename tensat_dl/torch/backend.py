@@ -60,7 +60,7 @@ class OptimizedFx:
                 return self._graph(*inputs)
             closed = _Closed(self._graph, dict(zip(self._weights, weights, strict=True)))
             fast = self._made[key] = optimize(closed, given, **self._options)
-        elif fast.stale:
+        elif not self._options.get("frozen") and fast.stale:
             fast.refresh()
         return fast(*given)
 

@@ -4,6 +4,7 @@ elements of an input do not lie one after the other."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +36,15 @@ class BoundModel:
         except NotRunnable as e:
             raise Declined(f"ONNX Runtime does not load it: {e}") from None
 
+    @property
+    def models(self) -> dict[str, ir.Model]:
+        """The model, under no range."""
+        return {"": self.model}
+
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The outputs of a call of the module. Raises `OtherCall` for one that the model was not made for."""
         leaves = self._calls.leaves(args, kwargs)
-        return self._results.structured(self.computed(leaves), leaves)
+        return self.structured(self.computed(leaves), leaves)
 
     def computed(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
         """The tensors that the model computes from the leaves of inputs, in memory of their own. Raises
@@ -61,6 +67,10 @@ class BoundModel:
         rest = iter(found)
         return [torch.from_numpy(next(rest)) if r is None else r for r in results]
 
+    def structured(self, computed: Sequence[torch.Tensor], leaves: Sequence[Any]) -> Any:
+        """The outputs of a call, of whose inputs these are the leaves."""
+        return self._results.structured(computed, leaves)
+
     def _layouts(self, sizes: dict[Any, int]) -> tuple[list[Layout], list[tuple[Layout, Any]]]:
         """Of inputs, and of outputs with their types, where open dimensions have these sizes. Shapes that depend on
         the values of inputs have None in them."""
@@ -71,6 +81,39 @@ class BoundModel:
         inputs = zip(self.model.graph.inputs, self._calls.of_tensors, strict=True)
         outputs = zip(self.model.graph.outputs, self._results.computed, strict=True)
         return [layout(*pair) for pair in inputs], [(layout(v, leaf), leaf.dtype) for v, leaf in outputs]
+
+
+@dataclass(frozen=True)
+class BySize:
+    """Models for ranges of the sizes of one dimension, called as one. ``parts`` has each range in text, its largest
+    size, and its model; ``place`` the position of a leaf, and the dimension."""
+
+    calls: CallInputs
+    parts: Sequence[tuple[str, int | None, BoundModel]]
+    place: tuple[int, int]
+
+    @property
+    def models(self) -> dict[str, ir.Model]:
+        """The models by range."""
+        return {text: bound.model for text, _, bound in self.parts}
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The outputs of a call of the module. Raises `OtherCall` for one that the models were not made for."""
+        leaves = self.calls.leaves(args, kwargs)
+        model = self._model(leaves)
+        return model.structured(model.computed(leaves), leaves)
+
+    def computed(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
+        """As `BoundModel.computed`."""
+        return self._model(leaves).computed(leaves)
+
+    def _model(self, leaves: Sequence[Any]) -> BoundModel:
+        leaf, axis = self.place
+        n = leaves[leaf].shape[axis]
+        for _, high, model in self.parts:
+            if high is None or n <= high:
+                return model
+        raise OtherCall(f"it was not made for such sizes: {n}")
 
 
 def _element(value: ir.Value) -> int:

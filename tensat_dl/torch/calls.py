@@ -7,7 +7,7 @@ program.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +87,12 @@ class CallInputs:
         self.of_tensors = [leaf for leaf in self._leaves if isinstance(leaf, TensorLeaf)]
         #: Whether there are open dimensions.
         self.open = any(not isinstance(d, int) for leaf in self.of_tensors for d in leaf.shape)
+        #: By symbol, the range of sizes that the program was made for, if that has an end.
+        self.ranges = {
+            symbol: (max(1, int(r.lower)), int(r.upper))
+            for symbol, r in program.range_constraints.items()
+            if r.upper.is_finite
+        }
         #: What the program assumes of their sizes.
         self._guards = getattr(program.module(), "_guards_fn", None) if self.open else None
         #: The leaves as positions among the arguments, by the number of those by position and the names of others.
@@ -158,12 +164,31 @@ class CallInputs:
             self._sizes[key] = self._solved(leaves)
         return self._sizes[key]
 
-    def resized(self, leaves: Sequence[Any]) -> Iterator[list[Any]]:
+    def place(self, name: str, axis: int) -> tuple[int, Extent]:
+        """An input by its name, and the symbol of one of its dimensions: the position among the leaves, and the
+        symbol. Raises ValueError if there is no such open dimension."""
+        known = {self.names[i]: i for i in self.tensors}
+        if name not in known:
+            raise ValueError(f"sizes: there is no input {name!r}; inputs are {', '.join(known)}")
+        shape = self._leaves[known[name]].shape
+        if not isinstance(axis, int) or not 0 <= axis < len(shape):
+            raise ValueError(f"sizes: input {name} has no dimension {axis!r}")
+        if not getattr(shape[axis], "is_symbol", False):
+            raise ValueError(f"sizes: dimension {axis} of {name} is not open: name it in dynamic_shapes")
+        return known[name], shape[axis]
+
+    def resized(
+        self, leaves: Sequence[Any], also: Mapping[Extent, Sequence[int]] | None = None
+    ) -> Iterator[list[Any]]:
         """For each open dimension the shapes of the tensors in a call where it has another size that the program was
-        made for; None for leaves that are no tensors."""
+        made for, and those where it has one of the sizes ``also`` wanted; None for leaves that are no tensors."""
         here = self.sizes(leaves)
-        for symbol, n in here.items():
-            for other in (n + 1, 2 * n, n - 1):
+        wanted = [(symbol, n) for symbol, sizes in (also or {}).items() for n in sizes]
+        for symbol, others in [
+            *((symbol, (n + 1, 2 * n, n - 1)) for symbol, n in here.items()),
+            *((symbol, (n,)) for symbol, n in wanted),
+        ]:
+            for other in others:
                 there = {**here, symbol: other}
                 shapes = [
                     [size_of(d, there) for d in leaf.shape] if isinstance(leaf, TensorLeaf) else None
@@ -186,6 +211,9 @@ class CallInputs:
         ]
         found = {d: n for d, n in pairs if getattr(d, "is_symbol", False)}
         wrong = [n for d, n in pairs if size_of(d, found) != n]
+        wrong += [
+            found[d] for d, (low, high) in self.ranges.items() if d in found and not low <= found[d] <= high
+        ]
         try:
             if self._guards is not None and not wrong:
                 self._guards(*leaves)

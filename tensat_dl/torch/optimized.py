@@ -15,6 +15,7 @@ from tensat_dl.files import write
 from tensat_dl.measure.statistics import Latency
 from tensat_dl.onnx.model_files import commit, staged
 from tensat_dl.report import facts
+from tensat_dl.run.buckets import path_of
 from tensat_dl.torch.calls import OtherCall
 from tensat_dl.torch.prepare import LABELS, Asked, Contestant, prepare
 
@@ -80,7 +81,7 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
     @property
     def unfit(self) -> str:
         """Why no call can be answered by a model now, whatever its inputs; empty if calls can be."""
-        if stale := self.stale:
+        if not self._asked.frozen and (stale := self.stale):
             return f"{stale}; refresh() makes it anew"
         if torch.is_grad_enabled() and self._prepared.weights.wants_gradients():
             return "weights require gradients: call it under torch.no_grad() or torch.inference_mode()"
@@ -100,8 +101,9 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
         return "\n".join(f"{label:<14}{text}" for label, text in self._rows())
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the ONNX model that is called; if the module itself is called, the faster of its models. Raises
-        `NothingOptimized` if there is none, or if the weights have changed since; OSError."""
+        """Writes the ONNX model that is called; if the module itself is called, the faster of its models. Of buckets
+        each is written: to ``faster.1-48.onnx`` beside ``faster.onnx``, and so on. Raises `NothingOptimized` if there
+        is none, or if the weights have changed since; OSError."""
         p = self._prepared
         if reason := p.declined or self.stale:
             hint = "" if p.declined else "; call refresh() first"
@@ -109,8 +111,10 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
         if not p.models:
             raise NothingOptimized(f"{fspath(path)} is not written: {'; '.join(p.notes)}")
         best = min(p.models, key=lambda name: p.latencies[name].median_ms)
-        with staged(p.models[best], fspath(path)) as file:
-            commit(file, fspath(path))
+        for text, model in p.models[best].items():
+            output = path_of(fspath(path), text) if text else fspath(path)
+            with staged(model, output) as file:
+                commit(file, output)
 
     def report(self, path: str | PathLike[str]) -> None:
         """Writes the search as one HTML page: both graphs, the rules that were applied, and the steps from one graph

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,12 +19,13 @@ from tensat_dl.measure.statistics import Latency
 from tensat_dl.onnx import PACK
 from tensat_dl.onnx.exporter import export
 from tensat_dl.onnx.importer import imported
-from tensat_dl.onnx.inputs import sizes
+from tensat_dl.onnx.inputs import open_dims, sizes
 from tensat_dl.onnx.model_files import save
 from tensat_dl.run.options import Options
+from tensat_dl.sizes.dim_sizes import DimSizes, dim_sizes
 from tensat_dl.torch.answers import KeptAnswer, answer
-from tensat_dl.torch.bound import BoundModel
-from tensat_dl.torch.calls import CallInputs, CallOutputs
+from tensat_dl.torch.bound import BoundModel, BySize
+from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent
 from tensat_dl.torch.capture import Declined, captured, functional, to_onnx
 from tensat_dl.torch.trials import Arguments, Expected, array_of, times
 from tensat_dl.torch.weights import WeightsAsTheyWere
@@ -50,10 +51,14 @@ class Asked:
     example: Arguments  #: as `CallInputs` takes it
     rules: tuple[str, ...]
     options: Options
+    frozen: bool = False  #: weights do not change: calls do not look
     explained: bool = False  #: the answer has the steps that lead to it
     dynamic_shapes: Any = None
     translations: Mapping[Callable[..., Any], Callable[..., Any]] | None = None
     program: torch.export.ExportedProgram | None = None
+    #: Several sizes to optimize for, of one open dimension of an input: by input, by dimension.
+    sizes: Mapping[str, Mapping[int, object]] = field(default_factory=dict)
+    buckets: bool = False  #: sizes that want different graphs have models of their own
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,9 @@ class Prepared:
     weights: WeightsAsTheyWere
     declined: str = ""
     called: Contestant = "module"
-    run: BoundModel | None = None  #: None: the module
-    models: Mapping[Contestant, ir.Model] = field(default_factory=dict)  #: those that compute the same
+    run: BoundModel | BySize | None = None  #: None: the module
+    #: Those that compute the same, and for buckets one for each range in text.
+    models: Mapping[Contestant, Mapping[str, ir.Model]] = field(default_factory=dict)
     latencies: Mapping[Contestant, Latency] = field(default_factory=dict)
     errors: Mapping[Contestant, float] = field(default_factory=dict)  #: relative differences
     inputs: str = ""  #: on which outputs were compared, in words
@@ -91,20 +97,22 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
         program = functional(asked.program)
     inputs = CallInputs(asked.module.forward, asked.example, program)
     outputs = CallOutputs(program, inputs)
-    expected = Expected(asked.module, asked.example, inputs, outputs, asked.options.seed)
+    mix = _mix(asked, inputs)
+    wanted = {symbol: said.sizes for _, _, symbol, said in mix}
+    expected = Expected(asked.module, asked.example, inputs, outputs, asked.options.seed, wanted)
     model = to_onnx(program, outputs.asked, asked.translations)
     runs: dict[Contestant, Callable[[], object]] = {"module": lambda: asked.module(*args, **kwargs)}
-    models: dict[Contestant, BoundModel] = {}
+    models: dict[Contestant, BoundModel | BySize] = {}
     errors: dict[Contestant, float] = {}
     notes: list[str] = []
     found: KeptAnswer | None = None
     with TemporaryDirectory(prefix="tensat-dl-") as folder:
 
-        def loaded(name: Contestant, model: ir.Model) -> BoundModel:
+        def loaded(name: str, model: ir.Model) -> BoundModel:
             path = save(model, Path(folder) / f"{name}.onnx")
             return BoundModel(model, path, asked.options.threads, inputs, outputs)
 
-        def enter(name: Contestant, model: BoundModel) -> None:
+        def enter(name: Contestant, model: BoundModel | BySize) -> None:
             """Has a model take part, if it computes the same as the module."""
             try:
                 errors[name] = expected.error(model)
@@ -112,17 +120,23 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
                 notes.append(f"{LABELS[name]} is not used: {e}")
                 return
             models[name] = model
-            runs[name] = partial(_as_called, weights, model, args, kwargs)
+            checked = partial(_as_called, weights, model, args, kwargs)
+            runs[name] = partial(model, args, kwargs) if asked.frozen else checked
 
         enter("exported", loaded("exported", model))
         try:
-            found, optimized = _searched(asked, model, inputs, Path(folder) / "exported.onnx", known)
+            found, optimized = _searched(asked, model, inputs, mix, Path(folder) / "exported.onnx", known)
             if found.refused:
                 notes.append(f"no graph was found that may be used: {found.refused}")
-            elif optimized is None:
+            elif not optimized:
                 notes.append("no graph was found that is faster")
+            elif found.buckets is None:
+                enter("optimized", loaded("optimized", optimized[0]))
             else:
-                enter("optimized", loaded("optimized", optimized))
+                notes.append(found.buckets.summary())
+                ranges = [(b.range, b.high) for b in found.buckets.parts]
+                parts = [(*r, loaded(r[0], m)) for r, m in zip(ranges, optimized, strict=True)]
+                enter("optimized", BySize(inputs, parts, mix[0][:2]))
         except (TsrError, ExplorationError, Declined) as e:
             notes.append(f"there is no optimized graph: {e}")
     if not models:
@@ -133,7 +147,7 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
         weights,
         called=called,
         run=models.get(called),
-        models={name: bound.model for name, bound in models.items()},
+        models={name: bound.models for name, bound in models.items()},
         latencies=latencies,
         errors=errors,
         inputs=expected.inputs,
@@ -143,26 +157,63 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
 
 
 def _as_called(
-    weights: WeightsAsTheyWere, model: BoundModel, args: tuple[Any, ...], kwargs: dict[str, Any]
+    weights: WeightsAsTheyWere, model: BoundModel | BySize, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """A call of a model with all that goes with it."""
     return weights.changed() or model(args, kwargs)
 
 
+def _mix(asked: Asked, inputs: CallInputs) -> list[tuple[int, int, Extent, DimSizes]]:
+    """The dimension with several sizes, if there is one: the leaf, the dimension there, its symbol, and the sizes.
+    Raises TypeError, ValueError."""
+    found = []
+    for name, axes in asked.sizes.items():
+        for axis, value in axes.items():
+            leaf, symbol = inputs.place(name, axis)
+            said = dim_sizes({f"{name}.{axis}": value})[f"{name}.{axis}"]
+            low, high = inputs.ranges.get(symbol, (1, None))
+            if not said.mixed or said.high is not None:
+                raise ValueError(
+                    f"sizes of {name}.{axis} are several, such as (32, 128): dynamic_shapes has ranges"
+                )
+            if outside := [n for n in said.sizes if n not in DimSizes((), low, high)]:
+                raise ValueError(
+                    f"sizes of {name}.{axis}: {outside[0]} is not in the range of dynamic_shapes"
+                )
+            found.append((leaf, axis, symbol, DimSizes(said.sizes, low, high)))
+    if len(found) > 1:
+        raise ValueError("sizes: one dimension at most has several sizes")
+    if asked.buckets and not found:
+        raise ValueError("buckets need sizes, such as sizes={'x': {1: (32, 128)}}")
+    return found
+
+
 def _searched(
-    asked: Asked, model: ir.Model, inputs: CallInputs, path: Path, known: KeptAnswer | None
-) -> tuple[KeptAnswer, ir.Model | None]:
+    asked: Asked,
+    model: ir.Model,
+    inputs: CallInputs,
+    mix: Sequence[tuple[int, int, Extent, DimSizes]],
+    path: Path,
+    known: KeptAnswer | None,
+) -> tuple[KeptAnswer, list[ir.Model]]:
     """The answer for a model, which is at the path as well, and the optimized model, if there is a better one that
-    may be used."""
+    may be used; for buckets one for each of them."""
     leaves = pytree.tree_leaves(asked.example)
     given = {
         str(value.name): array_of(leaves[i])
         for value, i in zip(model.graph.inputs, inputs.tensors, strict=True)
     }
-    dims = sizes(str(path), model, given, {})
-    read = imported(model, str(path), dims, asked.rules or (PACK,), given)
-    found = answer(read, asked.options, asked.explained, known)
+    ranges = {str(symbol): DimSizes((), low, high) for symbol, (low, high) in inputs.ranges.items()}
+    names = open_dims(model)
+    dims = sizes(str(path), model, given, {name: said for name, said in ranges.items() if name in names})
+    dims |= {str(symbol): said for _, _, symbol, said in mix if str(symbol) in names}
+    packs = asked.rules or (PACK,)
+    read = imported(model, str(path), dims, packs, given)
+    found = answer(read, asked.options, asked.explained, known, packs if asked.buckets else None)
     if found.refused or not found.gained:
-        return found, None
+        return found, []
+    made = [(read, found.result)]
+    if found.buckets is not None:
+        made = [(b.of(read, found.buckets.name), b.result) for b in found.buckets.parts]
     ops = extended(read.program.ops, found.result.declared)
-    return found, export(read, unfused(found.result.after.graph, ops, found.result.declared))
+    return found, [export(of, unfused(r.after.graph, ops, r.declared)) for of, r in made]

@@ -17,8 +17,8 @@ from tensat_dl.measure.statistics import Latency, summary
 from tensat_dl.measure.timing import Run, clock_of, in_turn
 from tensat_dl.onnx.agreement import relative_error
 from tensat_dl.ops.semantics.arrays import Array
-from tensat_dl.torch.bound import BoundModel
-from tensat_dl.torch.calls import CallInputs, CallOutputs, OtherCall
+from tensat_dl.torch.bound import BoundModel, BySize
+from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent, OtherCall
 from tensat_dl.torch.capture import Declined
 
 #: How often inputs are drawn to compare on, beside the example.
@@ -30,11 +30,18 @@ Name = TypeVar("Name", bound=str)
 
 
 class Expected:
-    """What a module computes on the example inputs and on others. Raises `Declined` if it does not run on the
-    example, or if an output shares memory with an input or a weight, as those of models do not."""
+    """What a module computes on the example inputs and on others, some of them with the sizes of symbols that are
+    ``wanted``. Raises `Declined` if it does not run on the example, or if an output shares memory with an input or a
+    weight, as those of models do not."""
 
     def __init__(
-        self, module: torch.nn.Module, example: Arguments, inputs: CallInputs, outputs: CallOutputs, seed: int
+        self,
+        module: torch.nn.Module,
+        example: Arguments,
+        inputs: CallInputs,
+        outputs: CallOutputs,
+        seed: int,
+        wanted: Mapping[Extent, Sequence[int]],
     ) -> None:
         self.cases: list[tuple[list[Any], list[torch.Tensor]]] = []
         leaves, spec = pytree.tree_flatten(example)
@@ -45,7 +52,7 @@ class Expected:
         _check_apart(module, self.cases[0][1], leaves)
         generator = torch.Generator().manual_seed(seed)
         same = [x.shape if isinstance(x, torch.Tensor) else None for x in leaves]
-        resized = list(inputs.resized(leaves))
+        resized = list(inputs.resized(leaves, wanted))
         for i, shapes in enumerate((*[same] * DRAWS, *resized)):
             drawn = [
                 x if shape is None else _like(x, shape, i % 2 == 1, generator)
@@ -63,7 +70,7 @@ class Expected:
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         self.cases.append((leaves, outputs.of_structured(module(*args, **kwargs))))
 
-    def error(self, model: BoundModel) -> float:
+    def error(self, model: BoundModel | BySize) -> float:
         """The largest relative difference of a model's outputs. Raises `Declined` if one is larger than rounding
         explains."""
         worst = 0.0

@@ -26,8 +26,10 @@ class Origin:
     digest: str
 
     def comment(self) -> str:
-        """The text of the comment, two lines."""
-        return f"{_COMMAND}{shlex.join(self.arguments)}\n{_INPUT}{self.digest}"
+        """The text of the comment, two lines. Names of files may have line breaks, or bytes that are no text."""
+        command = shlex.join(self.arguments)
+        shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in command)
+        return f"{_COMMAND}{shown}\n{_INPUT}{self.digest}"
 
 
 def read_origin(text: str) -> Origin | None:

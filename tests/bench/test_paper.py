@@ -12,7 +12,8 @@ from tensat_dl import processes
 from tensat_dl.bench import paper_cell
 from tensat_dl.bench.paper import PAPER, QUICK, Plan
 from tensat_dl.bench.paper_page import page, searches
-from tensat_dl.bench.paper_rows import interval, reached
+from tensat_dl.bench.paper_rows import interval, reached, spent
+from tensat_dl.bench.paper_tables import until_their_best
 from tests.cli.running import invoke
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +81,12 @@ def test_a_search_of_each_kind_can_be_measured() -> None:
     _, line = searches(rows)
     assert line[0] == "tiny"
     assert line[2] == line[5] != "–"
+    parts = spent(ours, other["after"])
+    assert parts is not None
+    assert parts["start"] > 0
+    assert sum(parts.values()) <= reached(ours, other["after"]) + 1e-6
+    assert any(text.startswith("| tiny | `pairs` |") for text in until_their_best(rows))
+    assert not list(until_their_best([{**rows[0], "spent": []}, rows[1]])), "earlier results do not have it"
 
 
 def test_measurements_are_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

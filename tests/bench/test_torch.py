@@ -89,3 +89,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["rows"] == [done, other], "models that are not named stay"
     refused = invoke("bench", "torch", "bert", "--resume", "--threads", "2", "--json", path)
     assert (refused.code, "for other options" in refused.err) == (2, True)
+    there = {"options": {"threads": 1, "starts": 3}, "machine": {"processor": "an abacus"}, "rows": [done]}
+    path.write_text(json.dumps(there))
+    refused = invoke("bench", "torch", "bert", "--resume", "--json", path)
+    assert (refused.code, "of another processor" in refused.err) == (2, True)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -13,11 +14,12 @@ from unittest.mock import patch
 import pytest
 
 from tensat_dl.jobs.job import Ended, Job, Reply
-from tensat_dl.run.batch import MANIFEST, Manifest
+from tensat_dl.run.batch import MANIFEST, Manifest, alone_in
 from tensat_dl.run.one_of_many import Answered, ToOptimize, optimizer
 from tensat_dl.run.options import Options
 from tests.cli.processes import alive, children, linux, wait_for
 from tests.cli.running import EXAMPLES, ROOT, invoke, start
+from tests.jobs.disks import fill, small_disk
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -173,6 +175,113 @@ def test_a_job_that_fails_is_reported_with_its_log(models: Path, tmp_path: Path)
     assert not answers(out)
     assert invoke("batch", models, "-q", "-o", out).code == 0  # failures are tried again
     assert not (out / "tiny_fuse_relu.tsr.log").exists()
+
+
+def test_a_small_disk(tmp_path: Path) -> None:
+    """.. has what it has room for. The others fail, and the same command does them once there is room."""
+    with small_disk(tmp_path):
+        batches_on(tmp_path)
+
+
+def batches_on(small_disk: Path) -> None:
+    filler = fill(small_disk, 16_000)
+    out = small_disk / "out"
+    named = [EXAMPLES / f"{name}.tsr" for name in ("tiny_fuse_relu", "inception_v3", "tiny_associativity")]
+    quick = ("--max-iters", 1, "--extract", "greedy", "--jobs", 1, "--retries", 0)
+    done = invoke("batch", *named, "-o", out, *quick)
+    assert done.code == 1, done.err
+    assert "failed: inception_v3.tsr: " in done.err
+    assert "No space left on device" in done.err
+    assert set(answers(out)) == {"tiny_fuse_relu.tsr", "tiny_associativity.tsr"}
+    assert set(entries(out)) == {p.name for p in named}
+    assert not list(out.glob(".tensat-dl-*"))
+
+    # Where not even the manifest can be written, the table is printed yet.
+    filler.write_bytes(bytes(sum(p.stat().st_size for p in small_disk.rglob("*") if p.is_file())))
+    with suppress(OSError):
+        (small_disk / "more").write_bytes(bytes(1 << 20))
+    done = invoke("batch", *named, "-o", out, *quick, "--max-nodes", 30_000)
+    assert done.code == 2
+    assert "manifest.json: no space left" in done.err
+    assert "3 models: 3 failed" in done.out
+    assert set(answers(out)) == {"tiny_fuse_relu.tsr", "tiny_associativity.tsr"}
+    for p in (filler, small_disk / "more"):
+        p.unlink()
+    assert "3 models: " in (done := invoke("batch", *named, "-o", out, *quick)).out
+    assert done.code == 0, done.err
+    assert "2 were done before" in done.out
+
+
+def test_no_input_is_overwritten(models: Path, tmp_path: Path) -> None:
+    """.. by an answer: no model, and nothing that one imports."""
+    before = {p: p.read_bytes() for p in models.rglob("*.tsr")}
+    (tmp_path / "linked").symlink_to(models)
+    other = tmp_path / "rules.tsr"
+    other.write_text('import "models/rules.tsr"\ngraph g {\n  input x : f32[4]\n  output relu(x)\n}\n')
+    for out in (models, tmp_path / "linked"):
+        for model in (models / "tiny_fuse_relu.tsr", other):
+            done = invoke("batch", model, "-o", out)
+            assert (done.code, done.out) == (2, "")
+            assert f"{models / model.name} is an input, which would be lost" in done.err
+    assert {p: p.read_bytes() for p in models.rglob("*.tsr")} == before
+
+
+def test_one_batch_at_a_time_in_a_folder(models: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with alone_in(tmp_path / "out"):
+        done = invoke("batch", models, "-o", tmp_path / "out")
+        assert (done.code, done.out) == (2, "")
+        assert f"another batch is at work in {tmp_path / 'out'}" in done.err
+    with alone_in(tmp_path / "out"):
+        pass
+
+
+@linux
+def test_names_of_files_may_be_anything(tmp_path: Path) -> None:
+    """.. that the system allows; lists may have them, too. What is no file is refused."""
+    folder, out = tmp_path / "models", tmp_path / "out"
+    folder.mkdir()
+    names = [b"caf\xe9.tsr", b"two\nlines.tsr", b"[bold]'quoted\".tsr", "π ü.tsr".encode()]
+    for name in names:
+        shutil.copy(EXAMPLES / "tiny_fuse_relu.tsr", os.fsencode(folder) + b"/" + name)
+    (folder / "link.tsr").symlink_to("π ü.tsr")
+    (folder / "nowhere.tsr").symlink_to("nothing")
+    (folder / "round").symlink_to(".")
+    done = invoke("batch", folder, "-o", out)
+    assert done.code == 0, done.err
+    assert set(os.listdir(os.fsencode(out))) == {*names, b"link.tsr", MANIFEST.encode()}
+    assert "[bold]'quoted" in done.out
+    for name in names:
+        assert invoke("run", os.fsdecode(os.fsencode(out) + b"/" + name), "-q").code == 0
+    assert "5 were done before" in invoke("batch", folder, "-o", out).out
+    os.mkfifo(tmp_path / "pipe.tsr")
+    (folder / "list.txt").write_bytes(b"caf\xe9.tsr\n../pipe.tsr\nnowhere.tsr\n")
+    done = invoke("batch", folder / "list.txt", "-o", out)
+    assert done.code == 1
+    assert "1 were done before" in done.out
+    assert "pipe.tsr: Not a regular file" in done.err
+    assert "nowhere.tsr: No such file" in done.err
+    (folder / "list.txt").write_bytes(b"a.tsr\nb\0.tsr\n")
+    done = invoke("batch", folder / "list.txt", "-o", out)
+    assert done.code == 2
+    assert "list.txt:2: a path has no NUL character" in done.err
+
+
+def test_an_output_folder_that_is_removed_meanwhile(models: Path, tmp_path: Path) -> None:
+    """.. is made again. What was in it is done by the next batch."""
+    out = tmp_path / "out"
+    taken = Manifest.take
+
+    def removes(*args: Any) -> Any:
+        shutil.rmtree(out)
+        return taken(*args)
+
+    with patch.object(Manifest, "take", removes):
+        done = invoke("batch", models, "-o", out, "--jobs", 1)
+    assert done.code == 0, done.err
+    assert len(answers(out)) == 1
+    assert "1 were done before" in invoke("batch", models, "-o", out).out
+    assert len(answers(out)) == 4
 
 
 def test_a_full_disk_fails_one_model(tmp_path: Path) -> None:

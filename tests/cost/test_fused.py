@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tensat_dl.core.egraph import without_choices
 from tensat_dl.cost import CostModel
 from tensat_dl.cost.model import fused
+from tensat_dl.cost.profile import Measurement, Profile
 from tests.report.results import read_text
 
 HEAD = """
@@ -47,3 +49,14 @@ def test_what_is_free(name: str, tmp_path: Path) -> None:
     assert free == wanted
     runs = [c for n, c in zip(graph.nodes, there.cost, strict=True) if n.op in wanted]
     assert all(c > 0 for c in runs), "other devices pay for it"
+
+
+def test_both_forms_of_a_convolution_with_a_relu_cost_the_same(tmp_path: Path) -> None:
+    apart, ops = read_text(f"{HEAD}  output relu(y)\n}}\n", tmp_path)
+    whole, _ = read_text(HEAD.replace("pads", "act = relu, pads") + "  output y\n}\n", tmp_path)
+    model = CostModel.of(ops, "cpu")
+    (signature,) = (s for s in model.signatures(without_choices(whole)) if s.op == "conv2d")
+    assert signature in model.signatures(without_choices(apart)), "one measurement is for both"
+    profile = Profile("cpu", {}, {}, {signature.text: Measurement(7.0, 0.1, 9)})
+    priced = [model.measured_by(profile).price_graph(g) for g in (apart, whole)]
+    assert [p.total for p in priced] == [7.0, 7.0]

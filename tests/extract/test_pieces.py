@@ -59,6 +59,13 @@ def test_blocks_are_solved(count: int) -> None:
     assert (found.status, found.cost) == ("optimal", brute_force(blocks(count)))
 
 
+@pytest.fixture
+def _no_descent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the descent would solve at once is left for the pieces."""
+    monkeypatch.setattr(exact, "descend", lambda problem, best, budget: None)
+
+
+@pytest.mark.usefixtures("_no_descent")
 def test_equal_blocks_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     solved = []
     original = exact.formulate
@@ -109,6 +116,7 @@ def test_pieces_that_differ_in_cost_have_different_shapes() -> None:
     assert len(shapes) == 2
 
 
+@pytest.mark.usefixtures("_no_descent")
 def test_progress_tells_of_better_answers_for_single_pieces() -> None:
     seen: list[tuple[float, float]] = []
     found = extract(blocks(3, 5.0, 5.25, 5.5), progress=lambda cost, bound: seen.append((cost, bound)))

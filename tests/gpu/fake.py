@@ -12,8 +12,11 @@ from tensat_dl.cost.device import Environment
 from tensat_dl.gpu import profiling
 from tensat_dl.gpu.profiling import Answers, PortionMeasurer
 from tensat_dl.gpu.this_gpu import Gpu
-from tensat_dl.jobs.host import GPUS
+from tensat_dl.jobs.gpus import GPUS
 from tensat_dl.jobs.job import Work
+
+#: The variable with the name of all GPUs of a node.
+KIND = "KIND_OF_GPUS"
 
 
 class Process:
@@ -46,17 +49,19 @@ def measurer(folder: str, gpus: Mapping[str, str]) -> PortionMeasurer:
     """Measures on the GPU that this process is given. Fails if something else is measured there at the time, and
     writes down what was measured where."""
     number = os.environ[GPUS]
+    kind = os.environ.get(KIND) or gpus[number]
+    place = f"{number}-{kind}" if KIND in os.environ else number
 
     def alone(job: ProfileJob) -> Answers:
         busy = Path(folder, f"busy-{number}")
         busy.touch(exist_ok=False)
         time.sleep(0.01)
-        with Path(folder, f"measured-{number}").open("a") as f:
+        with Path(folder, f"measured-{place}").open("a") as f:
             f.write(job.signature.text + "\n")
         busy.unlink()
         return times(job)
 
-    profiling.this_gpu = lambda tf32: Gpu("h100", environment(gpus[number]))
+    profiling.this_gpu = lambda tf32: Gpu(kind.split()[1].lower(), environment(kind))
     profiling.Worker = lambda role, *_: Process(checks if role == "check" else alone)  # type: ignore[assignment, misc]
     return PortionMeasurer(False, 2)
 

@@ -15,8 +15,9 @@ from tensat_dl.cost.profile import Measurement, Profile, ProfileError, read_prof
 from tensat_dl.cost.signature import parse
 from tensat_dl.gpu.profiling import FIRST, PORTION, Answers, ProfileReport, Worker, measure, profile
 from tensat_dl.gpu.this_gpu import GpuError
-from tensat_dl.jobs.host import GPUS
-from tensat_dl.jobs.job import Work
+from tensat_dl.jobs import gpus
+from tensat_dl.jobs.gpus import GPUS, Card, cards, lock_of
+from tensat_dl.jobs.job import NoWorkersError, Work
 from tensat_dl.jobs.run import Where
 from tests.cli.running import invoke
 from tests.gpu.fake import Process, checks, environment, times, work
@@ -24,8 +25,8 @@ from tests.gpu.fake import Process, checks, environment, times, work
 HERE = environment("NVIDIA H100")
 
 
-def jobs(count: int) -> list[ProfileJob]:
-    return [ProfileJob(parse(f"relu(f32[{i + 1}]) -> f32[{i + 1}] @ h100")) for i in range(count)]
+def jobs(count: int, device: str = "h100") -> list[ProfileJob]:
+    return [ProfileJob(parse(f"relu(f32[{i + 1}]) -> f32[{i + 1}] @ {device}")) for i in range(count)]
 
 
 def measured_by(
@@ -101,13 +102,68 @@ def test_gpus_of_another_kind_measure_nothing(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv(GPUS, "1")
     report = profile(jobs(2), path, Where(), here)
     (lost,) = report.lost
-    assert "1 operators, 2 times:" in lost
+    assert "1 operators, at attempt 1:" in lost  # another one would not help
     assert "gpu NVIDIA H100 and here NVIDIA A100" in lost
     assert len(read_profile(path).entries) == 1
     assert not (tmp_path / "measured-1").exists()
     monkeypatch.setenv(GPUS, "")
     with pytest.raises(GpuError, match="no GPU is found"):
         profile(jobs(2), path, Where(), here)
+
+
+def test_portions_go_to_gpus_of_the_kind_that_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """.. by the signatures of a new profile, and by a profile that is to be completed."""
+    names = ["NVIDIA H100 PCIe", "NVIDIA A100-SXM4-40GB", "NVIDIA H100 PCIe", "NVIDIA A100-SXM4-40GB"]
+    listed = tuple(Card(str(i), name, f"GPU-{i}") for i, name in enumerate(names))
+    monkeypatch.setattr(gpus, "_listed", lambda: listed)
+    monkeypatch.delenv(GPUS, raising=False)
+    here = work(tmp_path, gpu0="NVIDIA H100", gpu1="NVIDIA A100", gpu2="NVIDIA H100", gpu3="NVIDIA A100")
+    for device, numbers in (("h100", {"0", "2"}), ("a100", {"1", "3"})):
+        path = tmp_path / f"{device}.json"
+        wanted = jobs(FIRST + 4 * PORTION, device)
+        for some in (wanted[:FIRST], wanted, jobs(FIRST + 5 * PORTION)):
+            report = profile(some, path, Where(), here)
+            assert report.lost == []
+        assert len(read_profile(path, device).entries) == FIRST + 5 * PORTION
+        assert {p.name.removeprefix("measured-") for p in tmp_path.glob("measured-*")} <= numbers
+        for p in tmp_path.glob("measured-*"):
+            p.unlink()
+    with pytest.raises(NoWorkersError, match=r"several kinds .*A100-SXM4-40GB, NVIDIA H100 PCIe.* is l4"):
+        profile(jobs(1, "l4"), tmp_path / "l4.json", Where(), here)
+    with pytest.raises(NoWorkersError, match="none is named"):
+        profile([*jobs(1, "h100"), *jobs(1, "a100")], tmp_path / "both.json", Where(), here)
+
+
+def test_a_gpu_has_one_lock_whatever_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        gpus, "_listed", lambda: (Card("0", "NVIDIA L4", "GPU-a"), Card("1", "Tesla T4", "GPU-b"))
+    )
+    assert lock_of("1") == lock_of("GPU-b") != lock_of("0")
+    monkeypatch.setenv(GPUS, "GPU-b,1,7")
+    assert [(c.number, c.name) for c in cards()] == [("GPU-b", "Tesla T4"), ("1", "Tesla T4"), ("7", "")]
+    for given in ("", "-1"):
+        monkeypatch.setenv(GPUS, given)
+        assert cards() == []
+
+
+def test_cards_are_those_that_the_driver_lists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(
+        "#!/bin/sh\n"
+        "echo 'GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-5a)'\n"
+        "echo '  MIG 1g.10gb     Device  0: (UUID: MIG-1)'\n"
+        "echo 'GPU 1: NVIDIA L4 (UUID: GPU-5b)'\n"
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv(GPUS, raising=False)
+    gpus._listed.cache_clear()
+    try:
+        assert cards() == [Card("0", "NVIDIA H100 80GB HBM3", "GPU-5a"), Card("1", "NVIDIA L4", "GPU-5b")]
+    finally:
+        gpus._listed.cache_clear()
 
 
 @pytest.mark.parametrize(

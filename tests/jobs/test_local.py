@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tensat_dl.jobs.host import GPUS
+from tensat_dl.jobs.gpus import GPUS
 from tensat_dl.jobs.job import Ended, Job, Work
 from tensat_dl.jobs.run import Where, done
 from tests.cli.processes import alive, linux, wait_for
 from tests.cli.running import ROOT
+from tests.jobs.disks import small_disk
 from tests.jobs.work import jobs
 
 
@@ -61,12 +62,14 @@ def test_counts_are_told() -> None:
         ("raise", "ValueError: no"),
         ("fill memory", "more than 209,715,200 bytes"),
         ("take long", "no answer within 2 s"),
+        ("be stopped", "no answer within 2 s"),
         ("fill the disk", "OSError: [Errno 27] File too large"),
     ],
 )
 def test_a_job_that_fails(how: str, reason: str, tmp_path: Path) -> None:
     """.. is tried again; if that does not help, it is reported with its log. All others are done."""
-    work = Work("tests.jobs.work:troubled", (str(tmp_path),), seconds=2, memory=200 << 20, retries=1)
+    seconds = 2 if "within 2 s" in reason else 60
+    work = Work("tests.jobs.work:troubled", (str(tmp_path),), seconds=seconds, memory=200 << 20, retries=1)
     ended = all_of(Where(2), work, jobs((how, 1), ("be fine", 0), ("be fine, too", 0)))
     assert [(e.failed, e.tries) for e in ended] == [(False, 2), (False, 1), (False, 1)]
     assert reason in ended[0].log
@@ -76,6 +79,32 @@ def test_a_job_that_fails(how: str, reason: str, tmp_path: Path) -> None:
     assert [(e.failed, e.tries) for e in ended] == [(True, 2), (False, 1)]
     assert reason in ended[0].reply.reason
     assert ended[0].log.splitlines().count(f"about to {how}") == 2
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """.. fails the jobs that find no place there, with their logs, and leaves nothing half-written."""
+    work = Work("tests.jobs.work:writer", (str(tmp_path),), retries=1)
+    with small_disk(tmp_path):
+        ended = all_of(Where(2), work, jobs(1 << 21, 1000, 1 << 22, 2000))
+        assert {p.name for p in tmp_path.iterdir()} == {"1000", "2000"}
+    assert [(e.failed, e.tries) for e in ended] == [(True, 2), (False, 1), (True, 2), (False, 1)]
+    for e in ended[::2]:
+        assert "[Errno 28] No space left on device" in e.reply.reason
+        assert e.log.count(f"about to write {e.job.argument}") == 2
+
+
+def test_unfit_workers_get_no_more_jobs(tmp_path: Path) -> None:
+    """.. and their jobs are done by others, or have failed if there are none."""
+    work = Work("tests.jobs.work:choosy", (str(tmp_path), 2))
+    ended = all_of(Where(3), work, jobs(*range(8)))
+    assert [(e.failed, e.tries) for e in ended] == [(False, 1)] * 8
+    assert len({e.reply.answer for e in ended}) == 1
+    work = Work("tests.jobs.work:choosy", (str(tmp_path), 99))
+    with Where(2).workers(work) as workers:
+        found = dict(done(workers, jobs(*range(8)), 2))
+        assert workers.room == 0
+    assert [(e.reply.reason, e.tries) for e in found.values()] == [("not here", 1)] * 8
+    assert all("not here" in e.log for e in found.values())
 
 
 @linux

@@ -3,24 +3,35 @@ these tests."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from tensat_dl.gpu.profiling import profile
 from tensat_dl.jobs import on_ray
-from tensat_dl.jobs.job import Ended, FileOf, Job, Work
+from tensat_dl.jobs.gpus import GPUS
+from tensat_dl.jobs.identity import environment
+from tensat_dl.jobs.job import Ended, FileOf, Job, NoWorkersError, Work
 from tensat_dl.jobs.on_ray import RayError
+from tensat_dl.jobs.package import archive
 from tensat_dl.jobs.run import Where, done
+from tensat_dl.run.batch import MANIFEST
 from tests.cli.processes import alive, wait_for
 from tests.cli.running import EXAMPLES, ROOT, invoke
+from tests.gpu.fake import KIND
+from tests.gpu.fake import work as gpu_work
+from tests.gpu.test_profiling import jobs as gpu_jobs
 from tests.jobs.test_local import driver
+from tests.jobs.test_package import ONLY_SHIPPED
 from tests.jobs.work import jobs
 
 ray = pytest.importorskip("ray")
@@ -31,18 +42,24 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def cluster() -> Iterator[Any]:
-    """Two nodes with a core each."""
+@contextmanager
+def cluster_of() -> Iterator[Any]:
+    """A cluster of a node with a core, in this environment."""
     from ray.cluster_utils import Cluster
 
-    with patch.dict(os.environ, {"PYTHONPATH": str(ROOT)}):
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-        try:
-            yield made
-        finally:
-            ray.shutdown()
-            made.shutdown()
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """.. that finds the tests."""
+    with patch.dict(os.environ, {"PYTHONPATH": str(ROOT)}), cluster_of() as made:
+        yield made
 
 
 def all_of(where: Where, work: Work, wanted: list[Job]) -> list[Ended]:
@@ -89,10 +106,69 @@ def test_answers_are_those_of_one_process(cluster: Any, tmp_path: Path) -> None:
     work = Work("tests.jobs.work:alone", (str(tmp_path),), place="machine", retries=0)
     assert not any(e.failed for e in all_of(where, work, jobs(1, 2, 3, 4)))
 
-    # A node with another version does no job.
-    with patch.object(on_ray, "identity", return_value="0.0 other"):
-        (one,) = all_of(where, Work("tests.jobs.work:adder", (1,), retries=0), jobs(1))
-    assert "has another tensat-dl" in one.reply.reason
+    # Where all nodes have other versions, no job is done.
+    with patch.object(on_ray, "environment", return_value={**environment(), "numpy": "0.1"}):
+        ended = all_of(where, Work("tests.jobs.work:adder", (1,)), jobs(*range(5)))
+    there = environment()["numpy"]
+    for e in ended:
+        assert e.reply.reason.endswith(f"since answers might differ: numpy 0.1 and here {there}")
+        assert e.tries == 1
+
+
+def test_nodes_without_tensat_dl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are sent it. A node with another library does no job, and the others do all."""
+    (tmp_path / "sitecustomize.py").write_text(ONLY_SHIPPED + OLD_LIBRARY)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with cluster_of() as two:
+        monkeypatch.setenv("OLD_LIBRARY", "numpy")
+        two.add_node(num_cpus=1)
+        answers = tmp_path / "answers"
+        models = [EXAMPLES / f"tiny_{name}.tsr" for name in ("associativity", "fuse_relu", "share_input")]
+        ended = invoke("batch", *models, "-o", answers, "--ray", two.address)
+        assert ended.code == 0, ended.err
+        here = environment()["numpy"]
+        assert f"does no job, since answers might differ: numpy {here} and here 0.1" in ended.err
+        for m in models:
+            assert invoke("run", m, "-q", "-o", tmp_path / m.name).code == 0
+            assert (answers / m.name).read_bytes() == (tmp_path / m.name).read_bytes()
+        manifest = json.loads((answers / MANIFEST).read_text())["models"]
+        assert [m["tries"] for m in manifest.values()] == [1, 1, 1]
+        (code,) = (tmp_path / "cache" / "tensat-dl" / "code").iterdir()
+        assert code.name == archive()[0]
+
+
+#: A ``sitecustomize`` that says that a library is an old one.
+OLD_LIBRARY = """
+import importlib.metadata, os
+_version = importlib.metadata.version
+importlib.metadata.version = lambda name: "0.1" if name == os.environ.get("OLD_LIBRARY") else _version(name)
+"""
+
+
+def test_gpus_of_several_kinds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A portion is measured on the kind that its profile is of; one operator at a time."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with cluster_of() as three:
+        for kind in ("H100", "A100"):
+            monkeypatch.setenv(KIND, f"NVIDIA {kind}")
+            three.add_node(num_cpus=1, num_gpus=1, resources={f"accelerator_type:{kind}": 1})
+        monkeypatch.delenv(KIND)
+        where = Where(ray=three.address)
+        measured = gpu_work(tmp_path, gpu0="NVIDIA H100")
+        monkeypatch.setenv(GPUS, "0")
+        profile(gpu_jobs(40), tmp_path / "here.json", Where(), measured)
+        (tmp_path / "measured-0").unlink()
+        for device in ("h100", "a100"):
+            path = tmp_path / f"{device}.json"
+            report = profile(gpu_jobs(40, device), path, where, measured)
+            assert (report.measured, report.lost) == (40, [])
+            (measurements,) = tmp_path.glob("measured-*")
+            assert measurements.name == f"measured-0-NVIDIA {device.upper()}"
+            measurements.unlink()
+        assert (tmp_path / "h100.json").read_bytes() == (tmp_path / "here.json").read_bytes()
+        with pytest.raises(NoWorkersError, match=r"several kinds \(A100, H100\), and none is l4"):
+            profile(gpu_jobs(1, "l4"), tmp_path / "l4.json", where, measured)
 
 
 def test_commands_give_the_same_bytes(cluster: Any, tmp_path: Path) -> None:

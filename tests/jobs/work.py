@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tensat_dl.jobs.host import GPUS
-from tensat_dl.jobs.job import Job
+from tensat_dl.files import write_bytes
+from tensat_dl.jobs.gpus import GPUS
+from tensat_dl.jobs.job import Job, UnfitWorker
 
 
 def jobs(*arguments: Any) -> list[Job]:
@@ -63,12 +64,37 @@ def troubled(folder: str) -> Callable[[tuple[str, int]], str]:
                 return str(len(held))
             case "take long":
                 time.sleep(60)
+            case "be stopped":
+                os.kill(os.getpid(), signal.SIGSTOP)
             case "fill the disk":
                 import resource
 
                 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, resource.RLIM_INFINITY))
                 Path(folder, "large").write_bytes(bytes(1 << 20))
         return how
+
+    return work
+
+
+def choosy(folder: str, count: int) -> Callable[[int], int]:
+    """A worker that is unfit, unless so many have been."""
+    (Path(folder) / f"{os.getpid()}").touch()
+
+    def work(_: int) -> int:
+        if sorted(p.name for p in Path(folder).iterdir()).index(f"{os.getpid()}") < count:
+            raise UnfitWorker("not here")
+        return os.getpid()
+
+    return work
+
+
+def writer(folder: str) -> Callable[[int], int]:
+    """Writes a file of so many bytes."""
+
+    def work(size: int) -> int:
+        print(f"about to write {size}", file=sys.stderr, flush=True)
+        write_bytes(Path(folder, str(size)), bytes(size))
+        return size
 
     return work
 

@@ -57,6 +57,15 @@ def test_once_for_each_shape_and_with_new_weights(made: list[Optimized]) -> None
         agree(6)
 
 
+def test_frozen_weights(made: list[Optimized]) -> None:
+    module, x = joined(), torch.randn(4, 8)
+    fast = torch.compile(module, backend=backend.tensat, options={**QUICK, "frozen": True})
+    with torch.no_grad():
+        before = fast(x)["a"]
+        module.load_state_dict({name: 2 * value for name, value in module.state_dict().items()})
+        assert torch.equal(fast(x)["a"], before)
+
+
 def test_many_shapes(made: list[Optimized], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "MOST_SHAPES", 1)
     module = torch.nn.ReLU()

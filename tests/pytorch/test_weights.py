@@ -38,6 +38,18 @@ def replaces_a_module(module: Any) -> None:
     module.right = nn.Linear(8, 16).eval()
 
 
+def test_frozen_weights_are_not_looked_at() -> None:
+    module, x = joined(), torch.randn(4, 8)
+    fast = tensat_dl.torch.optimize(module, (x,), frozen=True, **QUICK)
+    with torch.no_grad():
+        before = fast(x)
+        loads(module)
+        assert "left.weight has changed" in fast.stale  # who asks is told
+        assert torch.equal(fast(x)["a"], before["a"])
+        fast.refresh()
+        torch.testing.assert_close(fast(x)["a"], module(x)["a"], rtol=1e-4, atol=1e-5)
+
+
 CHANGES = [
     (loads, "left.weight has changed"),
     (steps, "left.weight has changed"),

@@ -84,6 +84,7 @@ EXPLAINED = {
     ("scale-scalar", "rank(w) > 0"): SPARES_ROUNDS,
     ("row-ewadd", "rank(w) > 1"): SPARES_ROUNDS,
     ("row-ewmul", "rank(w) > 1"): SPARES_ROUNDS,
+    ("row-prelu", "rank(w) > 1"): SPARES_ROUNDS,
     ("reshape-row-ewadd", "rank(w) <= 2"): SPARES_RANKS,
     ("reshape-row-ewmul", "rank(w) <= 2"): SPARES_RANKS,
     ("div-parameter", "rank(w) > 0"): SPARES_TWINS,  # div-scalar

@@ -28,10 +28,10 @@ def weights(shape: str) -> str:
     return " ".join(f"weight {name} : {shape}" for name in "bmstv")
 
 
-def nhwc(given: str, steps: str, conv: str = "conv2d(x, k; pads = same)") -> str:
+def nhwc(given: str, steps: str, conv: str = "conv2d(x, k; pads = same)", act: str = "relu(y)") -> str:
     return (
         f"{given}\n  y = transpose({conv}; perm = [0, 2, 3, 1])\n  {steps}\n"
-        "  return transpose(relu(y); perm = [0, 3, 1, 2])"
+        f"  return transpose({act}; perm = [0, 3, 1, 2])"
     )
 
 
@@ -77,6 +77,13 @@ RESIDUAL = {
   y = transpose(conv2d(x, k; pads = same); perm = [0, 2, 3, 1])
   {AFFINE}
   return relu(transpose(y; perm = [0, 3, 1, 2]) + x)""",
+}
+#: Functions of images with channels last, and the same where channels are second.
+FUNCTIONS = {
+    "leakyrelu": (nhwc(ROW, AFFINE, act="leakyrelu(y; alpha = 0.1)"), "leakyrelu({}; alpha = 0.1)"),
+    "elu": (nhwc(ROW, AFFINE, act="elu(y)"), "elu({})"),
+    "prelu": (nhwc(f"{ROW} weight a : f32[c]", AFFINE, act="prelu(y, a)"), "prelu({}, a)"),
+    "prelu-rank-3": (nhwc(f"{ROW} weight a : f32[1, 1, c]", AFFINE, act="prelu(y, a)"), "prelu({}, a)"),
 }
 PIXELS = {
     "reshape": f"""{ROW}
@@ -125,7 +132,8 @@ graph model {{
 
 @cache
 def cost_by_hand(layer: str, x: str, kernel: str) -> float:
-    return optimized(f"weight b : f32[c]\n  return {layer}", x, kernel, "standard", False).after.total
+    given = "weight b : f32[c]\n  weight a : f32[c, 1, 1]"
+    return optimized(f"{given}\n  return {layer}", x, kernel, "standard", False).after.total
 
 
 def folds(spelling: str, by_hand: str, x: str, kernel: str) -> None:
@@ -146,6 +154,12 @@ def test_images(name: str) -> None:
 def test_residual_blocks(name: str) -> None:
     by_hand = "relu(conv2d(x, k, b; pads = same) + x)"
     folds(RESIDUAL[name], by_hand, "1, 64, 14, 14", "c, c, 3, 3")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_images(name: str) -> None:
+    spelling, act = FUNCTIONS[name]
+    folds(spelling, act.format("conv2d(x, k, b; pads = same)"), "1, 64, 14, 14", "c, c, 3, 3")
 
 
 @pytest.mark.parametrize("name", PIXELS)

@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import tensat_dl
 from tensat_dl import Model
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.engine.exploration import Feedback
 from tensat_dl.engine.explore import Exploring
+from tensat_dl.extract.api import extract
+from tensat_dl.extract.budget import ExtractLimits
+from tensat_dl.extract.extraction import Extraction
 from tensat_dl.lang.rules import compositions
 from tensat_dl.run.result import Result
 from tests.cli.running import EXAMPLES
@@ -21,6 +27,8 @@ from tests.run.graphs import drawn, gru
 SAME = 1e-9
 #: Random graphs; each takes seconds.
 RANDOM = range(25)
+#: The share of its time that an extraction takes that proves nothing.
+USED = 0.9
 
 
 def optimized(model: Model, **options: object) -> Result:
@@ -126,6 +134,44 @@ def test_a_limit_in_refinement_is_the_end_of_the_search(monkeypatch: pytest.Monk
     result = optimized(standard(gru(1, 256)))
     assert result.rounds.gained == 1
     assert result.rounds.ended == "the time limit ended the search"
+
+
+def _unproven(monkeypatch: pytest.MonkeyPatch, worse: int = 0) -> list[float]:
+    """Extractions take most of their time and prove nothing; as many as are to be ``worse`` find the input alone.
+    Returns their seconds."""
+    seconds: list[float] = []
+
+    def long(egraph: EGraph, method: str, limits: ExtractLimits, *rest: Any) -> Extraction:
+        assert limits.seconds is not None
+        seconds.append(limits.seconds)
+        cost = egraph.cost.copy()
+        if len(seconds) <= worse:
+            cost[~np.isin(np.arange(len(cost)), egraph.source)] += 1.0
+        found = extract(replace(egraph, cost=cost), method, ExtractLimits(), *rest)
+        return replace(found, status="feasible", seconds=USED * limits.seconds)
+
+    monkeypatch.setattr("tensat_dl.run.search.extract", long)
+    return seconds
+
+
+def test_a_long_extraction_leaves_time_for_further_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = optimized(standard(gru(1, 256)), fuse=True)
+    seconds = _unproven(monkeypatch)
+    result = optimized(standard(gru(1, 256)), fuse=True, extract_time_limit=1000.0)
+    assert result.rounds.gained == wanted.rounds.gained == 2
+    assert result.after.total == pytest.approx(wanted.after.total, rel=SAME)
+    assert seconds[0] == 500.0
+    assert seconds[-1] == pytest.approx(1000.0 - USED * sum(seconds[:-1])), "all that the rounds left"
+
+
+def test_rounds_go_on_from_what_the_last_extraction_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = optimized(standard(gru(1, 256)))
+    seconds = _unproven(monkeypatch, worse=2)
+    result = optimized(standard(gru(1, 256)), extract_time_limit=1000.0)
+    assert result.after.total == pytest.approx(wanted.after.total, rel=SAME)
+    found_nothing, last = seconds[:2], seconds[2]
+    assert last == pytest.approx(1000.0 - USED * sum(found_nothing)), "all that the first round left"
+    assert len(seconds) > 3
 
 
 @pytest.mark.parametrize("fuse", [False, True])

@@ -137,7 +137,7 @@ class Context:
             # (n q + r) / (n k) = q / k for r < n.
             many, few = long_division(p, sym.atom(*n))
             if many != 0 and by != sym.atom(*n) and self._below(few, sym.atom(*n)):
-                quotient, rest = self.divided(many, quotient_by(by, n))
+                quotient, rest = self.divided(many, long_division(by, sym.atom(*n))[0])
                 return quotient, sym.add(sym.mul(rest, sym.atom(*n)), few)
         self._take_apart(rest, by)
         inner, last = sym.floordiv(rest, by), sym.mod(rest, by)

@@ -157,6 +157,16 @@ def test_true_for_all_sizes(tmp_path: Path, text: str) -> None:
     assert proved(rule, str(tmp_path / "rules.tsr")).startswith("all sizes, ")
 
 
+def test_a_stride_with_a_square_is_divided(tmp_path: Path) -> None:
+    """The strides of blocks are multiples of the block's square: a quotient by 0 ended `check`."""
+    text = """rule blocks {
+      depth_to_space(transpose(x; perm = p); block = o) where p[-1] == len(p) - 1
+      => transpose(depth_to_space(x; block = o); perm = p)
+    }"""
+    rule = of(tmp_path, text)
+    assert proved(rule, str(tmp_path / "rules.tsr")) == "all sizes, rank 4"
+
+
 def test_a_proof_does_not_depend_on_earlier_ones() -> None:
     path = str(resources.rules() / "matmul.tsr")
     rules = own(path)

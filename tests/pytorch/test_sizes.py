@@ -1,0 +1,95 @@
+"""Modules that are optimized for several sizes of an open dimension."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from models import QUICK  # noqa: E402
+
+import tensat_dl.torch  # noqa: E402
+from tensat_dl.torch import FallbackWarning, Optimized  # noqa: E402
+from tensat_dl.torch.bound import BoundModel, BySize  # noqa: E402
+
+ROWS = torch.export.Dim("rows", min=1, max=1024)
+
+
+class Product(torch.nn.Module):  # type: ignore[misc]
+    """(x y) z, which is x (y z): for few rows the former takes less, for many rows the latter."""
+
+    def forward(self, x: Any, y: Any, z: Any) -> Any:
+        return (x @ y) @ z
+
+
+def inputs(rows: int) -> tuple[Any, ...]:
+    return tuple(torch.randn(n, 256) / 16 for n in (rows, 256, 256))
+
+
+def optimized(**options: Any) -> Optimized:
+    shapes = ({0: ROWS}, None, None)
+    return tensat_dl.torch.optimize(Product(), inputs(8), dynamic_shapes=shapes, **{**QUICK, **options})
+
+
+def check(fast: Optimized) -> None:
+    """It computes the same at all sizes, by its models."""
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        for rows in (1, 4, 100, 1000, 1024):
+            given = inputs(rows)
+            torch.testing.assert_close(
+                fast._prepared.run(given, {}), fast.module(*given), rtol=1e-4, atol=1e-4
+            )
+
+
+def test_the_model_is_chosen_by_the_size(tmp_path: Any) -> None:
+    fast = optimized(sizes={"x": {0: (4, 1024)}}, buckets=True)
+    models = fast._prepared.models["optimized"]
+    assert len(models) == 2
+    first, second = models
+    assert first.startswith("1-")
+    assert second.endswith("-1024")
+    assert "as fast as the best graph for all" in fast.summary()
+    if isinstance(fast._prepared.run, BySize):
+        border = fast._prepared.run.parts[0][1]
+        assert isinstance(border, int)
+        chosen = [fast._prepared.run._model(inputs(n)) for n in (1, border, border + 1, 1024)]
+        assert chosen[0] is chosen[1] is not chosen[2] is chosen[3]
+    if fast.called != "module":
+        check(fast)
+    if fast.called == "optimized":
+        fast.save(tmp_path / "faster.onnx")
+        names = {path.name for path in tmp_path.iterdir()}
+        assert names == {f"faster.{text}.onnx" for text in models}
+
+
+def test_one_graph_for_several_sizes() -> None:
+    fast = optimized(sizes={"x": {0: (4, 8)}}, buckets=True)
+    if "optimized" in fast._prepared.models:
+        assert list(fast._prepared.models["optimized"]) == [""]
+    assert fast._prepared.run is None or isinstance(fast._prepared.run, BoundModel)
+    answer = fast._prepared.answer
+    assert answer is not None
+    assert list(answer.model["mix"].values()) == [[4, 8]]
+    assert list(answer.model["ranges"].values()) == [[1, 1024]], "that of dynamic_shapes"
+
+
+@pytest.mark.parametrize(
+    ("options", "say"),
+    [
+        ({"sizes": {"w": {0: (1, 2)}}}, "there is no input 'w'; inputs are x, y, z"),
+        ({"sizes": {"x": {2: (1, 2)}}}, "input x has no dimension 2"),
+        ({"sizes": {"x": {1: (1, 2)}}}, "dimension 1 of x is not open: name it in dynamic_shapes"),
+        ({"sizes": {"x": {0: (2, 1)}}}, r"dims\['x.0'\]: the sizes 2,1 do not ascend"),
+        ({"sizes": {"x": {0: 4}}}, "sizes of x.0 are several"),
+        ({"sizes": {"x": {0: range(1, 5)}}}, "dynamic_shapes has ranges"),
+        ({"sizes": {"x": {0: (1, 1025)}}}, "1025 is not in the range of dynamic_shapes"),
+        ({"buckets": True}, "buckets need sizes"),
+    ],
+)
+def test_what_are_no_sizes(options: dict[str, Any], say: str) -> None:
+    with pytest.raises(ValueError, match=say):
+        optimized(**options)
