@@ -24,7 +24,7 @@ from tensat_dl.why.origin import Origin, digest, is_path, relative
 
 if TYPE_CHECKING:
     from tensat_dl.onnx.importer import Imported
-    from tensat_dl.onnx.write import Written
+    from tensat_dl.onnx.write import Fresh, Written
     from tensat_dl.run.options import Options
     from tensat_dl.run.result import Result
     from tensat_dl.run.search import Unfit
@@ -112,12 +112,12 @@ class Model(Shown):
         opened = None if result.sizes is None else result.sizes.after
         return self.with_operators(result.declared).text(result.after.graph, [comment], opened)
 
-    def write_answer(self, result: Result, output: str, seed: int = 0) -> Written | None:
+    def write_answer(self, result: Result, output: str, seed: int = 0) -> Written | Fresh | None:
         """Writes the optimized graph of a result: to a file .onnx as a model, else as .tsr text.
 
         A graph that was read from an ONNX model is written back into it, and both models are compared, which is
-        returned. A graph of a .tsr file becomes a model with random weights. Raises `Mismatch` if the models differ,
-        `TsrError`, OSError.
+        returned. A graph of a .tsr file becomes a model with random weights, whose sizes are open if they can be.
+        Raises `Mismatch` if the models differ, `TsrError`, OSError.
         """
         graph, declared = result.after.graph, result.declared
         if not is_onnx(output):
@@ -129,8 +129,11 @@ class Model(Shown):
         ops = extended(self.ops, declared)
         graph = unfused(graph, ops, declared)  # ONNX Runtime fuses as it likes
         if self.onnx is None:
-            write_fresh(graph, ops, output, seed)
-            return None
+            opened = None
+            if result.sizes is not None and self.opened is not None:
+                whole = graph is result.after.graph
+                opened = result.sizes.after if whole else OtherSizes(self.opened, self.ops).named(graph, ops)
+            return write_fresh(graph, ops, output, seed, opened)
         written = write_back(self.onnx, graph, output, seed)
         if written.wrong:
             message, hint = f"{output} is not written: {written.wrong}", ""

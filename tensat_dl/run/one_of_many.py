@@ -92,7 +92,9 @@ def _read(asked: ToOptimize, packs: tuple[str, ...], root: str) -> Model:
     if is_onnx(asked.file):
         model = read_onnx(root + asked.file, found or (PACK,), dict(asked.dims))
         return replace(model, file=asked.called, packs=packs or (PACK,))
-    return replace(read_tsr(root + asked.file, None, found), file=asked.called, packs=packs)
+    return replace(
+        read_tsr(root + asked.file, None, found, dims=dict(asked.dims)), file=asked.called, packs=packs
+    )
 
 
 def _optimized(model: Model, options: Options) -> Result:

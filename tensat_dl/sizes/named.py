@@ -71,6 +71,10 @@ class OpenGraph:
         atoms = sym.atoms_of((*self.shapes, *(tuple(attrs.values()) for attrs in self.attrs)))
         return frozenset(a[1] for a in atoms if a[0] == "dim")
 
+    def shapes_at(self, sizes: Sizes) -> list[tuple[int, ...]]:
+        """The shape of each node at these sizes, () for a node with several outputs."""
+        return [at_sizes(shapes[0], sizes) if len(shapes) == 1 else () for shapes in self.shapes]
+
     def at(self, sizes: Sizes) -> Graph:
         """The graph at these sizes."""
         nodes: list[Node] = []
