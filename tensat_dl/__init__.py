@@ -96,8 +96,7 @@ def load(
         text: In place of a source, the contents of a .tsr file. Imports are relative to the working directory.
         dims: Sizes of open dimensions of an ONNX model; others get typical sizes, with which the model runs. A size;
             a range, in which alone the answer has to hold; a list of sizes to optimize for; or a text, as `--dim` of
-            the command line takes it. For a .tsr file, sizes of names, in place of their
-            defaults.
+            the command line takes it. For a .tsr file, sizes of names in place of their defaults.
         inputs: An .npz file of arrays on which an ONNX model is compared and timed.
 
     Raises:

@@ -11,7 +11,7 @@ from tensat_dl.cost import CostModel
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import flops
-from tensat_dl.run.result import AnswerAtSizes, AtSizes, Result
+from tensat_dl.run.result import AnswerAtSizes, AtSizes, Result, Times
 from tensat_dl.sizes.answers import NotOpen, OtherSizes
 from tensat_dl.sizes.named import OpenGraph, Sizes, in_words
 from tensat_dl.verify.equivalence import compare
@@ -30,14 +30,21 @@ def settled(result: Result, other: OtherSizes, model: CostModel, progress: Progr
     before = other.opened
     try:
         after = other.named(result.after.graph, model.table)
-        found = tuple(_looked_at(result, before, after, sizes, other, model) for sizes in _all(other))
-        for there in found:
-            _check(there)
+        found = []
+        for sizes in _all(other):
+            try:
+                found.append(_looked_at(result, before, after, sizes, other, model))
+            except KeyboardInterrupt:
+                notes = (*result.notes, "interrupted: the result is not verified")
+                result = replace(result, equivalence=None, interrupted=True, notes=notes)
+                break
+            _check(found[-1])
     except NotOpen as reason:
         if result.after.graph == before.graph:
             raise AssertionError("the input is a graph at all sizes") from reason
         return settled(_declined(result, str(reason)), other, model, progress)
-    return replace(result, sizes=AnswerAtSizes(before, after, found))
+    times = Times.of({**progress.seconds(), "parse": result.times.parse})
+    return replace(result, sizes=AnswerAtSizes(before, after, tuple(found)), times=times)
 
 
 def _all(other: OtherSizes) -> list[Sizes]:

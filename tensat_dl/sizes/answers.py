@@ -4,12 +4,14 @@ not hold at other sizes, and the integers of an answer are written with names ag
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from tensat_dl.core.egraph import BoolArray, EGraph
-from tensat_dl.core.graph import AttrValue, Graph, Node
+from tensat_dl.core.graph import AttrValue, Graph, Node, TensorType
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Int, Sym
+from tensat_dl.ops.symbolic import EvaluationError, Int, Sym
 from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import IllTyped, infer
 from tensat_dl.sizes.named import (
     OpenAttr,
     OpenGraph,
@@ -22,6 +24,9 @@ from tensat_dl.sizes.named import (
     typed,
 )
 from tensat_dl.sizes.open_shapes import Elsewhere, OpenAttributes, Shape, fixed_sizes
+
+#: The shapes of a node's outputs.
+Shapes = tuple[Shape, ...]
 
 
 class NotOpen(Exception):
@@ -37,9 +42,8 @@ class OtherSizes:
         self.sizes = other_sizes(opened.sizes)
         self._all = [opened.defaults, *self.sizes]
         self._known = _integers(opened)
-        self._given: dict[
-            tuple[str, str, AttrValue], list[OpenAttr]
-        ] = {}  #: attributes by operator, name and value
+        #: Attributes that depend on sizes by operator, name and value at the default.
+        self._given: dict[tuple[str, str, AttrValue], list[OpenAttr]] = {}
         for node, attrs in zip(opened.graph.nodes, opened.attrs, strict=True):
             for name, a in attrs.items():
                 self._given.setdefault((node.op, name, node.attr(name)), []).append(a)
@@ -52,7 +56,7 @@ class OtherSizes:
 
     def named(self, graph: Graph, ops: OpTable) -> OpenGraph:
         """Another graph that computes the same at the default sizes, at all sizes. Raises `NotOpen`."""
-        attrs = self._attributes(graph)
+        attrs = self._attributes(graph, ops)
         try:
             shapes, conditions = typed(graph, attrs, ops)
             for condition, i in conditions.items():
@@ -86,7 +90,7 @@ class OtherSizes:
 
     # ---- the attributes of an answer -------------------------------------------------------------------------
 
-    def _attributes(self, graph: Graph) -> list[Mapping[str, OpenAttr]]:
+    def _attributes(self, graph: Graph, ops: OpTable) -> list[Mapping[str, OpenAttr]]:
         """The attributes of each node that depend on sizes. Nodes of the input have the input's."""
         given = self.opened
         index: dict[tuple[object, ...], int] = {}
@@ -94,38 +98,43 @@ class OtherSizes:
             index[node.op, node.attrs, node.inputs] = k
         same: list[int | None] = []
         attrs: list[Mapping[str, OpenAttr]] = []
-        there: list[list[Shape | None]] = []  # of each node, at each of the other sizes
+        there: list[list[Shapes]] = []  # of each node, at each of the other sizes
         for node in graph.nodes:
-            operands = tuple(same[j] for j in node.inputs)
-            i = index.get((node.op, node.attrs, operands))
+            i = index.get((node.op, node.attrs, tuple(same[j] for j in node.inputs)))
             same.append(i)
             if i is not None:
                 attrs.append(given.attrs[i])
-                shapes = given.shapes[i]
-                there.append([at_sizes(shapes[0], s) if len(shapes) == 1 else None for s in self.sizes])
-            elif node.op == "proj" or len(node.types) > 1 or node.op not in self.ops:
+                there.append([at_sizes(given.shapes[i], sizes) for sizes in self.sizes])
+            elif node.op == "proj":
+                index_of = node.attr("index")
+                assert isinstance(index_of, int)
                 attrs.append({})
-                there.append([None] * len(self.sizes))
+                there.append([(shapes[index_of],) for shapes in there[node.inputs[0]]])
             else:
-                found = [self._applied(k, node, graph, there) for k in range(len(self.sizes))]
+                here = [graph.nodes[j].type for j in node.inputs]
+                found = [
+                    self._applied(k, node, here, [there[j][k][0] for j in node.inputs], ops)
+                    for k in range(len(self.sizes))
+                ]
                 attrs.append(self._in_names(node, [values for values, _ in found]))
-                there.append([shape for _, shape in found])
+                there.append([shapes for _, shapes in found])
         return attrs
 
     def _applied(
-        self, k: int, node: Node, graph: Graph, there: Sequence[Sequence[Shape | None]]
-    ) -> tuple[Mapping[str, AttrValue], Shape | None]:
-        """The attributes and the shape of a node at other sizes. Raises `NotOpen`."""
-        operands = [there[j][k] for j in node.inputs]
-        known = [shape for shape in operands if shape is not None]
-        if len(known) < len(operands):
-            return dict(node.attrs), None
-        here = [graph.nodes[j].type for j in node.inputs]
-        expected = self._there[k].known.get(node.name)
-        found = self._there[k].applied(node.op, node.attrs, here, node.type, known, expected)
-        if found is None:
-            raise NotOpen(f"its operator {node.op} can't be applied for {in_words(self.sizes[k])}")
-        return found
+        self, k: int, node: Node, here: Sequence[TensorType], there: Sequence[Shape], ops: OpTable
+    ) -> tuple[Mapping[str, AttrValue], Shapes]:
+        """The attributes and the shapes of a node at other sizes. Raises `NotOpen`."""
+        if node.op in self.ops and len(node.types) == 1:
+            expected = self._there[k].known.get(node.name)
+            found = self._there[k].applied(node.op, node.attrs, here, node.type, there, expected)
+            if found is not None:
+                return found[0], (found[1],)
+        else:  # a fused operator, or one with several outputs, neither of which rules make with other attributes
+            operands = [TensorType(t.dtype, shape) for t, shape in zip(here, there, strict=True)]
+            with suppress(IllTyped, EvaluationError):
+                types = infer(ops, node.op, operands, dict(node.attrs)).concrete()
+                return dict(node.attrs), tuple(t.shape for t in types)
+        raise NotOpen(f"its operator {node.op} can't be applied for {in_words(self.sizes[k])}")
 
     def _in_names(self, node: Node, there: Sequence[Mapping[str, AttrValue]]) -> dict[str, OpenAttr]:
         found: dict[str, OpenAttr] = {}
@@ -180,9 +189,9 @@ def _candidates(wanted: tuple[int, ...], known: Mapping[tuple[int, ...], Int]) -
     target = wanted[0]
     for values, p in known.items():
         first = values[0]
-        if target % first == 0:
+        if first and target % first == 0:
             yield sym.mul(p, target // first)
-        if first % target == 0:
+        if target and first % target == 0:
             yield sym.floordiv(p, first // target)
         yield sym.add(p, target - first)
     for a, p in known.items():

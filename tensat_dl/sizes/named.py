@@ -184,10 +184,10 @@ def _is_extreme_at_corners(condition: sym.Bool) -> bool:
     return all(len(set(m)) == len(m) and all(a[0] == "dim" for a in m) for m in monomials)
 
 
-def other_sizes(sizes: Sequence[NamedSize], seed: int = 0) -> list[dict[str, int]]:
+def other_sizes(sizes: Sequence[NamedSize]) -> list[dict[str, int]]:
     """Sizes apart from the defaults to look at a graph at: the smallest, primes, any, the largest; fewer if there are
     no more. The sizes of different names are different where they can be."""
-    random = Random(seed)
+    random = Random(0)
     default = {s.name: s.default for s in sizes}
     primes: dict[str, int] = {}
     anywhere: dict[str, int] = {}

@@ -124,6 +124,11 @@ BODIES = {
     ),
     "one size": ("n: 3..3 = 3", "input x : f32[n, 4]\noutput relu(relu(x))"),
     "identity": ("n: 2..9 = 4", "input x : f32[n, 8]\noutput eye(; n = n, dtype = f32) @ x, x"),
+    "zero at the default": (
+        "n: 4..9 = 4",
+        "input x : f32[n, 4]\ny = relu(relu(pad(x; before = [n - 4, 0], after = [1, 0])))\n"
+        "output y, slice(y; axis = 0, start = n - 4, stop = n)",
+    ),
     "positions": (
         "n: 1..9 = 4",
         "input x : f32[n, 4]\nweight p : f32[16, 4]\nq = slice(p; axis = 0, start = 0, stop = n)\n"
@@ -166,6 +171,49 @@ def test_another_graph_that_does_not_hold_is_refused() -> None:
     )
     with pytest.raises(NotOpen):
         other.named(wrong.graph, model.ops)
+
+
+def test_operators_with_several_outputs() -> None:
+    text = """
+    opaque op both(x: tensor) -> (a, b) {
+      shape a = shape(x)
+      shape b = [dim(x, 0)]
+      dtype a = dtype(x)
+      dtype b = dtype(x)
+    }
+    graph g(n: 1..9 = 4) {
+      input x : f32[n, 4]
+      weight w : f32[4, 4]
+      (a, b) = both(relu(relu(x)))
+      output relu(reshape(reshape(a @ w; shape = [n * 2, 2]); shape = [n * 4])), b
+    }
+    """
+    model = read(text)
+    result = tensat_dl.optimize(model)
+    assert result.after.total < result.before.total
+    assert "shape = [n * 4]" in model.answer_text(result, "answer.tsr")
+
+
+def test_fused_operators() -> None:
+    body = "input x : f32[n, 64]\noutput reshape(tanh(relu(x) * x); shape = [n * 2, 32])"
+    model = read(f"graph g(n: 1..64 = 32) {{\n{body}\n}}")
+    result = tensat_dl.optimize(model, fuse=True)
+    assert result.declared
+    assert result.after.total < result.before.total
+    assert "shape = [n * 2, 32]" in model.answer_text(result, "answer.tsr")
+
+
+def test_an_interrupt_while_graphs_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tensat_dl.run import named_sizes
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(named_sizes, "compare", interrupted)
+    result = tensat_dl.optimize(read(HEADS))
+    assert result.interrupted
+    assert result.unverified
+    assert sizes_of(result).elsewhere == ()
 
 
 #: Without the condition that both operands have one row, this is false for more.
