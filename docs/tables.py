@@ -148,7 +148,7 @@ def torch() -> Iterator[str]:
         f"{name} {m[name]}" for name in ("torch", "onnxruntime", "transformers", "timm", "torchvision")
     )
     used = f"{threads} {'thread' if threads == 1 else 'threads'}"
-    yield f"{m['cores']} cores ({m['architecture']}), {used}, {', '.join(versions)}."
+    yield f"{m['cores']} cores ({m['processor']}), {used}, {', '.join(versions)}."
     yield ""
     yield f"| {' | '.join(TORCH_HEADINGS)} |"
     yield "|---|--:|--:|--:|--:|--:|--:|--:|---|--:|"

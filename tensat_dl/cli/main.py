@@ -124,6 +124,9 @@ def bench() -> None:
 
     Models are examples by their names, or paths of .tsr files. Costs are milliseconds from the device's profile
     where there is one, else from its roofline (estimated). Times are this machine's.
+
+    With --jobs and --ray, several measurements run at a time, or on several machines. The benchmarks extraction, gpu,
+    onnx, paper, start and torch lack them: they compare programs, which take turns on one machine.
     """
 
 

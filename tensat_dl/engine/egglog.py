@@ -59,13 +59,10 @@ class Engine:
             outputs += self._egraph.run_program(*self._egraph.parse_program(str(command)))
         return outputs
 
-    def mark(self) -> None:
-        """Remembers the e-graph, for `back`."""
-        self.run(app("push"))
-
-    def back(self) -> None:
-        """Forgets all that was declared and added since the last `mark`."""
-        self.run(app("pop"))
+    def changes(self, command: Command) -> bool:
+        """Runs a schedule: whether anything changed."""
+        outputs = self.run(command)
+        return any(isinstance(o, self._bindings.RunScheduleOutput) and o.report.updated for o in outputs)
 
     def matches(self, ruleset: str) -> tuple[dict[str, int], bool]:
         """Runs a ruleset once: matches by egglog rule, and whether anything changed."""

@@ -29,7 +29,7 @@ class View:
         self.checks = checks
         self.frozen = frozen = state.frozen
         self.handles = handles = state.handles
-        self._rows = state.rows
+        self._rows, self._numbered = state.rows, state.numbered
         self._by_class: dict[int, list[tuple[str, tuple[int, ...], Attrs]]] = {}
         self._costs: dict[tuple[Any, ...], float] = {}
         self._groups: dict[str, list[Group]] = {}
@@ -56,13 +56,10 @@ class View:
         # merge where there is one.
         self.derivation: dict[int, tuple[int, ...]] = {}
         older: dict[int, list[tuple[int, ...]]] = {}
-        for r in state.rows:
-            own = handles.get(r.output)
-            if own is None or any(c not in handles for c in r.children):
-                continue
-            children = tuple(handles[c] for c in r.children)
-            if all(c < own for c in children):
+        for own, children in state.numbered:
+            if not children or (max(children) < own and min(children) >= 0):
                 older.setdefault(own, []).append(children)
+        older.pop(-1, None)
         for own in sorted(older):
             clean = [d for d in older[own] if self.merged.isdisjoint(d)]
             self.derivation[own] = min(clean or older[own])
@@ -106,11 +103,9 @@ class View:
     def _nodes(self) -> dict[int, list[tuple[str, tuple[int, ...], Attrs]]]:
         """Operator, operands and attributes of the e-nodes of each class, in an order of their own."""
         if not self._by_class:
-            for r in self._rows:
-                if r.output in self.handles and all(c in self.handles for c in r.children):
-                    children = tuple(self.handles[c] for c in r.children)
-                    own = self._by_class.setdefault(self.handles[r.output], [])
-                    own.append((r.constructor.op, children, r.attrs))
+            for r, (own, children) in zip(self._rows, self._numbered, strict=True):
+                if own >= 0 and -1 not in children:
+                    self._by_class.setdefault(own, []).append((r.constructor.op, children, r.attrs))
             for nodes in self._by_class.values():
                 nodes.sort(key=repr)
         return self._by_class

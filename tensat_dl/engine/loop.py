@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.expression import base_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
@@ -34,8 +35,8 @@ from tensat_dl.engine.exploration import (
     Stop,
 )
 from tensat_dl.engine.groups import View
-from tensat_dl.engine.naming import EngineState, Store
-from tensat_dl.engine.precount import Nodes, by_operator, most_matches
+from tensat_dl.engine.naming import EngineState, NodeRow, Store, by_constructor
+from tensat_dl.engine.precount import Nodes, most_matches
 from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.selection import Selection
 from tensat_dl.engine.snapshot import TypeConflict, snapshot
@@ -107,6 +108,7 @@ class Explorer:
     alike: Nodes = field(default_factory=Nodes)  #: the e-nodes as they were last read
     read: int = 0  #: how many these are
     unchanged: EngineState | None = None  #: what was read, if it is still so
+    last: tuple[list[NodeRow], EGraph, tuple[int, ...]] | None = None  #: the last snapshot, and what it is of
     applied: set[str] = field(default_factory=set)  #: rules that were, in any iteration
     skipped: int = 0  #: matches of this iteration that would close a cycle
     filtered: int = 0  #: e-nodes on the filter list
@@ -216,8 +218,13 @@ class Explorer:
             more, stop = self._merges(stats)
             changed = changed or more
             self.quiet = 0
-        self.store.engine.run(saturate("types"))
+        self._type()
         return changed or banned, stop
+
+    def _type(self) -> None:
+        """Types what was added, and makes equal what differs in the order of operands."""
+        if self.store.engine.changes(saturate("types")):
+            self.unchanged = None
 
     def _singles(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         changed = False
@@ -267,7 +274,7 @@ class Explorer:
             nodes = now
             if nodes >= self.selection.limit:
                 return True, "nodes"
-        self.store.engine.run(saturate("types"))
+        self._type()
         return changed, None
 
     def _may_add(self, rule: CompiledRule, size: int) -> int:
@@ -297,8 +304,6 @@ class Explorer:
         self.store.engine.run(*staged.find)
         waiting = self.selection.matches(staged, self._again())
         applied = self._apply_in_order(staged, waiting, self.selection.limit, stats, started)
-        if applied:
-            self.unchanged = None
         return applied, applied < len(waiting)
 
     def _apply_in_order(
@@ -314,6 +319,7 @@ class Explorer:
             return 0
         before = self.selection.nodes()
         applied = self.selection.apply(rule, matches, most)
+        self.unchanged = None
         new = self.selection.nodes() - before
         self._built(rule.rule)
         note = self.selection.left(rule, len(matches), applied)
@@ -329,7 +335,7 @@ class Explorer:
         """
         for rule in self._compiled_rules("group"):
             self.store.engine.run(*rule.find)
-        state = self._freeze()
+        state = self._again()
         if self.by_kind["group"] and self._group_all(View(state, self.checks), stats):
             return True, "nodes" if self.selection.nodes() >= self.selection.limit else None
         k = self.limits.k_multi
@@ -447,15 +453,14 @@ class Explorer:
     def _freeze(self) -> EngineState:
         """The engine now, new e-classes named."""
         frozen = self.store.engine.freeze()
-        rows = list(self.store.rows(frozen))
-        known = len(self.store.handles(frozen))
-        handles = self.store.name_classes(frozen, rows)
-        if len(handles) != known:
+        rows = self.store.rows(frozen)
+        handles = self.store.handles(frozen)
+        if self.store.name_classes(handles, rows):
             frozen = self.store.engine.freeze()
-        self.alike = by_operator((r.constructor.op, r.output, r.children) for r in rows)
+        state = self.unchanged = EngineState.of(frozen, rows, handles)
+        self.alike = by_constructor(rows, state.numbered)
         self.read = len(rows)
-        self.unchanged = EngineState(frozen, rows, handles)
-        return self.unchanged
+        return state
 
     def _again(self) -> EngineState:
         """As `_freeze`, and if rules have found matches but changed nothing since, without reading e-nodes again."""
@@ -465,17 +470,19 @@ class Explorer:
 
     def _settled(self) -> EngineState:
         """The engine after an iteration, as the snapshot has it."""
-        return self._freeze()
+        return self._again()
 
     def _step(
         self, started: float, stats: list[RuleStats], stop: Stop | None, refinable: bool
     ) -> ExploredIteration:
         state = self._settled()
         self.applied.update(s.rule for s in stats if s.applied)
-        try:
-            egraph, names = snapshot(self.store, state, self.graph, self.limits.nodes)
-        except TypeConflict:
-            raise RuleAlarm(tuple(sorted(self.applied))) from None
+        if self.last is None or self.last[0] is not state.rows:
+            try:
+                self.last = state.rows, *snapshot(self.store, state, self.graph, self.limits.nodes)
+            except TypeConflict:
+                raise RuleAlarm(tuple(sorted(self.applied))) from None
+        _, egraph, names = self.last
         seconds = time.perf_counter() - started
         iteration = Iteration(
             egraph.num_nodes, egraph.num_classes, seconds, tuple(stats), self.skipped, self.filtered

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tensat_dl.core.graph import DTYPES, Attrs, Graph, TensorType
 from tensat_dl.engine.declarations import TUPLE, Row, list_key, list_table, node_row
 from tensat_dl.engine.egglog import Engine, Frozen
+from tensat_dl.engine.precount import Alike, Nodes
 from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.schema import Constructor, decode
 from tensat_dl.engine.syntax import Command, saturate
@@ -35,11 +38,26 @@ class NodeRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """The engine at one time: its rows, e-nodes, and the handle of each e-class that has one."""
+    """The engine at one time: its rows, e-nodes, and the handle of each e-class that has one.
+
+    ``numbered`` has the handles of each e-node's own e-class and of its children, -1 where there is none: numbers are
+    looked up several times faster than the engine's values.
+    """
 
     frozen: Frozen
     rows: list[NodeRow]
     handles: dict[Any, int]
+    numbered: list[tuple[int, tuple[int, ...]]]
+
+    @classmethod
+    def of(cls, frozen: Frozen, rows: list[NodeRow], handles: dict[Any, int]) -> EngineState:
+        known = handles.get
+        try:
+            number = handles.__getitem__
+            numbered = [(number(r.output), tuple(map(number, r.children))) for r in rows]
+        except KeyError:  # seldom
+            numbered = [(known(r.output, -1), tuple([known(c, -1) for c in r.children])) for r in rows]
+        return cls(frozen, rows, handles, numbered)
 
 
 #: Handle, operator, attributes, child handles, and the rule that builds it ("" for none).
@@ -56,21 +74,35 @@ class Store:
         self._lists: set[tuple[int, ...]] = set()  #: those that have keys
         #: Handles of the input program's nodes that are computed from weights.
         self._weights: set[int] = set()
-        self._late: list[Command] = []  #: declared since the last mark
-        engine.run(*program.header(), *program.new_constructors())
-        engine.mark()
+        self._declared: list[Command] = [*program.header(), *program.new_constructors()]
+        self._loaded = False  #: whether a graph was
+        self._next: tuple[Engine, int] | None = (
+            None  #: the next graph's engine, and how much is declared in it
+        )
+        engine.run(*self._declared)
 
     def declare(self, *commands: Command) -> None:
         """Declares what is needed now, and stays when all else is taken out."""
         self.engine.run(*commands)
-        self._late += commands
+        self._declared += commands
+
+    def prepare(self) -> None:
+        """Declares in the next graph's engine what is declared by now: to be done while nobody waits for answers."""
+        if self._next is None:
+            engine = Engine()
+            engine.run(*self._declared)
+            self._next = engine, len(self._declared)
 
     def clear(self) -> None:
         """Takes out all that was loaded and found, so that another graph can be loaded for the same rules."""
-        self.engine.back()
-        self.engine.run(*self._late)
-        self.engine.mark()
-        self._late.clear()
+        if not self._loaded:
+            return
+        self.prepare()
+        assert self._next is not None
+        engine, known = self._next
+        engine.run(*self._declared[known:])
+        self.engine.close()
+        self.engine, self._next, self._loaded = engine, None, False
         self._lists.clear()
         self.program.forget_lists()
 
@@ -125,6 +157,7 @@ class Store:
 
     def load_graph(self, graph: Graph) -> None:
         """The input program: node i gets handle i."""
+        self._loaded = True
         self.program.learn(graph)
         self.declare(*self.program.new_constructors())
         self.next_handle = len(graph.nodes)
@@ -138,8 +171,10 @@ class Store:
 
     # ---- reading -----------------------------------------------------------------------------------------
 
-    def rows(self, frozen: Frozen) -> Iterator[NodeRow]:
-        """Every e-node."""
+    def rows(self, frozen: Frozen) -> list[NodeRow]:
+        """Every e-node, those of one constructor together."""
+        found: list[NodeRow] = []
+        make = tuple.__new__  # what a NamedTuple calls, which takes half of the time by itself
         for constructor in self.program.schema.constructors():
             width = len(constructor.columns)
             decoders = [frozen.decoder(c.sort) for c in constructor.columns]
@@ -151,20 +186,23 @@ class Store:
                 if attrs is None:
                     values = [d(v) for d, v in zip(decoders, key, strict=True)]
                     attrs = memo[key] = decode(constructor, values)
-                yield NodeRow(constructor, attrs, inputs[width:], row.output, inputs, row.subsumed)
+                fields = constructor, attrs, inputs[width:], row.output, inputs, row.subsumed
+                found.append(make(NodeRow, fields))
+        return found
 
     def handles(self, frozen: Frozen) -> dict[Any, int]:
         """The handle of each e-class that has one."""
         number = frozen.decoder("i64")
         return {row.inputs[0]: number(row.output) for row in frozen.rows("id_of")}
 
-    def name_classes(self, frozen: Frozen, rows: list[NodeRow]) -> dict[Any, int]:
-        """Gives handles to new e-classes; the handles of all."""
-        handles = self.handles(frozen)
+    def name_classes(self, handles: dict[Any, int], rows: list[NodeRow]) -> bool:
+        """Adds handles of new e-classes to those that are known; whether there were new ones."""
+        if all(r.output in handles for r in rows):
+            return False
         named: list[NewNode] = []
         for ready in levels(handles, rows):
             keyed = sorted(
-                ((r.constructor.name, repr(r.attrs), tuple(handles[c] for c in r.children)), i)
+                ((r.constructor.name, repr(r.attrs), tuple(map(handles.__getitem__, r.children))), i)
                 for i, r in enumerate(ready)
             )
             for (_, _, children), i in keyed:
@@ -175,7 +213,7 @@ class Store:
                 named.append((handle, r.constructor.op, r.attrs, children, ""))
         if named:
             self.load_nodes(named)
-        return handles
+        return bool(named)
 
 
 def levels(known: Container[Any], rows: Sequence[NodeRow]) -> Iterator[list[NodeRow]]:
@@ -208,3 +246,14 @@ def levels(known: Container[Any], rows: Sequence[NodeRow]) -> Iterator[list[Node
                 missing[i] -= 1
                 if not missing[i] and rows[i].output not in found:
                     ready.append(i)
+
+
+def by_constructor(rows: Sequence[NodeRow], numbered: Sequence[tuple[int, tuple[int, ...]]]) -> Nodes:
+    """E-nodes by operator and number of operands. Those of one constructor are together."""
+    found: dict[tuple[str, int], Alike] = {}
+    first = 0
+    for constructor, own in groupby(rows, attrgetter("constructor")):
+        last = first + sum(1 for _ in own)
+        found[constructor.op, constructor.arity] = Alike(numbered[first:last])
+        first = last
+    return Nodes(found)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from types import MappingProxyType
 
@@ -48,12 +49,16 @@ def join_size(tables: Sequence[Table]) -> int:
     return sum(counts.values())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Alike:
     """The e-nodes of one operator and number of operands: own e-class and operands of each."""
 
     nodes: Sequence[tuple[Hashable, tuple[Hashable, ...]]]
-    widest: int  #: how many the e-class with most of them has
+
+    @cached_property
+    def widest(self) -> int:
+        """How many the e-class with most of them has."""
+        return max(Counter(map(itemgetter(0), self.nodes)).values())
 
 
 class Nodes(dict[tuple[str, int], Alike]):
@@ -144,6 +149,4 @@ def by_operator(rows: Iterable[tuple[str, Hashable, tuple[Hashable, ...]]]) -> N
     found: defaultdict[tuple[str, int], list[tuple[Hashable, tuple[Hashable, ...]]]] = defaultdict(list)
     for op, own, children in rows:
         found[op, len(children)].append((own, children))
-    return Nodes(
-        {k: Alike(nodes, max(Counter(map(itemgetter(0), nodes)).values())) for k, nodes in found.items()}
-    )
+    return Nodes({k: Alike(nodes) for k, nodes in found.items()})

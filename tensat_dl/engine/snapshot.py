@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tensat_dl.core.egraph import EGraph
@@ -29,28 +30,35 @@ def snapshot(store: Store, state: EngineState, graph: Graph, limit: int) -> tupl
 
     E-classes without a type (never for well-typed rules) and their uses are left out.
     """
-    frozen, handles = state.frozen, state.handles
-    types = class_types(frozen)
-    usable, keep = _sound({c for c in handles if c in types}, state.rows)
+    frozen, handles, rows, numbered = state.frozen, state.handles, state.rows, state.numbered
+    types = {handles[c]: t for c, t in class_types(frozen).items() if c in handles}
+    usable, keep = _sound(set(types), numbered)
     if len(keep) > limit:
-        first = max(_newest(handles, limit, keep), len(graph.nodes))
-        usable, keep = _sound({c for c in usable if handles[c] < first}, keep)
-    classes = sorted(usable, key=handles.__getitem__)
+        first = max(_newest(limit, keep, numbered), len(graph.nodes))
+        usable, keep = _sound({c for c in usable if c < first}, numbered)
+    classes = sorted(usable)
     number = {c: i for i, c in enumerate(classes)}
+    texts: dict[int, str] = {}  #: of attributes, many of which are one object
     keyed = []
-    for i, r in enumerate(keep):
-        kids = tuple(number[c] for c in r.children)
-        keyed.append((number[r.output], r.constructor.op, repr(r.attrs), kids, i))
+    for i in keep:
+        own, children = numbered[i]
+        attrs = rows[i].attrs
+        text = texts.get(id(attrs))
+        if text is None:
+            text = texts[id(attrs)] = repr(attrs)
+        kids = tuple(map(number.__getitem__, children))
+        keyed.append((number[own], rows[i].constructor.op, text, kids, i))
     keyed.sort()
-    order = [keep[k[-1]] for k in keyed]
-    weights = {row.inputs[0] for row in frozen.rows("weights_only")}
-    by_handle = {handles[c]: i for c, i in number.items()}
-    canonical = {h: number[c] for h, c in frozen.by_handle() if c in number}  # of merged e-classes, too
-    position = {(k[0], k[1], k[2], k[3]): i for i, k in enumerate(keyed)}
+    order = [rows[k[-1]] for k in keyed]
+    weights = {handles[c] for c in (row.inputs[0] for row in frozen.rows("weights_only")) if c in handles}
+    # of merged e-classes, too
+    canonical = {h: number[own] for h, c in frozen.by_handle() if (own := handles.get(c, -1)) in number}
+    known = {canonical.get(i, number.get(i, -1)) for i in range(len(graph.nodes))}
+    position = {k[:4]: i for i, k in enumerate(keyed) if k[0] in known}
     source = []
     for i, node in enumerate(graph.nodes):
         kids = tuple(canonical.get(j, -1) for j in node.inputs)
-        own = canonical.get(i, by_handle.get(i, -1))
+        own = canonical.get(i, number.get(i, -1))
         source.append(position.get((own, node.op, repr(node.attrs), kids), -1))
     several = {
         canonical[i]: n.types for i, n in enumerate(graph.nodes) if len(n.types) > 1 and i in canonical
@@ -68,45 +76,47 @@ def snapshot(store: Store, state: EngineState, graph: Graph, limit: int) -> tupl
         source=source,
         origin=tuple(origin),
     )
-    return egraph, tuple(handles[c] for c in classes)
+    return egraph, tuple(classes)
 
 
-def _sound(usable: set[Any], rows: list[NodeRow]) -> tuple[set[Any], list[NodeRow]]:
-    """The largest set of usable e-classes that each have an e-node with children in the set, and these e-nodes."""
-    alive = [r.output in usable and all(c in usable for c in r.children) for r in rows]
+def _sound(usable: set[int], nodes: Sequence[tuple[int, tuple[int, ...]]]) -> tuple[set[int], list[int]]:
+    """The largest set of usable e-classes that each have an e-node with children in the set, and these e-nodes'
+    places; e-classes by handles."""
+    contained = usable.issuperset
+    alive = [own in usable and contained(children) for own, children in nodes]
     left = dict.fromkeys(usable, 0)  # e-nodes of each class
-    users: dict[Any, list[int]] = {}
-    for i, r in enumerate(rows):
+    users: dict[int, list[int]] = {}
+    for i, (own, _) in enumerate(nodes):
         if alive[i]:
-            left[r.output] += 1
+            left[own] += 1
     empty = [c for c, count in left.items() if not count]
     if empty:  # seldom: what used them, and what used that, goes too
-        for i, r in enumerate(rows):
-            for c in set(r.children):
+        for i, (_, children) in enumerate(nodes):
+            for c in set(children):
                 users.setdefault(c, []).append(i)
     for gone in empty:  # grows while it is read
         for i in users.get(gone, ()):
             if alive[i]:
                 alive[i] = False
-                own = rows[i].output
+                own = nodes[i][0]
                 left[own] -= 1
                 if not left[own]:
                     empty.append(own)
-    return usable.difference(empty), [r for i, r in enumerate(rows) if alive[i]]
+    return usable.difference(empty), [i for i in range(len(nodes)) if alive[i]]
 
 
-def _newest(handles: dict[Any, int], limit: int, rows: list[NodeRow]) -> int:
+def _newest(limit: int, keep: list[int], nodes: Sequence[tuple[int, tuple[int, ...]]]) -> int:
     """The handle such that at most ``limit`` e-nodes are of e-classes with smaller handles alone.
 
     An e-class is named after an e-node whose children are older, so all e-classes older than a handle can be
     computed.
     """
-    ages = sorted(max(handles[r.output], *(handles[c] for c in r.children), 0) for r in rows)
+    ages = sorted(max(nodes[i][0], *nodes[i][1], 0) for i in keep)
     return ages[limit]
 
 
 def _types(
-    classes: list[Any], types: dict[Any, tuple[int, ...]], several: dict[int, tuple[TensorType, ...]]
+    classes: list[int], types: dict[int, tuple[int, ...]], several: dict[int, tuple[TensorType, ...]]
 ) -> tuple[tuple[TensorType, ...], ...]:
     """Types by class number. ``several``: those of the input program's nodes with several outputs."""
     known: dict[tuple[int, ...], tuple[TensorType, ...]] = {}

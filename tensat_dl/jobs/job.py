@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 from collections.abc import Callable
@@ -44,10 +43,8 @@ class FileOf:
 
     @staticmethod
     def at(path: Path) -> FileOf:
-        """Raises OSError, also for what is no regular file: a pipe may wait for ever."""
+        """Raises OSError."""
         absolute = os.path.abspath(path)
-        if Path(absolute).exists() and not Path(absolute).is_file():
-            raise OSError(errno.EINVAL, "Not a regular file", absolute)
         with open(absolute, "rb") as f:
             return FileOf(absolute, hashlib.file_digest(f, "sha256").hexdigest())
 

@@ -240,7 +240,7 @@ class FilteredExplorer(Explorer):
             self.classes = class_graph(self.enodes)
             children_first(self.classes)  # raises if there still is a cycle
         self.filtered = len(enodes) - len(self.enodes)
-        self.state = replace(state, rows=[n.row for n in self.enodes])
+        self.state = EngineState.of(state.frozen, [n.row for n in self.enodes], state.handles)
 
     def _settled(self) -> EngineState:
         if self.state is None:

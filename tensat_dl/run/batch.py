@@ -7,6 +7,7 @@ stopped goes on, and a changed option or file starts anew what it changes.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -201,8 +202,12 @@ class Batch:
                 )
 
     def job(self, model: Listed, out: Path) -> Job:
-        """The job of a model, whose name is the key of its answer. Raises OSError."""
+        """The job of a model, whose name is the key of its answer. Raises OSError, also for a file or pack that is a
+        pipe: it can't be read twice, and may never end."""
         file, output = real_path(model.path), real_path(out) / model.name
+        for read_first in (file, *(Path(p) for p in self.packs if is_path(p))):
+            if read_first.exists() and not read_first.is_file():
+                raise OSError(errno.EINVAL, f"{read_first} is no regular file")
         asked = ToOptimize(str(file), os.path.abspath(model.path), str(output), self._dims_of(file))
         read = {FileOf.at(p) for p in self._files_of(file)}
         options, onnx = self.options, is_onnx(file.name)

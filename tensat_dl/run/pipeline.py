@@ -4,6 +4,7 @@ through here."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from tensat_dl.core.egraph import EGraph
@@ -27,6 +28,7 @@ from tensat_dl.run.search import Setup, Unfit, candidates
 from tensat_dl.sizes.answers import OtherSizes
 from tensat_dl.sizes.named import OpenGraph
 from tensat_dl.sizes.resized import Resized
+from tensat_dl.verify.ahead import ahead
 from tensat_dl.verify.opaque_laws import UNSAMPLED
 from tensat_dl.why.steps import INTERRUPTED, Explanation, NoWay, missing
 
@@ -100,17 +102,19 @@ def _optimized(
 
         asked = Task(graph, ops, given, rules, false, options, setup)
         return optimize_graph_by_graph(asked, progress, parse_seconds, explained)
-    found = search(graph, rules, setup, progress, explained)
-    exploration, egraph = found.last.exploration, found.last.egraph
-    iterations = found.iterations
-    answer = _answer(graph, found, setup, progress)
-    checked = (
-        verified(
-            graph, answer.after.graph, rules, ops, found.search.model.table, iterations, options, progress
+    # Whatever runs beside measurements would be measured, too.
+    alone = not options.verify or machine is not None
+    with nullcontext() if alone else ahead(graph, ops, options.seed) as begun:
+        found = search(graph, rules, setup, progress, explained)
+        exploration, egraph = found.last.exploration, found.last.egraph
+        iterations = found.iterations
+        answer = _answer(graph, found, setup, progress)
+        table = found.search.model.table
+        checked = (
+            verified(graph, answer.after.graph, rules, ops, table, iterations, options, progress, begun)
+            if options.verify
+            else Checked()
         )
-        if options.verify
-        else Checked()
-    )
     steps = None
     if explained:
         way = _steps(graph, answer.after.graph, rules, found, options.seed, progress)

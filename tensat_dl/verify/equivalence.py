@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +11,15 @@ import numpy as np
 
 from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.ops.semantics.arrays import Array, Semantics
-from tensat_dl.verify.execute import ExecutionError, available_memory, execute, memory_needed, surrogates
+from tensat_dl.verify.execute import (
+    ExecutionError,
+    available_memory,
+    execute,
+    held_values,
+    memory_needed,
+    surrogates,
+)
+from tensat_dl.verify.recall import Recall
 from tensat_dl.verify.weights import draw_values
 
 Status = Literal["equivalent", "inconclusive", "different"]
@@ -20,6 +28,9 @@ AgreementStatus = Literal["agrees", "differs", "narrow", "not compared"]
 
 #: From good to bad: of several outputs the worst verdict counts.
 SEVERITY: tuple[Status, ...] = ("equivalent", "inconclusive", "different")
+
+#: All values of a graph are remembered for the other if they take at most this share of the memory that is free.
+RECALLED_SHARE = 1 / 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +82,49 @@ class Agreement:
     tolerance: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The outputs of a graph on values that were drawn for its inputs and weights, and what was computed on the way;
+    None where that would take much memory. ``size`` is the bytes of all this."""
+
+    values: Mapping[str, Array]
+    outputs: tuple[Array, ...]
+    recall: Recall | None
+    size: int
+
+
+def expected(
+    graph: Graph,
+    semantics: Mapping[str, Semantics],
+    seed: int,
+    watch: Callable[[Array], None] = lambda _: None,
+) -> Expected:
+    """What another graph is compared with. ``watch`` sees each value. Raises ``ValueError``, ``MemoryError``."""
+    free = available_memory()
+    size = held_values(graph)
+    recall = Recall() if free is None or size <= free * RECALLED_SHARE else None
+    # What is not finite is found when outputs are compared; warnings on the way would tell less.
+    with np.errstate(all="ignore"):
+        values = draw_values((graph,), seed, {})
+        known = semantics if recall is None else recall.learning(semantics)
+        outputs = tuple(execute(graph, values, known, watch))
+    held = sum(v.nbytes for v in (*values.values(), *outputs)) if recall is None else size
+    return Expected(values, outputs, recall, held)
+
+
 def compare(
     before: Graph,
     after: Graph,
     semantics: Mapping[str, Semantics],
     seed: int = 0,
     tolerance: float = 1e-9,
+    known: Expected | None = None,
 ) -> Equivalence:
     """Compares the outputs of two graphs, matched by position and name, on one set of values, which is drawn (see
-    ``draw_values``). ``semantics`` includes the compositions; an operator that it lacks gets a surrogate."""
+    ``draw_values``). ``semantics`` includes the compositions; an operator that it lacks gets a surrogate. ``known``
+    is what the first graph is expected to compute, if that was computed before."""
     start = time.perf_counter()
-    status, outputs, message = _compare(before, after, semantics, seed, tolerance)
+    status, outputs, message = _compare(before, after, semantics, seed, tolerance, known)
     return Equivalence(
         status,
         max((output.max_abs for output in outputs), default=None),
@@ -100,33 +143,36 @@ def _compare(
     semantics: Mapping[str, Semantics],
     seed: int,
     tolerance: float,
+    known: Expected | None,
 ) -> tuple[Status, Sequence[OutputError], str]:
     difference = interface_difference(before, after)
     if difference:
         return "different", (), difference
     need, free = max(memory_needed(before), memory_needed(after)), available_memory()
+    if free is not None and known is not None:
+        free += known.size
     if free is not None and need > free:
         return (
             "inconclusive",
             (),
             f"running the graphs takes {need / 2**30:.1f} GiB, and {free / 2**30:.1f} are free",
         )
-    # What is not finite is found when outputs are compared; warnings on the way would tell less.
-    with np.errstate(all="ignore"):
+    if known is None:
         try:
-            values = draw_values((before, after), seed, {})
-            expected = execute(before, values, semantics)
+            known = expected(before, semantics, seed)
         except (ValueError, MemoryError) as error:
             return "inconclusive", (), f"the first graph cannot be run: {str(error) or 'out of memory'}"
+    again = semantics if known.recall is None else known.recall.recalling(semantics)
+    with np.errstate(all="ignore"):
         try:
-            actual = execute(after, values, semantics)
+            actual = execute(after, known.values, again)
         except MemoryError as error:
             return "inconclusive", (), f"the second graph cannot be run: {str(error) or 'out of memory'}"
         except ExecutionError as error:
             return "different", (), f"the second graph cannot be run: {error}"
         outputs = [
             _compare_output(name, x, y, tolerance)
-            for (name, _), x, y in zip(before.outputs, expected, actual, strict=True)
+            for (name, _), x, y in zip(before.outputs, known.outputs, actual, strict=True)
         ]
     status: Status = max((output.status for output in outputs), key=SEVERITY.index, default="equivalent")
     return status, outputs, "; ".join(output.message for output in outputs if output.message)

@@ -9,6 +9,7 @@ vanished output hides every error.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import prod, sqrt
 
@@ -18,6 +19,9 @@ from tensat_dl.core.graph import Graph, Node, TensorType
 from tensat_dl.ops.semantics.arrays import Array, computed_in
 from tensat_dl.ops.traits import positive_operands, traits
 from tensat_dl.verify.keyed import generator_of
+
+#: So many numbers take longer to draw than threads take to start.
+MANY = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ def draw_values(graphs: Iterable[Graph], seed: int, known: Mapping[str, Array]) 
     """
     types: dict[str, TensorType] = {}
     values: dict[str, Array] = {}
+    drawn: dict[str, Distribution] = {}
     for graph in graphs:
         distributions = choose_distributions(graph)
         for i in (*graph.inputs, *graph.weights):
@@ -50,13 +55,16 @@ def draw_values(graphs: Iterable[Graph], seed: int, known: Mapping[str, Array]) 
             former = types.setdefault(name, node.type)
             if former != node.type:
                 raise ValueError(f"{name} is {former} in one place and {node.type} in another")
-            if name in values:
-                continue
             if name in known:
                 values[name] = np.asarray(known[name]).astype(computed_in(node.type.dtype))
             else:
-                values[name] = draw(name, node.type, distributions[i], seed)
-    return values
+                drawn.setdefault(name, distributions[i])
+    if sum(types[name].size for name in drawn) < MANY:
+        return values | {name: draw(name, types[name], d, seed) for name, d in drawn.items()}
+    # Each tensor has a generator of its own, and NumPy lets other threads run while it draws.
+    with ThreadPoolExecutor() as threads:
+        found = {name: threads.submit(draw, name, types[name], d, seed) for name, d in drawn.items()}
+        return values | {name: future.result() for name, future in found.items()}
 
 
 def choose_distributions(graph: Graph) -> dict[int, Distribution]:

@@ -179,18 +179,23 @@ def test_a_job_that_fails_is_reported_with_its_log(models: Path, tmp_path: Path)
 
 def test_a_small_disk(tmp_path: Path) -> None:
     """.. has what it has room for. The others fail, and the same command does them once there is room."""
-    with small_disk(tmp_path):
-        batches_on(tmp_path)
+    (tmp_path / "disk").mkdir()
+    with small_disk(tmp_path / "disk"):
+        batches_on(tmp_path / "disk")
 
 
 def batches_on(small_disk: Path) -> None:
-    filler = fill(small_disk, 16_000)
+    large = small_disk.parent / "large.tsr"
+    inputs = "".join(f"  input x{i} : f32[4]\n" for i in range(1000))
+    outputs = "".join(f"  output relu(x{i})\n" for i in range(1000))
+    large.write_text(f"graph large {{\n{inputs}{outputs}}}\n")
+    filler = fill(small_disk, 30_000)
     out = small_disk / "out"
-    named = [EXAMPLES / f"{name}.tsr" for name in ("tiny_fuse_relu", "inception_v3", "tiny_associativity")]
+    named = [EXAMPLES / "tiny_fuse_relu.tsr", large, EXAMPLES / "tiny_associativity.tsr"]
     quick = ("--max-iters", 1, "--extract", "greedy", "--jobs", 1, "--retries", 0)
     done = invoke("batch", *named, "-o", out, *quick)
     assert done.code == 1, done.err
-    assert "failed: inception_v3.tsr: " in done.err
+    assert "failed: large.tsr: " in done.err
     assert "No space left on device" in done.err
     assert set(answers(out)) == {"tiny_fuse_relu.tsr", "tiny_associativity.tsr"}
     assert set(entries(out)) == {p.name for p in named}
@@ -259,7 +264,7 @@ def test_names_of_files_may_be_anything(tmp_path: Path) -> None:
     done = invoke("batch", folder / "list.txt", "-o", out)
     assert done.code == 1
     assert "1 were done before" in done.out
-    assert "pipe.tsr: Not a regular file" in done.err
+    assert "pipe.tsr is no regular file" in done.err
     assert "nowhere.tsr: No such file" in done.err
     (folder / "list.txt").write_bytes(b"a.tsr\nb\0.tsr\n")
     done = invoke("batch", folder / "list.txt", "-o", out)

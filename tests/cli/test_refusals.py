@@ -49,6 +49,40 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             ("show", FUSE, "--rules", "linear"),
             "--rules adds rules, and a graph shows none: see --list rules",
         ),
+        (
+            ("run", "model.onnx", "--dim", "seq"),
+            "Invalid value for '--dim': 'seq' is not NAME=SIZES, such as batch=1 or seq=1..512",
+        ),
+        (
+            ("run", "model.onnx", "--dim", "seq=long"),
+            "Invalid value for '--dim': 'seq=long': 'long' is not a size (128), a range (1..512), several sizes "
+            "(32,128,512), or sizes in a range (1..512=32,128)",
+        ),
+        (
+            ("run", "model.onnx", "--dim", "seq=512..1"),
+            "Invalid value for '--dim': 'seq=512..1': the range 512..1 is empty: the smaller size comes first",
+        ),
+        (
+            ("run", "model.onnx", "--dim", "seq=128,32"),
+            "Invalid value for '--dim': 'seq=128,32': the sizes 128,32 do not ascend",
+        ),
+        (
+            ("run", "model.onnx", "--dim", "seq=1..64=32,128"),
+            "Invalid value for '--dim': 'seq=1..64=32,128': the size 128 is not in the range 1..64",
+        ),
+        (
+            ("run", "model.onnx", "--dim", "seq=0"),
+            "Invalid value for '--dim': 'seq=0': 0 is no size: sizes are from 1 to 2,147,483,647",
+        ),
+        (
+            ("run", "model.onnx", "--dim", "seq=1..8", "--dim", "seq=4"),
+            "--dim gives seq two sizes, 1..8 and 4: several are written seq=32,128, in a range seq=1..512=32,128",
+        ),
+        (("run", FUSE, "--buckets"), "--buckets is for ONNX models, and writes ONNX models"),
+        (
+            ("run", "model.onnx", "--buckets", "-o", "faster.tsr"),
+            "--buckets is for ONNX models, and writes ONNX models",
+        ),
         (("run", "bad.tsr"), "bad.tsr: error: no such file\n  = hint: did you mean `bed.tsr`?"),
         (("run", "net.tsr"), "net.tsr: error: no such file"),
         (("run", "bed"), "bed: error: no such file\n  = hint: did you mean `bed.tsr`?"),

@@ -183,3 +183,22 @@ def test_value_infos_of_other_types_stay(tmp_path: Path) -> None:
     tensat_dl.save(loaded, found, tmp_path / "out.onnx")
     made = onnx.load(tmp_path / "out.onnx")
     assert [d.dim_value for d in made.graph.input[0].type.tensor_type.shape.dim] == [2, 4]
+
+
+def test_a_batch_of_models_with_ranges(tmp_path: Path) -> None:
+    """Models without the dimension are done as ever. Another range is other work, and the same one is none."""
+    (tmp_path / "models").mkdir()
+    saved(tmp_path / "models", turned(), "open.onnx")
+    saved(tmp_path / "models", turned(3), "closed.onnx")
+    run = ("batch", tmp_path / "models", "-o", tmp_path / "out", "--jobs", 1, "--no-measure", "--max-iters", 3)
+    done = invoke(*run, "--dim", "batch=1..1")
+    assert (done.code, done.err) == (0, "")
+    made = onnx.load(tmp_path / "out" / "open.onnx")
+    assert {p.key: p.value for p in made.metadata_props} == {METADATA: '{"batch": "1..1"}'}
+    assert not onnx.load(tmp_path / "out" / "closed.onnx").metadata_props
+    before = json.loads((tmp_path / "out" / "manifest.json").read_text())["models"]
+    assert "2 were done before" in invoke(*run, "--dim", "batch=1..1").out
+    assert "1 were done before" in invoke(*run, "--dim", "batch=2..8").out
+    after = json.loads((tmp_path / "out" / "manifest.json").read_text())["models"]
+    assert before["closed.onnx"] == after["closed.onnx"]
+    assert before["open.onnx"]["key"] != after["open.onnx"]["key"]

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2] / "tensat_dl"
 #: From the bottom to the top: a folder imports only what stands before it.
 LAYERS = (
-    *("resources", "files", "pickles", "kept", "processes", "jobs"),
+    *("resources", "files", "pickles", "kept", "processes", "beside", "jobs"),
     *("core", "ops", "sizes", "lang", "rewrite", "engine", "paper"),
     *("cost", "extract", "fuse"),
     *("verify", "why", "baselines", "onnx", "measure", "gpu"),

@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from tensat_dl.core.graph import FLOATS, Graph, attr_text
+from tensat_dl.core.graph import FLOATS, Graph, TensorType, attr_text
 from tensat_dl.ops.semantics import SEMANTICS, semantics_of
 from tensat_dl.ops.semantics.arrays import Array, Semantics
 from tensat_dl.ops.table import OpTable
@@ -40,7 +40,7 @@ from tensat_dl.verify.exact.draws import (
     real_values,
     wrapping,
 )
-from tensat_dl.verify.exact.modular import PRIMES, Modular, fresh_primes
+from tensat_dl.verify.exact.modular import PRIMES, Modular, Residues, fresh_primes
 from tensat_dl.verify.exact.operators import evaluate
 from tensat_dl.verify.exact.rational import Rational
 from tensat_dl.verify.execute import execute
@@ -148,11 +148,41 @@ def _primes(before: Graph, after: Graph, ops: OpTable, seed: int) -> tuple[int, 
     return fresh_primes(numbers((before, after), ops), seed, written)
 
 
+@dataclass(frozen=True, slots=True)
+class Half:
+    """A graph evaluated on random residues, to be compared with another."""
+
+    arithmetic: Modular
+    values: Mapping[str, Residues]
+    outputs: Sequence[Residues]
+
+
+def half_compared(
+    graph: Graph,
+    types: Mapping[str, TensorType],
+    ops: OpTable,
+    seed: int,
+    primes: tuple[int, int] = PRIMES,
+    attempt: int = 0,
+    keeps_sigmoid: bool = True,
+) -> Half:
+    """A graph on residues for leaves of these types. Raises `OutOfReach`, `ZeroDivisionError`, `ExecutionError`."""
+    a = Modular(primes, (seed, attempt), keeps_sigmoid)
+    values = {name: a.variable(t.shape, t.dtype not in FLOATS, "leaf", name) for name, t in types.items()}
+    return Half(a, values, evaluate(graph, values, a, ops))
+
+
 def compare_modular(
-    before: Graph, after: Graph, ops: OpTable, seed: int = 0, primes: tuple[int, int] = PRIMES
+    before: Graph,
+    after: Graph,
+    ops: OpTable,
+    seed: int = 0,
+    primes: tuple[int, int] = PRIMES,
+    half: Half | None = None,
 ) -> Exact:
-    """Compares on one set of random residues. Small primes put the bound to the test. Raises `OutOfReach`."""
-    found = _compare_residues(before, after, ops, seed, primes, True)
+    """Compares on one set of random residues. Small primes put the bound to the test. ``half`` is the first graph's
+    half, for this seed and these primes, if it is known. Raises `OutOfReach`."""
+    found = _compare_residues(before, after, ops, seed, primes, True, half)
     if found.status == "different" and {"exp", "sigmoid"} <= set(found.stand_ins):
         # what holds for all pairs of functions has a better bound without divisions, but these two are related
         return _compare_residues(before, after, ops, seed, primes, False)
@@ -160,14 +190,21 @@ def compare_modular(
 
 
 def _compare_residues(
-    before: Graph, after: Graph, ops: OpTable, seed: int, primes: tuple[int, int], keeps_sigmoid: bool
+    before: Graph,
+    after: Graph,
+    ops: OpTable,
+    seed: int,
+    primes: tuple[int, int],
+    keeps_sigmoid: bool,
+    half: Half | None = None,
 ) -> Exact:
     types = leaves((before, after))
     for attempt in range(ATTEMPTS):
-        a = Modular(primes, (seed, attempt), keeps_sigmoid)
-        values = {name: a.variable(t.shape, t.dtype not in FLOATS, "leaf", name) for name, t in types.items()}
         try:
-            x, y = evaluate(before, values, a, ops), evaluate(after, values, a, ops)
+            if half is None or attempt:
+                half = half_compared(before, types, ops, seed, primes, attempt, keeps_sigmoid)
+            a, values, x = half.arithmetic, half.values, half.outputs
+            y = evaluate(after, values, a, ops)
         except ZeroDivisionError:
             continue
         stand_ins = tuple(sorted(a.stand_ins))

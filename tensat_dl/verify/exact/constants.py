@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator
 from fractions import Fraction
+from functools import lru_cache
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import children
@@ -28,6 +29,7 @@ NEAREST = 3.0
 FARTHEST = 400.0
 
 
+@lru_cache(maxsize=4096)
 def meant(value: float) -> Fraction:
     """The simplest fraction that rounds to ``value`` in float64: 0.1 is 1/10, and 1.0 / 3 is 1/3.
 

@@ -12,7 +12,15 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import flops
 from tensat_dl.verify.equivalence import Equivalence, interface_difference
 from tensat_dl.verify.exact.arithmetic import OutOfReach
-from tensat_dl.verify.exact.compare import Exact, compare_far, compare_integers, compare_modular
+from tensat_dl.verify.exact.compare import (
+    Exact,
+    Half,
+    compare_far,
+    compare_integers,
+    compare_modular,
+    half_compared,
+)
+from tensat_dl.verify.exact.draws import leaves
 from tensat_dl.verify.exact.modular import PRIMES
 
 #: Graphs for which a comparison would take more seconds of a processor than about this are not compared.
@@ -25,12 +33,24 @@ PER_OPERATION = 2.5e-10
 PER_ELEMENT = 1.5e-8
 
 
-def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int) -> Exact:
+def half_if_small(graph: Graph, ops: OpTable, seed: int) -> Half | None:
+    """A graph's half of the comparison modulo primes, if a comparison with a graph of its size is made; None for
+    graphs that cannot be evaluated, about which the comparison says more."""
+    if 2 * seconds((graph,), ops) > PATIENCE:
+        return None
+    try:
+        return half_compared(graph, leaves((graph,)), ops, seed)
+    except (OutOfReach, ZeroDivisionError, ValueError, MemoryError):
+        return None
+
+
+def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int, half: Half | None = None) -> Exact:
     """The two graphs compared modulo primes; "unsupported" with the reason where that shows nothing.
 
     Modulo primes a random function stands in for relu, say, so graphs that are equal only because of what relu
     computes show nothing. In exact numbers relu is computed, so such graphs are compared there, if they are small
-    enough. If that shows nothing either, they may still differ in float64, far beyond their constants.
+    enough. If that shows nothing either, they may still differ in float64, far beyond their constants. ``half`` is
+    the first graph's `half_if_small`, if that was asked for before.
     """
     if interface_difference(before, after):  # the comparison in float64 says which
         return Exact("unsupported", "modular", reason="inputs or outputs are not the same")
@@ -38,7 +58,7 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int) -> Ex
     if takes > PATIENCE:
         reason = f"too large (it would take about {takes:.0f} s, more than {PATIENCE:.0f})"
         return Exact("unsupported", "modular", reason=reason)
-    found = _exactly(before, after, ops, seed)
+    found = _exactly(before, after, ops, seed, half)
     if found.status == "unsupported":
         beyond = compare_far(before, after, ops, seed)
         if beyond.status == "different":
@@ -46,10 +66,10 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int) -> Ex
     return found
 
 
-def _exactly(before: Graph, after: Graph, ops: OpTable, seed: int) -> Exact:
+def _exactly(before: Graph, after: Graph, ops: OpTable, seed: int, half: Half | None) -> Exact:
     reason = ""
     try:
-        found = compare_modular(before, after, ops, seed)
+        found = compare_modular(before, after, ops, seed, half=half)
         if found.status == "different" and found.stand_ins:
             reason = f"equality depends on the values of {', '.join(found.stand_ins)}"
             found = compare_integers(before, after, ops, seed, reason, MOST_OPERATIONS)

@@ -76,7 +76,7 @@ class Assumptions:
 
     def _add(self, c: Bool) -> None:
         if isinstance(c, Condition):
-            c = _without_common(c)
+            c = without_common(c)
         if isinstance(c, bool):
             if not c:
                 self._given.append(sym.Condition("le", (1,)))
@@ -167,7 +167,7 @@ class Assumptions:
         """A condition, simplified; whether it holds, where that is seen without z3."""
         c = self.facts.simplify(c) if self._terms is not None else self.facts.unproven(c)
         if isinstance(c, Condition):
-            c = _without_common(c)
+            c = without_common(c)
         return True if not isinstance(c, bool) and c in self.facts.conditions else c
 
     def decide(self, c: Bool) -> bool:
@@ -252,7 +252,7 @@ def _quotient(p: Sym) -> Bool | None:
     return sym.equal(a[1], sym.mul(n, sym.atom("dim", (m, n), 0)))
 
 
-def _without_common(c: Condition) -> Bool:
+def without_common(c: Condition) -> Bool:
     """A condition without dimensions that are factors of all terms: these are positive."""
     match c:
         case Condition("eq", (p,)):
@@ -262,7 +262,7 @@ def _without_common(c: Condition) -> Bool:
         case Condition("le", (p,)):
             return sym.at_most(_reduced(p), 0)
         case Condition("and", parts):
-            return sym.all_of(_without_common(x) if isinstance(x, Condition) else x for x in parts)
+            return sym.all_of(without_common(x) if isinstance(x, Condition) else x for x in parts)
     return c
 
 

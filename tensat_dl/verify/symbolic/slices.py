@@ -25,6 +25,7 @@ from tensat_dl.ops.typing import Inference, compose
 from tensat_dl.ops.values import SymType
 from tensat_dl.rewrite.conditions import Facts
 from tensat_dl.rewrite.source import Variant
+from tensat_dl.verify.symbolic.assumptions import without_common
 from tensat_dl.verify.symbolic.meanings import POINTWISE
 
 Shape = tuple[Int, ...]
@@ -55,12 +56,15 @@ def _is_known(attrs: Attributes) -> bool:
 
 
 def _reshape(xs: Sequence[Shape], shape: Shape, attrs: Attributes) -> Links:
-    """Axes of one size, with equally many elements before them and so behind them."""
+    """Axes of one size, with equally many elements before them, or behind them: as many as the whole tensor has are
+    before and behind."""
     (x,) = xs
     found: dict[int, tuple[int | None, ...]] = {}
     before = {(_product(x[:k]), n): k for k, n in enumerate(x)}
+    behind = {(_product(x[k + 1 :]), n): k for k, n in enumerate(x)}
     for j, n in enumerate(shape):
-        if (k := before.pop((_product(shape[:j]), n), None)) is not None:
+        k = before.get((_product(shape[:j]), n), behind.get((_product(shape[j + 1 :]), n)))
+        if k is not None and (k,) not in found.values():
             found[j] = (k,)
     return found
 
@@ -207,13 +211,19 @@ class Applications:
     @cached_property
     def conditions(self) -> dict[Bool, None]:
         v = self.variant
-        return dict.fromkeys((*v.premises, *v.guards, *v.facts))
+        return dict.fromkeys(p for c in (*v.premises, *v.guards, *v.facts) for p in _parts(c))
 
     @cached_property
     def facts(self) -> Facts:
         facts = Facts()
         facts.add(c for c in self.conditions if isinstance(c, Condition))
         return facts
+
+    def has(self, c: Bool) -> bool:
+        """Whether a condition follows, as far as is seen."""
+        if c in self.conditions or (rest := self.facts.unproven(c)) is True:
+            return True
+        return isinstance(rest, Condition) and self.facts.unproven(without_common(rest)) is True
 
     def slices(self) -> Iterator[Mapping[int, int]]:
         """Choices of an axis of some tensors that can be left out together: see the theorem."""
@@ -228,10 +238,11 @@ class Applications:
             parent[root(a)] = root(b)
 
         fixed: set[tuple[int, int]] = set()
+        shapes = [sym.substitute(s, self.facts.known) for s in self.shapes]
         for step in self.steps:
             linked: set[tuple[int, int]] = set()
-            xs = [self.shapes[x] for x in step.operands]
-            links = LINKS[step.op](xs, self.shapes[step.result], step.attrs) if step.op in LINKS else {}
+            xs = [shapes[x] for x in step.operands]
+            links = LINKS[step.op](xs, shapes[step.result], step.attrs) if step.op in LINKS else {}
             for j, own in links.items():
                 for x, k in zip(step.operands, own, strict=True):
                     if k is not None:
@@ -251,6 +262,19 @@ class Applications:
         for first, members in classes.items():
             if first not in kept and len(dict(members)) == len(members):
                 yield dict(members)
+
+
+def _parts(c: Bool) -> Iterator[Bool]:
+    """Conditions that hold together where ``c`` does: what holds of every member, one at a time."""
+    match c:
+        case Condition("and", args):
+            for part in args:
+                yield from _parts(part)
+        case Condition("every", (item, length)):
+            for part in _parts(item):
+                yield sym.every(part, length)
+        case _:
+            yield c
 
 
 class Reductions:
@@ -323,8 +347,7 @@ class _Slice:
         return type(there) is type(high) and bool(there == high)
 
     def _holds(self, condition: Bool) -> bool:
-        c = self._there(condition)
-        return c is True or c in self._high.conditions or self._high.facts.unproven(c) is True
+        return all(map(self._high.has, _parts(self._there(condition))))
 
     def _there(self, value: Any) -> Any:
         """What is said of the slices, said of the tensors."""

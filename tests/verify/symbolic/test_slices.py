@@ -12,6 +12,7 @@ import pytest
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.typing import Inference
+from tensat_dl.rewrite.groups import lists_apart
 from tensat_dl.rewrite.source import Variant
 from tensat_dl.rewrite.variants import Assignments
 from tensat_dl.verify.symbolic.proof import RANKS
@@ -52,7 +53,9 @@ def reduced(tmp_path: Path, text: str) -> dict[tuple[int, ...], tuple[int, ...] 
     program = load_program(str(path))
     (rule,) = (r for r in program.rules if r.declared in program.own_rules)
     infer = Inference(program.ops)
-    found = [v for v in Assignments(rule, infer, met=True).variants(RANKS) if not v.ill_typed]
+    rule = lists_apart(rule)
+    assignments = Assignments(rule, infer, met=True, any_length=rule.index is not None)
+    found = [v for v in assignments.variants(RANKS) if not v.ill_typed]
     reductions = Reductions(rule, found, infer)
 
     def named(v: Variant) -> tuple[int, ...]:
@@ -69,6 +72,38 @@ def test_only_the_axis_of_a_concatenation_is_left(tmp_path: Path) -> None:
     found = reduced(tmp_path, "rule r { concat(relu(x), relu(y); axis = k) => relu(concat(x, y; axis = k)) }")
     assert len(found) == 21
     assert [ranks for ranks, lower in found.items() if lower is None] == [(1, 1, 0)]
+
+
+def test_only_the_axis_is_left_of_a_list(tmp_path: Path) -> None:
+    text = "rule r { concat(relu(x[i]) for i in 0..len(x); axis = k) => relu(concat(x[..]; axis = k)) }"
+    found = reduced(tmp_path, text)
+    assert len(found) == 21
+    assert [ranks for ranks, lower in found.items() if lower is None] == [(1, 0)]
+
+
+@pytest.mark.parametrize("axis", [0, 3])
+def test_reshape_keeps_axes_that_conditions_say_are_equal(tmp_path: Path, axis: int) -> None:
+    """Behind the axis as many elements follow, before it as many go ahead."""
+    text = """
+    rule r {
+      reshape(gather(w, i; axis = k); shape = s)
+      => gather(w, reshape(i; shape = s[k..len(s) + k + 1 - rank(w)]); axis = k)
+    }
+    """
+    found = reduced(tmp_path, text)
+    assert found[4, 2, axis, 5] in {(3, 2, axis, 4), (3, 2, axis - 1, 4)}
+
+
+def test_reshape_mixes_axes_of_equal_sizes(tmp_path: Path) -> None:
+    """From 2 x n x 5 to 5 x n x 2: n is in the middle of both, with other numbers of elements around it."""
+    text = """
+    rule r {
+      reshape(x; shape = s)
+      where rank(x) == 3, len(s) == 3, s[0] == 5, s[1] == dim(x, 1), s[2] == 2, dim(x, 0) == 2, dim(x, 2) == 5
+      => reshape(relu(x); shape = s)
+    }
+    """
+    assert reduced(tmp_path, text) == {(3, 3): None}
 
 
 def test_literal_axis_keeps_the_axes_before_it(tmp_path: Path) -> None:
