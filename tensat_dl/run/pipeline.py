@@ -103,7 +103,7 @@ def _optimized(
         asked = Task(graph, ops, given, rules, false, options, setup)
         return optimize_graph_by_graph(asked, progress, parse_seconds, explained)
     # Whatever runs beside measurements would be measured, too.
-    alone = not options.verify or machine is not None
+    alone = not options.verify or setup.machine is not None
     with nullcontext() if alone else ahead(graph, ops, options.seed) as begun:
         found = search(graph, rules, setup, progress, explained)
         exploration, egraph = found.last.exploration, found.last.egraph

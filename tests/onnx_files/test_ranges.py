@@ -190,7 +190,17 @@ def test_a_batch_of_models_with_ranges(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     saved(tmp_path / "models", turned(), "open.onnx")
     saved(tmp_path / "models", turned(3), "closed.onnx")
-    run = ("batch", tmp_path / "models", "-o", tmp_path / "out", "--jobs", 1, "--no-measure", "--max-iters", 3)
+    run = (
+        "batch",
+        tmp_path / "models",
+        "-o",
+        tmp_path / "out",
+        "--jobs",
+        1,
+        "--no-measure",
+        "--max-iters",
+        3,
+    )
     done = invoke(*run, "--dim", "batch=1..1")
     assert (done.code, done.err) == (0, "")
     made = onnx.load(tmp_path / "out" / "open.onnx")
