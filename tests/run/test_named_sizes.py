@@ -286,6 +286,16 @@ def test_a_size_that_the_graph_does_not_have(file: Path, dim: str) -> None:
     assert "Traceback" not in done.err
 
 
+def test_a_size_for_a_batch_is_for_the_graphs_that_have_it(file: Path) -> None:
+    other = file.with_name("other.tsr")
+    other.write_text("graph other { input x : f32[4]; output relu(relu(x)) }")
+    out = file.with_name("out")
+    done = invoke("batch", file, other, "-o", out, "--dim", "n=7", "--jobs", "1")
+    assert done.code == 0, done.err
+    assert "(n: 1..9 = 7)" in (out / file.name).read_text()
+    assert "graph other {" in (out / other.name).read_text()
+
+
 def test_sizes_in_python(file: Path) -> None:
     model = tensat_dl.load(file, dims={"n": 7})
     assert {name: str(said) for name, said in model.dims.items()} == {"n": "7"}
