@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.core.graph import Graph, Node
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.coverage.catalogue import stated
 from tensat_dl.coverage.equations import Law, OpTerms, Question
 from tensat_dl.coverage.transformations import TRANSFORMATIONS
-from tensat_dl.discover.generalise import LEAST, PATIENCE, Generaliser
+from tensat_dl.discover.generalise import PATIENCE, Generaliser
 from tensat_dl.discover.written import rewrites
 from tensat_dl.engine.exploration import Limits, RuleAlarm
 from tensat_dl.ops.table import OpDecl, OpTable
-from tensat_dl.verify.prove.goals import goal
+from tensat_dl.verify.prove.equality import find_equal
+from tensat_dl.verify.prove.goals import Goal, goal
 from tensat_dl.verify.prove.prove import Prover
 from tensat_dl.verify.rules.examine import Examiner, check_rule_types
-from tensat_dl.verify.rules.instance import Assignment
 from tensat_dl.verify.rules.sampling import Sampler
 
 #: How many instances an equation is tried on before it is examined, and on how many if these tell little.
 INSTANCES = 12
 MORE = 36
-#: At how many assignments an equation is derived, and the limits of each e-graph.
+#: At how many assignments an equation is derived, of how many times as many, and the limits of each e-graph.
 ASSIGNMENTS = 3
+TRIES = 3
 LIMITS = Limits(3000, 6, k_multi=None)
 #: Operators that derivations may take beside those of an equation.
 HELPERS = ("reshape", "transpose", "expand", "concat", "slice", "ewadd", "ewmul", "smul", "fill")
+
+#: Operators that have nothing before them.
+LEAVES = frozenset(("fill", "input", "weight", "iota", "eye"))
 
 #: "true" is an equation that the rules do not derive.
 Status = Literal["derived", "true", "false"]
@@ -76,15 +82,18 @@ class Axioms:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The instances on which a law held, and whether it failed on one."""
+    """On how many instances a law held, whether its transformation did something in one of these, and whether the law
+    failed on one."""
 
-    passed: tuple[Assignment, ...]
+    passed: int
+    telling: bool
     failed: bool
 
 
 class CellExaminer:
-    """Examines cells over one table of operators. Equations are derived from the first of ``sources`` that is enough;
-    with ``proofs``, those that are true are proved for all sizes, if they can be."""
+    """Examines cells over one table of operators. Equations are derived from the first of ``sources`` that is enough,
+    each of which has the rules of those before; with ``proofs``, those that are true are proved for all sizes, if
+    they can be."""
 
     def __init__(self, ops: OpTable, sources: Sequence[Axioms], proofs: bool = True) -> None:
         self.ops = ops
@@ -130,11 +139,13 @@ class CellExaminer:
                 reason = reason or self._never(rule)
             elif trial.failed:
                 first = first or law
-            elif len(trial.passed) >= LEAST and not _trivial(trial):
+            elif trial.telling:
                 finding = self._examined(law, tried=True)
                 if finding is not None and finding.status != "false":
                     return finding, ""
                 first = first or law
+            else:
+                reason = reason or "types leave it nothing to change"
         return (None if first is None else self._examined(first)), reason
 
     def _stated(self, law: Law) -> Finding | None:
@@ -146,20 +157,20 @@ class CellExaminer:
         """A trial of a law up to the first instance on which it fails. It is on more instances if all have a
         dimension of 1, where more is true than elsewhere, though the law does not ask for one."""
         units = any("== 1" in c for c in law.where)
-        passed: list[Assignment] = []
-        telling = False
+        passed, wide, telling = 0, units, False
         for _, _, i in Sampler(rule, self.generaliser.infer).several(MORE, PATIENCE):
             if i.before == i.after:
                 continue
             equal = self.generaliser.equal(i)
             if equal is False:
-                return Tried(tuple(passed), True)
+                return Tried(passed, telling, True)
             if equal:
-                passed.append(i.assignment)
-                telling |= units or not any(1 in t.shape for t in i.assignment.types.values())
-            if len(passed) >= INSTANCES and telling:
+                passed += 1
+                wide |= not any(1 in t.shape for t in i.assignment.types.values())
+                telling |= _does_something((i.before, i.after))
+            if passed >= INSTANCES and wide and telling:
                 break
-        return Tried(tuple(passed), False)
+        return Tried(passed, telling, False)
 
     def _proof(self, rule: RewriteRule) -> str:
         """What a law is proved for; empty if it is not."""
@@ -205,21 +216,44 @@ class CellExaminer:
         """The source that an equation follows from, and the rules that it takes; None if it follows from none."""
         rule, _ = self._rule(law)
         assert rule is not None
-        target = goal(rule, self.generaliser.infer, ASSIGNMENTS)
         own = frozenset(n.op for n in rule.nodes)
-        for helpers in ((), HELPERS):
-            known = self.ops.closure([*own, *helpers]) | {"fill", "input", "weight"}
-            for source in self.sources:
-                axioms = [
-                    a for a in source.rules if a.kind != "group" and all(n.op in known for n in a.nodes)
-                ]
-                try:
-                    (proof,) = Prover(tuple(axioms), self.ops, LIMITS).run([target])
-                except (RuleAlarm, TsrError):
-                    continue
+        ways = [
+            (source.name, axioms)
+            for helpers in ((), HELPERS)
+            for source in self.sources
+            if not self._stays(own, axioms := self._about(source, [*own, *helpers]))
+        ]
+        if not ways:
+            return None
+        target = _telling(goal(rule, self.generaliser.infer, TRIES * ASSIGNMENTS))
+        if not target.pairs or self._out_of_reach(target, ways[-1][1]):
+            return None
+        for name, axioms in ways:
+            with suppress(RuleAlarm, TsrError):
+                (proof,) = Prover(axioms, self.ops, LIMITS).run([target])
                 if proof.derived:
-                    return source.name, proof.axioms
+                    return name, proof.axioms
         return None
+
+    def _about(self, source: Axioms, ops: Sequence[str]) -> tuple[RewriteRule, ...]:
+        """The rules that are about some operators alone."""
+        known = self.ops.closure(ops) | LEAVES
+        return tuple(a for a in source.rules if a.kind != "group" and all(n.op in known for n in a.nodes))
+
+    def _out_of_reach(self, target: Goal, axioms: Sequence[RewriteRule]) -> bool:
+        """Whether all that follows from axioms leaves the sides of a law different, and no limit ended the search."""
+        with suppress(RuleAlarm, TsrError):
+            found = find_equal(target.pairs[:1], axioms, self.ops, LIMITS)
+            return not found.equal and found.stop == "saturated"
+        return False
+
+    def _stays(self, own: frozenset[str], axioms: Sequence[RewriteRule]) -> bool:
+        """Whether an operator of a law stays where it is, as do its operands: no axiom has it on its left side, apart
+        from definitions. Then nothing can pass it."""
+        defined = {f"{kind}-{op}" for kind in ("fuse", "unfuse") for op in self.ops}
+        moved = {n.op for a in axioms if a.name not in defined for n in a.source.nodes}
+        parts = {op for op in self.ops.closure(own) if self.ops[op].composition is None}
+        return not parts <= moved | LEAVES
 
 
 def questions(decl: OpDecl, transformation: str) -> list[Question]:
@@ -228,16 +262,24 @@ def questions(decl: OpDecl, transformation: str) -> list[Question]:
     return list(made.questions(OpTerms(decl)))
 
 
-def _trivial(trial: Tried) -> bool:
-    """Whether types force the transformation to change nothing: a cast, a permutation, a reshape, a stretching."""
-    return all(map(_changes_nothing, trial.passed))
+def _telling(target: Goal) -> Goal:
+    """The first assignments at which all transformations do something, if there are such."""
+    telling = [pair for pair in target.pairs if _does_something(pair)]
+    return replace(target, pairs=tuple(telling or target.pairs)[:ASSIGNMENTS])
 
 
-def _changes_nothing(a: Assignment) -> bool:
-    types = a.types.values()
-    perm, shape = a.attrs.get("p"), a.attrs.get("s")
-    return (
-        a.attrs.get("t") == next(iter(types)).dtype
-        or (isinstance(perm, tuple) and perm == tuple(range(len(perm))))
-        or (isinstance(shape, tuple) and all(t.shape == shape for t in types if t.rank == len(shape)))
-    )
+def _does_something(sides: tuple[Graph, Graph]) -> bool:
+    """Whether no cast, reshape, stretching, slice, permutation or padding of both sides gives its operand."""
+    return not any(_does_nothing(node, graph) for graph in sides for node in graph.nodes)
+
+
+def _does_nothing(node: Node, graph: Graph) -> bool:
+    attrs = dict(node.attrs)
+    match node.op:
+        case "cast" | "reshape" | "expand" | "slice":
+            return node.type == graph.nodes[node.inputs[0]].type
+        case "transpose":
+            return attrs["perm"] == tuple(range(node.type.rank))
+        case "pad":
+            return attrs["before"] == attrs["after"] == (0,) * node.type.rank
+    return False

@@ -36,6 +36,19 @@ before the operator on one side and after it on the other; it wrote this page.
 
 {counts}
 
+An equation is a rule of the packs for models if it brings operators together that can then cancel or merge. Others
+take room in the e-graph and lower no cost:
+
+- *transpose*, *reshape*: movements leave the operators that networks have between two of them. Integers, truth values
+  and operands that are moved alike are seldom there.
+- *concat*, *slice*: functions that networks apply to several parts become one. Past other operators, slices and joins
+  take as long as before.
+- *pad*: padding moves into convolutions and pools. Elsewhere an operator takes longer on a padded tensor.
+- *broadcast*: an operand is not stretched where the operator does so itself. Else stretching the result costs less.
+- *cast*: an operator would be computed in another type, which rounds differently.
+- *scale*, *shift*, *negate*: numbers move towards weights, which absorb them. Past other operators they cost as
+  much as before.
+
 *Proved* is about all sizes, *tested* about the instances that `tensat-dl check` draws. An asterisk marks
 rules that are not all in the pack `inference`.
 """

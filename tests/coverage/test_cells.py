@@ -64,6 +64,29 @@ def test_an_equation_that_no_rule_says() -> None:
     assert examiner().derivation(finding.law) is None
 
 
+def test_a_cast_that_does_nothing_derives_nothing() -> None:
+    """It was said to pass every operator by the rule that drops it."""
+    text = "/// cast(x) = x, to the type of x.\nrule nothing { cast(x; to = dtype(x)) => x }\n"
+    program = load_program("casts.tsr", (), Source("casts.tsr", text))
+    casts = CellExaminer(library_operators(), (Axioms("own", program.rules),), proofs=False)
+    assert casts.derivation(Law("sigmoid(cast(x; to = t))", "cast(sigmoid(x); to = t)")) is None
+    twice = Law("cast(cast(x; to = dtype(x)); to = t)", "cast(x; to = t)")
+    assert casts.derivation(twice) == ("own", ("nothing",))
+
+
+def test_what_types_force_to_do_nothing_is_no_finding() -> None:
+    """A stretched tensor that is joined to another has the shape that it had."""
+    assert all(
+        f.law.right != "concat(x, y; axis = r)" for f in examiner().cell("concat", "broadcast").findings
+    )
+
+
+def test_paddings_are_proved() -> None:
+    pytest.importorskip("z3")
+    (finding,) = CellExaminer(library_operators(), ()).cell("relu", "pad").findings
+    assert finding.evidence == "all sizes, ranks 0 to 6"
+
+
 def test_a_condition_is_found() -> None:
     (finding,) = examiner().cell("relu", "scale").findings
     assert finding.law.where == ("value(s) > 0.0",)

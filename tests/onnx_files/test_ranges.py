@@ -152,11 +152,13 @@ def test_a_written_range_is_kept(tmp_path: Path) -> None:
 def test_a_run_says_the_range(tmp_path: Path) -> None:
     path, out = saved(tmp_path, turned()), tmp_path / "out.onnx"
     report = tmp_path / "report.json"
-    arguments = ("--no-measure", "--json", report)
+    page = tmp_path / "report.html"
+    arguments = ("--no-measure", "--json", report, "--html", page)
     done = invoke("run", path, "-o", out, *arguments, "--dim", "batch=1..1")
     assert (done.code, done.err) == (0, "")
     assert "holds for     batch = 1; nothing is promised for other sizes" in done.out
     assert json.loads(report.read_text())["model"]["ranges"] == {"batch": [1, 1]}
+    assert "Sizes of open dimensions: batch = 1; for batch = 1 only." in page.read_text()
     text = tmp_path / "out.tsr"
     assert invoke("run", path, "-q", "-o", text, *arguments, "--dim", "batch=1..1").code == 0
     assert "--dim batch=1..1=1\n" in text.read_text()
