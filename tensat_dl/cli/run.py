@@ -122,9 +122,13 @@ def _run(
         if asked.buckets and not result.interrupted and refusal(result, opened, None) is None:
             from tensat_dl.run.buckets import find_buckets
 
-            buckets = find_buckets(opened, result, options, progress)
-            if len(buckets.parts) == 1:
-                result = buckets.parts[0].result
+            try:
+                buckets = find_buckets(opened, result, options, progress)
+            except KeyboardInterrupt:
+                note = "interrupted: the answer for all sizes is used, without buckets"
+                result = replace(result, interrupted=True, notes=(*result.notes, note))
+            else:
+                result = buckets.parts[0].result if len(buckets.parts) == 1 else result
     console = Console(file=sys.stderr if "-" in asked.outputs else sys.stdout)
     said = Said()
     if not quiet:

@@ -127,21 +127,23 @@ def find_groups(compiled: CompiledRule, view: View) -> list[Group]:
     decoders = [view.frozen.decoder(sort) for sort, _ in compiled.attrs]
     shown: dict[tuple[Any, ...], tuple[str, ...]] = {}  #: the values of attributes as keys
     alike: dict[tuple[Any, ...], list[tuple[tuple[Any, ...], dict[str, int]]]] = {}
-    width = len(compiled.tensors)
+    tensors, outputs = compiled.tensors, rule.source.outputs
+    width = len(tensors)
+    known = handles.get
     for row in view.frozen.rows(member_relation(rule.name)):
         inputs = tuple(row.inputs)
-        found = [handles.get(t, -1) for t in inputs[:width]]
+        found = [known(t, -1) for t in inputs[:width]]
         if not all(h in types for h in found):
             continue
-        handle = dict(zip(compiled.tensors, found, strict=True))
+        handle = dict(zip(tensors, found, strict=True))
         if any(handle[n] in merged for n in varying) or view.stale(rule, handle):
             continue
-        if all(handle[o] in weights for o in rule.source.outputs):
+        if all(handle[o] in weights for o in outputs):
             continue  # computed ahead of time, where one product is no better than several
         values = inputs[width:]
         if values not in shown:
             shown[values] = tuple(repr(d(v)) for d, v in zip(decoders, values, strict=True))
-        key = (tuple(handle[n] for n in shared), shown[values])
+        key = (tuple([handle[n] for n in shared]), shown[values])
         alike.setdefault(key, []).append((values, handle))
     out: list[Group] = []
     for key in sorted(k for k, members in alike.items() if len(members) > 1):

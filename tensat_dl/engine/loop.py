@@ -107,7 +107,7 @@ class Explorer:
     done: Counter[str] = field(default_factory=Counter)  #: matches by single-pattern rule that were applied
     alike: Nodes = field(default_factory=Nodes)  #: the e-nodes as they were last read
     read: int = 0  #: how many these are
-    unchanged: EngineState | None = None  #: what was read, if it is still so
+    unchanged: EngineState | None = None  #: what was read; None once e-nodes may have been added or merged
     last: tuple[list[NodeRow], EGraph, tuple[int, ...]] | None = None  #: the last snapshot, and what it is of
     applied: set[str] = field(default_factory=set)  #: rules that were, in any iteration
     skipped: int = 0  #: matches of this iteration that would close a cycle

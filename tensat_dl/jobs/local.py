@@ -19,7 +19,7 @@ class LocalWorkers:
     """Processes of this machine, each with variables of its environment. A context manager."""
 
     def __init__(self, work: Work, environments: Sequence[Mapping[str, str]]) -> None:
-        self.room = len(environments)
+        self._unfit: list[Reply] = []  # of each host that can do no job
         self._hosts = [Host(work, environment) for environment in environments]
         self._free: queue.LifoQueue[Host] = queue.LifoQueue()  # one that has started comes first
         for host in reversed(self._hosts):
@@ -44,7 +44,14 @@ class LocalWorkers:
             host.end()
 
     def begin(self, job: Job, told: Callable[[Reply], None]) -> None:
-        self._waiting.put((job, told, self._stopped))
+        if self.room:
+            self._waiting.put((job, told, self._stopped))
+        else:
+            told(self._unfit[-1])
+
+    @property
+    def room(self) -> int:
+        return len(self._hosts) - len(self._unfit)
 
     def _serve(self) -> None:
         while (begun := self._waiting.get()) is not None:
@@ -52,7 +59,7 @@ class LocalWorkers:
             host = self._free.get()
             reply = host.run(job, stopped=stopped)
             if reply.unfit:
-                self.room -= 1
+                self._unfit.append(reply)
             else:
                 self._free.put(host)
             told(reply)

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ LOCAL = "local"
 INSTALL = "pip install 'tensat-dl[ray]'"
 #: Seconds in which a cluster answers.
 CONNECT = 10.0
+#: Seconds between two looks at the nodes, which take time where there are many.
+GLANCE = 1.0
 #: What a resource of a node is called, before the kind of its GPUs.
 KIND = "accelerator_type:"
 
@@ -46,6 +49,7 @@ class RayWorkers:
         self._attempt: Any = None
         self._kind: str | None = None  # of the GPUs, where there are several
         self._unfit: dict[str, str] = {}  # why a node does no job
+        self._room, self._counted = 0, (-GLANCE, 0)  # when it was counted, and how many nodes were unfit then
         self._contents: dict[str, Any] = {}
         self._running: set[Any] = set()
         self._lock = threading.Lock()
@@ -98,6 +102,13 @@ class RayWorkers:
 
     @property
     def room(self) -> int:
+        then, unfit = self._counted
+        if time.monotonic() >= then + GLANCE or unfit != len(self._unfit):
+            self._counted = time.monotonic(), len(self._unfit)
+            self._room = self._count()
+        return self._room
+
+    def _count(self) -> int:
         if self._work.place == "machine":
             there = len(list(self._nodes("CPU")))
         else:
@@ -116,7 +127,10 @@ class RayWorkers:
         )
 
     def begin(self, job: Job, told: Callable[[Reply], None]) -> None:
-        self._send(job, {}, told, self._stopped)
+        if self._unfit and not self.room:  # Ray would wait for another node
+            told(Reply(reason=next(iter(self._unfit.values())), unfit=True))
+        else:
+            self._send(job, {}, told, self._stopped)
 
     def _send(
         self, job: Job, contents: Mapping[str, Any], told: Callable[[Reply], None], stopped: threading.Event

@@ -24,7 +24,7 @@ from tensat_dl.cost.device import this_machine
 from tensat_dl.cost.model import PricedGraph, weight_bytes
 from tensat_dl.cost.profile import Measurement, Measurer, empty, measure_missing, profile_path
 from tensat_dl.cost.signature import Signature
-from tensat_dl.measure.contest import STARTS, TimedRow, Unfit, contest, side_by_side, starts
+from tensat_dl.measure.contest import TimedRow, Unfit, contest, side_by_side, starts
 from tensat_dl.measure.machine import Count, Outcome, TimedGraph
 from tensat_dl.measure.statistics import rough_ratio
 from tensat_dl.onnx.agreement import Incomparable, Reference
@@ -43,6 +43,8 @@ SECONDS = 300.0
 PATIENCE = 900.0
 #: Bytes that a loaded model takes for each byte of its weights; models of which all fit.
 LOADED, MANY = 3, 1000
+#: Starts of graphs that are timed at many sizes.
+FEW = 4
 #: The file in a folder with the inputs of its models.
 FEEDS = "feeds.npz"
 
@@ -203,8 +205,8 @@ def in_turn_at(
                 samples = starts(
                     lambda models, backwards: arena.times(models, backwards, at),
                     paths,
-                    range(STARTS),
-                    lambda k: progress(k, STARTS),
+                    range(FEW),
+                    lambda k: progress(k, FEW),
                 )
             except Unfit:
                 return None

@@ -55,9 +55,7 @@ class Imported:
     program: Program
     header: str  #: the declarations of the opaque operators
     dims: Mapping[str, int]  #: sizes of the dimensions that the model leaves open
-    said: Mapping[
-        str, DimSizes
-    ]  #: where the answer has to hold, and what it is optimized for, of each of these
+    said: Mapping[str, DimSizes]  #: where an answer has to hold and what it is optimized for, of these
     typical: Sequence[str]  #: the names of those whose sizes nobody gave
     elsewhere: Sequence[Mapping[str, Shape]]  #: shapes of values where one of these has another size
     #: If it is optimized for several sizes of a dimension: those of all, and the shapes of values there.
@@ -134,6 +132,7 @@ class Imported:
             "typical": list(self.typical),
             "ranges": {name: [d.low, d.high] for name, d in self.said.items() if d.high is not None},
             "mix": {name: list(d.sizes) for name, d in self.said.items() if d.mixed},
+            "sizes": self.sizes(),
             "opset": opset(self.model),
             "converted_from": self.older or None,
             "reasons": [

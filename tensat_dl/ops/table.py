@@ -144,6 +144,11 @@ class OpTable(Mapping[str, OpDecl]):
         self._contents: dict[str, str] = {}
         #: What `compose` remembers, by what it is used for.
         self.steps: dict[str, dict[Any, Any]] = defaultdict(dict)
+        #: What `infer` remembers.
+        self.typings: dict[Any, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "typings": {}}  # the same bytes, whatever was typed
 
     def __getitem__(self, name: str) -> OpDecl:
         try:

@@ -72,8 +72,26 @@ def environment(decl: OpDecl, inputs: Sequence[AnyType], attrs: Mapping[str, Any
     return env
 
 
+#: So many types are remembered for one table: graphs have the same layers many times.
+REMEMBERED = 10_000
+
+
 def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str, Any]) -> Typing:
     """The type of ``op(inputs; attrs)``. Raises `IllTyped` if it certainly violates a constraint."""
+    key = (op, tuple(inputs), tuple((name, type(value), value) for name, value in attrs.items()))
+    try:
+        known: Typing | None = table.typings.get(key)
+    except TypeError:  # a list of tensors
+        return _infer(table, op, inputs, attrs)
+    if known is None:
+        known = _infer(table, op, inputs, attrs)
+        if len(table.typings) >= REMEMBERED:
+            table.typings.clear()
+        table.typings[key] = known
+    return known
+
+
+def _infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str, Any]) -> Typing:
     decl = table[op]
     found = _words(decl, attrs)
     if decl.composition is not None:

@@ -7,7 +7,7 @@ buckets meet where their graphs are equally fast.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,6 +20,7 @@ from tensat_dl.core.progress import Progress
 from tensat_dl.cost import CostModel
 from tensat_dl.measure.machine import TimedGraph
 from tensat_dl.onnx.importer import Imported
+from tensat_dl.onnx.model_files import failed
 from tensat_dl.onnx.typical_sizes import at_size
 from tensat_dl.run.model import Model
 from tensat_dl.run.options import Options, sizes_of, unfit_of
@@ -107,7 +108,8 @@ def check_buckets(model: Model) -> str:
 
 def find_buckets(model: Model, whole: Result, options: Options, progress: Progress) -> Buckets:
     """The buckets of a model, given the answer for all sizes. Raises ValueError if no dimension has several sizes,
-    and what `optimize` raises. Ctrl-C leaves out the sizes that are left."""
+    `TsrError` if the model can't be timed at all of them, what `optimize` raises, and KeyboardInterrupt after
+    Ctrl-C."""
     name, imported = check_buckets(model), model.onnx
     assert imported is not None
     results, left_out = [whole], []
@@ -118,21 +120,29 @@ def find_buckets(model: Model, whole: Result, options: Options, progress: Progre
         found, _ = optimize(
             model.graph, model.ops, model.rules, options, progress, machine=machine, unfit=unfit, sizes=sizes
         )
-        if refusal(found, model.program.own_rules) is not None or found.interrupted:
+        if found.interrupted:
+            raise KeyboardInterrupt
+        if refusal(found, model.program.own_rules) is not None:
             left_out.append(f"no answer for {dims[name]} alone may be used")
         else:
             results.append(found)
-        if found.interrupted:
-            break
-    results = list({(r.after.graph.nodes, r.after.graph.outputs): r for r in reversed(results)}.values())[
-        ::-1
-    ]
+    different: dict[Hashable, Result] = {}
+    for r in results:
+        different.setdefault((r.after.graph.nodes, r.after.graph.outputs), r)
+    results = list(different.values())
     at = imported.said[name].sizes
     with _latencies(model, imported, name, [r.after.graph for r in results], options, progress) as latencies:
-        rows = [latencies(n) for n in at]
-        first, *graphs = map(list, zip(*(row for row in rows if row is not None), strict=True))
-        if len(first) < len(at):
-            raise ValueError(f"the model does not run at all of the sizes of {name}")
+        rows = [row for n in at if (row := latencies(n)) is not None]
+        if len(rows) < len(at):
+            hint = "it has to run at each of them"
+            raise failed(imported.path, f"it can't be timed at all sizes of {name} that were given", hint)
+        first, *graphs = map(list, zip(*rows, strict=True))
+        # A model that is written as it was read takes as long as it did, whatever the noise of timing it twice.
+        same = (model.graph.nodes, model.graph.outputs)
+        graphs = [
+            first if (r.after.graph.nodes, r.after.graph.outputs) == same else row
+            for r, row in zip(results, graphs, strict=True)
+        ]
         groups = split(graphs)
         ends = []
         for (_, stop, g), (_, _, h) in pairwise(groups):

@@ -27,7 +27,7 @@ from tensat_dl.torch.answers import KeptAnswer, answer
 from tensat_dl.torch.bound import BoundModel, BySize
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent
 from tensat_dl.torch.capture import Declined, captured, functional, to_onnx
-from tensat_dl.torch.trials import Arguments, Expected, array_of, times
+from tensat_dl.torch.trials import Arguments, ExpectedOfModule, array_of, times
 from tensat_dl.torch.weights import WeightsAsTheyWere
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
     outputs = CallOutputs(program, inputs)
     mix = _mix(asked, inputs)
     wanted = {symbol: said.sizes for _, _, symbol, said in mix}
-    expected = Expected(asked.module, asked.example, inputs, outputs, asked.options.seed, wanted)
+    expected = ExpectedOfModule(asked.module, asked.example, inputs, outputs, asked.options.seed, wanted)
     model = to_onnx(program, outputs.asked, asked.translations)
     runs: dict[Contestant, Callable[[], object]] = {"module": lambda: asked.module(*args, **kwargs)}
     models: dict[Contestant, BoundModel | BySize] = {}

@@ -29,7 +29,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Name = TypeVar("Name", bound=str)
 
 
-class Expected:
+class ExpectedOfModule:
     """What a module computes on the example inputs and on others, some of them with the sizes of symbols that are
     ``wanted``. Raises `Declined` if it does not run on the example, or if an output shares memory with an input or a
     weight, as those of models do not."""

@@ -77,13 +77,19 @@ def troubled(folder: str) -> Callable[[tuple[str, int]], str]:
 
 
 def choosy(folder: str, count: int) -> Callable[[int], int]:
-    """A worker that is unfit, unless so many have been."""
-    (Path(folder) / f"{os.getpid()}").touch()
+    """A worker that is unfit, unless so many were started before it."""
+    number = 0
+    while True:
+        try:
+            (Path(folder) / f"{number}").touch(exist_ok=False)
+            break
+        except FileExistsError:
+            number += 1
 
     def work(_: int) -> int:
-        if sorted(p.name for p in Path(folder).iterdir()).index(f"{os.getpid()}") < count:
+        if number < count:
             raise UnfitWorker("not here")
-        return os.getpid()
+        return number
 
     return work
 

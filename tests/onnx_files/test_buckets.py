@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,14 @@ import onnx
 import onnxruntime
 from onnx.helper import make_node
 
+import tensat_dl
+from tensat_dl.core.progress import Progress
+from tensat_dl.measure import cpu
 from tensat_dl.onnx.ranges import METADATA
+from tensat_dl.run import buckets
 from tensat_dl.run.buckets import PROBES, SERVES, meet, split
+from tensat_dl.run.options import Options, sizes_of, unfit_of
+from tensat_dl.run.pipeline import optimize
 from tests.cli.running import EXAMPLES, invoke
 
 from .models import model, random, saved, value
@@ -121,6 +128,18 @@ def test_one_graph_serves_all(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.glob("faster*")] == ["faster.onnx"]
 
 
+def test_ctrl_c_leaves_the_answer_for_all_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(buckets, "find_buckets", interrupted)
+    path, out = saved(tmp_path, products()), tmp_path / "faster.onnx"
+    done = invoke("run", path, "-o", out, *ARGUMENTS, "--buckets", "--dim", "seq=4,1024")
+    assert done.code == 130
+    assert "interrupted: the answer for all sizes is used" in " ".join(done.out.split())
+    assert out.exists()
+
+
 def test_what_buckets_need(tmp_path: Path) -> None:
     path = saved(tmp_path, products())
     for dims in ((), ("--dim", "seq=4"), ("--dim", "seq=1..4")):
@@ -131,3 +150,29 @@ def test_what_buckets_need(tmp_path: Path) -> None:
         done = invoke("run", *arguments, "--buckets")
         assert done.code == 2
         assert "--buckets is for ONNX models, and writes ONNX models" in done.err
+
+
+def test_a_model_that_stays_is_as_fast_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By measured times, which the noise of a second timing would change."""
+
+    def timed(models: Any, feeds: Path, threads: int, backwards: bool = False) -> Any:
+        with np.load(feeds) as arrays:
+            rows = arrays["x"].shape[0]
+        return [[1.0, *([1.1 if rows < 100 else 0.5] * (len(models) - 1))]] * 4
+
+    monkeypatch.setattr(cpu, "time_in_fresh_process", timed)
+    loaded = tensat_dl.load(saved(tmp_path, products()), dims={"seq": "1..1024=4,1024"})
+    options = Options(measure=False, max_iters=3).aimed(of_onnx=True)
+    assert loaded.onnx is not None
+    sizes = sizes_of(loaded.onnx, options)
+    graph, ops = loaded.graph, loaded.ops
+    whole, _ = optimize(graph, ops, loaded.rules, options, unfit=unfit_of(loaded.onnx), sizes=sizes)
+    monkeypatch.setattr(Options, "machine", lambda *_: None)  # operators have estimated prices
+    found = buckets.find_buckets(loaded, whole, replace(options, measure=True), Progress())
+    first, second = found.parts
+    assert (first.result.after.graph.nodes, second.result.after.graph.nodes == graph.nodes) == (
+        graph.nodes,
+        False,
+    )
+    assert dict(first.ratios) == {4: 1.0}
+    assert dict(second.ratios) == {1024: 0.5}

@@ -152,11 +152,13 @@ def test_a_written_range_is_kept(tmp_path: Path) -> None:
 def test_a_run_says_the_range(tmp_path: Path) -> None:
     path, out = saved(tmp_path, turned()), tmp_path / "out.onnx"
     report = tmp_path / "report.json"
-    arguments = ("--no-measure", "--json", report)
+    page = tmp_path / "report.html"
+    arguments = ("--no-measure", "--json", report, "--html", page)
     done = invoke("run", path, "-o", out, *arguments, "--dim", "batch=1..1")
     assert (done.code, done.err) == (0, "")
     assert "holds for     batch = 1; nothing is promised for other sizes" in done.out
     assert json.loads(report.read_text())["model"]["ranges"] == {"batch": [1, 1]}
+    assert "Sizes of open dimensions: batch = 1; for batch = 1 only." in page.read_text()
     text = tmp_path / "out.tsr"
     assert invoke("run", path, "-q", "-o", text, *arguments, "--dim", "batch=1..1").code == 0
     assert "--dim batch=1..1=1\n" in text.read_text()
@@ -190,7 +192,17 @@ def test_a_batch_of_models_with_ranges(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     saved(tmp_path / "models", turned(), "open.onnx")
     saved(tmp_path / "models", turned(3), "closed.onnx")
-    run = ("batch", tmp_path / "models", "-o", tmp_path / "out", "--jobs", 1, "--no-measure", "--max-iters", 3)
+    run = (
+        "batch",
+        tmp_path / "models",
+        "-o",
+        tmp_path / "out",
+        "--jobs",
+        1,
+        "--no-measure",
+        "--max-iters",
+        3,
+    )
     done = invoke(*run, "--dim", "batch=1..1")
     assert (done.code, done.err) == (0, "")
     made = onnx.load(tmp_path / "out" / "open.onnx")

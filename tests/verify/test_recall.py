@@ -14,7 +14,7 @@ from tensat_dl.ops.semantics import SEMANTICS, semantics_of
 from tensat_dl.verify import equivalence
 from tensat_dl.verify.ahead import ahead
 from tensat_dl.verify.equivalence import compare, expected
-from tensat_dl.verify.exact.run import compare_if_small
+from tensat_dl.verify.exact.run import compare_if_small, half_if_small
 from tensat_dl.verify.recall import Recall
 from tests.explore.graphs import graph_of, library
 
@@ -123,3 +123,10 @@ def test_a_graph_is_not_run_ahead_where_memory_is_short(monkeypatch: pytest.Monk
     monkeypatch.setattr("tensat_dl.verify.ahead.available_memory", lambda: 2**9)
     with ahead(layers("tanh"), OPS, 0) as begun:
         assert begun is None
+
+
+def test_a_half_that_may_be_in_vain_is_not_computed() -> None:
+    small = graph_of("input x : f32[8, 8]\noutput z = x @ x")
+    large = graph_of("input x : f32[2048, 2048]\noutput z = x @ x")
+    assert half_if_small(small, OPS, 0) is not None
+    assert half_if_small(large, OPS, 0) is None

@@ -34,9 +34,10 @@ PER_ELEMENT = 1.5e-8
 
 
 def half_if_small(graph: Graph, ops: OpTable, seed: int) -> Half | None:
-    """A graph's half of the comparison modulo primes, if a comparison with a graph of its size is made; None for
-    graphs that cannot be evaluated, about which the comparison says more."""
-    if 2 * seconds((graph,), ops) > PATIENCE:
+    """A graph's half of the comparison modulo primes, if that takes little of a comparison's time: the answer to the
+    graph may take much longer, as products of its weights do, and then nothing is compared. None as well for graphs
+    that cannot be evaluated, about which the comparison says more."""
+    if seconds((graph,), ops) > PATIENCE / 4:
         return None
     try:
         return half_compared(graph, leaves((graph,)), ops, seed)
