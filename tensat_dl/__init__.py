@@ -96,7 +96,7 @@ def load(
         text: In place of a source, the contents of a .tsr file. Imports are relative to the working directory.
         dims: Sizes of open dimensions of an ONNX model; others get typical sizes, with which the model runs. A size;
             a range, in which alone the answer has to hold; a list of sizes to optimize for; or a text, as `--dim` of
-            the command line takes it.
+            the command line takes it. For a .tsr file, sizes of names in place of their defaults.
         inputs: An .npz file of arrays on which an ONNX model is compared and timed.
 
     Raises:
@@ -122,11 +122,9 @@ def load(
             raise ValueError("graph chooses among the graphs of a .tsr file; an ONNX model has one")
         given = None if inputs is None else fspath(inputs)
         return read_onnx(name, packs or (PACK,), dims or {}, given, content)
-    if dims or inputs is not None:
-        raise ValueError(
-            "dims and inputs are for ONNX models: in .tsr files all sizes are known, and no weights"
-        )
-    return read_tsr(name, graph, packs, content, option="graph=NAME")
+    if inputs is not None:
+        raise ValueError("inputs are for ONNX models: a .tsr file has no weights to run with")
+    return read_tsr(name, graph, packs, content, dims=dims, option="graph=NAME")
 
 
 def optimize(
@@ -207,7 +205,7 @@ def optimize(
         RuleAlarm: the rules make two tensors of different types equal.
         ExplorationError: the process that explores has ended early.
     """
-    from tensat_dl.run.options import Options, sizes_of, unfit_of
+    from tensat_dl.run.options import Options, sizes_of
     from tensat_dl.run.pipeline import optimize as run
     from tensat_dl.run.refused import refusal
 
@@ -236,10 +234,13 @@ def optimize(
         seed=seed,
     ).aimed(graph.onnx is not None)
     with _progress(progress) as told:
-        machine, unfit = options.machine(graph.graph, graph.ops, graph.onnx), unfit_of(graph.onnx)
-        sizes = sizes_of(graph.onnx, options)
+        machine = options.machine(graph.graph, graph.ops, graph.onnx)
         result, _ = run(
-            graph.graph, graph.ops, chosen, options, told, machine=machine, unfit=unfit, sizes=sizes
+            *(graph.graph, graph.ops, chosen, options, told),
+            machine=machine,
+            unfit=graph.unfit,
+            sizes=sizes_of(graph.onnx, options),
+            opened=graph.opened,
         )
     wrong = refusal(result, graph.program.own_rules)
     if wrong is not None:
@@ -285,15 +286,15 @@ def explain(model: Model, result: Result, *, progress: bool = False) -> Explanat
     are returned. ``progress`` is that of `optimize`. Raises the errors of `optimize`.
     """
     from tensat_dl.fuse.fuse import extended, unfused
-    from tensat_dl.run.options import sizes_of, unfit_of
+    from tensat_dl.run.options import sizes_of
     from tensat_dl.run.pipeline import explain as run
 
     _check_model(model, "explain")
     ops, declared = model.ops, result.declared
     after = unfused(result.after.graph, extended(ops, declared), declared)
     with _progress(progress) as told:
-        unfit, sizes = unfit_of(model.onnx), sizes_of(model.onnx, result.options)
-        return run(model.graph, after, ops, result.rules, result.options, told, unfit, sizes)
+        sizes = sizes_of(model.onnx, result.options)
+        return run(model.graph, after, ops, result.rules, result.options, told, model.unfit, sizes)
 
 
 def save(model: Model, result: Result, path: str | PathLike[str], *, seed: int = 0) -> None:

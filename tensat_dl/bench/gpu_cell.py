@@ -135,7 +135,7 @@ class Turns:
 
     def __init__(self, model: str, folder: str, seed: int) -> None:
         from tensat_dl.gpu.gpu_machine import this_machine
-        from tensat_dl.lang.elaborate import elaborate
+        from tensat_dl.lang.named_sizes import graph_of
         from tensat_dl.lang.program import load_program
         from tensat_dl.verify.weights import draw_values
 
@@ -143,7 +143,7 @@ class Turns:
         for name in GRAPHS:
             program = load_program(str(file_of(folder, model, name)))
             (item,) = program.graphs.values()
-            self.loaded[name] = (elaborate(item, program.ops, program.blocks), program.ops)
+            self.loaded[name] = (graph_of(item, program.ops, program.blocks), program.ops)
         original, ops = self.loaded["original"]
         self.values = draw_values([original], seed, {})
         self.machine = this_machine(ops, self.values, tf32=False)

@@ -91,7 +91,7 @@ def _read(path: str) -> _File:
     """A file, with the errors in its graphs and in the types of its rules."""
     from tensat_dl.cli.inputs import warn
     from tensat_dl.core.diagnostics import collected
-    from tensat_dl.lang.elaborate import elaborate
+    from tensat_dl.lang.named_sizes import graph_of
     from tensat_dl.lang.program import load_program
 
     file = _File(path)
@@ -99,7 +99,7 @@ def _read(path: str) -> _File:
         program = file.program = load_program(_file_of(path))
         for item in program.graphs.values():
             with collected(file.problems):
-                elaborate(item, program.ops, program.blocks, warn)
+                graph_of(item, program.ops, program.blocks, warn)
         file.rules = [r for r in program.rules if r.declared in program.own_rules]
         for warning in _mirrored(file.rules, program.ops):
             warn(warning)

@@ -28,13 +28,9 @@ def open_file(
     from tensat_dl.run.reading import read_onnx, read_tsr
 
     if not is_onnx(file):
-        if dims:
-            raise click.UsageError(
-                "--dim binds dimensions of ONNX models; all dimensions of a .tsr file are known"
-            )
         if inputs is not None:
             raise click.UsageError("--input is for ONNX models: a .tsr file has no weights to run with")
-        return read_tsr(file, graph_name, rules, warn=warn)
+        return read_tsr(file, graph_name, rules, dims=dims, warn=warn)
     if graph_name is not None:
         raise click.UsageError("--graph chooses among the graphs of a .tsr file; an ONNX model has one")
     return read_onnx(file, rules, dims, inputs)

@@ -95,7 +95,7 @@ dims_option = click.option(
     type=Dim(),
     metavar="NAME=SIZES",
     help="A size (N), a range (N..N) or several sizes (N,N) of an open dimension of an ONNX model, else a typical "
-    "size; may be repeated.",
+    "size; or a size (N) that a .tsr graph leaves open. May be repeated.",
 )
 time_limit_option = partial(click.option, "--time-limit", type=Seconds(), metavar="S")
 ray_option = click.option(

@@ -24,7 +24,7 @@ from tensat_dl.cli.options import (
 from tensat_dl.engine import WORKER
 from tensat_dl.onnx import is_onnx
 from tensat_dl.processes import ahead
-from tensat_dl.run.options import sizes_of, unfit_of
+from tensat_dl.run.options import sizes_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -115,8 +115,8 @@ def _run(
         except ValueError as e:
             raise click.UsageError(str(e)) from None
         machine = options.machine(graph, program.ops, opened.onnx)
-        unfit = unfit_of(opened.onnx)
-        context = progress, time.perf_counter() - started, machine, unfit, explained, sizes
+        so_far = time.perf_counter() - started
+        context = progress, so_far, machine, opened.unfit, explained, sizes, opened.opened
         result, egraphs = optimize(graph, program.ops, program.rules, options, *context)
         buckets = None
         if asked.buckets and not result.interrupted and refusal(result, opened, None) is None:

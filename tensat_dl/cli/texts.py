@@ -103,7 +103,7 @@ def show(
         datalog = Datalog(opened.program.ops, opened.program.rules, opened.graph)
         write("-", written(listing(datalog, opened.graph)))
     else:
-        write("-", opened.text(opened.graph))
+        write("-", opened.text(opened.graph, opened=opened.opened))
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensat_dl.cli.options import chosen, graph_option, option, quiet_option, rules_option
-from tensat_dl.run.options import DEVICE, sizes_of, unfit_of
+from tensat_dl.run.options import DEVICE, sizes_of
 
 if TYPE_CHECKING:
     from tensat_dl.cli.options import Recorded
@@ -50,15 +50,16 @@ def why(out: str, source: str | None, html_path: str | None, verbose: bool, quie
     with native_output_elsewhere(), LiveProgress(quiet) as progress:
         progress.phase("parse")
         optimized = read_tsr(out, None, (), warn=warn)
-        dims, name = (given.dims, None) if is_onnx(file) else ({}, given.graph_name)
-        opened = open_file(file, name, given.rules, dims)
+        opened = open_file(file, None if is_onnx(file) else given.graph_name, given.rules, given.dims)
         program, before = opened.program, opened.graph
         check_outputs(paths, (file, *opened.files, *optimized.files))
         # Rules know nothing of fused operators, which only the output declares.
         fused = set(optimized.program.declared) - set(program.declared)
         after = unfused(optimized.graph, optimized.ops, fused)
-        unfit, sizes = unfit_of(opened.onnx), sizes_of(opened.onnx, given.options)
-        found = explain(before, after, program.ops, program.rules, given.options, progress, unfit, sizes)
+        sizes = sizes_of(opened.onnx, given.options)
+        found = explain(
+            before, after, program.ops, program.rules, given.options, progress, opened.unfit, sizes
+        )
     changed = digest(before, program.ops) != made_of
     known = bool(found.steps) or not found.unfinished
     if changed and known:
@@ -184,7 +185,7 @@ def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...]
             listed = "`tensat-dl show --list rules FILE` lists the rules of a file"
             hint = there or did_you_mean(rule, by_name) or listed
             raise TsrError([Diagnostic(f"no rule `{rule}`", None, hint, path=file)])
-        graph = choose_graph(program, graph_name, warn=warn)
+        graph = choose_graph(program, graph_name, warn)
         names = node_names(graph, program.ops)
         setup = chosen(given).setup(program.ops)
         answer = find(by_name[rule], graph, names, program.rules, setup.model, setup.limits, progress)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from tensat_dl.cli.outputs import write_json
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.files import write
-from tensat_dl.onnx import is_onnx
 from tensat_dl.report.facts import agreed, size
 from tensat_dl.run import refused
 from tensat_dl.run.model import Model
 from tensat_dl.run.refused import Mismatch
 from tensat_dl.run.result import Result
+from tensat_dl.sizes.named import in_words
 
 if TYPE_CHECKING:
     from tensat_dl.run.buckets import Buckets  # with the packages for ONNX models
@@ -53,8 +53,15 @@ def write_answer(output: str, model: Model, result: Result) -> tuple[Refusal | N
     except Mismatch as e:
         return Refusal(e.render()), ()
     if written is None:
+        return None, ()
+    from tensat_dl.onnx.write import Fresh  # with the packages for ONNX models
+
+    if isinstance(written, Fresh):
         random = f"random, seed {result.options.seed}: a .tsr file has none"
-        return None, ((("weights", random),) if is_onnx(output) else ())
+        fixed: Rows = ()
+        if written.fixed and result.sizes is not None:
+            fixed = (("fixed", f"{in_words(result.sizes.after.defaults)}: {written.fixed}"),)
+        return None, (("weights", random), *fixed)
     rows = []
     found = written.agreement
     if found.status == "agrees":

@@ -10,7 +10,7 @@ from tensat_dl import resources
 from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.cost.model import CostModel
-from tensat_dl.lang.elaborate import elaborate
+from tensat_dl.lang.named_sizes import graph_of
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.classes import EGraphTerms, fact, graph_terms
@@ -24,7 +24,7 @@ MODELS = ("bert", "nasrnn", "squeezenet", "resnext50", "mobilenet_v2", "bert_enc
 def corpus() -> list[Graph]:
     """The graphs of these models."""
     programs = [load_program(str(resources.examples() / f"{name}.tsr")) for name in MODELS]
-    return [elaborate(item, p.ops, p.blocks) for p in programs for item in p.graphs.values()]
+    return [graph_of(item, p.ops, p.blocks) for p in programs for item in p.graphs.values()]
 
 
 class Corpus:

@@ -192,8 +192,20 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeParam:
+    """``n: 1..512 = 128``, an open size of a graph."""
+
+    name: str
+    low: Expr
+    high: Expr
+    default: Expr
+    span: Span = at()
+
+
+@dataclass(frozen=True, slots=True)
 class GraphItem:
     name: str
+    sizes: tuple[SizeParam, ...]
     body: tuple[Stmt, ...]
     doc: str
     name_span: Span = field(compare=False, repr=False)

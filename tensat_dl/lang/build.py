@@ -30,7 +30,7 @@ _NODES: dict[str, Any] = {
 }
 #: Rules that are lists of parts, and the node around such a list, if there is one.
 _LISTS: dict[str, Any] = {"output": ast.Output, "return_": ast.Return}
-_TUPLES = ("start", "names", "test_side", "targets", "args", "elements", "kwargs")
+_TUPLES = ("start", "names", "test_side", "targets", "args", "elements", "kwargs", "sizes")
 #: Statements of operators that are a keyword, names and a value.
 _OP_STATEMENTS = ("let", "shape", "dtype", "flops", "preset", "view", "commutative")
 _BOOLS = ("true", "false")
@@ -152,8 +152,12 @@ class BuildTree(Transformer_NonRecursive[Any, Any]):
         return self._item(ast.Block, name, params, _stmts(body))
 
     def graph(self, meta: Meta, parts: Parts) -> Any:
-        name, *body = parts
-        return self._item(ast.GraphItem, name, _stmts(body))
+        name, sizes, *body = parts
+        return self._item(ast.GraphItem, name, sizes or (), _stmts(body))
+
+    def size(self, meta: Meta, parts: Parts) -> ast.SizeParam:
+        name, low, _dots, high, default = parts
+        return ast.SizeParam(str(name), low, high, default, span=self._at(meta))
 
     def test(self, meta: Meta, parts: Parts) -> Any:
         name, before, after = parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,13 +28,19 @@ _QUOTIENT = re.compile(
 
 
 def elaborate(
-    item: ast.GraphItem, ops: OpTable, blocks: Mapping[str, ast.Block], warn: Warn | None = None
+    item: ast.GraphItem,
+    ops: OpTable,
+    blocks: Mapping[str, ast.Block],
+    warn: Warn | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Graph:
-    """The typed graph of a graph item. Raises `TsrError` with every problem; warnings go to ``warn``."""
+    """The typed graph of a graph item, at these ``sizes`` of its names (see `tensat_dl.lang.named_sizes`). Raises
+    `TsrError` with every problem; warnings go to ``warn``."""
     if warn is not None:
         for warning in _comments_like_quotients(item.span):
             warn(warning)
-    return _graph(item.name, f"graph `{item.name}`", item.name_span, item.body, ops, blocks, warn)
+    what = f"graph `{item.name}`"
+    return _graph(item.name, what, item.name_span, item.body, ops, blocks, warn, sizes or {})
 
 
 def _comments_like_quotients(graph: Span) -> Iterator[Diagnostic]:
@@ -79,11 +85,15 @@ def _graph(
     ops: OpTable,
     blocks: Mapping[str, ast.Block],
     warn: Warn | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Graph:
     assembly = Assembly(ops, name)
     statements = Statements(assembly, blocks)
+    scope = Scope("", body, dict(sizes or {}), sizes=frozenset(sizes or ()))
+    there = ", ".join(f"{size} = {int(n)}" for size, n in (sizes or {}).items())
     try:
-        statements.run(body, Scope("", body))
+        with assembly.during(f"for {there}") if there else nullcontext():
+            statements.run(body, scope)
     except Endless as e:
         raise TsrError([*assembly.problems.values(), *e.args]) from None
     if not statements.outputs and not statements.failed_outputs:
@@ -193,7 +203,7 @@ class Statements:
 
     def _refuse_second(self, op: str, target: ast.LValue, scope: Scope) -> None:
         first = scope.bound_at.get(target.name)
-        if first is None or target.index is not None:
+        if first is None or target.index is not None or target.name in scope.sizes:
             return
         if first.start != target.span.start:
             line, _ = first.source.position(first.start)
@@ -231,6 +241,9 @@ class Statements:
         results = self.expressions.results(value, scope)
         if len(targets) == 1 and targets[0].every:
             name = targets[0].name
+            if name in scope.sizes:
+                hint = "choose another name for the tensors"
+                raise error(targets[0].span, f"`{name}` is a size of this graph", hint)
             scope.names[name] = dict(enumerate(results))
             scope.bound_at.setdefault(name, targets[0].span)
             return
@@ -256,6 +269,10 @@ class Statements:
     def _store(self, target: ast.LValue, value: Any, scope: Scope, statement: Span) -> None:
         name = target.name
         written = name
+        if name in scope.sizes:
+            raise error(
+                target.span, f"`{name}` is a size of this graph", "choose another name for the tensor"
+            )
         if target.every:
             raise error(
                 target.span, f"`{name}[..]` binds all values of a list", f"write `{name}` for one value"
@@ -286,6 +303,8 @@ class Statements:
         if isinstance(stmt, ast.Output):
             self.failed_outputs = True
         for target in ast.bound_in((stmt,)):
+            if target.name in scope.sizes:
+                continue
             scope.bound_at.setdefault(target.name, target.span)
             items = scope.names.get(target.name)
             if target.index is not None and items is not None and not isinstance(items, dict):

@@ -70,13 +70,13 @@ class Names:
         return self.claim(name)
 
 
-def node_names(graph: Graph, ops: OpTable) -> list[str]:
-    """A name for each node.
+def node_names(graph: Graph, ops: OpTable, taken: Iterable[str] = ()) -> list[str]:
+    """A name for each node, none of them ``taken``.
 
     Inputs and weights keep their own names as far as the language allows. Then come the names of outputs,
     names from the source, and names made from the operator and what it is applied to.
     """
-    names = Names(forbidden(ops))
+    names = Names(forbidden(ops).union(taken))
     chosen = [""] * len(graph.nodes)
     leaves = [(i, str(n.attr("name"))) for i, n in enumerate(graph.nodes) if n.op in ("input", "weight")]
     outputs = [(i, name) for name, i in graph.outputs]

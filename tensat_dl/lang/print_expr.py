@@ -180,6 +180,15 @@ def tensor_type(t: ast.TypeExpr) -> Doc:
     return (t.dtype, bracketed("[", join(dims), "]") if dims else "[]")
 
 
+def sizes(declared: tuple[ast.SizeParam, ...]) -> Doc:
+    """``(n: 1..512 = 128)``, or nothing."""
+    parts: list[Doc] = [
+        (f"{s.name}: ", expression(s.low), "..", expression(s.high), " = ", expression(s.default))
+        for s in declared
+    ]
+    return bracketed("(", join(parts), ")") if parts else ""
+
+
 def params(p: ast.Params) -> Doc:
     """``(x: tensor, y: tensor?; axis: int = 0)``"""
     return _sections([_tensor(t) for t in p.tensors], [_attribute(a) for a in p.attrs])

@@ -6,16 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite, isnan
 
 from tensat_dl.core.expression import calls_of
-from tensat_dl.core.graph import AttrValue, Graph, Node, TensorType, splits
+from tensat_dl.core.graph import AttrValue, Graph, Node, splits
 from tensat_dl.lang import ast
 from tensat_dl.lang.declare import Declared
 from tensat_dl.lang.node_names import IDENTIFIER, Names, forbidden, node_names
 from tensat_dl.lang.print_doc import INDENT, render
 from tensat_dl.lang.print_expr import quoted, statement
+from tensat_dl.lang.print_expr import sizes as print_sizes
+from tensat_dl.lang.print_sizes import declared, integer
 from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.tokens import RESERVED
+from tensat_dl.ops.symbolic import Int, add
 from tensat_dl.ops.table import INFIX, AttrDecl, OpTable
 from tensat_dl.ops.typing import neighbour
+from tensat_dl.sizes.named import OpenAttr, OpenGraph
 
 _SYMBOLS = {op: symbol for symbol, op in INFIX.items()}
 
@@ -33,27 +37,36 @@ def header(declared: Mapping[str, Declared], graph: Graph) -> str:
     return print_file(ast.File(items, (), span=ast.NOWHERE)) if items else ""
 
 
-def graph_to_tsr(graph: Graph, ops: OpTable, header: str = "", comments: Iterable[str] = ()) -> str:
+def graph_to_tsr(
+    graph: Graph,
+    ops: OpTable,
+    header: str = "",
+    comments: Iterable[str] = (),
+    opened: OpenGraph | None = None,
+) -> str:
     """The text of a graph: inputs, weights, what is computed from weights alone, the rest, outputs.
 
     ``header`` goes first: the imports or declarations of operators that are not in the library. ``comments``
-    are texts that follow as comments. Names of outputs that are no identifiers are changed to some.
+    are texts that follow as comments. Names of outputs that are no identifiers are changed to some. The sizes of a
+    graph that is ``opened`` are written with names.
     """
     notes = [f"// {line}".rstrip() for text in comments for line in text.splitlines()]
-    parts = [header.strip(), "\n".join(notes), "\n".join(_Printer(graph, ops).lines())]
+    parts = [header.strip(), "\n".join(notes), "\n".join(_Printer(graph, ops, opened).lines())]
     return "\n\n".join(p for p in parts if p) + "\n"
 
 
 class _Printer:
     """The statements of one graph."""
 
-    def __init__(self, graph: Graph, ops: OpTable) -> None:
+    def __init__(self, graph: Graph, ops: OpTable, opened: OpenGraph | None) -> None:
         self.graph = graph
         self.ops = ops
-        self.names = node_names(graph, ops)
-        self.spare = Names(forbidden(ops).union(self.names))
+        self.opened = opened
+        sizes = () if opened is None else [s.name for s in opened.sizes]
+        self.names = node_names(graph, ops, sizes)
+        self.spare = Names(forbidden(ops).union(self.names, sizes))
         self.inline = _inline(graph, ops)
-        self.splits = splits(graph)
+        self.splits = {i: parts for i, parts in splits(graph).items() if self._is_split(parts)}
         #: For a node with several outputs and the number of one of them the ``proj`` that reads it.
         self.read = {
             (n.inputs[0], _int(n.attr("index"))): j for j, n in enumerate(graph.nodes) if n.op == "proj"
@@ -73,7 +86,8 @@ class _Printer:
                 weights.append(i)
             else:
                 (ahead if constant[i] else rest).append(i)
-        lines = [f"graph {_graph_name(self.graph.name)} {{"]
+        sizes = "" if self.opened is None else render(print_sizes(declared(self.opened.sizes)))
+        lines = [f"graph {_graph_name(self.graph.name)}{sizes} {{"]
         for indices, title in (
             (inputs, ""),
             (weights, ""),
@@ -104,20 +118,26 @@ class _Printer:
                     out.append(self._split(self.splits[i]))
             elif node.op == "fill":
                 value = _literal(node.attr("value"))
-                out.append(ast.Weight(target, _type(node.type), value, span=ast.NOWHERE))
+                out.append(ast.Weight(target, self._type(i), value, span=ast.NOWHERE))
             elif node.op == "input" and node.attr("name") == name:
-                out.append(ast.Input(target, _type(node.type), span=ast.NOWHERE))
+                out.append(ast.Input(target, self._type(i), span=ast.NOWHERE))
             elif node.op == "weight" and node.attr("name") == name:
-                out.append(ast.Weight(target, _type(node.type), None, span=ast.NOWHERE))
+                out.append(ast.Weight(target, self._type(i), None, span=ast.NOWHERE))
             elif len(node.types) > 1:
                 out.append(self._several(i))
             else:
-                out.append(_bind([name], self._application(node)))
+                out.append(_bind([name], self._application(i)))
         return out
 
-    def _application(self, node: Node) -> ast.Expr:
+    def _type(self, i: int) -> ast.TypeExpr:
+        type = self.graph.nodes[i].type
+        dims = type.shape if self.opened is None else self.opened.shapes[i][0]
+        return ast.TypeExpr(type.dtype, tuple(map(integer, dims)), span=ast.NOWHERE)
+
+    def _application(self, i: int) -> ast.Expr:
+        node = self.graph.nodes[i]
         args = [self._operand(j) for j in node.inputs]
-        attrs = self._attrs(node)
+        attrs = self._attrs(i)
         if node.op in _SYMBOLS and len(args) == 2 and not attrs:
             return ast.Binary(_SYMBOLS[node.op], args[0], args[1], span=ast.NOWHERE)
         return ast.call(node.op, args, attrs, ast.NOWHERE)
@@ -125,11 +145,18 @@ class _Printer:
     def _operand(self, i: int) -> ast.Expr:
         return _literal(self.graph.nodes[i].attr("value")) if i in self.inline else _name(self.names[i])
 
-    def _attrs(self, node: Node) -> list[ast.KeywordArg]:
-        """Attributes that differ from their defaults."""
+    def _attrs(self, i: int) -> list[ast.KeywordArg]:
+        """Attributes that differ from their defaults, at some sizes at least."""
+        node = self.graph.nodes[i]
         given = dict(node.attrs)
-        declared = [a for a in self.ops[node.op].attrs if a.name in given]
-        return [ast.keyword(a.name, _attr(a, given[a.name])) for a in declared if given[a.name] != a.default]
+        opened = {} if self.opened is None else self.opened.attrs[i]
+        found = []
+        for a in self.ops[node.op].attrs:
+            if a.name in opened:
+                found.append(ast.keyword(a.name, _open_attr(opened[a.name])))
+            elif a.name in given and given[a.name] != a.default:
+                found.append(ast.keyword(a.name, _attr(a, given[a.name])))
+        return found
 
     def _several(self, i: int) -> ast.Bind:
         """A node with several outputs. All of them must be bound, also those that nobody reads."""
@@ -138,13 +165,29 @@ class _Printer:
         for k in range(len(node.types)):
             spare = f"{self.names[i]}_unused_{k}"
             targets.append(self.names[self.read[i, k]] if (i, k) in self.read else self.spare.unique(spare))
-        return _bind(targets, self._application(node))
+        return _bind(targets, self._application(i))
+
+    def _is_split(self, parts: Sequence[int]) -> bool:
+        """Whether slices that are a split at the default sizes are one at all sizes."""
+        if self.opened is None:
+            return True
+        total: Int = 0
+        for i in parts:
+            node, opened = self.graph.nodes[i], self.opened.attrs[i]
+            if opened.get("start", node.attr("start")) != total:
+                return False
+            total = add(total, self.opened.shapes[i][0][_int(node.attr("axis"))])
+        first = self.graph.nodes[parts[0]]
+        return total == self.opened.shapes[first.inputs[0]][0][_int(first.attr("axis"))]
 
     def _split(self, parts: Sequence[int]) -> ast.Bind:
         first = self.graph.nodes[parts[0]]
         axis = _int(first.attr("axis"))
-        sizes = [self.graph.nodes[i].type.shape[axis] for i in parts]
-        attrs = [ast.keyword("axis", _literal(axis)), ast.keyword("sizes", _list(sizes))]
+        shapes = [
+            self.graph.nodes[i].type.shape if self.opened is None else self.opened.shapes[i][0] for i in parts
+        ]
+        sizes = _open_attr(tuple(shape[axis] for shape in shapes))
+        attrs = [ast.keyword("axis", _literal(axis)), ast.keyword("sizes", sizes)]
         call = ast.call("split", [_name(self.names[first.inputs[0]])], attrs, ast.NOWHERE)
         return _bind([self.names[i] for i in parts], call)
 
@@ -204,8 +247,11 @@ def _bind(names: Sequence[str], value: ast.Expr) -> ast.Bind:
     return ast.Bind(ast.targets(names, ast.NOWHERE), value, span=ast.NOWHERE)
 
 
-def _type(type: TensorType) -> ast.TypeExpr:
-    return ast.TypeExpr(type.dtype, tuple(map(_literal, type.shape)), span=ast.NOWHERE)
+def _open_attr(value: OpenAttr) -> ast.Expr:
+    """The value of an attribute that may depend on sizes."""
+    if isinstance(value, tuple):
+        return ast.ListExpr(tuple(map(integer, value)), span=ast.NOWHERE)
+    return integer(value)
 
 
 def _attr(decl: AttrDecl, value: AttrValue) -> ast.Expr:

@@ -27,6 +27,7 @@ from tensat_dl.lang.print_expr import (
     params,
     quoted,
     range_,
+    sizes,
     statement,
 )
 from tensat_dl.lang.tokens import scan
@@ -231,7 +232,7 @@ def item_lines(item: ast.Item, at: Positions) -> list[Line]:
         case ast.Block():
             header, entries = (f"block {item.name}", params(item.params)), _stmts(item.body, at)
         case ast.GraphItem():
-            header, entries = f"graph {item.name}", _stmts(item.body, at)
+            header, entries = ("graph ", item.name, sizes(item.sizes)), _stmts(item.body, at)
         case ast.Test():
             header, arrow = f"test {item.rule}", _arrow(item, at)
             unchanged: list[Entry] = [Leaf("unchanged", *at.next(arrow.end, "unchanged"))]

@@ -28,6 +28,7 @@ class Scope:
     names: Env = field(default_factory=dict)
     bound_at: dict[str, Span] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)  #: variables of loops that are over
+    sizes: frozenset[str] = frozenset()  #: the names that are sizes of the graph
     empty: dict[str, str] = field(default_factory=dict)  #: loops without rounds by the lists that they bind
 
     def unknown(self, expr: ast.Name | ast.Call, operators: Mapping[str, object]) -> TsrError:

@@ -162,6 +162,8 @@ _CLASSES = words("NAME DASHED INT FLOAT STRING DOC")
 
 def _hints(p: Place) -> Iterator[str]:
     """The hints that apply, the likeliest first."""
+    if p.in_sizes and p.near(-1) != ",":
+        yield SIZE_FORM
     if p.text == "=" and p.in_call and not p.after_semicolon:
         yield "attributes come after `;`: `f(x; name = value)`"
     if p.in_call and p.after_semicolon and "EQUAL" in p.accepts:
@@ -229,7 +231,11 @@ def _hints(p: Place) -> Iterator[str]:
 _OPERATORS = ("+", "-", "*", "/", "%", "@")
 _FUNCTIONS = ("def", "fn", "func", "function", "fun")
 #: What is said about dimensions that are not numbers.
-KNOWN_DIMENSIONS = "dimensions are known numbers: `f32[8, 16]`"
+KNOWN_DIMENSIONS = (
+    "dimensions are numbers, or sizes that the graph declares: `graph g(n: 1..512 = 128) { .. }`"
+)
+#: How an open size of a graph is declared.
+SIZE_FORM = "a size is declared `n: 1..512 = 128`, with the smallest, the largest and the usual one"
 
 
 def habits(here: Place) -> Iterator[str]:

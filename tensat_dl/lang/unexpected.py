@@ -90,6 +90,12 @@ class Place:
         return i < 2 or self.tokens[i - 2].text not in ITEMS
 
     @property
+    def in_sizes(self) -> bool:
+        """In the parentheses of ``graph g(..)``, or before them."""
+        i = self.at if self.opener is None else self.opener
+        return i > 1 and self.tokens[i - 2].text == "graph" and self.tokens[i].text in ("(", "[")
+
+    @property
     def after_semicolon(self) -> bool:
         """Whether the bracket that is open here has had its ``;``."""
         return self.opener is not None and any(t.text == ";" for t in self.tokens[self.opener : self.at])

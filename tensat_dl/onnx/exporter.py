@@ -11,6 +11,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import onnx_ir as ir
 
 from tensat_dl.core.graph import Graph, Node, value_numbers
+from tensat_dl.lang.print_doc import flat
+from tensat_dl.lang.print_expr import expression
+from tensat_dl.lang.print_sizes import integer
 from tensat_dl.onnx.encode import Encoder, Unwritable
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.model_files import failed, opset
@@ -21,7 +24,9 @@ from tensat_dl.onnx.ranges import record
 from tensat_dl.onnx.subgraphs import captured
 from tensat_dl.onnx.tensors import ONNX_DTYPES
 from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.ops.symbolic import Int
 from tensat_dl.ops.table import OpTable
+from tensat_dl.sizes.named import OpenGraph, other_sizes
 from tensat_dl.sizes.open_shapes import Elsewhere, asked
 from tensat_dl.verify.weights import draw_values
 
@@ -34,12 +39,19 @@ def random_weights(graph: Graph, seed: int) -> Callable[[str], Array]:
     return draw_values([graph], seed, {}).__getitem__
 
 
-def build(graph: Graph, ops: OpTable, weight: Callable[[str], Array]) -> ir.Model:
-    """The model that computes a graph of the language. Raises `TsrError` for an operator that ONNX does not have."""
+def build(
+    graph: Graph, ops: OpTable, weight: Callable[[str], Array], opened: OpenGraph | None = None
+) -> ir.Model:
+    """The model that computes a graph of the language. Sizes of the ``opened`` graph stay open, as far as reshapes
+    can ask for them. Raises `TsrError` for an operator that ONNX does not have."""
     given = {i: ir.Value(name=str(graph.nodes[i].attr("name"))) for i in graph.inputs}
     inputs = list(given.values())
+    shapes = [n.type.shape if len(n.types) == 1 else () for n in graph.nodes]
+    elsewhere = []
+    if opened is not None:
+        elsewhere = [dict(enumerate(opened.shapes_at(sizes))) for sizes in other_sizes(opened.sizes)]
     for i, value in given.items():
-        _declare(value, graph.nodes[i])
+        _declare(value, graph.nodes[i], opened.shapes[i][0] if opened else shapes[i])
     made = ir.Graph(inputs, [], nodes=[], opset_imports={"": OPSET}, name=graph.name)
     writer = NodeWriter(made, OPSET)
     encoder = Encoder(graph, ops, writer, weight)
@@ -49,6 +61,10 @@ def build(graph: Graph, ops: OpTable, weight: Callable[[str], Array]) -> ir.Mode
         elif encoder.known[i]:
             if i in encoder.taken:
                 encoder.fold(i, str(node.attr("name")) if node.op == "weight" else node.name or node.op)
+        elif node.op == "reshape" and elsewhere:
+            (j,) = node.inputs
+            target = asked(shapes.__getitem__, j, i, graph.inputs, elsewhere) or shapes[i]
+            encoder.tensors[i] = write_reshape(writer, encoder.tensors[j], node.type, target, inputs)
         elif i not in encoder.tensors:
             try:
                 encoder.encode(i)
@@ -61,15 +77,16 @@ def build(graph: Graph, ops: OpTable, weight: Callable[[str], Array]) -> ir.Mode
             if value.producer() is None or value in made.outputs:
                 value = writer.op("Identity", value)
             value.name = name if name not in {v.name for v in inputs} else writer.name(name)
-        _declare(value, graph.nodes[i])
+        _declare(value, graph.nodes[i], opened.shapes[i][0] if opened else shapes[i])
         made.outputs.append(value)
     model = ir.Model(made, ir_version=IR_VERSION, producer_name="tensat-dl")
     _sweep(made)
     return model
 
 
-def _declare(value: ir.Value, node: Node) -> None:
-    value.type, value.shape = ir.TensorType(ONNX_DTYPES[node.type.dtype]), ir.Shape(node.type.shape)
+def _declare(value: ir.Value, node: Node, shape: Sequence[Int]) -> None:
+    value.type = ir.TensorType(ONNX_DTYPES[node.type.dtype])
+    value.shape = ir.Shape([d if isinstance(d, int) else flat(expression(integer(d))) for d in shape])
 
 
 def _sweep(graph: ir.Graph) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 from tensat_dl.core.graph import Graph
 from tensat_dl.files import same_file
 from tensat_dl.onnx.agreement import Incomparable, Reference
-from tensat_dl.onnx.exporter import build, export, random_weights
+from tensat_dl.onnx.exporter import build, export
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.model_files import commit, data_files, data_of, external, failed, size_of, staged
+from tensat_dl.onnx.open_sizes import weights_vary, wrong
 from tensat_dl.ops.table import OpTable
 from tensat_dl.sizes.dim_sizes import ranges_in_text
+from tensat_dl.sizes.named import OpenGraph
 from tensat_dl.verify.equivalence import Agreement
+from tensat_dl.verify.weights import draw_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,14 @@ class Written:
     def wrong(self) -> str:
         """Why it is not written; empty if it is."""
         return self.agreement.message if self.agreement.status in ("differs", "narrow") else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """A model that was made of a graph of the language. Open sizes may have become their defaults: ``fixed`` says
+    why."""
+
+    fixed: str = ""
 
 
 def write_back(imported: Imported, graph: Graph, output: str, seed: int) -> Written:
@@ -68,10 +79,23 @@ def check_data(imported: Imported, output: str) -> None:
         raise failed(output, f"it holds weights of {imported.path}", "choose another name")
 
 
-def write_fresh(graph: Graph, ops: OpTable, output: str, seed: int) -> None:
-    """Writes a graph of the language with random weights. Raises `TsrError`, OSError."""
-    with staged(build(graph, ops, random_weights(graph, seed)), output) as file:
+def write_fresh(graph: Graph, ops: OpTable, output: str, seed: int, opened: OpenGraph | None = None) -> Fresh:
+    """Writes a graph of the language with random weights. Sizes of the ``opened`` graph stay open if the model then
+    computes the same at other sizes in ONNX Runtime; else they have their defaults. Raises `TsrError`, OSError."""
+    values = draw_values([graph], seed, {})
+    weights = {name: values[name] for name in (str(graph.nodes[i].attr("name")) for i in graph.weights)}
+    reason = ""
+    if opened is not None:
+        reason = weights_vary(opened)
+        if not reason:
+            with staged(build(graph, ops, weights.__getitem__, opened), output) as file:
+                reason = wrong(file, opened, ops, weights, seed)
+                if not reason:
+                    commit(file, output)
+                    return Fresh()
+    with staged(build(graph, ops, weights.__getitem__), output) as file:
         commit(file, output)
+    return Fresh(reason)
 
 
 def _compared(imported: Imported, path: str, seed: int) -> Agreement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite
 from typing import TYPE_CHECKING
@@ -12,13 +12,14 @@ from tensat_dl.core.diagnostics import plural
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost.model import FREE, PricedGraph
 from tensat_dl.run.growth import percent
+from tensat_dl.sizes.named import Sizes, in_words
 
 if TYPE_CHECKING:
     from tensat_dl.baselines.walk import Trace
     from tensat_dl.cost.device import Environment
     from tensat_dl.engine.exploration import Stop
     from tensat_dl.measure.machine import Outcome
-    from tensat_dl.run.result import Result
+    from tensat_dl.run.result import AnswerAtSizes, Result
     from tensat_dl.verify.equivalence import Agreement
 
 
@@ -160,6 +161,28 @@ def agreed(found: Agreement) -> str:
     return f"agrees: {error}, {found.inputs}"
 
 
+def named_sizes(found: AnswerAtSizes) -> str:
+    """The sizes of names, the sizes at which both graphs were compared, and the gain at the ends of the ranges."""
+    parts = [", ".join(f"{s.name} = {s.default} in {s.low}..{s.high}" for s in found.after.sizes)]
+    compared = [at for at in found.elsewhere if at.equivalence is not None]
+    if compared:
+        parts.append(f"compared for {_sizes_in_words([at.sizes for at in compared])} as well")
+    else:
+        parts.append("not compared for others")
+    for at in found.elsewhere:
+        if at.costs is not None and found.before.graph != found.after.graph:
+            parts.append(f"{_faster(*at.costs)} for {in_words(at.sizes)}")
+    return "; ".join(parts)
+
+
+def _sizes_in_words(several: Sequence[Sizes]) -> str:
+    """``n = 1, 7, 512``, or each combination of several names by itself."""
+    if len(several[0]) == 1:
+        (name,) = several[0]
+        return f"{name} = {', '.join(str(sizes[name]) for sizes in several)}"
+    return "; ".join(f"({in_words(sizes)})" for sizes in several)
+
+
 def speedup(result: Result) -> float | None:
     """Cost before over cost after; None if that is not a number."""
     before, after = result.before.total, result.after.total
@@ -173,7 +196,14 @@ def times_faster(result: Result) -> str:
         return "unchanged"
     if factor is None:
         return "free"
-    ratio, way = (factor, "faster") if factor >= 1 else (1 / factor, "slower")
+    return _faster(before.total, after.total)
+
+
+def _faster(before: float, after: float) -> str:
+    """The gain of a cost in words."""
+    if not after:
+        return "free"
+    ratio, way = (before / after, "faster") if before >= after else (after / before, "slower")
     if ratio < 1.005:
         share = f"{1 - 1 / ratio:.1%}"
         return f"no {way}" if share == "0.0%" else f"{share} {way}"

@@ -15,7 +15,7 @@ from tensat_dl.measure.statistics import Interval, Latency
 from tensat_dl.report.facts import operators, speedup
 from tensat_dl.report.verdicts import plain, verdict_to_json
 from tensat_dl.run.growth import growth
-from tensat_dl.run.result import Result
+from tensat_dl.run.result import AnswerAtSizes, Result
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.exact.modular import PRIMES
 
@@ -74,6 +74,7 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
                 "message": "" if found is None else found.message,
                 "exact": _exact(result.exact),
             },
+            "sizes": _sizes(result.sizes),
             "measured": _measured(result.measured),
             "notes": list(result.notes),
             "output": output_path,
@@ -128,6 +129,24 @@ def _exact(exact: Exact | None) -> dict[str, Any]:
         "log2_error": exact.log2_error,
         "functions": list(exact.stand_ins),
         "reason": exact.reason,
+    }
+
+
+def _sizes(found: AnswerAtSizes | None) -> dict[str, Any] | None:
+    """The ranges of named sizes, and what was found at other sizes than the defaults; null without named sizes."""
+    if found is None:
+        return None
+    return {
+        "names": [asdict(s) for s in found.after.sizes],
+        "elsewhere": [
+            {
+                "sizes": dict(at.sizes),
+                "status": "skipped" if at.equivalence is None else at.equivalence.status,
+                "max_rel_error": None if at.equivalence is None else at.equivalence.max_rel_error,
+                "cost": None if at.costs is None else {"before": at.costs[0], "after": at.costs[1]},
+            }
+            for at in found.elsewhere
+        ],
     }
 
 

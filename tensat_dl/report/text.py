@@ -18,6 +18,7 @@ from tensat_dl.report.facts import (
     gap,
     latency,
     measured,
+    named_sizes,
     operators,
     rounds,
     rules_checked,
@@ -85,6 +86,8 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
     yield "verification", _verification(result)
     if result.exact is not None:
         yield "exactly", Text(described(result.exact))
+    if result.sizes is not None:
+        yield "sizes", Text(named_sizes(result.sizes))
     used = sorted(result.rules_used, key=lambda r: (-r[1], r[0]))
     yield "new operators", Text(listed([f"{count} by {name}" for name, count in used]) or "none")
     if result.verdicts:

@@ -92,6 +92,8 @@ def _(value: Model, console: Console) -> None:
         "weights": size(weights),
         "rules": f"{len(value.rules):,}",
     }
+    if value.opened is not None:
+        rows["sizes"] = ", ".join(map(str, value.opened.sizes))
     if value.onnx is not None:
         rows["model"] = value.onnx.summary()
         if value.onnx.dims:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from tensat_dl.files import real_path, write, write_bytes
 from tensat_dl.jobs.identity import identity
 from tensat_dl.jobs.job import Ended, FileOf, Job, Place
 from tensat_dl.lang.imports import files_of
+from tensat_dl.lang.program import load_program
 from tensat_dl.onnx import is_onnx
 from tensat_dl.resources import rules as library
 from tensat_dl.run.one_of_many import Answered, ToOptimize
@@ -257,13 +258,22 @@ class Batch:
 
     def _dims_of(self, file: Path) -> tuple[tuple[str, str], ...]:
         """The sizes of those open dimensions that a model has, in text."""
-        found = _model_at(file) if self.dims and is_onnx(file.name) else None
-        if found is None:
-            return ()
+        known = _open_dims_of(file) if self.dims else frozenset()
+        return tuple((name, str(said)) for name, said in sorted(self.dims.items()) if name in known)
+
+
+def _open_dims_of(file: Path) -> Collection[str]:
+    """The names of a model's open dimensions, or of the open sizes of the graphs in a .tsr file; none if it can't be
+    read."""
+    if is_onnx(file.name):
         from tensat_dl.onnx.inputs import open_dims
 
-        known = open_dims(found)
-        return tuple((name, str(said)) for name, said in sorted(self.dims.items()) if name in known)
+        found = _model_at(file)
+        return frozenset() if found is None else open_dims(found)
+    with suppress(TsrError):
+        program = load_program(str(file))
+        return {size.name for graph in program.graphs.values() for size in graph.sizes}
+    return frozenset()
 
 
 def _model_at(file: Path) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tensat_dl.core.diagnostics import Diagnostic
@@ -17,14 +17,17 @@ from tensat_dl.lang.print_graph import graph_to_tsr, header
 from tensat_dl.lang.program import Program
 from tensat_dl.onnx import PACK, is_onnx
 from tensat_dl.ops.table import OpTable
+from tensat_dl.sizes.answers import OtherSizes
 from tensat_dl.sizes.dim_sizes import DimSizes
+from tensat_dl.sizes.named import OpenGraph
 from tensat_dl.why.origin import Origin, digest, is_path, relative
 
 if TYPE_CHECKING:
     from tensat_dl.onnx.importer import Imported
-    from tensat_dl.onnx.write import Written
+    from tensat_dl.onnx.write import Fresh, Written
     from tensat_dl.run.options import Options
     from tensat_dl.run.result import Result
+    from tensat_dl.run.search import Unfit
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,7 +35,7 @@ class Model(Shown):
     """A graph, the program that it is part of, and the ONNX model that it was read from, if any.
 
     ``file`` is what it was read from, "-" if that has no path; ``packs`` are the rule packs and files that were named
-    with it.
+    with it. A graph with named sizes is ``opened``; ``sizes`` are those that were asked for.
     """
 
     program: Program
@@ -40,6 +43,8 @@ class Model(Shown):
     onnx: Imported | None = None
     file: str = "-"
     packs: tuple[str, ...] = ()
+    opened: OpenGraph | None = None
+    sizes: Mapping[str, DimSizes] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Model {self.graph.name}: {len(self.graph.nodes)} nodes, {len(self.rules)} rules>"
@@ -56,8 +61,15 @@ class Model(Shown):
 
     @property
     def dims(self) -> Mapping[str, DimSizes]:
-        """The sizes of the ONNX model's open dimensions."""
-        return {} if self.onnx is None else self.onnx.said
+        """The sizes of open dimensions: the ONNX model's, or those that were asked for of named ones."""
+        return self.sizes if self.onnx is None else self.onnx.said
+
+    @property
+    def unfit(self) -> Unfit | None:
+        """A function that finds e-nodes valid only at the given sizes of open dimensions; None without these."""
+        from tensat_dl.run.options import unfit_of
+
+        return unfit_of(self.onnx) if self.opened is None else OtherSizes(self.opened, self.ops).fixed
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -75,9 +87,9 @@ class Model(Shown):
         known = {**self.program.declared, **declared}
         return replace(self, program=replace(self.program, ops=ops, declared=known))
 
-    def text(self, graph: Graph, comments: Sequence[str] = ()) -> str:
-        """A graph over the same operators as .tsr text."""
-        return graph_to_tsr(graph, self.ops, header(self.program.declared, graph), comments)
+    def text(self, graph: Graph, comments: Sequence[str] = (), opened: OpenGraph | None = None) -> str:
+        """A graph over the same operators as .tsr text, with names for its sizes if it is ``opened``."""
+        return graph_to_tsr(graph, self.ops, header(self.program.declared, graph), comments, opened)
 
     def arguments(self, options: Options, output: str) -> tuple[str, ...]:
         """The arguments of the `tensat-dl run` that optimizes it with these options, but for those that have their
@@ -97,14 +109,15 @@ class Model(Shown):
         comment = "made by: tensat-dl, from Python, with rules that no file names"
         if result.rules == self.rules:
             comment = Origin(self.arguments(result.options, output), digest(self.graph, self.ops)).comment()
-        return self.with_operators(result.declared).text(result.after.graph, [comment])
+        opened = None if result.sizes is None else result.sizes.after
+        return self.with_operators(result.declared).text(result.after.graph, [comment], opened)
 
-    def write_answer(self, result: Result, output: str, seed: int = 0) -> Written | None:
+    def write_answer(self, result: Result, output: str, seed: int = 0) -> Written | Fresh | None:
         """Writes the optimized graph of a result: to a file .onnx as a model, else as .tsr text.
 
         A graph that was read from an ONNX model is written back into it, and both models are compared, which is
-        returned. A graph of a .tsr file becomes a model with random weights. Raises `Mismatch` if the models differ,
-        `TsrError`, OSError.
+        returned. A graph of a .tsr file becomes a model with random weights, whose sizes are open if they can be.
+        Raises `Mismatch` if the models differ, `TsrError`, OSError.
         """
         graph, declared = result.after.graph, result.declared
         if not is_onnx(output):
@@ -116,8 +129,11 @@ class Model(Shown):
         ops = extended(self.ops, declared)
         graph = unfused(graph, ops, declared)  # ONNX Runtime fuses as it likes
         if self.onnx is None:
-            write_fresh(graph, ops, output, seed)
-            return None
+            opened = None
+            if result.sizes is not None and self.opened is not None:
+                whole = graph is result.after.graph
+                opened = result.sizes.after if whole else OtherSizes(self.opened, self.ops).named(graph, ops)
+            return write_fresh(graph, ops, output, seed, opened)
         written = write_back(self.onnx, graph, output, seed)
         if written.wrong:
             message, hint = f"{output} is not written: {written.wrong}", ""

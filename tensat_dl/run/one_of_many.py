@@ -22,7 +22,7 @@ from tensat_dl.gpu.this_gpu import GpuError
 from tensat_dl.kept import folder
 from tensat_dl.onnx import PACK, is_onnx
 from tensat_dl.run.model import Model
-from tensat_dl.run.options import Options, sizes_of, unfit_of
+from tensat_dl.run.options import Options, sizes_of
 from tensat_dl.run.pipeline import optimize
 from tensat_dl.run.reading import read_onnx, read_tsr
 from tensat_dl.run.refused import check_usable
@@ -92,15 +92,20 @@ def _read(asked: ToOptimize, packs: tuple[str, ...], root: str) -> Model:
     if is_onnx(asked.file):
         model = read_onnx(root + asked.file, found or (PACK,), dict(asked.dims))
         return replace(model, file=asked.called, packs=packs or (PACK,))
-    return replace(read_tsr(root + asked.file, None, found), file=asked.called, packs=packs)
+    return replace(
+        read_tsr(root + asked.file, None, found, dims=dict(asked.dims)), file=asked.called, packs=packs
+    )
 
 
 def _optimized(model: Model, options: Options) -> Result:
     options = options.aimed(model.onnx is not None)
     machine = options.machine(model.graph, model.ops, model.onnx)
-    unfit, sizes = unfit_of(model.onnx), sizes_of(model.onnx, options)
     found, _ = optimize(
-        model.graph, model.ops, model.rules, options, machine=machine, unfit=unfit, sizes=sizes
+        *(model.graph, model.ops, model.rules, options),
+        machine=machine,
+        unfit=model.unfit,
+        sizes=sizes_of(model.onnx, options),
+        opened=model.opened,
     )
     return found
 

@@ -13,16 +13,20 @@ from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import PricedGraph
 from tensat_dl.extract.rebuild import rules_used
+from tensat_dl.fuse.fuse import extended
 from tensat_dl.lang.node_names import node_names
 from tensat_dl.measure.machine import Machine, Outcome
 from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.source import MAX_RANK
 from tensat_dl.run.checked import Checked, verified
 from tensat_dl.run.growth import reason_to_stop
+from tensat_dl.run.named_sizes import settled
 from tensat_dl.run.options import Options
 from tensat_dl.run.result import Result, Rounds, Times
 from tensat_dl.run.rounds import Searched, legs, search, search_again, steps_along
 from tensat_dl.run.search import Setup, Unfit, candidates
+from tensat_dl.sizes.answers import OtherSizes
+from tensat_dl.sizes.named import OpenGraph
 from tensat_dl.sizes.resized import Resized
 from tensat_dl.verify.ahead import ahead
 from tensat_dl.verify.opaque_laws import UNSAMPLED
@@ -55,6 +59,7 @@ def optimize(
     unfit: Unfit | None = None,
     explained: bool = False,
     sizes: tuple[Resized | None, ...] = (),
+    opened: OpenGraph | None = None,
 ) -> tuple[Result, tuple[EGraph, ...]]:
     """The cheapest graph found that computes the same as ``graph``, and the priced e-graphs of the rounds that led to
     it: it is from the last.
@@ -65,11 +70,31 @@ def optimize(
 
     With a machine, operators are measured on it, and several candidates are timed there as a whole: the answer is a
     candidate that is faster than the input beyond noise, or else the input. E-nodes that are ``unfit`` are no part of
-    an answer. With ``sizes`` of open dimensions, costs are means over these.
+    an answer. With ``sizes`` of open dimensions, costs are means over these. The answer to a graph that is ``opened``
+    holds at all sizes of its names.
     """
     options = options or Options()
     progress = progress or Progress()
-    setup = options.setup(ops, machine, unfit, sizes)
+    other = None if opened is None else OtherSizes(opened, ops)
+    setup = options.setup(ops, machine, unfit if other is None else other.fixed, sizes)
+    result, egraphs = _optimized(graph, ops, rules, options, setup, progress, parse_seconds, explained)
+    if other is not None:
+        model = replace(setup.model, table=extended(ops, result.declared))
+        result = settled(result, other, model, progress)
+    return result, egraphs
+
+
+def _optimized(
+    graph: Graph,
+    ops: OpTable,
+    rules: Sequence[RewriteRule],
+    options: Options,
+    setup: Setup,
+    progress: Progress,
+    parse_seconds: float,
+    explained: bool,
+) -> tuple[Result, tuple[EGraph, ...]]:
+    """The answer at the given sizes, and the e-graphs of the rounds that led to it."""
     given = tuple(rules)
     rules, false = options.relied_on(rules, ops, progress)
     if options.search != "saturation":
@@ -78,7 +103,7 @@ def optimize(
         asked = Task(graph, ops, given, rules, false, options, setup)
         return optimize_graph_by_graph(asked, progress, parse_seconds, explained)
     # Whatever runs beside measurements would be measured, too.
-    alone = not options.verify or machine is not None
+    alone = not options.verify or setup.machine is not None
     with nullcontext() if alone else ahead(graph, ops, options.seed) as begun:
         found = search(graph, rules, setup, progress, explained)
         exploration, egraph = found.last.exploration, found.last.egraph

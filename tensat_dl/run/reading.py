@@ -15,18 +15,25 @@ from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
 from tensat_dl.core.graph import Graph
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.load import text_source
+from tensat_dl.lang.named_sizes import graph_of, open_graph
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx import need_onnx
 from tensat_dl.run.model import Model
+from tensat_dl.sizes.dim_sizes import dim_sizes
 
 #: Told of warnings.
 Warn = Callable[[Diagnostic], None]
 
 
-def choose_graph(
-    program: Program, name: str | None, option: str = "--graph NAME", warn: Warn | None = None
-) -> Graph:
-    """The graph called ``name``, or the only one. ``option`` is how a user names one. Raises `TsrError`."""
+def choose_graph(program: Program, name: str | None, warn: Warn | None = None) -> Graph:
+    """The graph called ``name``, or the only one; at its default sizes, if it has any. Raises `TsrError`."""
+    item = program.graphs[_chosen(program, name, "--graph NAME")]
+    return graph_of(item, program.ops, program.blocks, warn)
+
+
+def _chosen(program: Program, name: str | None, option: str) -> str:
+    """``name`` if a graph is called so, or the name of the only one. ``option`` is how a user names one. Raises
+    `TsrError`."""
     graphs = program.graphs
     if name is None and len(graphs) != 1:
         known = ", ".join(graphs)
@@ -38,8 +45,7 @@ def choose_graph(
             f"the file has {', '.join(graphs)}" if graphs else "it has none"
         )
         raise TsrError([Diagnostic(f"no graph `{name}`", None, hint, path=program.path)])
-    item = graphs[name] if name is not None else next(iter(graphs.values()))
-    return elaborate(item, program.ops, program.blocks, warn)
+    return name if name is not None else next(iter(graphs))
 
 
 def contents(source: str | PathLike[str] | IO[str] | IO[bytes]) -> tuple[str, str | bytes | None]:
@@ -65,15 +71,29 @@ def read_tsr(
     packs: Sequence[str],
     text: str | None = None,
     *,
+    dims: Mapping[str, object] | None = None,
     option: str = "--graph NAME",
     warn: Warn | None = None,
 ) -> Model:
     """The graph of this name, or the only one, of a file; or of a ``text``, which messages call ``file``. It has the
-    rules of ``packs``, too. Raises `TsrError`."""
+    rules of ``packs``, too. ``dims`` says sizes of its names in place of the defaults. Raises `TsrError`, and
+    TypeError and ValueError for what is no size."""
     program = load_program(file, packs, None if text is None else text_source(file, text))
-    there = text is None or Path(file).is_file()
-    chosen = choose_graph(program, graph, option, warn)
-    return Model(program, chosen, file=file if there else "-", packs=tuple(packs))
+    source = file if text is None or Path(file).is_file() else "-"
+    item = program.graphs[_chosen(program, graph, option)]
+    said = dim_sizes(dims or {})
+    for name, size in said.items():
+        if size.high is not None or size.mixed:
+            message = f"a graph has one size of `{name}`, and declares its range: {size} is not one size"
+            raise TsrError(
+                [Diagnostic(message, None, f"give one size: {name}={size.nearest(64)}", path=file)]
+            )
+    if not item.sizes and not said:
+        chosen = elaborate(item, program.ops, program.blocks, warn)
+        return Model(program, chosen, file=source, packs=tuple(packs))
+    sizes = {name: size.sizes[0] for name, size in said.items()}
+    opened = open_graph(item, program.ops, program.blocks, warn, sizes)
+    return Model(program, opened.graph, file=source, packs=tuple(packs), opened=opened, sizes=said)
 
 
 def read_onnx(

@@ -14,6 +14,7 @@ from tensat_dl.extract.extraction import Extraction
 from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Outcome
 from tensat_dl.run.options import Options
+from tensat_dl.sizes.named import OpenGraph
 from tensat_dl.verify.equivalence import Equivalence
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.rules.verdict import Verdict
@@ -52,6 +53,25 @@ class Rounds:
     ended: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class AtSizes:
+    """The comparison of two graphs at sizes of their names, and their costs there; None if these were not asked
+    for."""
+
+    sizes: Mapping[str, int]
+    equivalence: Equivalence | None
+    costs: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerAtSizes:
+    """The answer to a graph with named sizes, at all sizes, and what was looked at elsewhere than at the defaults."""
+
+    before: OpenGraph
+    after: OpenGraph
+    elsewhere: tuple[AtSizes, ...]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Result(Shown):
     """A finished run with these ``options``. Costs are milliseconds on ``device``.
@@ -84,6 +104,7 @@ class Result(Shown):
     declared: Mapping[str, Declared] = field(default_factory=dict)  #: fused operators of the e-graph
     rounds: Rounds = Rounds(("saturated",), 0)
     trace: Trace | None = None  #: of a search graph by graph; None of one with an e-graph
+    sizes: AnswerAtSizes | None = None  #: of a graph with named sizes
     steps: Explanation | None = None  #: how the rules lead from one graph to the other; None if not asked for
 
     def __repr__(self) -> str:

@@ -7,14 +7,15 @@ is valid at one size only is no part of an answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 from math import prod
 
 import numpy as np
 
 from tensat_dl.core.egraph import BoolArray, EGraph
-from tensat_dl.core.graph import Attrs, Graph, TensorType
+from tensat_dl.core.graph import Attrs, AttrValue, Graph, TensorType
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference
@@ -42,17 +43,36 @@ class OfInput:
 #: operand's, or one of an input. (0 and -1 are ONNX's own notation.)
 Asked = int | OfOperand | OfInput
 SAME, REST = 0, -1
+#: So many combinations of attributes are tried at other sizes.
+MOST_TRIED = 64
 #: The shapes that reshapes of a model make elsewhere, by those of operand and result here, and the operand's there.
 Reshapes = Mapping[tuple[Shape, Shape, Shape], Shape]
 
 
+@dataclass(frozen=True, slots=True)
+class OpenAttributes:
+    """The attributes of a model that has other ones at another size: the ``values`` there by operator, name and value
+    here, and the ``integers`` in shapes and attributes there by the integers here."""
+
+    values: Mapping[tuple[str, str, AttrValue], Sequence[AttrValue]]
+    integers: Mapping[int, Sequence[int]]
+
+
 class Elsewhere:
     """A model at another size of its open dimensions, where its values have the shapes ``known``. ``graph`` is the
-    model's: other graphs reshape as it does."""
+    model's: other graphs reshape as it does, and have attributes as it has there, if it has ``opened`` ones."""
 
-    def __init__(self, graph: Graph, ops: OpTable, known: Mapping[str, Shape]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        ops: OpTable,
+        known: Mapping[str, Shape],
+        opened: OpenAttributes | None = None,
+    ) -> None:
         self.known = known
         self.ops = ops
+        self._opened = opened
+        self._chosen: dict[tuple[Hashable, ...], Shape] = {}
         self._infer = Inference(ops)
         self._reshapes: dict[tuple[Shape, Shape, Shape], Shape] = {}
         self.model = self.shapes(graph)
@@ -81,24 +101,71 @@ class Elsewhere:
         return found
 
     def shape(
-        self, op: str, attrs: Attrs, here: Sequence[TensorType], type: TensorType, there: Sequence[Shape]
+        self,
+        op: str,
+        attrs: Attrs,
+        here: Sequence[TensorType],
+        type: TensorType,
+        there: Sequence[Shape],
+        expected: Shape | None = None,
     ) -> Shape | None:
         """The shape of an application that has operands and result of these types here, and operands of those shapes
-        there; None if it can't be applied there. A slice up to the end stays one."""
-        if op == "reshape":
-            return reshaped(here[0].shape, there[0], type.shape, self._reshapes)
-        if [t.shape for t in here] == list(there):
-            return type.shape
+        there; None if it can't be applied there. It is the ``expected`` one if some attributes lead to that."""
+        found = self.applied(op, attrs, here, type, there, expected)
+        return None if found is None else found[1]
+
+    def applied(
+        self,
+        op: str,
+        attrs: Attrs,
+        here: Sequence[TensorType],
+        type: TensorType,
+        there: Sequence[Shape],
+        expected: Shape | None = None,
+    ) -> tuple[Mapping[str, AttrValue], Shape] | None:
+        """The same, and the attributes there. A slice up to the end stays one."""
         values = dict(attrs)
+        key = (op, attrs, *here, *there)
+        if self._opened is not None:
+            expected = self._chosen.get(key) if expected is None else self._chosen.setdefault(key, expected)
+        if op == "reshape":
+            old, new = here[0].shape, type.shape
+            fits = expected is not None and keeps_runs(old, there[0], new, expected)
+            shape = expected if fits else reshaped(old, there[0], new, self._reshapes)
+            return None if shape is None else ({"shape": shape}, shape)
+        if self._opened is None and [t.shape for t in here] == list(there):
+            return values, type.shape
         axis = values.get("axis")
         if op == "slice" and isinstance(axis, int) and values["stop"] == here[0].shape[axis]:
             values["stop"] = there[0][axis]
         operands = [TensorType(t.dtype, x) for t, x in zip(here, there, strict=True)]
-        try:
-            (found,) = self._infer(op, operands, values).concrete()
-        except (IllTyped, Absent, EvaluationError):
-            return None
-        return found.shape
+        first = None
+        for tried in self._attributes(op, values):
+            try:
+                (found,) = self._infer(op, operands, tried).concrete()
+            except (IllTyped, Absent, EvaluationError):
+                continue
+            if expected is None or found.shape == expected:
+                return tried, found.shape
+            first = first or (tried, found.shape)
+        return first
+
+    def _attributes(self, op: str, values: Mapping[str, AttrValue]) -> Iterator[dict[str, AttrValue]]:
+        """The attributes that these may be there, the most likely ones first: as in the model, then as here."""
+        choices = [self._choices(op, name, value) for name, value in values.items()]
+        for chosen in islice(product(*choices), MOST_TRIED):
+            yield dict(zip(values, chosen, strict=True))
+
+    def _choices(self, op: str, name: str, value: AttrValue) -> list[AttrValue]:
+        if self._opened is None:
+            return [value]
+        integers = self._opened.integers
+        found = [*self._opened.values.get((op, name, value), ()), value]
+        if isinstance(value, tuple):
+            found += islice(product(*((v, *integers.get(v, ())) for v in value)), MOST_TRIED)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            found += integers.get(value, ())
+        return list(dict.fromkeys(found))
 
 
 def reshaped(old: Shape, there: Shape, new: Shape, reshapes: Reshapes) -> Shape | None:
@@ -212,14 +279,19 @@ def asked(
 # keeps them from failing then.
 
 
-def fixed_sizes(egraph: EGraph, graph: Graph, ops: OpTable, elsewhere: Sequence[Elsewhere]) -> BoolArray:
+def fixed_sizes(
+    egraph: EGraph, graph: Graph, ops: OpTable, elsewhere: Sequence[Elsewhere], named: bool = False
+) -> BoolArray:
     """[N] which e-nodes of what was explored from ``graph`` do not hold at one of other sizes. The graph, the model's
-    or another that computes the same, holds at all of them."""
-    nodes = derived(egraph, ops)
-    there = [EClassesElsewhere(egraph, graph, one) for one in elsewhere]
+    or another that computes the same, holds at all of them. Of sizes that are ``named`` weights and constants may
+    have other shapes, too, and any reshape can be written down."""
+    nodes = derived(egraph, ops, named)
+    there = [EClassesElsewhere(egraph, graph, one, named) for one in elsewhere]
     found = np.zeros(egraph.num_nodes, np.bool_)
     for one in there:
         found[one.fixed(nodes)] = True
+    if named:
+        return found
     shapes = [one.shape for one in there]
     inputs = [int(egraph.node_class[n]) for k in graph.inputs if (n := egraph.source[k]) >= 0]
     for n in nodes:
@@ -229,7 +301,7 @@ def fixed_sizes(egraph: EGraph, graph: Graph, ops: OpTable, elsewhere: Sequence[
     return found
 
 
-def derived(egraph: EGraph, ops: OpTable) -> list[int]:
+def derived(egraph: EGraph, ops: OpTable, named: bool = False) -> list[int]:
     """The e-nodes that rules brought whose shapes follow from those of their operands."""
     source = set(egraph.source.tolist())
     return [
@@ -238,7 +310,7 @@ def derived(egraph: EGraph, ops: OpTable) -> list[int]:
         if n not in source
         and op in ops
         and not ops[op].opaque
-        and not egraph.weights_only[c]
+        and (named or not egraph.weights_only[c])
         and len(egraph.types[c]) == 1
     ]
 
@@ -246,10 +318,10 @@ def derived(egraph: EGraph, ops: OpTable) -> list[int]:
 class EClassesElsewhere:
     """The shapes of e-classes at another size, as far as they are known; they begin with the shapes in the model."""
 
-    def __init__(self, egraph: EGraph, graph: Graph, there: Elsewhere) -> None:
+    def __init__(self, egraph: EGraph, graph: Graph, there: Elsewhere, named: bool = False) -> None:
         self.egraph = egraph
         self.there = there
-        weights = np.flatnonzero(egraph.weights_only).tolist()
+        weights = [] if named else np.flatnonzero(egraph.weights_only).tolist()
         self.shape: dict[int, Shape] = {c: egraph.types[c][0].shape for c in weights}
         self.named: set[int] = set()  #: those of the model's values
         for i, shape in there.shapes(graph).items():
@@ -293,5 +365,5 @@ class EClassesElsewhere:
                 return keeps_runs(here[0].shape, there[0], type.shape, self.shape[c])
             if c not in self.shape and not guess:
                 return None
-        found = self.there.shape(e.op[n], e.attrs[n], here, type, there)
+        found = self.there.shape(e.op[n], e.attrs[n], here, type, there, self.shape.get(c))
         return found is not None and self.shape.setdefault(c, found) == found

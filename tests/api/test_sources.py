@@ -48,7 +48,7 @@ def test_imports_are_relative_to_the_open_file(tmp_path: Path, monkeypatch: pyte
         ({"text": "graph g {"}, tensat_dl.TsrError, "<text>:1:"),
         ({"text": "graph g \0"}, tensat_dl.TsrError, "NUL"),
         ({"text": "graph g \ud800"}, tensat_dl.TsrError, "not UTF-8"),
-        ({"text": TEXT, "dims": {"n": 1}}, ValueError, "dims and inputs are for ONNX models"),
+        ({"text": TEXT, "dims": {"n": 1}}, tensat_dl.TsrError, "has no size `n`"),
         ({"source": "g.tsr", "rules": Path("taso")}, TypeError, r"rules=\['taso'\]"),
     ],
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
-from tensat_dl.lang.elaborate import elaborate, elaborate_test
+from tensat_dl.lang.elaborate import elaborate_test
+from tensat_dl.lang.named_sizes import graph_of
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.verify.rules.examine import check_rule_types
 
@@ -21,7 +22,7 @@ def _graphs(program: Program) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     for item in program.graphs.values():
         try:
-            elaborate(item, program.ops, program.blocks, found.append)
+            graph_of(item, program.ops, program.blocks, found.append)
         except TsrError as e:
             found += e.diagnostics
     for test in program.tests:

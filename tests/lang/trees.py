@@ -144,12 +144,13 @@ families = _made(ast.Family, names, _tuples(variables, least=1))
 rules = _made(
     ast.Rule, dashed, rule_sides, rule_sides, st.booleans(), st.none() | families, docs, st.just(NOWHERE)
 )
+sizes = _made(ast.SizeParam, names, exprs, exprs, exprs)
 items = st.one_of(
     _made(ast.Import, strings),
     ops,
     rules,
     _made(ast.Block, names, params, bodies, docs, st.just(NOWHERE)),
-    _made(ast.GraphItem, names, bodies, docs, st.just(NOWHERE)),
+    _made(ast.GraphItem, names, _tuples(sizes), bodies, docs, st.just(NOWHERE)),
     _made(ast.Test, dashed, bodies, st.none() | bodies, docs, st.just(NOWHERE)),
 )
 files = _made(ast.File, _tuples(items), st.just(()))
