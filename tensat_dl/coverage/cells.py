@@ -248,10 +248,10 @@ class CellExaminer:
         return False
 
     def _stays(self, own: frozenset[str], axioms: Sequence[RewriteRule]) -> bool:
-        """Whether an operator of a law stays where it is, as do its operands: no axiom has it on its left side, apart
-        from definitions. Then nothing can pass it."""
+        """Whether no axiom is about an operator of a law, nor about what is composed of it, apart from definitions.
+        Then it stays where it is, as do its operands."""
         defined = {f"{kind}-{op}" for kind in ("fuse", "unfuse") for op in self.ops}
-        moved = {n.op for a in axioms if a.name not in defined for n in a.source.nodes}
+        moved = self.ops.closure(n.op for a in axioms if a.name not in defined for n in a.nodes)
         parts = {op for op in self.ops.closure(own) if self.ops[op].composition is None}
         return not parts <= moved | LEAVES
 

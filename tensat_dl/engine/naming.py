@@ -76,9 +76,8 @@ class Store:
         self._weights: set[int] = set()
         self._declared: list[Command] = [*program.header(), *program.new_constructors()]
         self._loaded = False  #: whether a graph was
-        self._next: tuple[Engine, int] | None = (
-            None  #: the next graph's engine, and how much is declared in it
-        )
+        #: The next graph's engine, and how much is declared in it.
+        self._next: tuple[Engine, int] | None = None
         engine.run(*self._declared)
 
     def declare(self, *commands: Command) -> None:

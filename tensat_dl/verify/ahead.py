@@ -13,7 +13,7 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import OpTable
-from tensat_dl.verify.equivalence import Expected, expected
+from tensat_dl.verify.equivalence import Expectation, expected
 from tensat_dl.verify.exact.compare import Half
 from tensat_dl.verify.exact.run import half_if_small
 from tensat_dl.verify.execute import available_memory, memory_needed
@@ -30,10 +30,10 @@ class _Stopped(Exception):
 class Ahead:
     """The outputs of a graph on drawn values, and its half of the exact comparison: both as futures."""
 
-    _expected: Future[Expected]
+    _expected: Future[Expectation]
     _half: Future[Half | None]
 
-    def expected(self) -> Expected | None:
+    def expected(self) -> Expectation | None:
         """None if the graph could not be run, or not beside the search: the comparison tries again, and says why."""
         try:
             return self._expected.result()

@@ -83,7 +83,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class Expectation:
     """The outputs of a graph on values that were drawn for its inputs and weights, and what was computed on the way;
     None where that would take much memory. ``size`` is the bytes of all this."""
 
@@ -98,7 +98,7 @@ def expected(
     semantics: Mapping[str, Semantics],
     seed: int,
     watch: Callable[[Array], None] = lambda _: None,
-) -> Expected:
+) -> Expectation:
     """What another graph is compared with. ``watch`` sees each value. Raises ``ValueError``, ``MemoryError``."""
     free = available_memory()
     size = held_values(graph)
@@ -109,7 +109,7 @@ def expected(
         known = semantics if recall is None else recall.learning(semantics)
         outputs = tuple(execute(graph, values, known, watch))
     held = sum(v.nbytes for v in (*values.values(), *outputs)) if recall is None else size
-    return Expected(values, outputs, recall, held)
+    return Expectation(values, outputs, recall, held)
 
 
 def compare(
@@ -118,7 +118,7 @@ def compare(
     semantics: Mapping[str, Semantics],
     seed: int = 0,
     tolerance: float = 1e-9,
-    known: Expected | None = None,
+    known: Expectation | None = None,
 ) -> Equivalence:
     """Compares the outputs of two graphs, matched by position and name, on one set of values, which is drawn (see
     ``draw_values``). ``semantics`` includes the compositions; an operator that it lacks gets a surrogate. ``known``
@@ -143,7 +143,7 @@ def _compare(
     semantics: Mapping[str, Semantics],
     seed: int,
     tolerance: float,
-    known: Expected | None,
+    known: Expectation | None,
 ) -> tuple[Status, Sequence[OutputError], str]:
     difference = interface_difference(before, after)
     if difference:

@@ -64,6 +64,14 @@ def test_an_equation_that_no_rule_says() -> None:
     assert examiner().derivation(finding.law) is None
 
 
+def test_a_rule_with_operators_of_its_own_on_each_side() -> None:
+    """No rule has `ewdiv` on its left side, nor the product that `neg` is composed of."""
+    text = "/// exp(-x) = 1 / exp(x).\nrule negated { exp(neg(x)) => ewdiv(1.0, exp(x)) }\n"
+    rules = load_program("negated.tsr", (), Source("negated.tsr", text)).rules
+    own = CellExaminer(library_operators(), (Axioms("own", rules),), proofs=False)
+    assert own.derivation(Law("exp(neg(x))", "ewdiv(1.0, exp(x))")) == ("own", ("negated",))
+
+
 def test_a_cast_that_does_nothing_derives_nothing() -> None:
     """It was said to pass every operator by the rule that drops it."""
     text = "/// cast(x) = x, to the type of x.\nrule nothing { cast(x; to = dtype(x)) => x }\n"
