@@ -61,7 +61,7 @@ def test_graphs_are_timed_that_compute_the_same(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize(
     ("options", "says"),
-    [(["--device", "h10"], "unknown device `h10`"), (["--device", "cpu", "--dim", "n=3"], "--dim binds")],
+    [(["--device", "h10"], "unknown device `h10`"), (["--device", "cpu", "--dim", "n=3"], "has no size `n`")],
 )
 def test_what_makes_no_sense_is_refused(options: list[str], says: str, tmp_path: Path) -> None:
     file = tmp_path / "a.tsr"
