@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 
 import onnx
@@ -24,6 +25,8 @@ OLDEST, NEWEST = 11, 28
 MAX_BYTES = 2**31 - 2**24
 #: Weights with at least so many bytes go there.
 LARGE = 1024
+#: A tensor with more elements is refused: it has a terabyte.
+MOST_ELEMENTS = 2**40
 
 
 def failed(path: str, message: str, hint: str = "") -> TsrError:
@@ -53,6 +56,7 @@ def read_model(path: str) -> ir.Model:
     if not model.graph.outputs:
         raise failed(path, "this is not an ONNX file: it has no graph with outputs", _what_it_is(path))
     _supported(path, model)
+    _names_are_text(path, model)
     _sizes_are_possible(path, model)
     if any(_external_attributes(model)):  # everything else looks for external data among initialisers
         LiftConstantsToInitializersPass(size_limit=0)(model)
@@ -127,14 +131,28 @@ def _has_its_weights(path: str, model: ir.Model) -> None:
         readable.add(tensor.location)
 
 
+def _names_are_text(path: str, model: ir.Model) -> None:
+    """Raises `TsrError` for a name of a value with bytes that are no UTF-8, which onnx-ir leaves as they are."""
+    for graph in model.graphs():
+        used = (v for node in graph for v in (*node.inputs, *node.outputs) if v is not None)
+        for value in (*graph.inputs, *graph.initializers.values(), *graph.outputs, *used):
+            if isinstance(value.name, bytes):
+                message = f"the name {value.name!r} of a value is not text"
+                raise failed(path, message, "names are in UTF-8; is the file damaged?")
+
+
 def _sizes_are_possible(path: str, model: ir.Model) -> None:
-    """Raises `TsrError` for a dimension below -1, which stands for an open one, and for a tensor in the file that has
-    more or fewer elements than its shape says."""
+    """Raises `TsrError` for a dimension below -1, which stands for an open one, for a tensor that no memory holds, and
+    for a tensor in the file that has more or fewer elements than its shape says."""
     for graph in model.graphs():
         nodes = list(graph)
         values = [*graph.inputs, *graph.initializers.values(), *(v for node in nodes for v in node.outputs)]
         for value in values:
-            below = [d for d in value.shape or () if isinstance(d, int) and d < -1]
+            known = [d for d in value.shape or () if isinstance(d, int)]
+            if prod(known) > MOST_ELEMENTS:
+                message = f"{value.name} has a shape of {prod(known):,} elements"
+                raise failed(path, message, f"the most are {MOST_ELEMENTS:,}")
+            below = [d for d in known if d < -1]
             if below:
                 message = f"{value.name} has a dimension of {below[0]}"
                 raise failed(path, message, "sizes are not negative; an open dimension has a name, or is -1")

@@ -104,9 +104,14 @@ def short_constant(proto: Any) -> None:
     proto.graph.node.insert(0, make_node("Constant", [], ["w"], value=weight))
 
 
+def endless_input(proto: Any) -> None:
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2**50
+
+
 @pytest.mark.parametrize(
     ("damage", "say"),
     [
+        (endless_input, "x has a shape of"),
         (negative_input, "x has a dimension of -5"),
         (negative_output, "y has a dimension of -5"),
         (negative_weight, "the tensor w has the shape [-1,32]"),
@@ -139,6 +144,14 @@ def test_models_that_are_not_valid(damage: Callable[[Any], None], say: str, tmp_
 def test_files_that_are_no_models(content: bytes, say: str, hint: str, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(content)
     refused(tmp_path / "model.onnx", say=say, hint=hint)
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    proto = product()
+    undefined_operand(proto)
+    damaged = proto.SerializeToString().replace(b"nobody", b"nob\xa7dy")
+    (tmp_path / "model.onnx").write_bytes(damaged)
+    refused(tmp_path / "model.onnx", say="the name b'nob\\xa7dy' of a value is not text")
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
