@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import TypeVar
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+#: The functions of NumPy's builds of OpenBLAS that say and set how many threads compute a product.
+GET, SET = "openblas_get_num_threads", "openblas_set_num_threads"
+_limiting = threading.Lock()
+_limits = 0  #: contexts of `one_thread_each` that are open
+_former = 1  #: the threads before the first of them
 
 
 def beside(make: Callable[[], T]) -> Future[T]:
@@ -23,3 +33,45 @@ def beside(make: Callable[[], T]) -> Future[T]:
 
     threading.Thread(target=run, daemon=True).start()
     return found
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Each product of matrices takes one thread; where NumPy has another library than OpenBLAS, as many as before.
+
+    By itself OpenBLAS uses all cores, lets one thread at a time do so, and its threads wait for the next product by
+    asking for it all the time: two threads that compute products take turns, and a process beside them has no core.
+    """
+    global _limits, _former
+    functions = _openblas()
+    if functions is None:
+        yield
+        return
+    get, set_ = functions
+    with _limiting:
+        if not _limits:
+            _former = get()
+            set_(1)
+        _limits += 1
+    try:
+        yield
+    finally:
+        with _limiting:
+            _limits -= 1
+            if not _limits:
+                set_(_former)
+
+
+@cache
+def _openblas() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
+    """OpenBLAS's `GET` and `SET`. NumPy's own library is linked with it; wheels give its names a prefix and an
+    ending."""
+    for name in ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath"):
+        if (module := sys.modules.get(name)) is None or module.__file__ is None:
+            continue
+        library = ctypes.CDLL(module.__file__)
+        for prefix, ending in (("scipy_", "64_"), ("", "64_"), ("scipy_", ""), ("", "")):
+            get, set_ = (getattr(library, f"{prefix}{n}{ending}", None) for n in (GET, SET))
+            if get is not None and set_ is not None:
+                return get, set_
+    return None

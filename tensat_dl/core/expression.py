@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from operator import is_
 from typing import Any, Literal
 
 from tensat_dl.core.diagnostics import Span
@@ -212,12 +214,16 @@ def replaced(tree: Any, change: Callable[[Any], Any]) -> Any:
     if new is not None:
         return new
     if isinstance(tree, tuple):
-        return tuple(replaced(part, change) for part in tree)
-    if is_dataclass(tree) and not isinstance(tree, type | Span):
-        parts = ((f.name, getattr(tree, f.name)) for f in fields(tree))
-        new = {n: replaced(v, change) for n, v in parts if isinstance(v, tuple) or is_dataclass(v)}
-        return replace(tree, **new) if new else tree
-    return tree
+        several = tuple(replaced(part, change) for part in tree)
+        return tree if all(map(is_, several, tree)) else several
+    different = {}
+    for name in _fields(tree) or ():
+        part = getattr(tree, name)
+        if isinstance(part, tuple) or _fields(part) is not None:
+            changed = replaced(part, change)
+            if changed is not part:
+                different[name] = changed
+    return replace(tree, **different) if different else tree
 
 
 def with_name(tree: Any, name: str, new: Callable[[Span], Expr]) -> Any:
@@ -238,8 +244,21 @@ def children(tree: Any) -> Iterator[Any]:
     """The trees that a tree is made of, one level down."""
     if isinstance(tree, tuple):
         yield from tree
-    elif is_dataclass(tree):
-        for f in fields(tree):
-            value = getattr(tree, f.name)
-            if isinstance(value, tuple) or (is_dataclass(value) and not isinstance(value, Span)):
-                yield value
+        return
+    for name in _fields(tree) or ():
+        value = getattr(tree, name)
+        if isinstance(value, tuple) or _fields(value) is not None:
+            yield value
+
+
+def _fields(tree: Any) -> tuple[str, ...] | None:
+    """The fields of a tree that may be trees; None for what is no tree."""
+    cls: Any = type(tree)
+    return _fields_of(cls)
+
+
+@cache
+def _fields_of(cls: type) -> tuple[str, ...] | None:
+    if not is_dataclass(cls) or cls is Span:
+        return None
+    return tuple(f.name for f in fields(cls) if f.name not in ("span", "fn_span"))

@@ -17,7 +17,6 @@ from tensat_dl.engine.compile import attribute_values
 from tensat_dl.engine.compiled import CompiledRule, member_relation
 from tensat_dl.engine.exploration import Estimate
 from tensat_dl.engine.naming import EngineState
-from tensat_dl.rewrite.classes import kind
 from tensat_dl.rewrite.groups import Group, Member
 from tensat_dl.rewrite.variants import Checks
 
@@ -33,7 +32,7 @@ class View:
         self._by_class: dict[int, list[tuple[str, tuple[int, ...], Attrs]]] = {}
         self._costs: dict[tuple[Any, ...], float] = {}
         self._groups: dict[str, list[Group]] = {}
-        self._kinds: dict[int, tuple[object, ...]] = {}
+        self._kinds: dict[int, int] = {}
         self.types: dict[int, TensorType] = {}
 
         def known(function: str) -> Iterator[tuple[int, Any]]:
@@ -66,11 +65,11 @@ class View:
             if not clean:
                 self.merged.add(own)
 
-    def kind(self, handle: int) -> tuple[object, ...]:
-        """All facts about an e-class that conditions of rules can ask for."""
+    def kind(self, handle: int) -> int:
+        """A number for all facts about an e-class that conditions of rules can ask for; see `Checks.kind`."""
         found = self._kinds.get(handle)
         if found is None:
-            found = self._kinds[handle] = kind(self, handle)
+            found = self._kinds[handle] = self.checks.kind(self, handle)
         return found
 
     def groups(self, compiled: CompiledRule) -> list[Group]:
@@ -110,8 +109,8 @@ class View:
                 nodes.sort(key=repr)
         return self._by_class
 
-    def stale(self, rule: RewriteRule, tensors: Mapping[str, int]) -> bool:
-        """Whether rules may no longer see a possible member."""
+    def stale(self, rule: RewriteRule, tensors: Sequence[str], handles: Sequence[int]) -> bool:
+        """Whether rules may no longer see a possible member, by the handles of its tensors."""
         return False
 
     def layers(self, needs: Sequence[Sequence[int]], makes: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -126,42 +125,46 @@ def find_groups(compiled: CompiledRule, view: View) -> list[Group]:
     handles, types, weights, merged = view.handles, view.types, view.weights, view.merged
     decoders = [view.frozen.decoder(sort) for sort, _ in compiled.attrs]
     shown: dict[tuple[Any, ...], tuple[str, ...]] = {}  #: the values of attributes as keys
-    alike: dict[tuple[Any, ...], list[tuple[tuple[Any, ...], dict[str, int]]]] = {}
+    alike: dict[tuple[Any, ...], list[tuple[tuple[Any, ...], list[int]]]] = {}
     tensors, outputs = compiled.tensors, rule.source.outputs
     width = len(tensors)
+    own, common, results = ([tensors.index(n) for n in names] for names in (varying, shared, outputs))
     known = handles.get
     for row in view.frozen.rows(member_relation(rule.name)):
         inputs = tuple(row.inputs)
         found = [known(t, -1) for t in inputs[:width]]
         if not all(h in types for h in found):
             continue
-        handle = dict(zip(tensors, found, strict=True))
-        if any(handle[n] in merged for n in varying) or view.stale(rule, handle):
+        if any(found[i] in merged for i in own) or view.stale(rule, tensors, found):
             continue
-        if all(handle[o] in weights for o in outputs):
+        if all(found[i] in weights for i in results):
             continue  # computed ahead of time, where one product is no better than several
         values = inputs[width:]
         if values not in shown:
             shown[values] = tuple(repr(d(v)) for d, v in zip(decoders, values, strict=True))
-        key = (tuple([handle[n] for n in shared]), shown[values])
-        alike.setdefault(key, []).append((values, handle))
+        key = (tuple([found[i] for i in common]), shown[values])
+        alike.setdefault(key, []).append((values, found))
     out: list[Group] = []
     for key in sorted(k for k, members in alike.items() if len(members) > 1):
         values, first = alike[key][0]
         columns = {n: d(v) for (_, n), d, v in zip(compiled.attrs, decoders, values, strict=True)}
         attrs = attribute_values(rule, columns, view.checks.ops)
-        members = [Member(tuple((n, handle[n]) for n in varying)) for _, handle in alike[key]]
-        out += _compatible(compiled, Group({n: first[n] for n in shared}, attrs, members), view)
+        members = [
+            Member(tuple([(n, h[i]) for n, i in zip(varying, own, strict=True)])) for _, h in alike[key]
+        ]
+        group = Group({n: first[i] for n, i in zip(shared, common, strict=True)}, attrs, members)
+        out += _compatible(compiled, group, view)
     return out
 
 
 def _compatible(compiled: CompiledRule, group: Group, view: View) -> Iterator[Group]:
     """Parts of a group whose members type-check together and do not depend on one another."""
     rule = compiled.rule
-    known: dict[tuple[object, object], bool] = {}  # members of the same kinds fit alike
+    # members of the same kinds fit alike
+    known = view.checks.fits(rule, group.attrs, [view.kind(h) for h in group.shared.values()])
 
     def fits(a: Member, b: Member) -> bool:
-        key = tuple(view.kind(h) for _, h in a.tensors), tuple(view.kind(h) for _, h in b.tensors)
+        key = (*(view.kind(h) for _, h in a.tensors), *(view.kind(h) for _, h in b.tensors))
         if key not in known:
             known[key] = view.checks.target(rule, group.of([a, b]), view) is not None
         return known[key]

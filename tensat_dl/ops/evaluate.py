@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -219,6 +220,8 @@ def _binary(expr: ex.Binary, env: Env) -> Any:
         right = _bool(evaluate(expr.right, env), expr.right)
         return sym.all_of((left, right)) if op == "and" else sym.any_of((left, right))
     left, right = evaluate(expr.left, env), evaluate(expr.right, env)
+    if type(left) is int and type(right) is int and op in _COMPARISONS:  # most often
+        return _COMPARISONS[op](left, right)
     if op in ("==", "!="):
         same = sym.equal(left, right)
         return same if op == "==" else sym.negate(same)
@@ -242,6 +245,15 @@ def _binary(expr: ex.Binary, env: Env) -> Any:
     return result
 
 
+#: Comparisons of known integers.
+_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    "<": operator.lt,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
 #: Operators on floats.
 _ARITHMETIC = frozenset("+-*/")
 

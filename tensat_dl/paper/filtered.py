@@ -10,7 +10,7 @@ in the next iteration.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensat_dl.core.rule import RewriteRule
@@ -70,8 +70,8 @@ class AcyclicView(View):
                     reached[h] |= members
         return in_layers(reached, needs)
 
-    def stale(self, rule: RewriteRule, tensors: Mapping[str, int]) -> bool:
-        return not is_live(rule, tensors, self.nodes)
+    def stale(self, rule: RewriteRule, tensors: Sequence[str], handles: Sequence[int]) -> bool:
+        return not is_live(rule, dict(zip(tensors, handles, strict=True)), self.nodes)
 
 
 @dataclass

@@ -8,7 +8,7 @@ the case in which nothing is open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tensat_dl.core import expression as ex
@@ -226,6 +226,19 @@ class Checks:
         self._infer = Inference(ops)
         self._instances: dict[tuple[str, int], RewriteRule] = {}
         self._targets: dict[tuple[Any, ...], Variant | None] = {}
+        self._fits: dict[tuple[Any, ...], dict[tuple[int, ...], bool]] = {}
+        self._kinds: dict[tuple[object, ...], int] = {}
+
+    def kind(self, known: Known, tensor: int) -> int:
+        """A number for all facts about a tensor that conditions of rules can ask for: the same for equal facts."""
+        return self._kinds.setdefault(kind(known, tensor), len(self._kinds))
+
+    def fits(
+        self, rule: RewriteRule, attrs: Mapping[str, Any], shared: Sequence[int]
+    ) -> dict[tuple[int, ...], bool]:
+        """Whether two members fit together in a group of these attributes and kinds of shared tensors: by the kinds
+        of their tensors, as far as that was asked."""
+        return self._fits.setdefault((rule.name, repr(sorted(attrs.items())), *shared), {})
 
     def instance(self, rule: RewriteRule, n: int) -> RewriteRule:
         """A group rule for that many members; another rule as it is."""

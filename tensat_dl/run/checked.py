@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tensat_dl.beside import beside
+from tensat_dl.beside import beside, one_thread_each
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
@@ -32,6 +32,7 @@ class Checked:
     interrupted: bool = False
 
 
+@one_thread_each()
 def verified(
     before: Graph,
     after: Graph,

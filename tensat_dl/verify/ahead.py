@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tensat_dl.beside import beside
+from tensat_dl.beside import beside, one_thread_each
 from tensat_dl.core.graph import Graph
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.semantics.arrays import Array
@@ -58,10 +58,11 @@ def ahead(graph: Graph, ops: OpTable, seed: int) -> Iterator[Ahead | None]:
             raise _Stopped
 
     semantics = semantics_of(ops)
-    try:
-        yield Ahead(
-            beside(lambda: expected(graph, semantics, seed, watch)),
-            beside(lambda: half_if_small(graph, ops, seed)),
-        )
-    finally:
-        stopped.set()
+    with one_thread_each():
+        try:
+            yield Ahead(
+                beside(lambda: expected(graph, semantics, seed, watch)),
+                beside(lambda: half_if_small(graph, ops, seed)),
+            )
+        finally:
+            stopped.set()

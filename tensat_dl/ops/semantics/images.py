@@ -12,7 +12,7 @@ import numpy as np
 
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.semantics.elementwise import ACTIVATIONS, quotient
-from tensat_dl.ops.semantics.reductions import Product
+from tensat_dl.ops.semantics.reductions import Product, product
 
 #: A convolution gathers the windows of a block of output rows at a time, in about this many bytes: the second
 #: layer of VGG at 224 x 224 would take 230 MB at once, and a smaller block is no slower.
@@ -31,7 +31,7 @@ def conv2d(
     pads: Sequence[int],
     dilation: Sequence[int],
     act: str,
-    product: Product = np.matmul,
+    product: Product = product,
 ) -> Array:
     """x [n, c, h, w], w [o, c / groups, kh, kw], optional bias [o] -> act(x * w + bias) [n, o, oh, ow]."""
     out = correlate(pad_spatial(x, pads), weight, stride, dilation, product)
@@ -56,7 +56,7 @@ def correlate(
     weight: Array,
     stride: Sequence[int],
     dilation: Sequence[int],
-    product: Product = np.matmul,
+    product: Product = product,
 ) -> Array:
     """Grouped cross-correlation without padding: [n, c, h, w], [o, c / groups, kh, kw] -> [n, o, oh, ow]."""
     (n, c, h, w), (o, per_group, kh, kw) = x.shape, weight.shape

@@ -6,14 +6,41 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tensat_dl.beside import beside
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.semantics.elementwise import ACTIVATIONS, quotient
 
 #: The product of matrices.
 Product = Callable[[Array, Array], Array]
+#: Products of more multiplications are computed in halves at the same time: a thread takes as long to start as
+#: thousands of them.
+HALVED = 1 << 24
 
 
-def matmul(x: Array, y: Array, *bias: Array, act: str, product: Product = np.matmul) -> Array:
+def product(x: Array, y: Array) -> Array:
+    """x [.., m, k], y [.., k, n] -> x y [.., m, n]. Two threads compute a large one, each a half, by rows or by
+    columns: the same numbers on any number of cores."""
+    m, n = x.shape[-2], y.shape[-1]
+    alike = x.shape[:-2] == y.shape[:-2] and x.dtype == y.dtype == np.float64
+    if not alike or x.size * n < HALVED or max(m, n) == 1:
+        return np.asarray(np.matmul(x, y))
+    out = np.empty((*x.shape[:-1], n))
+    half = max(m, n) // 2
+    by_rows = m >= n
+
+    def compute(part: slice) -> None:
+        if by_rows:
+            np.matmul(x[..., part, :], y, out=out[..., part, :])
+        else:
+            np.matmul(x, y[..., part], out=out[..., part])
+
+    second = beside(lambda: compute(slice(half, None)))
+    compute(slice(half))
+    second.result()
+    return out
+
+
+def matmul(x: Array, y: Array, *bias: Array, act: str, product: Product = product) -> Array:
     """x [.., m, k], y [.., k, n], optional bias [n] -> act(x y + bias) [.., m, n]."""
     out = product(x, y)
     for vector in bias:
