@@ -18,6 +18,7 @@ from tensat_dl.cost.roofline import calibrate, roofline
 from tensat_dl.cost.signature import Signature
 from tensat_dl.cost.views import free_views
 from tensat_dl.ops.table import OpTable
+from tensat_dl.ops.typing import IllTyped
 from tensat_dl.sizes.resized import Resized
 
 #: Operators that run no kernel: the caller's tensors, and one of the outputs of a node, which has the cost.
@@ -128,8 +129,14 @@ class CostModel:
 
     def mean_price(self, egraph: EGraph, graph: Graph) -> tuple[EGraph, BoolArray]:
         """The same as `price` for an e-graph that was explored from a graph, or that is this graph; each cost is the
-        mean over the sizes that count."""
-        priced = [self.price(one) for one in self.at_all_sizes(egraph, graph)]
+        mean over the sizes that count. Shapes there are guessed in part: where they don't fit together, the e-graph
+        has the costs that it has here."""
+        priced = []
+        for one in self.at_all_sizes(egraph, graph):
+            try:
+                priced.append(self.price(one))
+            except IllTyped:
+                priced.append(self.price(egraph))
         cost = np.mean([one.cost for one, _ in priced], axis=0)
         return replace(egraph, cost=cost), np.all([measured for _, measured in priced], axis=0)
 

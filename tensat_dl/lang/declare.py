@@ -150,7 +150,8 @@ def parameters(params: ast.Params) -> tuple[AttrDecl, ...]:
 
 
 def _attr(param: ast.AttrParam, problems: list[Diagnostic]) -> AttrDecl:
-    if not param.choices and param.type not in ATTR_TYPES:
+    known = bool(param.choices) or param.type in ATTR_TYPES
+    if not known:
         near = "" if param.type == "tensor" else did_you_mean(param.type, ATTR_TYPES)
         if param.type == "tensor":
             near = "tensors come before the `;`"
@@ -162,12 +163,12 @@ def _attr(param: ast.AttrParam, problems: list[Diagnostic]) -> AttrDecl:
     if repeated is not None:
         problems.append(Diagnostic(f"`{repeated}` is listed twice", param.span))
     decl = AttrDecl(param.name, param.type, param.length, param.choices, None)  # type: ignore[arg-type]
-    if param.default is None:
+    if param.default is None or not known:
         return decl
     default = constant(param.default)
     if default is not None:
         default = coerce(decl, default)
-    if default is None and decl.type in (*ATTR_TYPES, "choice"):
+    if default is None:
         problems.append(Diagnostic(f"the default of `{param.name}` is {wanted(decl)}", param.default.span))
     return AttrDecl(decl.name, decl.type, decl.length, decl.choices, default)
 

@@ -7,7 +7,7 @@ is valid at one size only is no part of an answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
@@ -75,6 +75,11 @@ class Elsewhere:
         self._chosen: dict[tuple[Hashable, ...], Shape] = {}
         self._infer = Inference(ops)
         self._reshapes: dict[tuple[Shape, Shape, Shape], Shape] = {}
+        #: Dimensions of the model's values, here and there.
+        self._dims: set[tuple[int, int]] = set()
+        for node in graph.nodes:
+            if node.name in known and len(node.types) == 1 and len(known[node.name]) == len(node.type.shape):
+                self._dims.update(zip(node.type.shape, known[node.name], strict=True))
         self.model = self.shapes(graph)
         for i, new in self.model.items():
             node = graph.nodes[i]
@@ -131,7 +136,7 @@ class Elsewhere:
         if op == "reshape":
             old, new = here[0].shape, type.shape
             fits = expected is not None and keeps_runs(old, there[0], new, expected)
-            shape = expected if fits else reshaped(old, there[0], new, self._reshapes)
+            shape = expected if fits else reshaped(old, there[0], new, self._reshapes, self._dims)
             return None if shape is None else ({"shape": shape}, shape)
         if self._opened is None and [t.shape for t in here] == list(there):
             return values, type.shape
@@ -168,12 +173,14 @@ class Elsewhere:
         return list(dict.fromkeys(found))
 
 
-def reshaped(old: Shape, there: Shape, new: Shape, reshapes: Reshapes) -> Shape | None:
+def reshaped(
+    old: Shape, there: Shape, new: Shape, reshapes: Reshapes, dims: Container[tuple[int, int]] = ()
+) -> Shape | None:
     """The shape that a reshape from ``old`` to ``new`` most likely makes of ``there``: the model's own one decides.
 
     If the model has none, both shapes are cut into the shortest runs of dimensions with equal products. In each run
-    one dimension takes what is more: one as large as the dimension that has grown, or the first one, but none that is
-    1 if others are not.
+    one dimension takes what is more: one that the model has in both sizes (``dims``: here and there), one as large as
+    the dimension that has grown, or the first one, but none that is 1 if others are not.
     """
     if (old, new, there) in reshapes:
         return reshapes[old, new, there]
@@ -193,14 +200,16 @@ def reshaped(old: Shape, there: Shape, new: Shape, reshapes: Reshapes) -> Shape 
             continue
         total = prod(there[start:i])
         grown = {o for o, t in zip(old[start:i], there[start:i], strict=True) if o != t}
-        places = sorted(range(first, j), key=lambda k: (new[k] == 1, new[k] not in grown))
-        for k in places:
-            others = prod(new[first:k]) * prod(new[k + 1 : j])
-            if total % others == 0:
-                found += [*new[first:k], total // others, *new[k + 1 : j]]
-                break
-        else:
+        places = []
+        for k in range(first, j):
+            size, rest = divmod(total, prod(new[first:k]) * prod(new[k + 1 : j]))
+            if not rest:
+                unlikely = new[k] == 1, (new[k], size) not in dims, new[k] not in grown
+                places.append((unlikely, k, size))
+        if not places:
             return None
+        _, k, size = min(places)
+        found += [*new[first:k], size, *new[k + 1 : j]]
     return tuple(found)
 
 

@@ -55,8 +55,9 @@ def test_a_model_is_measured_and_saved(tmp_path: Path, monkeypatch: pytest.Monke
     counts = {False: 5, True: 3}
     assert len(onnx.load(out).graph.node) == counts[found.winner is not None]
 
-    report = {"nodes": 5, "opaque": 1, "reasons": [{"operator": "Cos", "count": 1, "reason": "not known"}]}
-    page = result_to_html(result, report)
+    assert loaded.onnx is not None
+    reasons = [{"operator": "Cos", "count": 1, "reason": "not known"}]
+    page = result_to_html(result, {**loaded.onnx.to_json(), "nodes": 5, "opaque": 1, "reasons": reasons})
     assert "Measured on this machine" in page
     assert "largest error" in page
     assert "1 of them opaque (20%)" in page

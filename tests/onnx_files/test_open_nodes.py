@@ -137,6 +137,8 @@ def test_a_reshape_elsewhere() -> None:
     assert reshaped((2, 5), (2, 7), (10,), {}) == (14,)
     assert reshaped((10,), (7,), (2, 5), {}) is None
     assert reshaped((5, 6), (20, 6), (1, 5, 6), {((5, 6), (1, 5, 6), (20, 6)): (4, 5, 6)}) == (4, 5, 6)
+    assert reshaped((32, 64), (16, 64), (2, 16, 64), {}) == (1, 16, 64)
+    assert reshaped((32, 64), (16, 64), (2, 16, 64), {}, {(2, 2), (16, 8)}) == (2, 8, 64)
 
 
 def test_a_reshape_that_takes_elements_from_elsewhere() -> None:
