@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from tensat_dl.core.diagnostics import Span
@@ -82,14 +82,8 @@ class Sym:
     @cached_property
     def mentioned(self) -> frozenset[Atom]:
         """Its atoms, those inside of atoms too."""
-        found: set[Atom] = set()
-        for a in self.atoms():
-            found.add(a)
-            if a[0] in _SUMS:
-                found.update(b for b in _mentioned(a[1:]) if b != EACH)
-            elif a[0] in _REBUILD or _is_family(a):
-                found.update(_mentioned(a[1:]))
-        return frozenset(found)
+        atoms = self.atoms()
+        return frozenset(atoms).union(*map(_inside, atoms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +99,14 @@ class Of:
 
 def _is_family(a: Atom) -> bool:
     return len(a) > 1 and isinstance(a[1], Of)
+
+
+@lru_cache(maxsize=1 << 16)
+def _inside(a: Atom) -> frozenset[Atom]:
+    """The atoms that an atom mentions."""
+    if a[0] in _SUMS:
+        return frozenset(b for b in _mentioned(a[1:]) if b != EACH)
+    return frozenset(_mentioned(a[1:])) if a[0] in _REBUILD or _is_family(a) else frozenset()
 
 
 def _mentioned(value: Any) -> Iterable[Atom]:
@@ -140,6 +142,18 @@ class Condition:
 
     kind: str
     args: tuple[Any, ...]
+
+    @cached_property
+    def about(self) -> frozenset[Any]:
+        """The unknowns that it mentions, and its parts."""
+        found: set[Any] = set()
+        for part in self.args:
+            if isinstance(part, Condition):
+                found |= part.about
+            else:
+                found.add(part)
+                found |= part.mentioned if isinstance(part, Sym) else frozenset()
+        return frozenset(found)
 
 
 Bool = bool | Condition
@@ -178,7 +192,7 @@ def _make(terms: Mapping[Monomial, int]) -> Int:
     return Sym(tuple(sorted(kept.items(), key=_order)))
 
 
-@cache
+@lru_cache(maxsize=1 << 16)
 def text_of(parts: tuple[Any, ...]) -> str:
     """An atom or a monomial, to sort by."""
     return repr(parts)
@@ -210,17 +224,24 @@ def _plus(a: Int, factor: int, b: Int) -> Int:
 
 
 def neg(a: Int) -> Int:
-    return -a if isinstance(a, int) else _make({m: -c for m, c in a.terms})
+    return -a if isinstance(a, int) else _scaled(a, -1)
+
+
+def _scaled(a: Sym, by: int) -> Int:
+    return Sym(tuple((m, by * c) for m, c in a.terms)) if by else 0
 
 
 def mul(a: Int, b: Int) -> Int:
     if isinstance(a, int) and isinstance(b, int):
         return a * b
-    if a == 1 or b == 1:
-        return b if a == 1 else a
+    if isinstance(a, int):
+        a, b = b, a
+    assert isinstance(a, Sym)
+    if isinstance(b, int):
+        return a if b == 1 else _scaled(a, b)
     out: dict[Monomial, int] = {}
-    for m, c in terms_of(a).items():
-        for n, d in terms_of(b).items():
+    for m, c in a.terms:
+        for n, d in b.terms:
             key = tuple(sorted(m + n, key=text_of)) if m and n else m or n
             out[key] = out.get(key, 0) + c * d
     return _make(out)
@@ -461,13 +482,19 @@ def substitute(value: Any, known: Mapping[Atom, Int]) -> Any:
     if isinstance(value, Sym):
         if known.keys().isdisjoint(value.mentioned):
             return value
-        total: Int = 0
+        total: dict[Monomial, int] = {}
         for monomial, coefficient in value.terms:
-            product: Int = coefficient
+            kept = tuple(a for a in monomial if a not in known and known.keys().isdisjoint(_inside(a)))
+            if len(kept) == len(monomial):
+                total[monomial] = total.get(monomial, 0) + coefficient
+                continue
+            product: Int = Sym(((kept, coefficient),)) if kept else coefficient
             for a in monomial:
-                product = mul(product, _substitute_atom(a, known))
-            total = add(total, product)
-        return total
+                if a not in kept:
+                    product = mul(product, _substitute_atom(a, known))
+            for m, c in terms_of(product).items():
+                total[m] = total.get(m, 0) + c
+        return _make(total)
     if isinstance(value, tuple):
         return tuple(substitute(v, known) for v in value)
     if isinstance(value, Condition):

@@ -72,7 +72,7 @@ def environment(decl: OpDecl, inputs: Sequence[AnyType], attrs: Mapping[str, Any
     return env
 
 
-#: So many types are remembered for one table: graphs have the same layers many times.
+#: So many types are remembered at a time: graphs have the same layers many times.
 REMEMBERED = 10_000
 
 
@@ -168,6 +168,8 @@ class Inference:
                 known = infer(self.table, op, inputs, attrs)
             except IllTyped as e:
                 known = e.message
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
             self._known[key] = known
         if isinstance(known, str):
             raise IllTyped(known)

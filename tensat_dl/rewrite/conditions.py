@@ -117,7 +117,7 @@ class Facts:
 
     def _again(self, news: Atom | Opaque) -> None:
         """Simplifies the conditions that mention what has become known."""
-        old = [c for c in self.conditions if _is_about(c, news)]
+        old = [c for c in self.conditions if news in c.about]
         for c in old:
             del self.conditions[c]
         self.add(old)
@@ -193,13 +193,6 @@ class Facts:
         if sym.is_sum_of_dimensions(a):
             return 0
         return self.bounds.get(a, -1)
-
-
-def _is_about(c: Condition, x: Atom | Opaque) -> bool:
-    return any(
-        _is_about(part, x) if isinstance(part, Condition) else part == x or _mentions(part, x)
-        for part in c.args
-    )
 
 
 def _excludes(known: Condition, c: Condition) -> bool:

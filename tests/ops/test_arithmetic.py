@@ -136,3 +136,25 @@ def test_division_by_zero_has_no_value(divide: Callable[[Int, Int], Int]) -> Non
     quotient = divide(sym.atom("attr", "a"), sym.atom("attr", "b"))
     with pytest.raises(EvaluationError):
         sym.substitute(quotient, {("attr", "a"): 3, ("attr", "b"): 0})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_substitution_is_evaluation_in_two_steps(seed: int) -> None:
+    rng = random.Random(seed)
+    compared = 0
+    for _ in range(300):
+        case, later = Case(), Case()
+        for atom in ATOMS:
+            case.integers[atom] = rng.randint(1, 6) if atom[0] == "dim" else rng.randint(-6, 6)
+        known: dict[Atom, Int] = {}
+        for atom in ATOMS:
+            replaced = draw(rng, case, 2) if atom[0] != "dim" and rng.random() < 0.6 else Pair(None, None)
+            later.integers[atom] = case.integers[atom] if replaced.known is None else replaced.known
+            if replaced.known is not None and replaced.unknown is not None:
+                known[atom] = replaced.unknown
+        pair = draw(rng, later, 3)
+        if pair.known is None or pair.unknown is None:
+            continue
+        assert case.of(sym.substitute(pair.unknown, known)) == pair.known, (pair.unknown, known)
+        compared += 1
+    assert compared > 100

@@ -39,6 +39,7 @@ class Coverage:
         self._met: set[str] = set()
         self._met_wide: set[str] = set()  #: on an instance without dimensions of 1
         self._tried: set[Assigned] = set()
+        self._cases: dict[Frame, tuple[RuleCase, ...]] = {}
         self._where: dict[
             str, dict[Frame, RuleCase]
         ] = {}  #: the cases by name, and by the frames that have them
@@ -52,8 +53,11 @@ class Coverage:
         wide = frame.is_wide(values)
         if wide:
             self._wide[frame] = True
-        for case in self._cases(frame):
-            self._where.setdefault(case.name, {})[frame] = case
+        if frame not in self._cases:
+            self._cases[frame] = tuple(self._cases_of(frame))
+            for case in self._cases[frame]:
+                self._where.setdefault(case.name, {})[frame] = case
+        for case in self._cases[frame]:
             new = case.name not in self._met or (wide and case.told and case.name not in self._met_wide)
             if new and frame.meets(case, values):
                 self._met.add(case.name)
@@ -150,7 +154,7 @@ class Coverage:
         except (TooHard, Undecided):
             return True
 
-    def _cases(self, frame: Frame) -> Iterator[RuleCase]:
+    def _cases_of(self, frame: Frame) -> Iterator[RuleCase]:
         """Those of the rule, and such as are to be tried whether or not an expression asks for them."""
         yield from frame.cases
         for x in frame.unknowns:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
@@ -58,6 +60,8 @@ DRAWS = 8
 SHRUNK = 6
 #: How often small instances are compared.
 REPEATS = 3
+#: After how many new objects garbage is looked for; see `gc.set_threshold`.
+SELDOM = (50_000, 20, 20)
 #: Facts in conditions that say where a rule pays, not where it is true.
 ABOUT_COST = frozenset(("weight", "varying", "start", "factors"))
 #: Ranks for which types are checked.
@@ -93,7 +97,8 @@ class Examiner:
     def verdict(self, rule: RewriteRule) -> Verdict:
         """The verdict on a rule. A rule that can't be compiled is vacuous, and the reason says so."""
         try:
-            return self._verdict(rule)
+            with _seldom_collected():
+                return self._verdict(rule)
         except TsrError as e:
             return Verdict(rule.name, "vacuous", reason=e.diagnostics[0].message)
 
@@ -316,6 +321,17 @@ class Examiner:
         if not rule.conditions:
             return "its two sides never have equal types"
         return "no instance meets its conditions"
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Garbage is looked for less often: what is remembered of a rule has millions of parts, and no garbage in it."""
+    usual = gc.get_threshold()
+    gc.set_threshold(*SELDOM)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 def _depends_on_attributes(instance: Instance) -> bool:

@@ -86,6 +86,8 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
         variants = sorted(
             (v for v in found if not v.ill_typed), key=lambda v: -sum(len(t.shape) for t in v.types.values())
         )
+        if rule.index is not None:  # most of what is beyond this method for lists is so at the lowest ranks
+            variants = [*variants[-1:], *variants[:-1]]
         reductions = Reductions(rule, variants, infer)
         proved: set[int] = set()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -377,3 +378,9 @@ def test_an_element_type_is_a_word_not_a_variable(tmp_path: Path) -> None:
     assert found.counterexample is not None
     assert dict(found.counterexample.variables)["x"].startswith("f32")
     assert not found.counterexample.attrs
+
+
+def test_garbage_is_collected_as_before(tmp_path: Path) -> None:
+    usual = gc.get_threshold()
+    assert verdict("rule twice { relu(relu(x)) => relu(x) }", tmp_path).status == "tested"
+    assert gc.get_threshold() == usual
