@@ -142,8 +142,8 @@ def _names_are_text(path: str, model: ir.Model) -> None:
 
 
 def _sizes_are_possible(path: str, model: ir.Model) -> None:
-    """Raises `TsrError` for a dimension below -1, which stands for an open one, for a tensor that no memory holds, and
-    for a tensor in the file that has more or fewer elements than its shape says."""
+    """Raises `TsrError` for a dimension below -1, which stands for an open one, for a tensor that no memory holds,
+    and for a tensor in the file that has more or fewer elements than its shape says."""
     for graph in model.graphs():
         nodes = list(graph)
         values = [*graph.inputs, *graph.initializers.values(), *(v for node in nodes for v in node.outputs)]

@@ -374,10 +374,10 @@ def test_dimensions_without_a_name_are_called_by_their_place(nameless: Any, tmp_
     assert "x : f32[3, 64]" in invoke("show", path, "--dim", "x.0=3").out
 
 
-def test_dim_is_for_models(tmp_path: Path) -> None:
+def test_options_of_the_other_kind_of_file(tmp_path: Path) -> None:
     for command in ("run", "show"):
         done = invoke(command, EXAMPLES / "tiny_fuse_relu.tsr", "--dim", "x=3")
-        assert (done.code, "--dim binds dimensions of ONNX models" in done.err) == (2, True)
+        assert (done.code, "graph `tiny_fuse_relu` has no size `x`" in done.err) == (2, True)
     done = invoke("show", saved(tmp_path, product()), "--graph", "g")
     assert (done.code, "an ONNX model has one" in done.err) == (2, True)
 
