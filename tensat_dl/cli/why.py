@@ -39,7 +39,6 @@ def why(out: str, source: str | None, html_path: str | None, verbose: bool, quie
     from tensat_dl.report.terminal import LiveProgress
     from tensat_dl.run.pipeline import explain
     from tensat_dl.run.reading import read_tsr
-    from tensat_dl.why.origin import digest
 
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet exclude each other")
@@ -60,7 +59,7 @@ def why(out: str, source: str | None, html_path: str | None, verbose: bool, quie
         found = explain(
             before, after, program.ops, program.rules, given.options, progress, opened.unfit, sizes
         )
-    changed = digest(before, program.ops) != made_of
+    changed = opened.digest != made_of
     known = bool(found.steps) or not found.unfinished
     if changed and known:
         note = f"the graph of {file} has changed since {out} was made; the steps start at its present graph"

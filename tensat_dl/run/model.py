@@ -81,6 +81,11 @@ class Model(Shown):
 
         return (*read, *data_files(self.onnx.model))
 
+    @property
+    def digest(self) -> str:
+        """Tells whether it has changed: what an answer records of it."""
+        return digest(self.graph, self.ops, self.opened)
+
     def with_operators(self, declared: Mapping[str, Declared]) -> Model:
         """The same with further operators."""
         ops = extended(self.program.ops, declared)
@@ -108,7 +113,7 @@ class Model(Shown):
         """The optimized graph of a result as .tsr text, for a file of this path."""
         comment = "made by: tensat-dl, from Python, with rules that no file names"
         if result.rules == self.rules:
-            comment = Origin(self.arguments(result.options, output), digest(self.graph, self.ops)).comment()
+            comment = Origin(self.arguments(result.options, output), self.digest).comment()
         opened = None if result.sizes is None else result.sizes.after
         return self.with_operators(result.declared).text(result.after.graph, [comment], opened)
 
