@@ -107,8 +107,12 @@ def _refusal(out: str, message: str, hint: str = "") -> TsrError:
 def _origin(out: str, source: str | None) -> tuple[Recorded, str]:
     """The run that made a graph, of the original at ``source`` if that is given, and the original's digest then.
     Raises `TsrError` if these can't be known."""
+    from tensat_dl.onnx import is_onnx
+
     given, digest = _recorded(out)
-    given = given if source is None else replace(given, file=source)
+    if source is not None:
+        as_text = is_onnx(given.file) and not is_onnx(source)  # in which the model has one size of each dimension
+        given = replace(given, file=source, dims={} if as_text else given.dims)
     if given.file == "-":
         raise _refusal(
             out, "the original was read from standard input", "name the original's file: --from FILE"
