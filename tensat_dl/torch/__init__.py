@@ -46,7 +46,6 @@ def optimize(
     explained: bool = False,
     dynamic_shapes: Any = None,
     sizes: Mapping[str, Mapping[int, Sequence[int]]] | None = None,
-    buckets: bool = False,
     custom_translation_table: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
     **options: Any,
 ) -> Optimized:
@@ -65,9 +64,9 @@ def optimize(
         explained: The report has the steps from one graph to the other. They may take longer than the search.
         dynamic_shapes: Open dimensions, as `torch.export.export` takes them.
         sizes: Several sizes of one open dimension to optimize for: ``{"x": {1: (32, 128, 512)}}``.
-        buckets: Where these sizes want different graphs, each range gets its own, which is chosen in each call.
         custom_translation_table: Translations of custom operators, as `torch.onnx.export` takes them.
-        **options: Those of `tensat_dl.optimize`; ``threads`` are PyTorch's by default.
+        **options: Those of `tensat_dl.optimize`; ``threads`` are PyTorch's by default. With ``buckets``, ``sizes``
+            that want different graphs get their own, which are chosen in each call.
 
     Raises:
         TypeError: arguments that the module does not take, or an unknown option.
@@ -106,7 +105,6 @@ def optimize(
         custom_translation_table,
         program,
         sizes or {},
-        buckets,
     )
     return Optimized(asked)
 

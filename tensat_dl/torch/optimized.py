@@ -15,7 +15,7 @@ from tensat_dl.files import write
 from tensat_dl.measure.statistics import Latency
 from tensat_dl.onnx.model_files import commit, staged
 from tensat_dl.report import facts
-from tensat_dl.run.buckets import path_of
+from tensat_dl.run.model import path_of
 from tensat_dl.torch.calls import OtherCall
 from tensat_dl.torch.prepare import LABELS, Asked, Contestant, prepare
 

@@ -58,7 +58,6 @@ class Asked:
     program: torch.export.ExportedProgram | None = None
     #: Several sizes to optimize for, of one open dimension of an input: by input, by dimension.
     sizes: Mapping[str, Mapping[int, object]] = field(default_factory=dict)
-    buckets: bool = False  #: sizes that want different graphs have models of their own
 
 
 @dataclass(frozen=True)
@@ -130,13 +129,14 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
                 notes.append(f"no graph was found that may be used: {found.refused}")
             elif not optimized:
                 notes.append("no graph was found that is faster")
-            elif found.buckets is None:
+            elif not found.result.parts:
                 enter("optimized", loaded("optimized", optimized[0]))
             else:
-                notes.append(found.buckets.summary())
-                ranges = [(b.range, b.high) for b in found.buckets.parts]
+                ranges = [(b.range, b.high) for b in found.result.parts]
                 parts = [(*r, loaded(r[0], m)) for r, m in zip(ranges, optimized, strict=True)]
                 enter("optimized", BySize(inputs, parts, mix[0][:2]))
+            if found.result.buckets is not None:
+                notes.append(found.result.buckets.summary())
         except (TsrError, ExplorationError, Declined) as e:
             notes.append(f"there is no optimized graph: {e}")
     if not models:
@@ -183,7 +183,7 @@ def _mix(asked: Asked, inputs: CallInputs) -> list[tuple[int, int, Extent, DimSi
             found.append((leaf, axis, symbol, DimSizes(said.sizes, low, high)))
     if len(found) > 1:
         raise ValueError("sizes: one dimension at most has several sizes")
-    if asked.buckets and not found:
+    if asked.options.buckets and not found:
         raise ValueError("buckets need sizes, such as sizes={'x': {1: (32, 128)}}")
     return found
 
@@ -207,13 +207,10 @@ def _searched(
     names = open_dims(model)
     dims = sizes(str(path), model, given, {name: said for name, said in ranges.items() if name in names})
     dims |= {str(symbol): said for _, _, symbol, said in mix if str(symbol) in names}
-    packs = asked.rules or (PACK,)
-    read = imported(model, str(path), dims, packs, given)
-    found = answer(read, asked.options, asked.explained, known, packs if asked.buckets else None)
+    read = imported(model, str(path), dims, asked.rules or (PACK,), given)
+    found = answer(read, asked.options, asked.explained, known)
     if found.refused or not found.gained:
         return found, []
-    made = [(read, found.result)]
-    if found.buckets is not None:
-        made = [(b.of(read, found.buckets.name), b.result) for b in found.buckets.parts]
+    made = [(b.of(read), b.result) for b in found.result.parts] or [(read, found.result)]
     ops = extended(read.program.ops, found.result.declared)
     return found, [export(of, unfused(r.after.graph, ops, r.declared)) for of, r in made]

@@ -62,7 +62,7 @@ CHANGES = [
 def test_changes_are_noticed_and_folded_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     module, x = joined(), torch.randn(4, 8)
     fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
-    monkeypatch.setattr("tensat_dl.torch.answers.optimize", None)  # there is no other search
+    monkeypatch.setattr("tensat_dl.torch.answers.optimize_model", None)  # there is no other search
     monkeypatch.setattr("tensat_dl.torch.answers.kept", None)
     for change, said in CHANGES:
         before = fast._prepared.weights
