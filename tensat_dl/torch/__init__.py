@@ -70,12 +70,20 @@ def optimize(
 
     Raises:
         TypeError: arguments that the module does not take, or an unknown option.
-        ValueError: an option is out of range, the device is not the CPU, or ``sizes`` are no sizes of an open
-            dimension.
+        ValueError: an option is out of range, the device is not the CPU, ``dynamic_shapes`` are not of the form of
+            the inputs, or ``sizes`` are no sizes of an open dimension.
         TsrError: rules that can't be read.
     """
     if isinstance(rules, str):
         raise TypeError(f"rules is a list of packs or files: rules=[{rules!r}]")
+    for name, value, kind in (
+        ("frozen", frozen, bool),
+        ("explained", explained, bool),
+        ("sizes", sizes or {}, Mapping),
+        ("custom_translation_table", custom_translation_table or {}, Mapping),
+    ):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} is {value!r}: expected a {kind.__name__}")
     chosen, packs = _options(options), tuple(fspath(rule) for rule in rules)
     if packs:
         load_program("rules", packs, Source("rules", ""), "rules=")  # raises errors before anything else runs

@@ -65,7 +65,7 @@ class OptimizedFx:
         return fast(*given)
 
     def _say(self, reason: str) -> None:
-        warn_once(self._said, reason, 4)
+        warn_once(self._said, reason)
 
 
 class _Closed(torch.nn.Module):  # type: ignore[misc]

@@ -50,12 +50,23 @@ def test_frozen_weights_are_not_looked_at() -> None:
         torch.testing.assert_close(fast(x)["a"], module(x)["a"], rtol=1e-4, atol=1e-5)
 
 
+def gets_a_hook(module: Any) -> None:
+    module.left.register_forward_hook(lambda module, inputs, output: None)
+
+
+def exchanges_a_hook(module: Any) -> None:
+    module.left._forward_hooks.clear()
+    gets_a_hook(module)
+
+
 CHANGES = [
     (loads, "left.weight has changed"),
     (steps, "left.weight has changed"),
     (replaces, "left.weight has changed"),
     (points_elsewhere, "left.bias has changed"),
     (replaces_a_module, "other submodules"),
+    (gets_a_hook, "other hooks"),
+    (exchanges_a_hook, "other hooks"),
 ]
 
 
