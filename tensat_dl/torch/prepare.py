@@ -27,6 +27,7 @@ from tensat_dl.torch.answers import KeptAnswer, answer
 from tensat_dl.torch.bound import BoundModel, BySize
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent
 from tensat_dl.torch.capture import Declined, captured, functional, to_onnx
+from tensat_dl.torch.cut import CutModel, custom_operators
 from tensat_dl.torch.trials import Arguments, ExpectedOfModule, array_of, times
 from tensat_dl.torch.weights import WeightsAsTheyWere
 
@@ -67,7 +68,7 @@ class Prepared:
     weights: WeightsAsTheyWere
     declined: str = ""
     called: Contestant = "module"
-    run: BoundModel | BySize | None = None  #: None: the module
+    run: BoundModel | BySize | CutModel | None = None  #: None: the module
     #: Those that compute the same, and for buckets one for each range in text.
     models: Mapping[Contestant, Mapping[str, ir.Model]] = field(default_factory=dict)
     latencies: Mapping[Contestant, Latency] = field(default_factory=dict)
@@ -99,9 +100,14 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
     mix = _mix(asked, inputs)
     wanted = {symbol: said.sizes for _, _, symbol, said in mix}
     expected = ExpectedOfModule(asked.module, asked.example, inputs, outputs, asked.options.seed, wanted)
-    model = to_onnx(program, outputs.asked, asked.translations)
+    try:
+        model = to_onnx(program, outputs.asked, asked.translations)
+    except Declined:
+        if inputs.open or not custom_operators(program, asked.translations or ()):
+            raise
+        return _cut(asked, weights, program, inputs, outputs, expected)
     runs: dict[Contestant, Callable[[], object]] = {"module": lambda: asked.module(*args, **kwargs)}
-    models: dict[Contestant, BoundModel | BySize] = {}
+    models: dict[Contestant, BoundModel | BySize | CutModel] = {}
     errors: dict[Contestant, float] = {}
     notes: list[str] = []
     found: KeptAnswer | None = None
@@ -111,7 +117,7 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
             path = save(model, Path(folder) / f"{name}.onnx")
             return BoundModel(model, path, asked.options.threads, inputs, outputs)
 
-        def enter(name: Contestant, model: BoundModel | BySize) -> None:
+        def enter(name: Contestant, model: BoundModel | BySize | CutModel) -> None:
             """Has a model take part, if it computes the same as the module."""
             try:
                 errors[name] = expected.error(model)
@@ -156,8 +162,54 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
     )
 
 
+def _cut(
+    asked: Asked,
+    weights: WeightsAsTheyWere,
+    program: torch.export.ExportedProgram,
+    inputs: CallInputs,
+    outputs: CallOutputs,
+    expected: ExpectedOfModule,
+) -> Prepared:
+    """The faster of a module with custom operators and its program whose parts between them have models. Raises
+    `Declined` if no part has one."""
+    known = asked.translations or ()
+
+    def replaced(part: torch.nn.Module, args: tuple[Any, ...]) -> Callable[..., Any] | None:
+        return prepare(Asked(part, (args, {}), asked.rules, asked.options, frozen=True)).run
+
+    args, kwargs = asked.example
+    cut = CutModel(program, known, pytree.tree_leaves(asked.example), inputs, outputs, replaced)
+    names = ", ".join(custom_operators(program, known))
+    if not cut.replaced:
+        raise Declined(f"PyTorch is the fastest between its custom operators, {names}")
+    error = expected.error(cut)
+    runs: dict[Contestant, Callable[[], object]] = {
+        "module": lambda: asked.module(*args, **kwargs),
+        "optimized": partial(cut, args, kwargs)
+        if asked.frozen
+        else partial(_as_called, weights, cut, args, kwargs),
+    }
+    latencies = times(runs, asked.options.threads)
+    called = min(runs, key=lambda name: latencies[name].median_ms)
+    return Prepared(
+        weights,
+        called=called,
+        run=cut if called == "optimized" else None,
+        latencies=latencies,
+        errors={"optimized": error},
+        inputs=expected.inputs,
+        notes=(
+            f"PyTorch runs the custom operators {names}; ONNX Runtime runs {cut.replaced} of the {cut.parts} "
+            "parts between them",
+        ),
+    )
+
+
 def _as_called(
-    weights: WeightsAsTheyWere, model: BoundModel | BySize, args: tuple[Any, ...], kwargs: dict[str, Any]
+    weights: WeightsAsTheyWere,
+    model: BoundModel | BySize | CutModel,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Any:
     """A call of a model with all that goes with it."""
     return weights.changed() or model(args, kwargs)
