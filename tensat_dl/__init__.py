@@ -134,6 +134,7 @@ def optimize(
     device: str | None = None,
     measure: bool | None = None,
     threads: int = 1,
+    buckets: bool = False,
     search: Search = "saturation",
     iterations: int = 100,
     alpha: float = 1.0,
@@ -156,8 +157,9 @@ def optimize(
     """The cheapest equivalent graph found (``result.after.graph``) and how it was found.
 
     A false rule or a wrong answer raises. An answer that could not be compared does not: its
-    ``result.equivalence.status`` is "inconclusive". ``result.measured`` has the timings of whole graphs, if any;
-    `save` writes the graph, and `explain` has the steps that led to it.
+    ``result.equivalence.status`` is "inconclusive". ``result.measured`` has the timings of whole graphs, if any, and
+    ``result.buckets`` the answers for ranges of sizes; `save` writes the graph or graphs, and `explain` has the steps
+    that led to it.
 
     Ctrl-C ends the search, and the best graph found until then is the answer: ``result.interrupted``. Before there is
     any, KeyboardInterrupt is raised.
@@ -169,6 +171,8 @@ def optimize(
         measure: Measure operators and candidates on this machine (device cpu or cuda); keep a graph only if it
             is faster. Default: None, for .onnx.
         threads: Threads of the device cpu. At least 1. Default: 1.
+        buckets: Where several sizes of a dimension want different graphs, each range of sizes gets its own model.
+            Default: False.
         search: How to search: with an e-graph, or from graph to graph as TASO does, or at random. One of saturation,
             backtracking, sampling. Default: 'saturation'.
         iterations: Graphs whose substitutions the searches backtracking and sampling try. At least 0. Default: 100.
@@ -197,16 +201,16 @@ def optimize(
         RefutedRule: a rule that was applied is false. ``result`` of the error is the answer that must not be used.
         Mismatch: the answer computes something else than the graph. ``result`` of the error is this answer.
         ValueError: an argument is out of range, two rules have the same name, the device is unknown, ``fuse`` is set
-            for the CPU, ``trust`` is "proved" and z3 is not installed, or ``extract`` is "ilp-none" and the e-graph
-            has cycles (`CyclicEGraphError`).
+            for the CPU, ``buckets`` is set and no dimension has several sizes, ``trust`` is "proved" and z3 is not
+            installed, or ``extract`` is "ilp-none" and the e-graph has cycles (`CyclicEGraphError`).
         TsrError: the package `onnx` is needed to measure on the CPU, and is not installed.
         GpuError: ``device`` is cuda, or ``measure`` is set for a GPU, and this machine has no such GPU.
         ProfileError: the file of the device's measured prices cannot be read.
         RuleAlarm: the rules make two tensors of different types equal.
         ExplorationError: the process that explores has ended early.
     """
-    from tensat_dl.run.options import Options, sizes_of
-    from tensat_dl.run.pipeline import optimize as run
+    from tensat_dl.run.of_model import optimize_model
+    from tensat_dl.run.options import Options
     from tensat_dl.run.refused import refusal
 
     _check_model(graph, "optimize")
@@ -215,6 +219,7 @@ def optimize(
         device=device,
         measure=measure,
         threads=threads,
+        buckets=buckets,
         search=search,
         iterations=iterations,
         alpha=alpha,
@@ -234,14 +239,7 @@ def optimize(
         seed=seed,
     ).aimed(graph.onnx is not None)
     with _progress(progress) as told:
-        machine = options.machine(graph.graph, graph.ops, graph.onnx)
-        result, _ = run(
-            *(graph.graph, graph.ops, chosen, options, told),
-            machine=machine,
-            unfit=graph.unfit,
-            sizes=sizes_of(graph.onnx, options),
-            opened=graph.opened,
-        )
+        result, _ = optimize_model(graph, options, told, rules=chosen)
     wrong = refusal(result, graph.program.own_rules)
     if wrong is not None:
         raise wrong
@@ -302,11 +300,12 @@ def save(model: Model, result: Result, path: str | PathLike[str], *, seed: int =
 
     A text has the declarations of the operators that are not the library's, and a comment with the command that makes
     the same file; `tensat-dl why` reads it. An ONNX model that a graph was read from is compared with the new one in
-    ONNX Runtime first. A graph of a .tsr file gets random weights with this ``seed``.
+    ONNX Runtime first. A graph of a .tsr file gets random weights with this ``seed``. Of buckets each is written: to
+    ``faster.1-48.onnx`` beside ``faster.onnx``, and so on.
 
     Raises:
         Mismatch: the result is wrong or its verification was interrupted, or the models differ. Nothing is written.
-        ValueError: the path has another ending, or the seed is negative.
+        ValueError: the path has another ending, or .tsr for buckets, or the seed is negative.
         TsrError: the package `onnx` is needed and not installed, or ONNX has no operators for the graph.
         OSError: the file can't be written.
     """
@@ -321,8 +320,11 @@ def save(model: Model, result: Result, path: str | PathLike[str], *, seed: int =
         raise ValueError(f"{path} ends in neither .tsr nor .onnx, the formats that graphs are written in")
     if is_onnx(path):
         need_onnx(path)
+    elif result.options.buckets:
+        raise ValueError(f"buckets are written as ONNX models, and {path} ends in .tsr")
     check_usable(result, model.program.own_rules)
-    model.write_answer(result, path, seed)
+    for output, of, answer in model.answers(result, path):
+        of.write_answer(answer, output, seed)
 
 
 def extract(egraph: EGraph, method: str = "exact", limits: ExtractLimits | None = None) -> Extraction:

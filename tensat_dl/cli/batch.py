@@ -98,8 +98,8 @@ def command(
             raise
         except ValueError as e:
             raise click.UsageError(str(e)) from None
-        refused = sum("key" not in manifest.entries.get(m.name, {"key": ""}) for m in named)
-        before = len(named) - len(todo) - refused
+        left = {job.title for job in todo}
+        before = sum(m.name not in left and "key" in manifest.entries[m.name] for m in named)
         interrupted = False
         limits = job_time, None if job_memory is None else job_memory << 20, retries
         try:

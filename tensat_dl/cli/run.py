@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ from tensat_dl.cli.options import (
 from tensat_dl.engine import WORKER
 from tensat_dl.onnx import is_onnx
 from tensat_dl.processes import ahead
-from tensat_dl.run.options import sizes_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,11 +53,6 @@ if TYPE_CHECKING:
     "input_path",
     metavar="FILE.npz",
     help="Compare and time an ONNX model on these inputs, given by name.",
-)
-@click.option(
-    "--buckets",
-    is_flag=True,
-    help="Where several sizes of a dimension want different graphs, write a model for each range.",
 )
 @options("search")
 @json_option("Write a report as JSON.")
@@ -103,50 +97,26 @@ def _run(
     with native_output_elsewhere(), LiveProgress(quiet) as progress:
         progress.phase("parse")
         opened = _open(asked)
-        from tensat_dl.run.pipeline import optimize  # not before: errors in files come at once
+        from tensat_dl.run.of_model import (
+            check_fit,
+            optimize_model,
+        )  # not before: errors in files come at once
 
-        graph, program = opened.graph, opened.program
         try:
-            sizes = sizes_of(opened.onnx, options)
-            if asked.buckets:
-                from tensat_dl.run.buckets import check_buckets
-
-                check_buckets(opened)
+            check_fit(opened, options)
         except ValueError as e:
             raise click.UsageError(str(e)) from None
-        machine = options.machine(graph, program.ops, opened.onnx)
         so_far = time.perf_counter() - started
-        context = progress, so_far, machine, opened.unfit, explained, sizes, opened.opened
-        result, egraphs = optimize(graph, program.ops, program.rules, options, *context)
-        buckets = None
-        if asked.buckets and not result.interrupted and refusal(result, opened, None) is None:
-            from tensat_dl.run.buckets import find_buckets
-
-            try:
-                buckets = find_buckets(opened, result, options, progress)
-            except KeyboardInterrupt:
-                note = "interrupted: the answer for all sizes is used, without buckets"
-                result = replace(result, interrupted=True, notes=(*result.notes, note))
-            else:
-                result = buckets.parts[0].result if len(buckets.parts) == 1 else result
+        result, egraphs = optimize_model(opened, options, progress, explained=explained, parse_seconds=so_far)
     console = Console(file=sys.stderr if "-" in asked.outputs else sys.stdout)
     said = Said()
     if not quiet:
         with said.unless_gone():
             _summarize(result, opened, verbose, console)
-            if buckets is not None:
-                print_row("buckets", buckets.summary(), console)
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
     refused = refusal(result, opened, output)
-    answers = [] if output is None else [(output, opened, result)]
-    if output is not None and buckets is not None and len(buckets.parts) > 1:
-        from tensat_dl.run.buckets import path_of
-
-        assert opened.onnx is not None
-        answers = [
-            (path_of(output, b.range), replace(opened, onnx=b.of(opened.onnx, buckets.name)), b.result)
-            for b in buckets.parts
-        ]
+    answers = [] if output is None else opened.answers(result, output)
+    if len(answers) > 1:
         asked.check_buckets([path for path, _, _ in answers], (*asked.inputs, *opened.files))
     written: list[str] = []
     for path, of, answer in answers:
@@ -160,9 +130,7 @@ def _run(
                     print_row(label, text, console)
                 if path != "-" and refused is None:
                     print(f"written to {Path(path)}", file=console.file)
-    asked.reports.write(
-        opened.with_operators(result.declared), result, egraphs, written, refused is None, buckets
-    )
+    asked.reports.write(opened.with_operators(result.declared), result, egraphs, written, refused is None)
     return _end(result, refused, quiet, said)
 
 
@@ -176,7 +144,6 @@ class _Asked:
     rules: tuple[str, ...]
     sizes: Mapping[str, DimSizes]  #: of a model's open dimensions
     input_path: str | None
-    buckets: bool
     options: Options
     reports: Reports
 
@@ -223,11 +190,9 @@ def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
         raise click.UsageError(str(e)) from None
     if aim.search != "saturation" and reports.egraph is not None:
         raise click.UsageError(f"--save-egraph needs an e-graph, and the search {aim.search} has none")
-    if given["buckets"] and not (model and (output is None or is_onnx(output))):
+    if aim.buckets and not (model and (output is None or is_onnx(output))):
         raise click.UsageError("--buckets is for ONNX models, and writes ONNX models")
-    asked = _Asked(
-        file, output, given["graph_name"], rules, sizes, given["input_path"], given["buckets"], aim, reports
-    )
+    asked = _Asked(file, output, given["graph_name"], rules, sizes, given["input_path"], aim, reports)
     asked.check_outputs(asked.inputs)
     return asked
 

@@ -39,7 +39,6 @@ def why(out: str, source: str | None, html_path: str | None, verbose: bool, quie
     from tensat_dl.report.terminal import LiveProgress
     from tensat_dl.run.pipeline import explain
     from tensat_dl.run.reading import read_tsr
-    from tensat_dl.why.origin import digest
 
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet exclude each other")
@@ -60,7 +59,7 @@ def why(out: str, source: str | None, html_path: str | None, verbose: bool, quie
         found = explain(
             before, after, program.ops, program.rules, given.options, progress, opened.unfit, sizes
         )
-    changed = digest(before, program.ops) != made_of
+    changed = opened.digest != made_of
     known = bool(found.steps) or not found.unfinished
     if changed and known:
         note = f"the graph of {file} has changed since {out} was made; the steps start at its present graph"
@@ -108,8 +107,14 @@ def _refusal(out: str, message: str, hint: str = "") -> TsrError:
 def _origin(out: str, source: str | None) -> tuple[Recorded, str]:
     """The run that made a graph, of the original at ``source`` if that is given, and the original's digest then.
     Raises `TsrError` if these can't be known."""
+    from tensat_dl.onnx import is_onnx
+
     given, digest = _recorded(out)
-    given = given if source is None else replace(given, file=source)
+    if source is not None:
+        as_text = is_onnx(given.file) and not is_onnx(
+            source
+        )  # in which the model has one size of each dimension
+        given = replace(given, file=source, dims={} if as_text else given.dims)
     if given.file == "-":
         raise _refusal(
             out, "the original was read from standard input", "name the original's file: --from FILE"

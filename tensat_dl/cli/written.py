@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tensat_dl.cli.outputs import write_json
 from tensat_dl.core.egraph import EGraph
@@ -16,9 +15,6 @@ from tensat_dl.run.model import Model
 from tensat_dl.run.refused import Mismatch
 from tensat_dl.run.result import Result
 from tensat_dl.sizes.named import in_words
-
-if TYPE_CHECKING:
-    from tensat_dl.run.buckets import Buckets  # with the packages for ONNX models
 
 #: Bytes that names and types of values may add to a model's file before it counts as grown.
 NAMES = 1024
@@ -92,10 +88,9 @@ class Reports:
         egraphs: Sequence[EGraph],
         outputs: Sequence[str],
         answer: bool,
-        buckets: Buckets | None = None,
     ) -> None:
         """Writes the reports, that of the e-graph for the last of the ``egraphs``. ``outputs`` are the paths of the
-        answer, one for each of several ``buckets``. The answer is drawn only if there is an ``answer``. Raises
+        answer, one for each of several buckets. The answer is drawn only if there is an ``answer``. Raises
         OSError."""
         if self.dot is not None and answer:
             from tensat_dl.report.graphs import changed_nodes, graph_to_dot
@@ -109,12 +104,8 @@ class Reports:
             report = result_to_json(result, outputs[0] if len(outputs) == 1 else None)
             if model is not None:
                 report["model"] = model
-            if buckets is not None:
-                report["buckets"] = {
-                    "parts": buckets.to_json(),
-                    "gain": buckets.gain,
-                    "outputs": list(outputs),
-                }
+            if result.buckets is not None:
+                report["buckets"] = {**result.buckets.to_json(), "outputs": list(outputs)}
             write_json(self.json, report)
         if self.html is not None:
             from tensat_dl.report.html import result_to_html

@@ -88,6 +88,8 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
         yield "exactly", Text(described(result.exact))
     if result.sizes is not None:
         yield "sizes", Text(named_sizes(result.sizes))
+    if result.buckets is not None:
+        yield "buckets", Text(result.buckets.summary())
     used = sorted(result.rules_used, key=lambda r: (-r[1], r[0]))
     yield "new operators", Text(listed([f"{count} by {name}" for name, count in used]) or "none")
     if result.verdicts:

@@ -12,8 +12,9 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +32,7 @@ from tensat_dl.onnx import is_onnx
 from tensat_dl.resources import rules as library
 from tensat_dl.run.one_of_many import Answered, ToOptimize
 from tensat_dl.run.options import Options, device_of
-from tensat_dl.sizes.dim_sizes import DimSizes
+from tensat_dl.sizes.dim_sizes import DimSizes, mixed_dim
 from tensat_dl.why.origin import is_path, relative
 
 #: The name of the manifest in the output folder.
@@ -191,9 +192,23 @@ class Batch:
     packs: tuple[str, ...]
     dims: Mapping[str, DimSizes]
 
-    @staticmethod
-    def check(jobs: Iterable[Job]) -> None:
-        """Raises ValueError if the answer for a model would overwrite what one of them is read from."""
+    def __post_init__(self) -> None:
+        """Raises ValueError for buckets without several sizes of a dimension."""
+        if self.options.buckets:
+            mixed_dim(self.dims)
+
+    def check(self, jobs: Sequence[Job]) -> None:
+        """Raises ValueError if the answer for a model would overwrite what one of them is read from, or a bucket of
+        one the answer for another."""
+        names = [job.title for job in jobs]
+        for job in jobs:
+            if job.argument.narrowed(self.options).buckets:
+                stem, ending = os.path.splitext(job.title)
+                bucket = re.compile(rf"{re.escape(stem)}\.\d+-(\d+|up){re.escape(ending)}")
+                for name in filter(bucket.fullmatch, names):
+                    raise ValueError(
+                        f"{name} may be the name of a bucket of {job.title}: use two folders of answers"
+                    )
         read = {file.path for job in jobs for file in job.files}
         for job in jobs:
             if job.argument.output in read:
@@ -217,7 +232,7 @@ class Batch:
             asked.dims,
             sorted(hashlib.sha256(f.digest.encode()).hexdigest() for f in read),
             [relative(p, asked.output) if is_path(p) else p for p in self.packs],
-            options.arguments(onnx),
+            asked.narrowed(options).arguments(onnx),
             (options.verify, options.seed, self.measures(onnx)),
             sorted((self.profiles(onnx) or {}).items()),
         ]

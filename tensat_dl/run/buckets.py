@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import fsum, isqrt, log
-from pathlib import Path
 from statistics import geometric_mean
+from typing import Any
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
@@ -23,11 +23,11 @@ from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.model_files import failed
 from tensat_dl.onnx.typical_sizes import at_size
 from tensat_dl.run.model import Model
-from tensat_dl.run.options import Options, sizes_of, unfit_of
-from tensat_dl.run.pipeline import optimize
+from tensat_dl.run.of_model import optimize_model
+from tensat_dl.run.options import Options
 from tensat_dl.run.refused import refusal
 from tensat_dl.run.result import Result
-from tensat_dl.sizes.dim_sizes import DimSizes
+from tensat_dl.sizes.dim_sizes import DimSizes, mixed_dim
 
 #: A graph serves a size if it takes at most so many times as long as the fastest one there.
 SERVES = 1.05
@@ -40,8 +40,10 @@ Latencies = Callable[[int], Sequence[float] | None]
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A range of sizes with the answer for it, and the answer's latency over the original's at some of the sizes."""
+    """A range of sizes of a dimension, by its name, with the answer for it, and the answer's latency over the
+    original's at some of the sizes."""
 
+    name: str
     result: Result
     low: int
     high: int | None
@@ -51,11 +53,11 @@ class Bucket:
     def range(self) -> str:
         return f"{self.low}-{'up' if self.high is None else self.high}"
 
-    def of(self, imported: Imported, name: str) -> Imported:
+    def of(self, imported: Imported) -> Imported:
         """The model, into which its answer is written: compared in the range alone."""
         sizes = tuple(self.ratios)
-        said = {**imported.said, name: DimSizes(sizes, self.low, self.high)}
-        dims = at_size(imported.dims, name, sizes[len(sizes) // 2])
+        said = {**imported.said, self.name: DimSizes(sizes, self.low, self.high)}
+        dims = at_size(imported.dims, self.name, sizes[len(sizes) // 2])
         return replace(imported, said=said, dims=dims, mix=())
 
 
@@ -64,62 +66,46 @@ class Buckets:
     """The buckets of a dimension, and how many times as fast they are as the best graph for all sizes: the geometric
     mean. One bucket: there is a graph that serves all sizes. ``left_out`` says what was not regarded."""
 
-    name: str
     parts: tuple[Bucket, ...]
     gain: float
     left_out: tuple[str, ...] = ()
 
     def summary(self) -> str:
         """As in ``seq = 1-48: 1.31x; 49-512: 1.12x; 1.08x as fast as one graph for all``."""
+        name = self.parts[0].name
         if len(self.parts) == 1:
             sizes = ", ".join(map(str, self.parts[0].ratios))
-            text = f"one graph is enough: at {self.name} = {sizes} it is within {SERVES - 1:.0%} of the best for each"
+            text = (
+                f"one graph is enough: at {name} = {sizes} it is within {SERVES - 1:.0%} of the best for each"
+            )
         else:
             each = "; ".join(f"{b.range}: {1 / geometric_mean(b.ratios.values()):.2f}x" for b in self.parts)
-            text = f"{self.name} = {each}; together {self.gain:.2f}x as fast as the best graph for all"
+            text = f"{name} = {each}; together {self.gain:.2f}x as fast as the best graph for all"
         return "; ".join([text, *self.left_out])
 
-    def to_json(self) -> list[dict[str, object]]:
-        return [
+    def to_json(self) -> dict[str, Any]:
+        parts = [
             {
-                "dim": self.name,
+                "dim": b.name,
                 "low": b.low,
                 "high": b.high,
                 "ratios": {str(n): r for n, r in b.ratios.items()},
             }
             for b in self.parts
         ]
+        return {"parts": parts, "gain": self.gain}
 
 
-def path_of(output: str, range: str) -> str:
-    """The file for the answer of a bucket: ``faster.1-48.onnx`` beside ``faster.onnx``."""
-    path = Path(output)
-    return str(path.with_name(f"{path.stem}.{range}{path.suffix}"))
-
-
-def check_buckets(model: Model) -> str:
-    """The dimension that has several sizes. Raises ValueError if there is none."""
-    said = {} if model.onnx is None else model.onnx.said
-    found = [name for name, d in said.items() if d.mixed]
-    if not found:
-        raise ValueError("buckets need several sizes of a dimension, such as --dim seq=1..512=32,128,512")
-    return found[0]
-
-
-def find_buckets(model: Model, whole: Result, options: Options, progress: Progress) -> Buckets:
+def find_buckets(model: Model, whole: Result, progress: Progress) -> Buckets:
     """The buckets of a model, given the answer for all sizes. Raises ValueError if no dimension has several sizes,
-    `TsrError` if the model can't be timed at all of them, what `optimize` raises, and KeyboardInterrupt after
+    `TsrError` if the model can't be timed at all of them, what `optimize_model` raises, and KeyboardInterrupt after
     Ctrl-C."""
-    name, imported = check_buckets(model), model.onnx
+    name, imported, options = mixed_dim(model.dims), model.onnx, replace(whole.options, buckets=False)
     assert imported is not None
     results, left_out = [whole], []
     for dims, known in imported.mix:
-        alone = replace(imported, mix=((dims, known),))
-        machine = options.machine(model.graph, model.ops, alone)
-        sizes, unfit = sizes_of(alone, options), unfit_of(imported)
-        found, _ = optimize(
-            model.graph, model.ops, model.rules, options, progress, machine=machine, unfit=unfit, sizes=sizes
-        )
+        alone = replace(model, onnx=replace(imported, mix=((dims, known),)))
+        found, _ = optimize_model(alone, options, progress, rules=whole.rules)
         if found.interrupted:
             raise KeyboardInterrupt
         if refusal(found, model.program.own_rules) is not None:
@@ -155,7 +141,11 @@ def find_buckets(model: Model, whole: Result, options: Options, progress: Progre
     said = imported.said[name]
     parts = tuple(
         Bucket(
-            results[g], low, high, {n: graphs[g][i] / first[i] for i, n in enumerate(at) if start <= i < stop}
+            name,
+            results[g],
+            low,
+            high,
+            {n: graphs[g][i] / first[i] for i, n in enumerate(at) if start <= i < stop},
         )
         for (start, stop, g), low, high in zip(
             groups, [said.low, *ends], [*(n - 1 for n in ends), said.high], strict=True
@@ -163,7 +153,7 @@ def find_buckets(model: Model, whole: Result, options: Options, progress: Progre
     )
     one = min(geometric_mean(row) for row in graphs)
     several = geometric_mean([graphs[g][i] for start, stop, g in groups for i in range(start, stop)])
-    return Buckets(name, parts, one / several, tuple(left_out))
+    return Buckets(parts, one / several, tuple(left_out))
 
 
 def split(table: Sequence[Sequence[float]]) -> list[tuple[int, int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tensat_dl.core.diagnostics import Diagnostic
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     from tensat_dl.run.options import Options
     from tensat_dl.run.result import Result
     from tensat_dl.run.search import Unfit
+
+
+def path_of(output: str, range: str) -> str:
+    """The file for the answer of a bucket: ``faster.1-48.onnx`` beside ``faster.onnx``."""
+    path = Path(output)
+    return str(path.with_name(f"{path.stem}.{range}{path.suffix}"))
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,6 +88,11 @@ class Model(Shown):
 
         return (*read, *data_files(self.onnx.model))
 
+    @property
+    def digest(self) -> str:
+        """Tells whether it has changed: what an answer records of it."""
+        return digest(self.graph, self.ops, self.opened)
+
     def with_operators(self, declared: Mapping[str, Declared]) -> Model:
         """The same with further operators."""
         ops = extended(self.program.ops, declared)
@@ -108,9 +120,19 @@ class Model(Shown):
         """The optimized graph of a result as .tsr text, for a file of this path."""
         comment = "made by: tensat-dl, from Python, with rules that no file names"
         if result.rules == self.rules:
-            comment = Origin(self.arguments(result.options, output), digest(self.graph, self.ops)).comment()
+            comment = Origin(self.arguments(result.options, output), self.digest).comment()
         opened = None if result.sizes is None else result.sizes.after
         return self.with_operators(result.declared).text(result.after.graph, [comment], opened)
+
+    def answers(self, result: Result, output: str) -> list[tuple[str, Model, Result]]:
+        """The files of an answer: the path, the model that is written there, and its part of the answer. With buckets
+        there is one for each."""
+        if not result.parts:
+            return [(output, self, result)]
+        assert self.onnx is not None
+        return [
+            (path_of(output, b.range), replace(self, onnx=b.of(self.onnx)), b.result) for b in result.parts
+        ]
 
     def write_answer(self, result: Result, output: str, seed: int = 0) -> Written | Fresh | None:
         """Writes the optimized graph of a result: to a file .onnx as a model, else as .tsr text.

@@ -22,11 +22,12 @@ from tensat_dl.gpu.this_gpu import GpuError
 from tensat_dl.kept import folder
 from tensat_dl.onnx import PACK, is_onnx
 from tensat_dl.run.model import Model
-from tensat_dl.run.options import Options, sizes_of
-from tensat_dl.run.pipeline import optimize
+from tensat_dl.run.of_model import optimize_model
+from tensat_dl.run.options import Options
 from tensat_dl.run.reading import read_onnx, read_tsr
 from tensat_dl.run.refused import check_usable
 from tensat_dl.run.result import Result
+from tensat_dl.sizes.dim_sizes import DimSizes
 from tensat_dl.why.origin import is_path
 
 #: Errors that say what is wrong with a model or with what is asked for it.
@@ -44,6 +45,11 @@ class ToOptimize:
     called: str
     output: str
     dims: tuple[tuple[str, str], ...] = ()
+
+    def narrowed(self, options: Options) -> Options:
+        """The options of a batch as they concern this model: buckets are for those with several sizes."""
+        mixed = any(DimSizes.of(text).mixed for _, text in self.dims)
+        return replace(options, buckets=options.buckets and mixed and is_onnx(self.file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ def optimizer(
     def answer(asked: ToOptimize, root: str = "") -> Answered:
         try:
             model = _read(asked, packs, root)
-            result = _optimized(model, options)
+            result = _optimized(model, asked.narrowed(options))
             check_usable(result, model.program.own_rules)
             files = _files(model, result, asked.output)
         except _KNOWN as e:
@@ -98,16 +104,7 @@ def _read(asked: ToOptimize, packs: tuple[str, ...], root: str) -> Model:
 
 
 def _optimized(model: Model, options: Options) -> Result:
-    options = options.aimed(model.onnx is not None)
-    machine = options.machine(model.graph, model.ops, model.onnx)
-    found, _ = optimize(
-        *(model.graph, model.ops, model.rules, options),
-        machine=machine,
-        unfit=model.unfit,
-        sizes=sizes_of(model.onnx, options),
-        opened=model.opened,
-    )
-    return found
+    return optimize_model(model, options.aimed(model.onnx is not None))[0]
 
 
 def _files(model: Model, result: Result, output: str) -> dict[str, bytes]:
@@ -115,7 +112,8 @@ def _files(model: Model, result: Result, output: str) -> dict[str, bytes]:
     if not is_onnx(output):
         return {name: model.answer_text(result, output).encode()}
     with tempfile.TemporaryDirectory(prefix="tensat-dl-") as place:
-        model.write_answer(result, str(Path(place) / name), result.options.seed)
+        for path, of, answer in model.answers(result, str(Path(place) / name)):
+            of.write_answer(answer, path, result.options.seed)
         return {p.name: p.read_bytes() for p in sorted(Path(place).iterdir())}
 
 
@@ -133,4 +131,7 @@ def _facts(result: Result) -> dict[str, Any]:
         facts["status"] = "unchanged" if timed.winner is None else "faster"
         with suppress(AttributeError):  # nothing was timed
             facts["measured_ms"] = [timed.before.median_ms, timed.after.median_ms]  # type: ignore[union-attr]
+    if result.parts:
+        assert result.buckets is not None
+        facts |= {"status": "faster", "buckets": result.buckets.to_json()}
     return {k: v for k, v in facts.items() if not isinstance(v, float) or isfinite(v)}

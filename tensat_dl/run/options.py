@@ -106,6 +106,11 @@ class Options:
         recorded=False,
     )
     threads: int = _option(1, "aim", "Threads of the device cpu.", "N", 1)
+    buckets: bool = _option(
+        False,
+        "aim",
+        "Where several sizes of a dimension want different graphs, each range of sizes gets its own model.",
+    )
     search: Search = _option(  # noqa: RUF009 (it makes a field)
         "saturation",
         "search",

@@ -22,6 +22,7 @@ from tensat_dl.why.steps import Explanation
 
 if TYPE_CHECKING:
     from tensat_dl.baselines.walk import Trace  # with all searches from graph to graph
+    from tensat_dl.run.buckets import Bucket, Buckets  # with the packages for ONNX models
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ class Result(Shown):
     rounds: Rounds = Rounds(("saturated",), 0)
     trace: Trace | None = None  #: of a search graph by graph; None of one with an e-graph
     sizes: AnswerAtSizes | None = None  #: of a graph with named sizes
+    buckets: Buckets | None = None  #: of the sizes of an open dimension; None if they were not asked for
     steps: Explanation | None = None  #: how the rules lead from one graph to the other; None if not asked for
 
     def __repr__(self) -> str:
@@ -116,6 +118,11 @@ class Result(Shown):
     def device(self) -> str:
         """The device that costs are for."""
         return self.options.target
+
+    @property
+    def parts(self) -> tuple[Bucket, ...]:
+        """The buckets, of which each has its answer; none if one graph is enough."""
+        return () if self.buckets is None or len(self.buckets.parts) == 1 else self.buckets.parts
 
     @property
     def unverified(self) -> bool:

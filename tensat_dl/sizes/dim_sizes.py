@@ -110,6 +110,16 @@ def dim_sizes(given: Mapping[str, object]) -> dict[str, DimSizes]:
     return found
 
 
+def mixed_dim(dims: Mapping[str, DimSizes]) -> str:
+    """The dimension that has several sizes, for buckets. Raises ValueError if there is none."""
+    found = [name for name, d in dims.items() if d.mixed]
+    if not found:
+        raise ValueError(
+            "buckets need several sizes of a dimension of an ONNX model, such as seq=1..512=32,128,512"
+        )
+    return found[0]
+
+
 def ranges_in_text(dims: Mapping[str, DimSizes]) -> str:
     """The ranges of dimensions that have one, as in ``batch = 1, seq = 1..512``."""
     found = {name: str(d.low) if d.fixed else d.range for name, d in dims.items() if d.high is not None}

@@ -46,7 +46,6 @@ def optimize(
     explained: bool = False,
     dynamic_shapes: Any = None,
     sizes: Mapping[str, Mapping[int, Sequence[int]]] | None = None,
-    buckets: bool = False,
     custom_translation_table: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
     **options: Any,
 ) -> Optimized:
@@ -65,18 +64,26 @@ def optimize(
         explained: The report has the steps from one graph to the other. They may take longer than the search.
         dynamic_shapes: Open dimensions, as `torch.export.export` takes them.
         sizes: Several sizes of one open dimension to optimize for: ``{"x": {1: (32, 128, 512)}}``.
-        buckets: Where these sizes want different graphs, each range gets its own, which is chosen in each call.
         custom_translation_table: Translations of custom operators, as `torch.onnx.export` takes them.
-        **options: Those of `tensat_dl.optimize`; ``threads`` are PyTorch's by default.
+        **options: Those of `tensat_dl.optimize`; ``threads`` are PyTorch's by default. With ``buckets``, ``sizes``
+            that want different graphs get their own, which are chosen in each call.
 
     Raises:
         TypeError: arguments that the module does not take, or an unknown option.
-        ValueError: an option is out of range, the device is not the CPU, or ``sizes`` are no sizes of an open
-            dimension.
+        ValueError: an option is out of range, the device is not the CPU, ``dynamic_shapes`` are not of the form of
+            the inputs, or ``sizes`` are no sizes of an open dimension.
         TsrError: rules that can't be read.
     """
     if isinstance(rules, str):
         raise TypeError(f"rules is a list of packs or files: rules=[{rules!r}]")
+    for name, value, kind in (
+        ("frozen", frozen, bool),
+        ("explained", explained, bool),
+        ("sizes", sizes or {}, Mapping),
+        ("custom_translation_table", custom_translation_table or {}, Mapping),
+    ):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} is {value!r}: expected a {kind.__name__}")
     chosen, packs = _options(options), tuple(fspath(rule) for rule in rules)
     if packs:
         load_program("rules", packs, Source("rules", ""), "rules=")  # raises errors before anything else runs
@@ -106,7 +113,6 @@ def optimize(
         custom_translation_table,
         program,
         sizes or {},
-        buckets,
     )
     return Optimized(asked)
 

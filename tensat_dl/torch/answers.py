@@ -6,20 +6,18 @@ An answer depends on the graph, not on the values of its weights: other weights 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from tensat_dl.core.progress import Progress
 from tensat_dl.cost.device import this_machine
 from tensat_dl.files import real_path
 from tensat_dl.kept import code_digest, digest_of, kept
 from tensat_dl.onnx.importer import Imported
-from tensat_dl.run.buckets import Buckets, find_buckets
 from tensat_dl.run.model import Model
-from tensat_dl.run.options import Options, sizes_of, unfit_of
-from tensat_dl.run.pipeline import optimize
+from tensat_dl.run.of_model import optimize_model
+from tensat_dl.run.options import Options
 from tensat_dl.run.refused import RefutedRule, refusal
 from tensat_dl.run.result import Result
 
@@ -36,12 +34,11 @@ class KeptAnswer:
     key: str
     result: Result
     model: Mapping[str, Any]
-    buckets: Buckets | None = None  #: if they were asked for, and there are several
 
     @property
     def gained(self) -> bool:
         """Whether another graph was found that is better: faster, if graphs were timed, or else cheaper."""
-        if self.buckets is not None:
+        if self.result.parts:
             return True
         if self.result.measured is not None:
             return self.result.measured.winner is not None
@@ -63,43 +60,25 @@ def answer(
     options: Options,
     explained: bool,
     known: KeptAnswer | None = None,
-    packs: Sequence[str] | None = None,
 ) -> KeptAnswer:
     """The answer for a model: the ``known`` one, if that was for the same graph, one that was kept, or a new one. If
-    it is to be ``explained``, it has the steps that lead to it. Buckets are looked for if the ``packs`` of rules are
-    given, which they need.
-    Raises what `tensat_dl.optimize` does, and KeyboardInterrupt after Ctrl-C."""
-    key = _key(imported, options, explained, packs is not None)
+    it is to be ``explained``, it has the steps that lead to it. Raises what `tensat_dl.optimize` does, and
+    KeyboardInterrupt after Ctrl-C."""
+    key = _key(imported, options, explained)
     if known is not None and known.key == key:
         return known
 
     def search() -> KeptAnswer:
-        program = imported.program
-        machine = options.machine(imported.graph, program.ops, imported)
-        result, _ = optimize(
-            imported.graph,
-            program.ops,
-            program.rules,
-            options,
-            machine=machine,
-            unfit=unfit_of(imported),
-            explained=explained,
-            sizes=sizes_of(imported, options),
-        )
+        model = Model(imported.program, imported.graph, imported, imported.path)
+        result, _ = optimize_model(model, options, explained=explained)
         if result.interrupted:
             raise KeyboardInterrupt
-        buckets = None
-        if packs is not None and refusal(result, ()) is None:
-            model = Model(program, imported.graph, imported, imported.path, tuple(packs))
-            buckets = find_buckets(model, result, options, Progress())
-            if len(buckets.parts) == 1:
-                result, buckets = buckets.parts[0].result, None
-        return KeptAnswer(key, result, imported.to_json(), buckets)
+        return KeptAnswer(key, result, imported.to_json())
 
     return kept("torch", key, search, MOST)
 
 
-def _key(imported: Imported, options: Options, explained: bool, buckets: bool) -> str:
+def _key(imported: Imported, options: Options, explained: bool) -> str:
     """A digest of all that an answer depends on."""
     graph, environment = imported.graph, this_machine("cpu", options.threads)
     parts = (
@@ -111,7 +90,6 @@ def _key(imported: Imported, options: Options, explained: bool, buckets: bool) -
         digest_of(path for path in imported.program.files if path != real_path(imported.path)),
         options,
         explained,
-        buckets,
         environment.key if environment is not None else "",
         code_digest("."),
         [_version(name) for name in _PACKAGES],

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from tensat_dl.torch import Optimized, optimize
+from tensat_dl.torch.cut import Closed
 from tensat_dl.torch.optimized import warn_once
 
 #: A graph is optimized for at most so many combinations of shapes.
@@ -58,36 +59,14 @@ class OptimizedFx:
                     f"it was optimized for {MOST_SHAPES} combinations of shapes, and this is another one"
                 )
                 return self._graph(*inputs)
-            closed = _Closed(self._graph, dict(zip(self._weights, weights, strict=True)))
+            closed = Closed(self._graph, dict(zip(self._weights, weights, strict=True)))
             fast = self._made[key] = optimize(closed, given, **self._options)
         elif not self._options.get("frozen") and fast.stale:
             fast.refresh()
         return fast(*given)
 
     def _say(self, reason: str) -> None:
-        warn_once(self._said, reason, 4)
-
-
-class _Closed(torch.nn.Module):  # type: ignore[misc]
-    """An FX graph with its weights, given by position, which takes the other inputs."""
-
-    def __init__(self, graph: torch.fx.GraphModule, weights: Mapping[int, torch.Tensor]) -> None:
-        super().__init__()
-        self.graph = graph
-        self._positions = list(weights)
-        names = [n.name for n in graph.graph.find_nodes(op="placeholder")]
-        self._names = [names[i] for i in self._positions]
-        for i, tensor in weights.items():
-            if isinstance(tensor, torch.nn.Parameter):
-                self.register_parameter(names[i], tensor)
-            else:
-                self.register_buffer(names[i], tensor)
-
-    def forward(self, *given: Any) -> Any:
-        inputs = list(given)
-        for i, name in zip(self._positions, self._names, strict=True):
-            inputs.insert(i, getattr(self, name))
-        return self.graph(*inputs)
+        warn_once(self._said, reason)
 
 
 def _is_weight(x: Any) -> bool:

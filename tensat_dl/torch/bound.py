@@ -55,7 +55,8 @@ class BoundModel:
             memory = self._layouts(self._calls.sizes(leaves))
         before, after = memory
         results = [  # ONNX Runtime finds memory where it is not known how much, and where there is nothing to write
-            None if None in x.shape or 0 in x.shape else torch.empty(x.shape, dtype=d) for x, d in after
+            None if None in x.shape or 0 in x.shape else torch.empty(x.shape, dtype=d, device="cpu")
+            for x, d in after
         ]
         try:
             found = self._session.run_on(

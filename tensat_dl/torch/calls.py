@@ -91,7 +91,7 @@ class CallInputs:
         self.ranges = {
             symbol: (max(1, int(r.lower)), int(r.upper))
             for symbol, r in program.range_constraints.items()
-            if r.upper.is_finite
+            if r.upper.is_Integer
         }
         #: What the program assumes of their sizes.
         self._guards = getattr(program.module(), "_guards_fn", None) if self.open else None

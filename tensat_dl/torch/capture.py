@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from io import StringIO
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._dynamo.exc import UserError, UserErrorType
 from torch.export.graph_signature import OutputKind
 
 from tensat_dl.core.diagnostics import first_line
@@ -44,10 +46,15 @@ class Declined(Exception):
 def captured(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any = None
 ) -> torch.export.ExportedProgram:
-    """The program of a module for these inputs. Raises `Declined`."""
+    """The program of a module for these inputs. Raises `Declined`, and ValueError for ``dynamic_shapes`` that are not
+    of their form."""
     try:
         with _quiet():
             program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    except UserError as e:
+        if e.error_type is UserErrorType.INVALID_INPUT and dynamic_shapes is not None:
+            raise ValueError(f"dynamic_shapes are not those of the inputs: {first_line(e)}") from None
+        raise Declined(f"torch.export can't capture the module: {first_line(e)}", _raised_at(e)) from None
     except Exception as e:  # what the user's code raises, too
         reason = f"torch.export can't capture the module: {first_line(e)}"
         raise Declined(reason, _raised_at(e)) from None
@@ -162,10 +169,19 @@ def _of_node(node: torch.fx.Node) -> str:
 def _last(places: list[tuple[str, int, str]]) -> str:
     """The last place that is the user's, as in ``model.py:12, in forward``."""
     for file, line, name in reversed(places):
-        path = Path(file)
-        if path.exists() and _TORCH not in path.parents and _OURS not in path.parents:
+        if _of_users(file):
             return f"{file}:{line}, in {name}"
     return ""
+
+
+def is_users(frame: FrameType) -> bool:
+    """Whether a frame runs the user's code."""
+    return _of_users(frame.f_code.co_filename)
+
+
+def _of_users(file: str) -> bool:
+    path = Path(file)
+    return path.exists() and _TORCH not in path.parents and _OURS not in path.parents
 
 
 @contextmanager

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any, NoReturn
 
 import torch
+from torch.autograd import forward_ad
 
 from tensat_dl.core.diagnostics import plural
 from tensat_dl.cost.device import this_machine
@@ -15,8 +17,9 @@ from tensat_dl.files import write
 from tensat_dl.measure.statistics import Latency
 from tensat_dl.onnx.model_files import commit, staged
 from tensat_dl.report import facts
-from tensat_dl.run.buckets import path_of
+from tensat_dl.run.model import path_of
 from tensat_dl.torch.calls import OtherCall
+from tensat_dl.torch.capture import is_users
 from tensat_dl.torch.prepare import LABELS, Asked, Contestant, prepare
 
 
@@ -43,7 +46,7 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
         self._said: set[str] = set()
         self._prepared = prepare(asked)
         if self._prepared.declined:
-            self._say(self._prepared.declined, 4)
+            self._say(self._prepared.declined)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         run = self._prepared.run
@@ -55,7 +58,7 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
                 return run(args, kwargs)
             except OtherCall as e:
                 reason = str(e)
-        self._say(reason, 5)
+        self._say(reason)
         return self.module(*args, **kwargs)
 
     @property
@@ -85,7 +88,7 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
             return f"{stale}; refresh() makes it anew"
         if torch.is_grad_enabled() and self._prepared.weights.wants_gradients():
             return "weights require gradients: call it under torch.no_grad() or torch.inference_mode()"
-        return "autocast is on" if torch.is_autocast_enabled("cpu") else ""
+        return "autocast is on" if torch.is_autocast_enabled("cpu") else _transformed()
 
     def refresh(self) -> None:
         """Makes it anew for the weights that the module has now, without another search. What is the fastest is
@@ -93,7 +96,7 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
         self._prepared = prepare(self._asked, self._prepared.answer)
         self._said.clear()
         if self._prepared.declined:
-            self._say(self._prepared.declined, 3)
+            self._say(self._prepared.declined)
 
     def summary(self) -> str:
         """What is called and why: the latencies of the module, of ONNX Runtime with the graph as exported and with
@@ -156,15 +159,30 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
         rows += [("notes" if i == 0 else "", note) for i, note in enumerate(p.notes)]
         return [*rows, *([("stale", self.stale)] if self.stale else [])]
 
-    def _say(self, reason: str, level: int) -> None:
-        warn_once(self._said, reason, level + 1)
+    def _say(self, reason: str) -> None:
+        warn_once(self._said, reason)
 
 
-def warn_once(said: set[str], reason: str, level: int) -> None:
-    """Warns that PyTorch itself runs, unless that was ``said``, at the line that is so many calls away."""
+def warn_once(said: set[str], reason: str) -> None:
+    """Warns that PyTorch itself runs, unless that was ``said``, at the line of the user's that is running."""
     if reason not in said:
         said.add(reason)
+        frame, level = sys._getframe().f_back, 2
+        while frame is not None and not is_users(frame):
+            frame, level = frame.f_back, level + 1
         warnings.warn(f"PyTorch runs the module as it is: {reason}", FallbackWarning, stacklevel=level)
+
+
+def _transformed() -> str:
+    """What PyTorch does to calls beside computing outputs, for which it has to see all operators; empty if that is
+    nothing. Models see the values of tensors alone."""
+    if torch.jit.is_tracing():
+        return "torch.jit traces it"
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return "a transformation of torch.func is applied to it"
+    if forward_ad._current_level >= 0:
+        return "derivatives are computed in forward mode"
+    return "a TorchDispatchMode is active" if torch._C._len_torch_dispatch_stack() else ""
 
 
 def _machine(threads: int) -> str:

@@ -27,6 +27,7 @@ from tensat_dl.torch.answers import KeptAnswer, answer
 from tensat_dl.torch.bound import BoundModel, BySize
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent
 from tensat_dl.torch.capture import Declined, captured, functional, to_onnx
+from tensat_dl.torch.cut import CutModel, custom_operators
 from tensat_dl.torch.trials import Arguments, ExpectedOfModule, array_of, times
 from tensat_dl.torch.weights import WeightsAsTheyWere
 
@@ -58,7 +59,6 @@ class Asked:
     program: torch.export.ExportedProgram | None = None
     #: Several sizes to optimize for, of one open dimension of an input: by input, by dimension.
     sizes: Mapping[str, Mapping[int, object]] = field(default_factory=dict)
-    buckets: bool = False  #: sizes that want different graphs have models of their own
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Prepared:
     weights: WeightsAsTheyWere
     declined: str = ""
     called: Contestant = "module"
-    run: BoundModel | BySize | None = None  #: None: the module
+    run: BoundModel | BySize | CutModel | None = None  #: None: the module
     #: Those that compute the same, and for buckets one for each range in text.
     models: Mapping[Contestant, Mapping[str, ir.Model]] = field(default_factory=dict)
     latencies: Mapping[Contestant, Latency] = field(default_factory=dict)
@@ -100,9 +100,14 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
     mix = _mix(asked, inputs)
     wanted = {symbol: said.sizes for _, _, symbol, said in mix}
     expected = ExpectedOfModule(asked.module, asked.example, inputs, outputs, asked.options.seed, wanted)
-    model = to_onnx(program, outputs.asked, asked.translations)
+    try:
+        model = to_onnx(program, outputs.asked, asked.translations)
+    except Declined:
+        if inputs.open or not custom_operators(program, asked.translations or ()):
+            raise
+        return _cut(asked, weights, program, inputs, outputs, expected)
     runs: dict[Contestant, Callable[[], object]] = {"module": lambda: asked.module(*args, **kwargs)}
-    models: dict[Contestant, BoundModel | BySize] = {}
+    models: dict[Contestant, BoundModel | BySize | CutModel] = {}
     errors: dict[Contestant, float] = {}
     notes: list[str] = []
     found: KeptAnswer | None = None
@@ -112,7 +117,7 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
             path = save(model, Path(folder) / f"{name}.onnx")
             return BoundModel(model, path, asked.options.threads, inputs, outputs)
 
-        def enter(name: Contestant, model: BoundModel | BySize) -> None:
+        def enter(name: Contestant, model: BoundModel | BySize | CutModel) -> None:
             """Has a model take part, if it computes the same as the module."""
             try:
                 errors[name] = expected.error(model)
@@ -130,13 +135,14 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
                 notes.append(f"no graph was found that may be used: {found.refused}")
             elif not optimized:
                 notes.append("no graph was found that is faster")
-            elif found.buckets is None:
+            elif not found.result.parts:
                 enter("optimized", loaded("optimized", optimized[0]))
             else:
-                notes.append(found.buckets.summary())
-                ranges = [(b.range, b.high) for b in found.buckets.parts]
+                ranges = [(b.range, b.high) for b in found.result.parts]
                 parts = [(*r, loaded(r[0], m)) for r, m in zip(ranges, optimized, strict=True)]
                 enter("optimized", BySize(inputs, parts, mix[0][:2]))
+            if found.result.buckets is not None:
+                notes.append(found.result.buckets.summary())
         except (TsrError, ExplorationError, Declined) as e:
             notes.append(f"there is no optimized graph: {e}")
     if not models:
@@ -156,8 +162,54 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
     )
 
 
+def _cut(
+    asked: Asked,
+    weights: WeightsAsTheyWere,
+    program: torch.export.ExportedProgram,
+    inputs: CallInputs,
+    outputs: CallOutputs,
+    expected: ExpectedOfModule,
+) -> Prepared:
+    """The faster of a module with custom operators and its program whose parts between them have models. Raises
+    `Declined` if no part has one."""
+    known = asked.translations or ()
+
+    def replaced(part: torch.nn.Module, args: tuple[Any, ...]) -> Callable[..., Any] | None:
+        return prepare(Asked(part, (args, {}), asked.rules, asked.options, frozen=True)).run
+
+    args, kwargs = asked.example
+    cut = CutModel(program, known, pytree.tree_leaves(asked.example), inputs, outputs, replaced)
+    names = ", ".join(custom_operators(program, known))
+    if not cut.replaced:
+        raise Declined(f"PyTorch is the fastest between its custom operators, {names}")
+    error = expected.error(cut)
+    runs: dict[Contestant, Callable[[], object]] = {
+        "module": lambda: asked.module(*args, **kwargs),
+        "optimized": partial(cut, args, kwargs)
+        if asked.frozen
+        else partial(_as_called, weights, cut, args, kwargs),
+    }
+    latencies = times(runs, asked.options.threads)
+    called = min(runs, key=lambda name: latencies[name].median_ms)
+    return Prepared(
+        weights,
+        called=called,
+        run=cut if called == "optimized" else None,
+        latencies=latencies,
+        errors={"optimized": error},
+        inputs=expected.inputs,
+        notes=(
+            f"PyTorch runs the custom operators {names}; ONNX Runtime runs {cut.replaced} of the {cut.parts} "
+            "parts between them",
+        ),
+    )
+
+
 def _as_called(
-    weights: WeightsAsTheyWere, model: BoundModel | BySize, args: tuple[Any, ...], kwargs: dict[str, Any]
+    weights: WeightsAsTheyWere,
+    model: BoundModel | BySize | CutModel,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Any:
     """A call of a model with all that goes with it."""
     return weights.changed() or model(args, kwargs)
@@ -183,7 +235,7 @@ def _mix(asked: Asked, inputs: CallInputs) -> list[tuple[int, int, Extent, DimSi
             found.append((leaf, axis, symbol, DimSizes(said.sizes, low, high)))
     if len(found) > 1:
         raise ValueError("sizes: one dimension at most has several sizes")
-    if asked.buckets and not found:
+    if asked.options.buckets and not found:
         raise ValueError("buckets need sizes, such as sizes={'x': {1: (32, 128)}}")
     return found
 
@@ -207,13 +259,10 @@ def _searched(
     names = open_dims(model)
     dims = sizes(str(path), model, given, {name: said for name, said in ranges.items() if name in names})
     dims |= {str(symbol): said for _, _, symbol, said in mix if str(symbol) in names}
-    packs = asked.rules or (PACK,)
-    read = imported(model, str(path), dims, packs, given)
-    found = answer(read, asked.options, asked.explained, known, packs if asked.buckets else None)
+    read = imported(model, str(path), dims, asked.rules or (PACK,), given)
+    found = answer(read, asked.options, asked.explained, known)
     if found.refused or not found.gained:
         return found, []
-    made = [(read, found.result)]
-    if found.buckets is not None:
-        made = [(b.of(read, found.buckets.name), b.result) for b in found.buckets.parts]
+    made = [(b.of(read), b.result) for b in found.result.parts] or [(read, found.result)]
     ops = extended(read.program.ops, found.result.declared)
     return found, [export(of, unfused(r.after.graph, ops, r.declared)) for of, r in made]

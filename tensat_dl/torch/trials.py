@@ -20,6 +20,7 @@ from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.torch.bound import BoundModel, BySize
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent, OtherCall
 from tensat_dl.torch.capture import Declined
+from tensat_dl.torch.cut import CutModel
 
 #: How often inputs are drawn to compare on, beside the example.
 DRAWS = 2
@@ -70,7 +71,7 @@ class ExpectedOfModule:
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         self.cases.append((leaves, outputs.of_structured(module(*args, **kwargs))))
 
-    def error(self, model: BoundModel | BySize) -> float:
+    def error(self, model: BoundModel | BySize | CutModel) -> float:
         """The largest relative difference of a model's outputs. Raises `Declined` if one is larger than rounding
         explains."""
         worst = 0.0

@@ -8,7 +8,10 @@ from operator import attrgetter, call, is_, itemgetter
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.modules import module as _modules
 
+#: The hooks of all modules.
+_HOOKS = _modules._global_forward_pre_hooks, _modules._global_forward_hooks
 _VERSION, _ADDRESS = attrgetter("_version"), torch.Tensor.data_ptr
 
 
@@ -24,8 +27,8 @@ class HeldTensor(NamedTuple):
 
 
 class WeightsAsTheyWere:
-    """The parameters, buffers and other tensors of a module at one moment, its submodules, and those of its
-    attributes that are numbers, truth values or strings.
+    """The parameters, buffers and other tensors of a module at one moment, its submodules, the hooks that calls of
+    these run, and those of their attributes that are numbers, truth values or strings.
 
     Writes through ``tensor.data``, or through an array that shares a tensor's memory, leave no trace in PyTorch, and
     are not noticed here; nor are other attributes.
@@ -44,7 +47,14 @@ class WeightsAsTheyWere:
             for m in module.modules()
             for name, child in m._modules.items()
         ]
+        hooked = [_HOOKS, *((m._forward_pre_hooks, m._forward_hooks) for m in module.modules())]
+        self._hooks = list(chain.from_iterable(hooked))
+        self._hooks_then = self._hooks_now()
         self._remember()
+
+    def _hooks_now(self) -> list[int]:
+        """The numbers of all hooks, of which no two have the same."""
+        return list(chain.from_iterable(self._hooks))
 
     def _remember(self) -> None:
         """Puts what is looked at in every call in lists, over which loops in C run: a call takes microseconds, and a
@@ -81,6 +91,7 @@ class WeightsAsTheyWere:
         return (
             same
             and list(map(len, self._parents)) == self._counts
+            and self._hooks_now() == self._hooks_then
             and list(map(_VERSION, self._counted)) == self._versions
             and list(map(_ADDRESS, self._held)) == self._addresses
         )
@@ -96,6 +107,8 @@ class WeightsAsTheyWere:
         for where, count, name, child in self._modules:
             if where.get(name) is not child or len(where) != count:
                 return "it has other submodules than when it was optimized"
+        if self._hooks_now() != self._hooks_then:
+            return "it has other hooks than when it was optimized"
         return ""
 
     def wants_gradients(self) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from tensat_dl.core.graph import Graph
 from tensat_dl.lang.print_graph import graph_to_tsr
 from tensat_dl.ops.table import OpTable
+from tensat_dl.sizes.named import OpenGraph
 
 _COMMAND = "made by: tensat-dl run "
 _INPUT = "input: "
@@ -44,9 +45,10 @@ def read_origin(text: str) -> Origin | None:
     return None
 
 
-def digest(graph: Graph, ops: OpTable) -> str:
-    """Tells graphs apart: 16 hexadecimal digits that depend on its operators, not on the layout of its file."""
-    return hashlib.sha256(graph_to_tsr(graph, ops).encode()).hexdigest()[:16]
+def digest(graph: Graph, ops: OpTable, opened: OpenGraph | None) -> str:
+    """Tells graphs apart: 16 hexadecimal digits that depend on its operators, not on the layout of its file. Those of
+    a graph with named sizes, which is ``opened``, depend on their ranges, too."""
+    return hashlib.sha256(graph_to_tsr(graph, ops, opened=opened).encode()).hexdigest()[:16]
 
 
 def is_path(pack: str) -> bool:

@@ -116,7 +116,7 @@ def test_options_reach_the_pipeline() -> None:
         "seed": 8,
     }
     assert given.keys() == {f.name for f in fields(Options)}
-    with patch("tensat_dl.run.pipeline.optimize", side_effect=Stopped) as run, pytest.raises(Stopped):
+    with patch("tensat_dl.run.of_model.optimize", side_effect=Stopped) as run, pytest.raises(Stopped):
         tensat_dl.optimize(tensat_dl.load(SHARED), **given)
     assert run.call_args.args[3] == Options(**given)
 

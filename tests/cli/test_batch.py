@@ -217,6 +217,17 @@ def batches_on(small_disk: Path) -> None:
     assert "2 were done before" in done.out
 
 
+def test_a_model_that_is_no_longer_refused(tmp_path: Path) -> None:
+    """It was not done before, and is not counted against those that were."""
+    (tmp_path / "list.txt").write_text("late.tsr\n")
+    os.mkfifo(tmp_path / "late.tsr")
+    arguments = ("batch", tmp_path / "list.txt", "-o", tmp_path / "out")
+    assert "1 refused; 0 were done before" in invoke(*arguments).out
+    (tmp_path / "late.tsr").unlink()
+    (tmp_path / "late.tsr").write_text("graph g {\n  input x : f32[4]\n  output relu(x)\n}\n")
+    assert "1 unchanged; 0 were done before" in invoke(*arguments).out
+
+
 def test_no_input_is_overwritten(models: Path, tmp_path: Path) -> None:
     """.. by an answer: no model, and nothing that one imports."""
     before = {p: p.read_bytes() for p in models.rglob("*.tsr")}

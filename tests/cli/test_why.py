@@ -126,6 +126,19 @@ def test_an_original_that_has_moved_or_changed(tmp_path: Path) -> None:
     assert "relu-relu" in done.out
 
 
+def test_named_sizes_whose_range_has_changed(tmp_path: Path) -> None:
+    """At the default size the graph is as it was."""
+    text = FUSE.replace("graph g {", "graph g(n: 1..512 = 32) {").replace("f32[32", "f32[n")
+    out = made(tmp_path, text)
+    assert invoke("why", out).err == ""
+    (tmp_path / "g.tsr").write_text(text.replace("1..512", "1..1024"))
+    done = invoke("why", out)
+    assert done.code == 0
+    assert "has changed since" in done.err
+    (tmp_path / "g.tsr").write_text(FUSE)
+    assert "has changed since" in invoke("why", out).err
+
+
 def test_a_result_that_was_edited(tmp_path: Path) -> None:
     out = made(tmp_path)
     out.write_text(out.read_text().replace("act = relu", "act = tanh"))

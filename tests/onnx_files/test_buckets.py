@@ -140,12 +140,69 @@ def test_ctrl_c_leaves_the_answer_for_all_sizes(tmp_path: Path, monkeypatch: pyt
     assert out.exists()
 
 
+def test_buckets_from_python(tmp_path: Path) -> None:
+    loaded = tensat_dl.load(saved(tmp_path, products()), dims={"seq": "1..1024=4,1024"})
+    result = tensat_dl.optimize(loaded, measure=False, max_iters=3, buckets=True)
+    assert result.buckets is not None
+    first, second = result.buckets.parts
+    assert (first.name, first.low, second.high) == ("seq", 1, 1024)
+    assert first.result.after.graph.nodes != second.result.after.graph.nodes
+    tensat_dl.save(loaded, result, tmp_path / "faster.onnx")
+    names = {f"faster.{b.range}.onnx" for b in (first, second)}
+    assert {p.name for p in tmp_path.glob("faster*")} == names
+    with pytest.raises(ValueError, match=r"buckets are written as ONNX models, and .* ends in \.tsr"):
+        tensat_dl.save(loaded, result, tmp_path / "faster.tsr")
+    assert "together" in str(result)
+
+
+def test_buckets_from_python_need_several_sizes(tmp_path: Path) -> None:
+    for path in (saved(tmp_path, products()), EXAMPLES / "tiny_share_input.tsr"):
+        with pytest.raises(ValueError, match="buckets need several sizes of a dimension of an ONNX model"):
+            tensat_dl.optimize(tensat_dl.load(path), measure=False, buckets=True)
+
+
+def test_buckets_of_many_models(tmp_path: Path) -> None:
+    """Each model gets what concerns it, and another range makes those anew that have several sizes."""
+    folder, out = tmp_path / "models", tmp_path / "out"
+    folder.mkdir()
+    saved(folder, products(), "seq.onnx")
+    saved(folder, products(8), "eight.onnx")
+    (folder / "tiny.tsr").write_text((EXAMPLES / "tiny_share_input.tsr").read_text())
+    arguments = ("batch", folder, "-o", out, "--jobs", 1, *ARGUMENTS, "--buckets")
+    done = invoke(*arguments, "--dim", "seq=1..1024=4,1024")
+    assert (done.code, done.err) == (0, ""), done.out
+    models = json.loads((out / "manifest.json").read_text())["models"]
+    parts = models["seq.onnx"]["buckets"]["parts"]
+    names = [f"seq.{p['low']}-{p['high']}.onnx" for p in parts]
+    assert len(names) == 2
+    assert sorted(models["seq.onnx"]["files"]) == sorted(names)
+    assert {p.name for p in out.iterdir()} == {*names, "eight.onnx", "tiny.tsr", "manifest.json"}
+    assert "3 were done before" in invoke(*arguments, "--dim", "seq=1..1024=4,1024").out
+    assert "2 were done before" in invoke(*arguments, "--dim", "seq=1..1024=8,1024").out
+
+
+def test_models_of_a_batch_that_would_share_a_file(tmp_path: Path) -> None:
+    for name in ("seq.onnx", "seq.1-40.onnx"):
+        saved(tmp_path, products(), name)
+    arguments = ("batch", tmp_path, "-o", tmp_path / "out", *ARGUMENTS, "--buckets")
+    done = invoke(*arguments, "--dim", "seq=4,1024")
+    assert done.code == 2
+    assert "seq.1-40.onnx may be the name of a bucket of seq.onnx" in done.err
+
+
+def test_a_batch_with_buckets_needs_several_sizes(tmp_path: Path) -> None:
+    saved(tmp_path, products())
+    done = invoke("batch", tmp_path, "-o", tmp_path / "out", *ARGUMENTS, "--buckets", "--dim", "seq=4")
+    assert done.code == 2
+    assert "buckets need several sizes of a dimension" in done.err
+
+
 def test_what_buckets_need(tmp_path: Path) -> None:
     path = saved(tmp_path, products())
     for dims in ((), ("--dim", "seq=4"), ("--dim", "seq=1..4")):
         done = invoke("run", path, *ARGUMENTS, "--buckets", *dims)
         assert done.code == 2
-        assert "buckets need several sizes of a dimension, such as --dim seq=1..512=32,128,512" in done.err
+        assert "buckets need several sizes of a dimension of an ONNX model, such as seq=1..512" in done.err
     for arguments in ((EXAMPLES / "tiny_share_input.tsr",), (path, "-o", tmp_path / "out.tsr")):
         done = invoke("run", *arguments, "--buckets")
         assert done.code == 2
@@ -168,7 +225,8 @@ def test_a_model_that_stays_is_as_fast_as_it_was(tmp_path: Path, monkeypatch: py
     graph, ops = loaded.graph, loaded.ops
     whole, _ = optimize(graph, ops, loaded.rules, options, unfit=unfit_of(loaded.onnx), sizes=sizes)
     monkeypatch.setattr(Options, "machine", lambda *_: None)  # operators have estimated prices
-    found = buckets.find_buckets(loaded, whole, replace(options, measure=True), Progress())
+    whole = replace(whole, options=replace(options, measure=True))
+    found = buckets.find_buckets(loaded, whole, Progress())
     first, second = found.parts
     assert (first.result.after.graph.nodes, second.result.after.graph.nodes == graph.nodes) == (
         graph.nodes,

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from models import QUICK, Pair, joined  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
 import tensat_dl.torch  # noqa: E402
@@ -92,6 +93,38 @@ def test_gradients_and_autocast_go_to_the_module(fast: Optimized) -> None:
         assert fast(x.clone().requires_grad_())["a"].requires_grad
     with torch.autocast("cpu", torch.bfloat16), pytest.warns(FallbackWarning, match="autocast is on"):
         assert fast(x)["a"].dtype == torch.bfloat16
+
+
+def transformed() -> dict[str, Any]:
+    """Uses of a module in which PyTorch has to see its operators."""
+    forward_ad, x, t = torch.autograd.forward_ad, X, torch.randn(4, 8)
+
+    def dual(module: Any) -> Any:
+        with forward_ad.dual_level():
+            return forward_ad.unpack_dual(module(forward_ad.make_dual(x, t))).tangent
+
+    return {
+        "torch.jit traces it": lambda m: torch.jit.trace(m, (x,))(t),
+        "a transformation of torch.func": lambda m: torch.vmap(m)(torch.stack([x, t])),
+        "a TorchDispatchMode": lambda m: make_fx(m)(x)(t),
+        "forward mode": dual,
+    }
+
+
+@pytest.mark.parametrize("reason", transformed())
+def test_what_needs_to_see_operators_gets_the_module(reason: str) -> None:
+    """Models have no operators for it: tangents were lost, and traces had the memory of outputs for constants."""
+    module = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).eval().requires_grad_(False)
+    fast = optimized(module, (X,))
+    use = transformed()[reason]
+    with pytest.warns(FallbackWarning, match=reason):
+        same(use(fast), use(module))
+
+
+def test_outputs_are_on_the_cpu(fast: Optimized) -> None:
+    """Whatever the default device is."""
+    with torch.no_grad(), torch.device("meta"):
+        same(fast(X), fast.module(X))
 
 
 class Structured(nn.Module):
@@ -175,6 +208,13 @@ def test_wrong_arguments() -> None:
         (lambda: tensat_dl.torch.optimize(joined(), (x,), rules="standard"), TypeError, "a list"),
         (lambda: tensat_dl.torch.optimize(joined(), (x,), device="h100"), ValueError, "the CPU here"),
         (lambda: tensat_dl.torch.optimize(joined(), ()), TypeError, "missing"),
+        (lambda: tensat_dl.torch.optimize(joined(), (x,), frozen="no"), TypeError, "frozen is 'no'"),
+        (lambda: tensat_dl.torch.optimize(joined(), (x,), sizes=3), TypeError, "sizes is 3"),
+        (
+            lambda: tensat_dl.torch.optimize(joined(), (x,), dynamic_shapes={"y": {0: "n"}}),
+            ValueError,
+            "dynamic_shapes are not those of the inputs",
+        ),
         (lambda: tensat_dl.torch.optimize(print, ()), TypeError, "a module or an ExportedProgram"),
     ):
         with pytest.raises(error, match=message):

@@ -98,7 +98,7 @@ def test_answers_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
     x = torch.randn(4, 8)
     tensat_dl.torch.optimize(joined(), (x,), **QUICK)
-    monkeypatch.setattr("tensat_dl.torch.answers.optimize", searched)
+    monkeypatch.setattr("tensat_dl.torch.answers.optimize_model", searched)
     other = joined()
     other.load_state_dict({name: 2 * value for name, value in other.state_dict().items()})
     assert tensat_dl.torch.optimize(other, (x + 1,), **QUICK).called == "optimized"

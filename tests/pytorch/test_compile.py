@@ -74,6 +74,7 @@ def test_many_shapes(made: list[Optimized], monkeypatch: pytest.MonkeyPatch) -> 
         for n in (4, 5, 6):
             assert torch.equal(fast(-torch.ones(n, 8)), torch.zeros(n, 8))
     assert (len(made), len(said)) == (1, 1)
+    assert said[0].filename == __file__
 
 
 def test_gradients(made: list[Optimized]) -> None:

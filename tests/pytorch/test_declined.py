@@ -65,7 +65,7 @@ def _(x: torch.Tensor) -> torch.Tensor:
 
 class Custom(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.ops.tensat_dl_tests.twice(x) + 1  # custom
+        return torch.ops.tensat_dl_tests.twice(x)
 
 
 def line_of(comment: str) -> int:
@@ -84,7 +84,7 @@ def line_of(comment: str) -> int:
         (Counts(), "buffer or parameter calls"),
         (Views(), "output 0 shares memory with an input"),
         (PassesOn(), "computes no tensor"),
-        (Custom(), rf"No ONNX function found for .*twice.*{HERE}:{line_of('custom')}, in forward"),
+        (Custom(), r"PyTorch is the fastest between its custom operators, tensat_dl_tests::twice"),
         (nn.Linear(4, 4).bfloat16(), "ONNX Runtime does not load it"),
     ],
     ids=lambda p: type(p).__name__ if isinstance(p, nn.Module) else "",

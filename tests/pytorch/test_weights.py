@@ -50,19 +50,30 @@ def test_frozen_weights_are_not_looked_at() -> None:
         torch.testing.assert_close(fast(x)["a"], module(x)["a"], rtol=1e-4, atol=1e-5)
 
 
+def gets_a_hook(module: Any) -> None:
+    module.left.register_forward_hook(lambda module, inputs, output: None)
+
+
+def exchanges_a_hook(module: Any) -> None:
+    module.left._forward_hooks.clear()
+    gets_a_hook(module)
+
+
 CHANGES = [
     (loads, "left.weight has changed"),
     (steps, "left.weight has changed"),
     (replaces, "left.weight has changed"),
     (points_elsewhere, "left.bias has changed"),
     (replaces_a_module, "other submodules"),
+    (gets_a_hook, "other hooks"),
+    (exchanges_a_hook, "other hooks"),
 ]
 
 
 def test_changes_are_noticed_and_folded_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     module, x = joined(), torch.randn(4, 8)
     fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
-    monkeypatch.setattr("tensat_dl.torch.answers.optimize", None)  # there is no other search
+    monkeypatch.setattr("tensat_dl.torch.answers.optimize_model", None)  # there is no other search
     monkeypatch.setattr("tensat_dl.torch.answers.kept", None)
     for change, said in CHANGES:
         before = fast._prepared.weights

@@ -1,0 +1,64 @@
+"""Optimizes a model: its graph, at the sizes of its open dimensions, on the machine that is asked for; with buckets
+also for each of several sizes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.progress import Progress
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.run.model import Model
+from tensat_dl.run.options import Options, sizes_of
+from tensat_dl.run.pipeline import optimize
+from tensat_dl.run.refused import refusal
+from tensat_dl.run.result import Result
+from tensat_dl.sizes.dim_sizes import mixed_dim
+
+
+def check_fit(model: Model, options: Options) -> None:
+    """Raises ValueError for options that are not for such a model."""
+    sizes_of(model.onnx, options)
+    if options.buckets:
+        mixed_dim(model.dims)
+
+
+def optimize_model(
+    model: Model,
+    options: Options,
+    progress: Progress | None = None,
+    *,
+    rules: Sequence[RewriteRule] | None = None,
+    explained: bool = False,
+    parse_seconds: float = 0.0,
+) -> tuple[Result, tuple[EGraph, ...]]:
+    """What `tensat_dl.run.pipeline.optimize` finds for a model, by the model's rules or by others. If buckets are
+    asked for, the result has them; where one graph is enough, that is the answer. After Ctrl-C it has none."""
+    check_fit(model, options)
+    progress = progress or Progress()
+    result, egraphs = optimize(
+        model.graph,
+        model.ops,
+        model.rules if rules is None else rules,
+        options,
+        progress,
+        parse_seconds,
+        options.machine(model.graph, model.ops, model.onnx),
+        model.unfit,
+        explained,
+        sizes_of(model.onnx, options),
+        model.opened,
+    )
+    if not options.buckets or result.interrupted or refusal(result, model.program.own_rules) is not None:
+        return result, egraphs
+    from tensat_dl.run.buckets import find_buckets  # with the packages for ONNX models
+
+    try:
+        buckets = find_buckets(model, result, progress)
+    except KeyboardInterrupt:
+        note = "interrupted: the answer for all sizes is used, without buckets"
+        return replace(result, interrupted=True, notes=(*result.notes, note)), egraphs
+    if len(buckets.parts) == 1:
+        result = replace(buckets.parts[0].result, options=options)
+    return replace(result, buckets=buckets), egraphs

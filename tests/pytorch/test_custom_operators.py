@@ -1,0 +1,132 @@
+"""Modules with custom operators: PyTorch runs these, and what lies between them may have models."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from models import QUICK  # noqa: E402
+from torch import nn  # noqa: E402
+
+import tensat_dl.torch  # noqa: E402
+from tensat_dl.torch import FallbackWarning, NothingOptimized, Optimized  # noqa: E402
+
+
+@torch.library.custom_op("tensat_dl_tests::halves", mutates_args=())
+def halves(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    first, second = (x * weight).chunk(2, -1)
+    return first.clone(), second.clone()
+
+
+@halves.register_fake
+def _(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    first, second = x.chunk(2, -1)
+    return torch.empty_like(first), torch.empty_like(second)
+
+
+@torch.library.custom_op("tensat_dl_tests::positive", mutates_args=())
+def positive(x: torch.Tensor) -> torch.Tensor:
+    return x[x > 0]
+
+
+@positive.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return x.new_empty(torch.library.get_ctx().new_dynamic_size())
+
+
+class Between(nn.Module):  # type: ignore[misc]
+    """Two custom operators in turn, with weights before, in and after them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(8, 16), nn.Linear(8, 16)
+        self.scale = nn.Parameter(torch.linspace(1, 2, 16))
+        self.down = nn.Linear(8, 16)
+        self.register_buffer("offset", torch.ones(8), persistent=False)
+
+    def forward(self, input: torch.Tensor, times: int = 2) -> Any:
+        x = input
+        joined = self.left(x) + self.right(x)
+        first, second = torch.ops.tensat_dl_tests.halves(joined, self.scale)
+        again, _ = torch.ops.tensat_dl_tests.halves(self.down(first + self.offset), self.scale)
+        return {"again": torch.tanh(again) * times, "rest": [second, joined, None, x], "times": times}
+
+
+class Counts(nn.Module):  # type: ignore[misc]
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.tensat_dl_tests.positive(x + 1) * 2
+
+
+def between() -> Between:
+    torch.manual_seed(0)
+    return Between().eval().requires_grad_(False)
+
+
+def same(fast: Any, module: Any, *args: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        found, expected = fast(*args), module(*args)
+    assert list(found) == list(expected)
+    assert found["times"] == expected["times"]
+    assert found["rest"][2:] == [None, args[0]]
+    torch.testing.assert_close(found["again"], expected["again"], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found["rest"][:2], expected["rest"][:2], rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def fast() -> Optimized:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        return tensat_dl.torch.optimize(between(), (torch.randn(4, 8),), **QUICK)
+
+
+def test_parts_between_custom_operators_have_models(fast: Optimized, tmp_path: Any) -> None:
+    assert (fast.called, fast.declined) == ("optimized", "")
+    for _ in range(2):
+        same(fast, fast.module, torch.randn(4, 8))
+    note = "PyTorch runs the custom operators tensat_dl_tests::halves; ONNX Runtime runs 3 of the 3 parts"
+    assert note in fast.summary()
+    for write in (fast.save, fast.report):
+        with pytest.raises(NothingOptimized, match="custom operators"):
+            write(tmp_path / "faster.onnx")
+    with pytest.warns(FallbackWarning, match=r"input input is float32\[3, 8\]"):
+        assert fast(torch.randn(3, 8))["again"].shape == (3, 8)
+
+
+def test_their_weights_may_change(fast: Optimized) -> None:
+    module, x = fast.module, torch.randn(4, 8)
+    module.load_state_dict({name: 2 * value for name, value in module.state_dict().items()})
+    assert "scale has changed" in fast.stale
+    fast.refresh()
+    assert fast.called == "optimized"
+    same(fast, module, x)
+
+
+def test_the_backend_cuts_as_well() -> None:
+    torch.compiler.reset()
+    module = between()
+    compiled = torch.compile(module, backend="tensat", options=QUICK)
+    for rows in (4, 5):
+        same(compiled, module, torch.randn(rows, 8))
+
+
+def test_a_part_that_gets_another_size_than_before() -> None:
+    """The size of the operator's result depends on the values of its operand."""
+    x = torch.tensor([1.0, -2.0, 3.0])
+    with pytest.warns(FallbackWarning):
+        fast = tensat_dl.torch.optimize(Counts(), (x,), **QUICK)
+    for given in (x, torch.ones(3), -2 * torch.ones(3)):
+        assert torch.equal(fast(given), Counts()(given))
+
+
+def test_open_dimensions_are_left_to_the_module() -> None:
+    rows = torch.export.Dim("rows", min=1, max=64)
+    with pytest.warns(FallbackWarning, match="No ONNX function found for .*halves"):
+        fast = tensat_dl.torch.optimize(
+            between(), (torch.randn(4, 8),), dynamic_shapes={"input": {0: rows}}, **QUICK
+        )
+    assert fast.called == "module"
