@@ -143,7 +143,7 @@ def optimize(
     max_nodes: int = 50_000,
     max_iters: int = 15,
     time_limit: float | None = None,
-    max_memory: int | None = None,
+    max_memory: int | None = 4096,
     cycles: Cycles = "none",
     reassociate: bool = True,
     trust: Trust = "tested",
@@ -183,7 +183,7 @@ def optimize(
         max_nodes: Stop growing the e-graph at this many e-nodes. At least 1. Default: 50000.
         max_iters: Stop exploring after this many iterations. At least 0. Default: 15.
         time_limit: Stop exploring after so many seconds. At least 0. Default: None.
-        max_memory: Stop exploring at this resident memory. In MiB. At least 1. Default: None.
+        max_memory: Stop exploring at this resident memory. In MiB. At least 1; None: unlimited. Default: 4096.
         cycles: Filter cycles out of the e-graph, as ilp-none requires, with one of three checks of matches. One of
             none, vanilla, efficient, incremental. Default: 'none'.
         reassociate: If False: Leave out rules that change how results are rounded, as far as their tests show.

@@ -36,12 +36,12 @@ class Seconds(click.FloatRange):
 
 
 class Count(click.IntRange):
-    """A number that is not negative, or "unlimited" (None)."""
+    """A number from the least on, or "unlimited" (None)."""
 
     name = "count"
 
-    def __init__(self) -> None:
-        super().__init__(min=0)
+    def __init__(self, least: int) -> None:
+        super().__init__(min=least)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return None if value == "unlimited" else super().convert(value, param, ctx)
@@ -80,7 +80,7 @@ def _type(said: About, default: object) -> click.ParamType[Any] | None:
         return None
     if isinstance(default, float):
         return click.FloatRange(said.least)
-    return Count() if default is not None and said.none else click.IntRange(said.least)
+    return Count(said.least) if default is not None and said.none else click.IntRange(said.least)
 
 
 graph_option = click.option(
