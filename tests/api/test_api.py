@@ -95,17 +95,13 @@ def test_keywords_are_the_options() -> None:
         assert " ".join(entries[f.name].split()) == text
 
 
-def test_options_reach_the_pipeline() -> None:
-    """Each under its own name."""
-    given: dict[str, Any] = {
+#: A value for each option, by the search that takes it.
+GIVEN: dict[str, dict[str, Any]] = {
+    "saturation": {
         "device": "cpu",
         "measure": False,
         "threads": 2,
         "buckets": False,
-        "search": "backtracking",
-        "iterations": 9,
-        "alpha": 1.5,
-        "split": 20,
         "k_multi": None,
         "max_nodes": 3,
         "max_iters": 4,
@@ -119,11 +115,22 @@ def test_options_reach_the_pipeline() -> None:
         "extract_time_limit": 7.0,
         "verify": False,
         "seed": 8,
-    }
-    assert given.keys() == {f.name for f in fields(Options)}
+    },
+    "backtracking": {"search": "backtracking", "iterations": 9, "alpha": 1.5, "split": 20},
+}
+
+
+@pytest.mark.parametrize("search", GIVEN)
+def test_options_reach_the_pipeline(search: str) -> None:
+    """Each under its own name."""
+    given = GIVEN[search]
     with patch("tensat_dl.run.of_model.optimize", side_effect=Stopped) as run, pytest.raises(Stopped):
         tensat_dl.optimize(tensat_dl.load(SHARED), **given)
     assert run.call_args.args[3] == Options(**given)
+
+
+def test_all_options_are_tried() -> None:
+    assert {name for given in GIVEN.values() for name in given} == {f.name for f in fields(Options)}
 
 
 def test_cycles_are_those_of_the_engine() -> None:
