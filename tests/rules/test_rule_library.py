@@ -51,6 +51,8 @@ EXPLAINED = {
     ("concat-scaled", "k == rank(xs[0]) - 1"): SPARES_GATES,
     ("concat-scaled", "dim(xs[i], -1) > 1"): SPARES_GATES,
     ("concat-scaled", "rank(xs[i]) == rank(rs[i])"): SPARES_RANKS,
+    ("stack-add", "shape(x[i]) == shape(x[0])"): SPARES_RANKS,
+    ("stack-add", "shape(w[i]) == shape(x[0])"): SPARES_RANKS,
     ("concat-scaled-one", "k == rank(x) - 1"): SPARES_GATES,
     ("concat-scaled-one", "dim(x, k) > 1"): SPARES_GATES,
     ("concat-scaled-one", "rank(x) == rank(rs[i])"): SPARES_RANKS,
