@@ -49,6 +49,7 @@ def invoke(*args: object, stdin: str = "", joined: bool = False) -> Done:
         patch("sys.argv", ["tensat-dl", *map(str, args)]),
         patch("sys.stdin", _Stream(stdin)),
         patch("signal.signal"),  # the handlers of the test runner stay
+        patch("tensat_dl.cli.main.gc"),  # and so does its collection of garbage
         redirect_stdout(out),
         redirect_stderr(out if joined else err),
     ):
