@@ -8,7 +8,8 @@ join finds only one of a match and its mirror image where the rule's conditions 
 
 Where one e-node has many operands that name the same tensor, such as eight slices of one, a join of all e-nodes may
 start from that tensor, and combine each of its slices with each: 8^8 ways for one match. The members have fewer
-variables: beside what they share, the operand, which the e-node tells.
+variables: beside what they share, the operand, which the e-node tells. Patterns that are alike but for the names of
+their variables, as those of a list's operands are, have their members in one table.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def member_rules(
     tag: str,
     ruleset: str,
 ) -> tuple[list[Command], list[App], list[App]]:
-    """Declarations of the member relations ``tag.0``, ``tag.1``, .., the rules in a ruleset that fill them, and the
-    join's body: a row of each, and the remaining checks.
+    """Declarations of the member relations, ``tag.K`` for the first pattern K that has its members there, the rules
+    in a ruleset that fill them, and the join's body: a row for each pattern, and the remaining checks.
 
     ``items`` are look-ups, checks and computations in order, ``sorts`` those of computed variables, ``wanted`` the
     variables that the join's head has.
@@ -62,6 +63,7 @@ def member_rules(
     commands: list[Command] = []
     rows: list[App] = []
     exported: set[Var] = set()
+    declared: dict[object, str] = {}  #: relations by what fills them, whatever variables are called
     for i, part in enumerate(parts):
         others = {n for other in parts if other is not part for n in (*other.matched, *other.keys)}
         columns = [
@@ -70,12 +72,26 @@ def member_rules(
             if (n in others and (n in part.matched or n in part.keys)) or (n in needed and n not in exported)
         ]
         exported.update(columns)
-        name = f"{tag}.{i}"
+        body = (*part.atoms, *part.items)
+        name = declared.setdefault(_renamed((*body, app("", *columns))), f"{tag}.{i}")
         row = app(name, *columns)
-        rule = EgglogRule(name, ruleset, (*part.atoms, *part.items), (row,))
-        commands += [relation(name, *(part.known[c] for c in columns)), rule]
+        if name == f"{tag}.{i}":
+            rule = EgglogRule(name, ruleset, body, (row,))
+            commands += [relation(name, *(part.known[c] for c in columns)), rule]
         rows.append(row)
     return commands, rows, joined
+
+
+def _renamed(terms: Sequence[App]) -> tuple[Term, ...]:
+    """The terms with variables that are numbered in the order of their first use."""
+    numbers = {v: Var(str(k)) for k, v in enumerate(dict.fromkeys(names(*terms)))}
+
+    def renamed(term: Term) -> Term:
+        if isinstance(term, App):
+            return App(term.function, tuple(map(renamed, term.args)))
+        return numbers[term] if isinstance(term, Var) else term
+
+    return tuple(map(renamed, terms))
 
 
 def _part(writer: Writer, variant: Variant, inside: Set[str]) -> _Part:
