@@ -10,13 +10,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models import QUICK, Pair, joined  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
 import tensat_dl.torch  # noqa: E402
 from tensat_dl.torch import FallbackWarning, NothingOptimized, Optimized  # noqa: E402
+
+from .models import QUICK, Pair, joined  # noqa: E402
 
 X = torch.randn(4, 8)
 

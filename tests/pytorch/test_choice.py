@@ -9,8 +9,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models import QUICK, joined  # noqa: E402
-
 import tensat_dl.torch  # noqa: E402
 import tensat_dl.torch.prepare as prepare  # noqa: E402
 import tensat_dl.torch.trials as trials  # noqa: E402
@@ -19,6 +17,8 @@ from tensat_dl.kept import folder  # noqa: E402
 from tensat_dl.measure.statistics import Latency  # noqa: E402
 from tensat_dl.onnx.agreement import relative_error  # noqa: E402
 from tensat_dl.torch import FallbackWarning  # noqa: E402
+
+from .models import QUICK, joined  # noqa: E402
 
 EXPORTED: list[Any] = []
 

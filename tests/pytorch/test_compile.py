@@ -9,10 +9,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models import QUICK, joined  # noqa: E402
-
 import tensat_dl.torch.backend as backend  # noqa: E402
 from tensat_dl.torch import FallbackWarning, Optimized  # noqa: E402
+
+from .models import QUICK, joined  # noqa: E402
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models import QUICK  # noqa: E402
 from torch import nn  # noqa: E402
 
 import tensat_dl.torch  # noqa: E402
 from tensat_dl.torch import FallbackWarning, NothingOptimized, Optimized  # noqa: E402
+
+from .models import QUICK  # noqa: E402
 
 
 @torch.library.custom_op("tensat_dl_tests::halves", mutates_args=())

@@ -9,11 +9,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models import QUICK  # noqa: E402
 from torch import nn  # noqa: E402
 
 import tensat_dl.torch  # noqa: E402
 from tensat_dl.torch import FallbackWarning  # noqa: E402
+
+from .models import QUICK  # noqa: E402
 
 HERE = Path(__file__).name
 

@@ -9,11 +9,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models import QUICK  # noqa: E402
-
 import tensat_dl.torch  # noqa: E402
 from tensat_dl.torch import FallbackWarning, Optimized  # noqa: E402
 from tensat_dl.torch.bound import BoundModel, BySize  # noqa: E402
+
+from .models import QUICK  # noqa: E402
 
 ROWS = torch.export.Dim("rows", min=1, max=1024)
 

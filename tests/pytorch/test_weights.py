@@ -9,12 +9,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models import QUICK, joined  # noqa: E402
 from torch import nn  # noqa: E402
 
 import tensat_dl.torch  # noqa: E402
 from tensat_dl.torch import FallbackWarning, NothingOptimized, Optimized  # noqa: E402
 from tensat_dl.torch.weights import WeightsAsTheyWere  # noqa: E402
+
+from .models import QUICK, joined  # noqa: E402
 
 
 def loads(module: Any) -> None:
