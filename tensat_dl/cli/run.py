@@ -97,10 +97,8 @@ def _run(
     with native_output_elsewhere(), LiveProgress(quiet) as progress:
         progress.phase("parse")
         opened = _open(asked)
-        from tensat_dl.run.of_model import (
-            check_fit,
-            optimize_model,
-        )  # not before: errors in files come at once
+        # not before: errors in files come at once
+        from tensat_dl.run.of_model import check_fit, optimize_model
 
         try:
             check_fit(opened, options)

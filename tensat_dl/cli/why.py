@@ -111,9 +111,8 @@ def _origin(out: str, source: str | None) -> tuple[Recorded, str]:
 
     given, digest = _recorded(out)
     if source is not None:
-        as_text = is_onnx(given.file) and not is_onnx(
-            source
-        )  # in which the model has one size of each dimension
+        # A text of a model has one size of each dimension.
+        as_text = is_onnx(given.file) and not is_onnx(source)
         given = replace(given, file=source, dims={} if as_text else given.dims)
     if given.file == "-":
         raise _refusal(
