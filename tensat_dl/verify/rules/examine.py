@@ -60,8 +60,8 @@ DRAWS = 8
 SHRUNK = 6
 #: How often small instances are compared.
 REPEATS = 3
-#: After how many new objects garbage is looked for; see `gc.set_threshold`.
-SELDOM = (50_000, 20, 20)
+#: Garbage is looked for after so many new objects at the earliest; see `gc.set_threshold`.
+SELDOM = 50_000
 #: Facts in conditions that say where a rule pays, not where it is true.
 ABOUT_COST = frozenset(("weight", "varying", "start", "factors"))
 #: Ranks for which types are checked.
@@ -327,7 +327,7 @@ class Examiner:
 def _seldom_collected() -> Iterator[None]:
     """Garbage is looked for less often: what is remembered of a rule has millions of parts, and no garbage in it."""
     usual = gc.get_threshold()
-    gc.set_threshold(*SELDOM)
+    gc.set_threshold(max(usual[0], SELDOM), *usual[1:])
     try:
         yield
     finally:
