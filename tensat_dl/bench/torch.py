@@ -45,9 +45,10 @@ def command(models: tuple[str, ...], threads: int, starts: int, resume: bool, js
     """PyTorch modules: latency of calls as they are, compiled by Inductor, in ONNX Runtime, and optimized.
 
     The modules are those of torchvision, timm and transformers, with random weights. "Inductor max" is
-    torch.compile(mode="max-autotune") with frozen weights. ONNX Runtime reads inputs and writes outputs where they
-    are from the start: nothing is checked or copied. tensat-dl is tensat_dl.torch.optimize with frozen weights. Each
-    contestant runs in a process of its own; the processes take turns. Models are measured in the given order.
+    torch.compile(mode="max-autotune") with frozen weights. ONNX Runtime has the model as torch
+    exports it, and reads inputs where they are. tensat-dl is tensat_dl.torch.optimize with frozen weights. The
+    outputs of all are new tensors. Each contestant runs in a process of its own; the processes take turns. Models are
+    measured in the given order.
     """
     before = earlier(json_path) if resume else None
     options = {"threads": threads, "starts": starts}

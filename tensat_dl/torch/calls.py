@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -36,6 +38,11 @@ class TensorLeaf:
     def of(cls, value: torch.Tensor) -> TensorLeaf:
         """That of a tensor in a program."""
         return cls(value.dtype, tuple(d if isinstance(d, int) else d.node.expr for d in value.shape))
+
+    @property
+    def closed_shape(self) -> tuple[int, ...] | None:
+        """The shape, if no dimension of it is open."""
+        return self.shape if all(isinstance(d, int) for d in self.shape) else None
 
     def __str__(self) -> str:
         return _described(self.dtype, self.shape)
@@ -85,6 +92,11 @@ class CallInputs:
             raise Declined("torch.export takes other inputs for tensors than the module does")
         #: What they are.
         self.of_tensors = [leaf for leaf in self._leaves if isinstance(leaf, TensorLeaf)]
+        #: For each tensor its position and what suits it at a glance: a call takes microseconds.
+        self._as_made = [
+            (i, x.dtype, x.closed_shape) for i, x in zip(self.tensors, self.of_tensors, strict=True)
+        ]
+        self._constants = [(i, x) for i, x in enumerate(self._leaves) if i not in self.tensors]
         #: Whether there are open dimensions.
         self.open = any(not isinstance(d, int) for leaf in self.of_tensors for d in leaf.shape)
         #: By symbol, the range of sizes that the program was made for, if that has an end.
@@ -114,11 +126,13 @@ class CallInputs:
         else:
             given = (*args, *kwargs.values())
             leaves = [given[i] for i in order]
-        for i, (leaf, expected) in enumerate(zip(leaves, self._leaves, strict=True)):
-            if isinstance(expected, TensorLeaf):
-                self._check(leaf, expected, i)
-            elif type(leaf) is not type(expected) or leaf != expected:
-                raise OtherCall(f"input {self.names[i]} is {leaf!r}, and it was made for {expected!r}")
+        for i, dtype, shape in self._as_made:
+            x = leaves[i]
+            if x.__class__ is not torch.Tensor or x.dtype is not dtype or x.shape != shape or _special(x):
+                self._check(x, self._leaves[i], i)
+        for i, expected in self._constants:
+            if type(leaves[i]) is not type(expected) or leaves[i] != expected:
+                raise OtherCall(f"input {self.names[i]} is {leaves[i]!r}, and it was made for {expected!r}")
         return leaves
 
     def _flattened(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -150,10 +164,8 @@ class CallInputs:
         if not fits:
             found = _described(x.dtype, x.shape)
             raise OtherCall(f"input {self.names[i]} is {found}, and it was made for {expected}")
-        if not x.is_cpu or x.layout != torch.strided or x.is_neg():
-            raise OtherCall(f"input {self.names[i]} is not a dense tensor on the CPU")
-        if x.requires_grad and torch.is_grad_enabled():
-            raise OtherCall(f"a gradient is asked for by input {self.names[i]}")
+        if special := _special(x):
+            raise OtherCall(f"input {self.names[i]} {special}")
 
     def sizes(self, leaves: Sequence[Any]) -> dict[Any, int]:
         """The sizes of the program's symbols in a call. Raises `OtherCall` for sizes that it was not made for."""
@@ -249,6 +261,13 @@ class CallOutputs:
                 self._sources.append(("computed", number[node]))
         if not self.computed:
             raise Declined("it computes no tensor")
+        #: What puts leaves into the structure. A leaf alone, a list or a tuple takes no walk over it.
+        known: dict[Any, Callable[[list[Any]], Any]] = {
+            pytree.tree_structure(0): itemgetter(0),
+            pytree.tree_structure([0] * len(results)): list,
+            pytree.tree_structure((0,) * len(results)): tuple,
+        }
+        self._built = known.get(self._spec) or partial(pytree.tree_unflatten, treespec=self._spec)
 
     def asked(self, position: int, node: Any) -> bool:
         """Whether the model of the program has to have the output at a position."""
@@ -258,7 +277,7 @@ class CallOutputs:
         """The outputs of a call, of whose inputs these are the leaves."""
         from_where = {"computed": computed, "input": leaves}
         found = [value if kind == "constant" else from_where[kind][value] for kind, value in self._sources]
-        return pytree.tree_unflatten(found, self._spec)
+        return self._built(found)
 
     def of_structured(self, outputs: Any) -> list[torch.Tensor]:
         """The computed tensors in outputs. Raises `Declined` if they have another structure."""
@@ -281,6 +300,14 @@ def size_of(extent: Extent, sizes: dict[Any, int]) -> int | None:
         return sizes[extent]
     found = extent.subs(sizes)
     return int(found) if found.is_number else None
+
+
+def _special(x: torch.Tensor) -> str:
+    """Why a tensor's elements do not lie in the CPU's memory as they are, or are not all that is asked for; empty if
+    they do and are."""
+    if not x.is_cpu or x.layout is not torch.strided or x.is_neg():
+        return "is not a dense tensor on the CPU"
+    return "has to be given a gradient" if x.requires_grad and torch.is_grad_enabled() else ""
 
 
 def _described(dtype: Any, shape: Sequence[Extent]) -> str:

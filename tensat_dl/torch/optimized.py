@@ -88,7 +88,10 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
             return f"{stale}; refresh() makes it anew"
         if torch.is_grad_enabled() and self._prepared.weights.wants_gradients():
             return "weights require gradients: call it under torch.no_grad() or torch.inference_mode()"
-        return "autocast is on" if torch.is_autocast_enabled("cpu") else _transformed()
+        # the first question is a tenth of the second, whose argument PyTorch has to read
+        if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled("cpu"):
+            return "autocast is on"
+        return _transformed()
 
     def refresh(self) -> None:
         """Makes it anew for the weights that the module has now, without another search. What is the fastest is
@@ -176,7 +179,7 @@ def warn_once(said: set[str], reason: str) -> None:
 def _transformed() -> str:
     """What PyTorch does to calls beside computing outputs, for which it has to see all operators; empty if that is
     nothing. Models see the values of tensors alone."""
-    if torch.jit.is_tracing():
+    if torch._C._is_tracing():
         return "torch.jit traces it"
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return "a transformation of torch.func is applied to it"
