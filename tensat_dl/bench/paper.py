@@ -160,7 +160,6 @@ def command(
         if old.get("benchmark") != "paper" or not all("key" in r for r in old["rows"]):
             raise no_results(json_path)
         results.rows = old["rows"]
-        results.options = old["options"]
         results.machine = old["machine"]
     interrupted = False
     try:
@@ -168,6 +167,8 @@ def command(
             _measure(plan, results)
     except KeyboardInterrupt:
         interrupted = True
+    place = {cell.key: i for i, cell in enumerate(plan.cells())}
+    results.rows.sort(key=lambda r: place.get(r["key"], len(place)))
     if page is not None:
         from tensat_dl.bench.paper_page import write_page
 
