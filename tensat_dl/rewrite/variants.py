@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import base_of, index_of, member, names_of, with_lists
+from tensat_dl.core.expression import base_of, every, index_of, member, names_of, replaced, with_lists
 from tensat_dl.core.graph import TensorType
 from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.ops import symbolic as sym
@@ -44,10 +44,11 @@ class Assignments:
         """Assignments under which a condition of the rule can't hold are left out with ``met``. A group or list rule
         is for lists of unknown length with ``any_length``, else for one member."""
         self._rule = rule
-        self._early = [(c, {n.id for n in names_of(c)}) for c in rule.conditions if met]
         self._ops = infer.table
         self._places = axes_in_lists(rule, infer.table)
         self._ranks_only = [c for c in rule.conditions if is_about_ranks(c)]
+        needed = _Needed(rule)
+        self._early = [(c, needed(c)) for c in rule.conditions if met or needed.compares_ranks(c)]
         # The source of a group rule is matched for one member at a time: lists of one element, index 0.
         index = {rule.index: INDEX if any_length else 0} if rule.index else {}
         self._start = Prefix(rule, infer, Variant({}, index, {}, any_length=any_length))
@@ -78,11 +79,10 @@ class Assignments:
                 yield from self._sources(longer, forms)
 
     def _unmet(self, variant: Variant) -> bool:
-        """Whether a condition whose names are all known can't hold."""
+        """Whether a condition can't hold of which all names are known."""
+        known = variant.env.keys() | variant.types.keys()
         try:
-            return any(
-                names <= variant.env.keys() and evaluate(c, variant.env) is False for c, names in self._early
-            )
+            return any(names <= known and evaluate(c, variant.env) is False for c, names in self._early)
         except EvaluationError:
             return True
 
@@ -105,6 +105,38 @@ class Assignments:
             variant.ill_typed = e.message
         except EvaluationError as e:
             variant.ill_typed = str(e)
+
+
+class _Needed:
+    """The names that a condition can be evaluated with: of a list that a rule has member by member, ``x[0]`` and
+    ``x[1]``, those that it mentions. A condition on such a list as a whole is not known before the source is."""
+
+    def __init__(self, rule: RewriteRule) -> None:
+        names = (n for node in rule.source.nodes for n in (node.result, *node.args, *_variables(node)))
+        self._lists = {base_of(n) for n in names if index_of(n)} if rule.index is None else set()
+
+    def __call__(self, condition: ex.Expr) -> set[str]:
+        named = names_of(self._by_member(condition))
+        return {every(n.id) if n.id in self._lists else n.id for n in named}
+
+    def compares_ranks(self, condition: ex.Expr) -> bool:
+        """Whether it says that two members have one rank. A list rule says so of all members of a list, and would
+        have assignments for each member that differs, though it never applies under them."""
+        return is_about_ranks(condition) and sum(map(bool, map(index_of, self(condition)))) == 2
+
+    def _by_member(self, condition: ex.Expr) -> ex.Expr:
+        def change(part: Any) -> Any:
+            match part:
+                case ex.Index(ex.Name(name), ex.Const(int(k))) if name in self._lists:
+                    return ex.Name(member(name, k), span=part.span)
+            return None
+
+        found: ex.Expr = replaced(condition, change)
+        return found
+
+
+def _variables(node: PatternNode) -> Iterator[str]:
+    return (name for attribute in node.attrs for name in attribute.variables())
 
 
 def differing(variant: Variant) -> set[str]:
