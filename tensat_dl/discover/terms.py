@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations_with_replacement, product
+from itertools import product
 from math import ceil
 
 from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, TensorType, leaf_attrs
@@ -34,18 +34,32 @@ USUAL_RANK = 2
 
 
 @dataclass(frozen=True, slots=True)
+class Kind:
+    """What decides what a term may be an operand of. ``uses`` says how often each leaf stands in it."""
+
+    type: TensorType
+    uses: tuple[int, ...]
+    ops: frozenset[str] = frozenset()
+    unusual: bool = False  #: whether an attribute is not the usual one
+
+
+@dataclass(frozen=True, slots=True)
 class BuiltTerm:
-    """An operator applied to earlier terms, by their numbers; a leaf has none. ``uses`` says how often each leaf
-    stands in it."""
+    """An operator applied to earlier terms, by their numbers; a leaf has none."""
 
     op: str
     attrs: Attrs
     args: tuple[int, ...]
-    type: TensorType
+    kind: Kind
     size: int
-    uses: tuple[int, ...]
-    ops: frozenset[str] = frozenset()
-    unusual: bool = False  #: whether an attribute is not the usual one
+
+    @property
+    def type(self) -> TensorType:
+        return self.kind.type
+
+
+#: The attributes of an application, and what it gives.
+_Applied = tuple[Attrs, Kind]
 
 
 @dataclass
@@ -63,7 +77,8 @@ class World:
         self._infer = Inference(self.menu.ops)
         self._values: dict[int, tuple[Array, ...]] = {}
         self._known: dict[object, int] = {}
-        self._by_size: list[list[int]] = []
+        #: By size the terms of each kind that are built upon.
+        self._kinds: list[dict[Kind, list[int]]] = []
         sizes = [t.size for t in self.leaves]
         self._limit = max(GROWTH * max(sizes), sum(sizes))
         self._dims = sorted({d for t in self.leaves for d in t.shape})
@@ -74,42 +89,54 @@ class World:
         fitting = (op for op in self.menu.names if self._infer.possible(op, pair[: self.menu.arity(op)]))
         self._elsewhere = frozenset(() if flat else fitting)
         self._numbers = [Whole(i) for i in range(draws)]
-        first: list[int] = []
+        first: dict[Kind, list[int]] = {}
         for i, t in enumerate(self.leaves):
             uses = tuple(int(i == k) for k in range(len(self.leaves)))
             values = tuple(a.leaf(str(i), t) for a in self._numbers)
-            self._note(BuiltTerm("", (), (), t, 0, uses), values, first)
-        self._by_size.append(first)
+            self._note(BuiltTerm("", (), (), Kind(t, uses), 0), values, first)
+        self._kinds.append(first)
 
     def grow(self, size: int) -> None:
         """Adds the terms up to a size, which is the number of operators."""
-        while len(self._by_size) <= size and not self.cut_off:
-            new: list[int] = []
-            for term in self._applications(len(self._by_size)):
+        while len(self._kinds) <= size and not self.cut_off:
+            new: dict[Kind, list[int]] = {}
+            for term in self._applications(len(self._kinds)):
                 if self.most is not None and len(self.terms) >= self.most:
                     self.cut_off = True
                     break
                 self._add(term, new)
-            self._by_size.append(new)
+            self._kinds.append(new)
 
     def _applications(self, size: int) -> Iterator[BuiltTerm]:
+        """The terms of a size by their operators, then by their operands in order."""
         for op in self.menu.names:
-            commutative = self.menu.ops[op].commutative
-            for args in self._operands(self.menu.arity(op), size - 1, commutative):
-                yield from self._applied(op, args, size)
+            arity, commutative = self.menu.arity(op), self.menu.ops[op].commutative
+            for sizes in product(range(size), repeat=arity):
+                if sum(sizes) != size - 1 or (commutative and arity == 2 and sizes[0] < sizes[1]):
+                    continue
+                ordered = commutative and arity == 2 and sizes[0] == sizes[1]
+                found: list[tuple[tuple[int, ...], list[_Applied]]] = []
+                for kinds in product(*(self._kinds[s] for s in sizes)):
+                    if applied := list(self._applied(op, kinds, size)):
+                        operands = product(*(self._kinds[s][k] for s, k in zip(sizes, kinds, strict=True)))
+                        found += [(args, applied) for args in operands if not ordered or args[0] <= args[1]]
+                found.sort(key=lambda f: f[0])
+                for args, applied in found:
+                    for attrs, kind in applied:
+                        yield BuiltTerm(op, attrs, args, kind, size)
 
-    def _applied(self, op: str, args: tuple[int, ...], size: int) -> Iterator[BuiltTerm]:
-        """The terms of an operator and operands, with each choice of attributes that types admit."""
-        terms = [self.terms[a] for a in args]
-        ops = frozenset((op,)).union(*(t.ops for t in terms))
-        uses = tuple(map(sum, zip(*(t.uses for t in terms), strict=True)))
+    def _applied(self, op: str, kinds: Sequence[Kind], size: int) -> Iterator[_Applied]:
+        """An operator applied to terms of these kinds, with each choice of attributes that types admit."""
+        ops = frozenset((op,)).union(*(k.ops for k in kinds))
+        uses = tuple(map(sum, zip(*(k.uses for k in kinds), strict=True)))
         if len(ops) > OPERATORS or sum(uses) > sum(map(bool, uses)) + 1:
             return
-        if size > UNUSUAL_SIZE and (any(t.unusual for t in terms) or ops & self._alike):
+        odd = any(k.unusual for k in kinds)
+        if size > UNUSUAL_SIZE and (odd or ops & self._alike):
             return
         if ops <= self._elsewhere and (len(ops) > 1 or size > UNUSUAL_SIZE):
             return
-        types = [t.type for t in terms]
+        types = [k.type for k in kinds]
         if not self._infer.possible(op, tuple(t.rank for t in types)):
             return
         inputs = [SymType(t.dtype, t.shape) for t in types]
@@ -121,22 +148,9 @@ class World:
             except IllTyped:
                 continue
             if t.size <= self._limit:
-                yield BuiltTerm(op, attrs, args, t, size, uses, ops, unusual or any(x.unusual for x in terms))
+                yield attrs, Kind(t, uses, ops, unusual or odd)
 
-    def _operands(self, arity: int, size: int, commutative: bool) -> Iterator[tuple[int, ...]]:
-        """Operands of this total size, representatives of their classes."""
-        for sizes in product(range(size + 1), repeat=arity):
-            if sum(sizes) != size:
-                continue
-            if commutative and arity == 2:
-                if sizes[0] < sizes[1]:
-                    continue
-                if sizes[0] == sizes[1]:
-                    yield from combinations_with_replacement(self._by_size[sizes[0]], 2)
-                    continue
-            yield from product(*(self._by_size[s] for s in sizes))
-
-    def _add(self, term: BuiltTerm, new: list[int]) -> None:
+    def _add(self, term: BuiltTerm, new: dict[Kind, list[int]]) -> None:
         operands = [self._values[a] for a in term.args]
         attrs = dict(term.attrs)
         try:
@@ -148,7 +162,7 @@ class World:
             return
         self._note(term, values, new)
 
-    def _note(self, term: BuiltTerm, values: tuple[Array, ...], new: list[int]) -> None:
+    def _note(self, term: BuiltTerm, values: tuple[Array, ...], new: dict[Kind, list[int]]) -> None:
         """Numbers a term. One that computes something new is built upon."""
         number = len(self.terms)
         self.terms.append(term)
@@ -159,7 +173,7 @@ class World:
         else:
             self.classes.append([number])
             self._values[number] = values
-            new.append(number)
+            new.setdefault(term.kind, []).append(number)
 
     def graph(self, numbers: Sequence[int]) -> Graph:
         """Terms as one graph that shares what they have in common. Its outputs are the terms, in order."""

@@ -37,14 +37,14 @@ Typed = dict[TensorType, list[Leaves]]
 
 def worlds(menu: Menu, leaves: int) -> list[Leaves]:
     """The types of up to so many leaves. None has the leaves of another and more."""
-    infer = Inference(menu.ops)
+    typing = _Typing(menu)
     plain: Typed = {t: [(t,)] for shapes in SHAPES for shape in shapes for t in [TensorType("f32", shape)]}
-    results = {op: _results(menu, infer, op, [plain] * menu.arity(op), leaves) for op in menu.names}
+    results = {op: _results(typing, op, [plain] * menu.arity(op), leaves) for op in menu.names}
     found: dict[Leaves, None] = {}
     for f in menu.names:
         for operands in dict.fromkeys(_operands(menu, menu.arity(f))):
             options = [plain if g is None else results[g] for g in operands]
-            typed = _results(menu, infer, f, options, leaves)
+            typed = _results(typing, f, options, leaves)
             found |= dict.fromkeys(_best({below for several in typed.values() for below in several}))
     return _largest(list(found))
 
@@ -57,26 +57,51 @@ def _operands(menu: Menu, arity: int) -> Iterator[tuple[str | None, ...]]:
         yield (g,) * arity
 
 
-def _results(menu: Menu, infer: Inference, op: str, options: Sequence[Typed], leaves: int) -> Typed:
-    """The types of an operator's results, with the leaves that these may have."""
-    found: dict[TensorType, dict[Leaves, None]] = {}
-    for types in product(*options):
-        if not infer.possible(op, tuple(t.rank for t in types)):
-            continue
+class _Typing:
+    """The types of operators' results. Each is asked for many times, as a result of one operator or another."""
+
+    def __init__(self, menu: Menu) -> None:
+        self._menu = menu
+        self._infer = Inference(menu.ops)
+        self._known: dict[tuple[str, tuple[TensorType, ...]], frozenset[TensorType]] = {}
+
+    def __call__(self, op: str, types: tuple[TensorType, ...]) -> frozenset[TensorType]:
+        """The types that an operator's result has with one or another choice of the usual attributes."""
+        if not self._infer.possible(op, tuple(t.rank for t in types)):
+            return frozenset()
+        if (op, types) not in self._known:
+            self._known[op, types] = frozenset(self._results(op, types))
+        return self._known[op, types]
+
+    def _results(self, op: str, types: tuple[TensorType, ...]) -> Iterator[TensorType]:
         inputs = [SymType(t.dtype, t.shape) for t in types]
         dims = sorted({d for t in types for d in t.shape})
-        results = set()
-        for attrs, unusual in menu.attributes(op, types, dims):
+        for attrs, unusual in self._menu.attributes(op, types, dims):
             if not unusual:
                 with suppress(IllTyped):
-                    results |= set(infer(op, inputs, dict(attrs)).concrete())
-        if results:
-            several = product(*(choice[t] for choice, t in zip(options, types, strict=True)))
-            below = {_ordered(t for used in x for t in used) for x in several}
-            fitting = dict.fromkeys(sorted((x for x in below if len(x) <= leaves), key=repr))
+                    yield from self._infer(op, inputs, dict(attrs)).concrete()
+
+
+def _results(typing: _Typing, op: str, options: Sequence[Typed], leaves: int) -> Typed:
+    """The types of an operator's results, with the leaves that these may have, the fewest first."""
+    found: dict[TensorType, dict[Leaves, None]] = {}
+    for types in product(*options):
+        choices = [choice[t] for choice, t in zip(options, types, strict=True)]
+        if sum(len(choice[0]) for choice in choices) > leaves:
+            continue
+        if results := typing(op, types):
+            fitting = dict.fromkeys(_together(choices, leaves))
             for t in results:
                 found.setdefault(t, {}).update(fitting)
-    return {t: list(found[t]) for t in sorted(found, key=repr)}
+    return {t: sorted(found[t], key=lambda x: (len(x), repr(x))) for t in sorted(found, key=repr)}
+
+
+def _together(choices: Sequence[Sequence[Leaves]], most: int) -> set[Leaves]:
+    """The leaves of operands together, one of the choices for each: up to so many."""
+    found: set[Leaves] = {()}
+    for choice in choices:
+        found = {_ordered((*a, *b)) for a in found for b in choice if len(a) + len(b) <= most}
+    return found
 
 
 def _ordered(types: Iterable[TensorType]) -> Leaves:

@@ -30,6 +30,10 @@ class IllTyped(Exception):
         self.condition = condition
         self.env: Env = env or {}
 
+    def again(self) -> IllTyped:
+        """The same, without the frames that it has come through."""
+        return type(self)(self.message, self.condition, self.env)
+
 
 class NotComputable(IllTyped):
     """A composition has an attribute without a value, for these operands or as long as they are unknown."""
@@ -80,14 +84,19 @@ def infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[str
     """The type of ``op(inputs; attrs)``. Raises `IllTyped` if it certainly violates a constraint."""
     key = (op, tuple(inputs), tuple((name, type(value), value) for name, value in attrs.items()))
     try:
-        known: Typing | None = table.typings.get(key)
+        known: Typing | IllTyped | None = table.typings.get(key)
     except TypeError:  # a list of tensors
         return _infer(table, op, inputs, attrs)
     if known is None:
-        known = _infer(table, op, inputs, attrs)
+        try:
+            known = _infer(table, op, inputs, attrs)
+        except IllTyped as e:
+            known = e.again()
         if len(table.typings) >= REMEMBERED:
             table.typings.clear()
         table.typings[key] = known
+    if isinstance(known, IllTyped):
+        raise known.again()
     return known
 
 
