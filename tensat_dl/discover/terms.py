@@ -34,7 +34,7 @@ USUAL_RANK = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TermKind:
     """What decides what a term may be an operand of. ``uses`` says how often each leaf stands in it."""
 
     type: TensorType
@@ -50,7 +50,7 @@ class BuiltTerm:
     op: str
     attrs: Attrs
     args: tuple[int, ...]
-    kind: Kind
+    kind: TermKind
     size: int
 
     @property
@@ -59,7 +59,7 @@ class BuiltTerm:
 
 
 #: The attributes of an application, and what it gives.
-_Applied = tuple[Attrs, Kind]
+_Applied = tuple[Attrs, TermKind]
 
 
 @dataclass
@@ -78,7 +78,7 @@ class World:
         self._values: dict[int, tuple[Array, ...]] = {}
         self._known: dict[object, int] = {}
         #: By size the terms of each kind that are built upon.
-        self._kinds: list[dict[Kind, list[int]]] = []
+        self._kinds: list[dict[TermKind, list[int]]] = []
         sizes = [t.size for t in self.leaves]
         self._limit = max(GROWTH * max(sizes), sum(sizes))
         self._dims = sorted({d for t in self.leaves for d in t.shape})
@@ -89,17 +89,17 @@ class World:
         fitting = (op for op in self.menu.names if self._infer.possible(op, pair[: self.menu.arity(op)]))
         self._elsewhere = frozenset(() if flat else fitting)
         self._numbers = [Whole(i) for i in range(draws)]
-        first: dict[Kind, list[int]] = {}
+        first: dict[TermKind, list[int]] = {}
         for i, t in enumerate(self.leaves):
             uses = tuple(int(i == k) for k in range(len(self.leaves)))
             values = tuple(a.leaf(str(i), t) for a in self._numbers)
-            self._note(BuiltTerm("", (), (), Kind(t, uses), 0), values, first)
+            self._note(BuiltTerm("", (), (), TermKind(t, uses), 0), values, first)
         self._kinds.append(first)
 
     def grow(self, size: int) -> None:
         """Adds the terms up to a size, which is the number of operators."""
         while len(self._kinds) <= size and not self.cut_off:
-            new: dict[Kind, list[int]] = {}
+            new: dict[TermKind, list[int]] = {}
             for term in self._applications(len(self._kinds)):
                 if self.most is not None and len(self.terms) >= self.most:
                     self.cut_off = True
@@ -125,7 +125,7 @@ class World:
                     for attrs, kind in applied:
                         yield BuiltTerm(op, attrs, args, kind, size)
 
-    def _applied(self, op: str, kinds: Sequence[Kind], size: int) -> Iterator[_Applied]:
+    def _applied(self, op: str, kinds: Sequence[TermKind], size: int) -> Iterator[_Applied]:
         """An operator applied to terms of these kinds, with each choice of attributes that types admit."""
         ops = frozenset((op,)).union(*(k.ops for k in kinds))
         uses = tuple(map(sum, zip(*(k.uses for k in kinds), strict=True)))
@@ -148,9 +148,9 @@ class World:
             except IllTyped:
                 continue
             if t.size <= self._limit:
-                yield attrs, Kind(t, uses, ops, unusual or odd)
+                yield attrs, TermKind(t, uses, ops, unusual or odd)
 
-    def _add(self, term: BuiltTerm, new: dict[Kind, list[int]]) -> None:
+    def _add(self, term: BuiltTerm, new: dict[TermKind, list[int]]) -> None:
         operands = [self._values[a] for a in term.args]
         attrs = dict(term.attrs)
         try:
@@ -162,7 +162,7 @@ class World:
             return
         self._note(term, values, new)
 
-    def _note(self, term: BuiltTerm, values: tuple[Array, ...], new: dict[Kind, list[int]]) -> None:
+    def _note(self, term: BuiltTerm, values: tuple[Array, ...], new: dict[TermKind, list[int]]) -> None:
         """Numbers a term. One that computes something new is built upon."""
         number = len(self.terms)
         self.terms.append(term)
