@@ -191,17 +191,12 @@ class _Discovery:
         return [r for r in self.known if r.name not in defined]
 
     def needed(self) -> list[General]:
-        """The rules that the others do not derive.
-
-        Laws of an operator are first those that do not follow from the laws of others without its definition; then
-        those of which none follows from the others with it.
-        """
+        """The rules that the others do not derive. Laws of an operator are derived from each other and from what is
+        known, its definition included: no other rules are written."""
         self.progress.phase("reduce")
         about = self.settings.about
-        if not about:
-            return self._underived(self.found, self.known)
-        laws = self._underived(self.found, self._axioms())
-        return self._underived([g for g in laws if about & operators(g.equation)], self.known)
+        found = [g for g in self.found if not about or about & operators(g.equation)]
+        return self._underived(found, self.known)
 
     def _underived(self, found: Sequence[General], known: Sequence[RewriteRule]) -> list[General]:
         """Those that neither the others nor known rules derive. Of two that derive each other the larger goes."""
