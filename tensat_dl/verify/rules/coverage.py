@@ -39,6 +39,8 @@ class Coverage:
         self._met: set[str] = set()
         self._met_wide: set[str] = set()  #: on an instance without dimensions of 1
         self._tried: set[Assigned] = set()
+        self._later: list[Draw] = []  #: noted, of which other cases than element types were not asked for
+        self._types: dict[Frame, tuple[RuleCase, ...]] = {}
         self._cases: dict[Frame, tuple[RuleCase, ...]] = {}
         self._where: dict[
             str, dict[Frame, RuleCase]
@@ -47,17 +49,38 @@ class Coverage:
         self._assumed: dict[tuple[Frame, bool], Assumptions] = {}
 
     def note(self, draw: Draw) -> None:
-        """Takes note of an instance on which both sides were equal."""
-        frame, values, _ = draw
+        """Takes note of an instance on which both sides were equal. A rule that is proved is not asked for more than
+        its element types, so other cases are looked at later."""
+        frame = draw[0]
         self._tried.add(frame.assigned)
-        wide = frame.is_wide(values)
-        if wide:
-            self._wide[frame] = True
-        if frame not in self._cases:
-            self._cases[frame] = tuple(self._cases_of(frame))
-            for case in self._cases[frame]:
-                self._where.setdefault(case.name, {})[frame] = case
-        for case in self._cases[frame]:
+        self._later.append(draw)
+        if frame not in self._types:
+            self._types[frame] = self._known(frame, _types_of(frame))
+        self._meet(draw, self._types[frame], wide=False)
+
+    def _look(self) -> None:
+        """Takes note of all cases of the instances that were noted."""
+        for draw in self._later:
+            frame, values, _ = draw
+            wide = frame.is_wide(values)
+            if wide:
+                self._wide[frame] = True
+            if frame not in self._cases:
+                self._cases[frame] = self._known(frame, self._cases_of(frame))
+            self._meet(draw, self._cases[frame], wide)
+        self._later.clear()
+
+    def _known(self, frame: Frame, found: Iterable[RuleCase]) -> tuple[RuleCase, ...]:
+        """Cases that a frame has."""
+        known = tuple(found)
+        for case in known:
+            self._where.setdefault(case.name, {})[frame] = case
+        return known
+
+    def _meet(self, draw: Draw, found: Iterable[RuleCase], wide: bool) -> None:
+        """Takes note of which of these cases an instance has."""
+        frame, values, _ = draw
+        for case in found:
             new = case.name not in self._met or (wide and case.told and case.name not in self._met_wide)
             if new and frame.meets(case, values):
                 self._met.add(case.name)
@@ -70,6 +93,7 @@ class Coverage:
 
     def others(self) -> Iterator[Draw]:
         """Instances of cases that were not met, one for each case, as far as any are found."""
+        self._look()
         for told, wide in ((True, True), (True, False), (False, False)):
             names = [n for n in self._where if self._is_told(n) is told and n not in _TYPES]
             yield from self._instances(self._rng.sample(names, len(names))[:MOST], wide)
@@ -88,6 +112,8 @@ class Coverage:
             frames = [*self._where[name]]
             self._rng.shuffle(frames)
             for frame in sorted(frames, key=lambda f: sum(map(len, f.skeleton.shapes)))[:FRAMES]:
+                if name not in _TYPES:
+                    self._look()
                 if name in met:
                     break
                 case = self._where[name][frame]
@@ -109,6 +135,7 @@ class Coverage:
     def untried(self, places: Sequence[Assigned] = ()) -> Iterator[str]:
         """Remarks about those of these ranks and axes that no instance has, and about the cases that none has met,
         though nothing excludes them."""
+        self._look()
         left = [p for p in places if p not in self._tried]
         if left:
             others = f", and {len(left) - 1} more choices of ranks and axes" if len(left) > 1 else ""
@@ -158,9 +185,7 @@ class Coverage:
         """Those of the rule, and such as are to be tried whether or not an expression asks for them."""
         yield from frame.cases
         for x in frame.unknowns:
-            if isinstance(x, Opaque) and x.atom[0] == "dtype":
-                yield from (_same(x, t) for t in DTYPES)
-            elif isinstance(x, Opaque) and self._is_number(frame, x):
+            if isinstance(x, Opaque) and self._is_number(frame, x):
                 yield from (_same(x, v) for v in _between(frame.form.constants))
             elif isinstance(x, Sym):
                 yield from self._beyond(frame, x)
@@ -219,7 +244,14 @@ def _is_less_than_part(c: Condition) -> bool:
     )
 
 
-#: The names of the cases of element types.
+def _types_of(frame: Frame) -> Iterator[RuleCase]:
+    """The cases of element types."""
+    for x in frame.unknowns:
+        if isinstance(x, Opaque) and x.atom[0] == "dtype":
+            yield from (_same(x, t) for t in DTYPES)
+
+
+#: The names of these cases.
 _TYPES = frozenset(f"types {t}" for t in DTYPES)
 
 

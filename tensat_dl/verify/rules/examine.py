@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, collected
@@ -30,26 +30,19 @@ from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.machine import MachineArithmetic
 from tensat_dl.verify.rules.sampling import (
     LARGE_INSTANCES,
-    LARGE_PATIENCE,
-    LENGTHS,
     LONGEST,
     MOST_MEMBERS,
     WIDE_LIMIT,
     Draw,
     Sampler,
-    instances,
     numbers_of,
-    sizes,
 )
+from tensat_dl.verify.rules.telling import PATIENCE, Telling
 from tensat_dl.verify.rules.verdict import Counterexample, Verdict
 from tensat_dl.verify.symbolic.unproved import Unproved
 
-#: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
-INSTANCES = 36
-AT_RANDOM = 20  #: after so many, other element types are looked for
-MOST_DRAWN = 4 * INSTANCES  #: instances whose sides are the same graph included
-PATIENCE = 150
-#: The same for a rule without one of its conditions: the first that fails is enough.
+#: How many instances of a rule without one of its conditions are tested, of which the first that fails is enough;
+#: and after how many vain attempts no more are looked for.
 WEAKER_INSTANCES = 36
 WEAKER_PATIENCE = 60
 #: How many more instances are looked at to find a small one whose sides differ; at how many of the lowest ranks more
@@ -105,11 +98,14 @@ class Examiner:
     def _verdict(self, rule: RewriteRule) -> Verdict:
         coverage = Coverage(rule, random.Random(f"{self.seed} {rule.content}"))
         tests = _Tests(coverage)
-        failed = self._refuted(rule, self._telling(rule, coverage), tests)
+        telling = Telling(rule, self.infer, self.seed, coverage)
+        failed = self._refuted(rule, telling.first(), tests)
         proof, unproved = "", Unproved("")
         if failed is None and tests.equal and not tests.law:
             proof, unproved = self._proof(rule)
-            if not proof and self.thorough:
+        if failed is None and not proof:
+            failed = self._refuted(rule, telling.others(), tests)
+            if failed is None and tests.equal and not tests.law and self.thorough:
                 sampler = Sampler(rule, self.infer, self.seed)
                 draws = chain(coverage.at(sampler, unproved.left), coverage.others())
                 failed = self._refuted(rule, draws, tests)
@@ -190,31 +186,6 @@ class Examiner:
             reason = f"no instance of it was tried: groups and lists have up to {LONGEST} members there"
             return Verdict(rule.name, "assumed", reason=reason)
         return Verdict(rule.name, "vacuous", reason=self._never(rule))
-
-    def _telling(self, rule: RewriteRule, coverage: Coverage) -> Iterator[Draw]:
-        """Instances of a rule: random ones, one for each element type that these do not have, more random ones, and
-        one for each number of members, near those in the rule, that none has had. Where both sides are one graph
-        nothing is tested, unless they always are."""
-        plain: list[Draw] = []
-        left = {n for n in sizes(rule) if n not in LENGTHS}
-        count = 0
-        drawn = instances(rule, self.infer, MOST_DRAWN, PATIENCE, self.seed)
-        for draws, enough in ((drawn, AT_RANDOM), (coverage.types(), INSTANCES), (drawn, INSTANCES)):
-            while count < enough and (draw := next(draws, None)) is not None:
-                left.discard(draw[2].members)
-                if draw[2].before == draw[2].after:
-                    plain.append(draw)
-                    coverage.note(draw)
-                else:
-                    count += 1
-                    yield draw
-        if count == 0:
-            yield from plain[:INSTANCES]
-            return
-        for n in sorted(left):
-            sampler = Sampler(rule, self.infer, self.seed, members=(n,))
-            different = (d for d in sampler.several(DRAWS, LARGE_PATIENCE) if d[2].before != d[2].after)
-            yield from islice(different, 1)
 
     def _weaker(self, rule: RewriteRule, without: int, wide: bool, thorough: bool) -> Iterator[Draw]:
         """Instances that a rule has without one of its conditions alone."""

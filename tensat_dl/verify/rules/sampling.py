@@ -134,6 +134,8 @@ class Sampler:
 #: drawn. These, and such as have to be worked out, are given up after so many vain attempts.
 LARGE_INSTANCES = 6
 LARGE_PATIENCE = 40
+#: So many instances are drawn of each number of members, if only many have any.
+OF_EACH_LENGTH = 3
 
 
 def instances(
@@ -153,9 +155,9 @@ def instances(
                 yield first
                 yield from found
                 return
-    if longer := more_members(rule):
-        sampler = Sampler(rule, infer, seed, high=high, members=longer)
-        yield from sampler.several(min(count, LARGE_INSTANCES), LARGE_PATIENCE)
+    for n in more_members(rule):
+        sampler = Sampler(rule, infer, seed, high=high, members=(n,))
+        yield from sampler.several(min(count, OF_EACH_LENGTH), LARGE_PATIENCE)
 
 
 def sizes(rule: RewriteRule) -> tuple[int, ...]:

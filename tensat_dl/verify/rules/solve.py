@@ -83,7 +83,7 @@ class Constraints:
         checks = [self._check(c, c.kind == "eq") for c in left if isinstance(c, Condition)]
         checks += [self._check(c, False) for c in others if isinstance(c, Condition)]
         known = [c for c in checks if not c.mentioned]
-        self.possible = False not in (*left, *others) and _all_hold(known, {})
+        self.possible = False not in (*left, *others) and _broken(known, {}) is None
         self._checks = [c for c in checks if c.mentioned]
         self._within: dict[int, list[_Check]] = {}  #: checks of sizes, by limit
         self._linear: dict[tuple[Condition, Atom], Linear | None] = {}
@@ -136,24 +136,34 @@ class Constraints:
         values: Values = {}
         effort = EFFORT
 
-        def visit(i: int) -> bool:
+        def visit(i: int) -> frozenset[Atom] | None:
+            """None once all unknowns from this one on have values; else those before it that are to blame: nothing
+            is gained by other values of others."""
             nonlocal effort
             if i == len(order):
-                return True
+                return None
             a = order[i]
             values.pop(a, None)
             effort -= WORK if thorough and due[i] else 0
+            blamed = set[Atom]().union(*(c.mentioned for c in due[i] if c.solved))
             for value in self._candidates(a, due[i], values, domain, rng, thorough):
                 effort -= 1
                 if effort < 0:
-                    return False
+                    return frozenset()
                 values[a] = value
-                if _all_hold(due[i], values) and visit(i + 1):
-                    return True
-            values.pop(a, None)
-            return False
+                broken = _broken(due[i], values)
+                if broken is not None:
+                    blamed |= broken.mentioned
+                    continue
+                later = visit(i + 1)
+                if later is None:
+                    return None
+                if a not in later:
+                    return later
+                blamed |= later
+            return frozenset(blamed - {a})
 
-        return values if visit(0) else None
+        return values if visit(0) is None else None
 
     def _check(self, c: Condition, solved: bool) -> _Check:
         return _Check(self._writer.function(c), self._writer.unknowns(c), solved, c)
@@ -221,7 +231,7 @@ class Constraints:
         fitting = []
         for x in found:
             values[a] = x
-            if _all_hold(due, values):
+            if _broken(due, values) is None:
                 fitting.append(x)
         values.pop(a, None)
         chosen = rng.sample(fitting, min(len(fitting), WORKED_OUT))
@@ -230,15 +240,15 @@ class Constraints:
         return (*nearest, *chosen) if rng.random() < OFTEN else (*chosen, *nearest)
 
 
-def _all_hold(checks: Sequence[_Check], values: Values) -> bool:
-    """Whether all are true. One that has no value, as it divides by zero, is not."""
-    try:
-        for check in checks:
+def _broken(checks: Iterable[_Check], values: Values) -> _Check | None:
+    """The first that is not true. One that has no value, as it divides by zero, is not."""
+    for check in checks:
+        try:
             if not check.holds(values):
-                return False
-    except (ArithmeticError, EvaluationError):
-        return False
-    return True
+                return check
+        except (ArithmeticError, EvaluationError):
+            return check
+    return None
 
 
 def _joined(atoms: Iterable[Atom], groups: Iterable[set[Atom]]) -> Sequence[frozenset[Atom]]:

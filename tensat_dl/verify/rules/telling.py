@@ -1,0 +1,64 @@
+"""The instances that a rule is tested on, in two batches: a rule that is proved needs only the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.ops.typing import Inference
+from tensat_dl.verify.rules.coverage import Coverage
+from tensat_dl.verify.rules.sampling import LARGE_PATIENCE, LENGTHS, Draw, Sampler, instances, sizes
+
+#: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
+INSTANCES = 36
+PATIENCE = 150
+#: After so many random ones a proof is looked for.
+FIRST = 12
+MOST_DRAWN = 4 * INSTANCES  #: instances whose sides are the same graph included
+#: How often an instance with a number of members is looked for.
+DRAWS = 8
+
+
+class Telling:
+    """Instances of a rule whose sides are different graphs: where both are one graph nothing is tested. If they
+    always are, such instances."""
+
+    def __init__(self, rule: RewriteRule, infer: Inference, seed: int, coverage: Coverage) -> None:
+        self._rule = rule
+        self._infer = infer
+        self._seed = seed
+        self._coverage = coverage
+        self._drawn = instances(rule, infer, MOST_DRAWN, PATIENCE, seed)
+        self._plain: list[Draw] = []
+        self._count = 0
+        self._left = {n for n in sizes(rule) if n not in LENGTHS}
+
+    def first(self) -> Iterator[Draw]:
+        """Random ones; one for each element type that these do not have; and one for each number of members, near
+        those in the rule, that none has had."""
+        yield from self._different(self._drawn, FIRST)
+        yield from self._different(self._coverage.types(), INSTANCES)
+        if self._count == 0:
+            yield from self._plain[:INSTANCES]
+            return
+        for n in sorted(self._left):
+            sampler = Sampler(self._rule, self._infer, self._seed, members=(n,))
+            different = (d for d in sampler.several(DRAWS, LARGE_PATIENCE) if d[2].before != d[2].after)
+            yield from islice(different, 1)
+
+    def others(self) -> Iterator[Draw]:
+        """More random ones."""
+        if self._count:
+            yield from self._different(self._drawn, INSTANCES)
+
+    def _different(self, draws: Iterator[Draw], enough: int) -> Iterator[Draw]:
+        """Those of different sides, until ``enough`` were told of, in all."""
+        while self._count < enough and (draw := next(draws, None)) is not None:
+            self._left.discard(draw[2].members)
+            if draw[2].before == draw[2].after:
+                self._plain.append(draw)
+                self._coverage.note(draw)
+            else:
+                self._count += 1
+                yield draw
