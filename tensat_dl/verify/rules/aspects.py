@@ -30,7 +30,7 @@ AT_RANDOM = 12
 #: How often numbers are drawn from a pool, or until so many elements were; and about how many elements an instance
 #: has that is in the middle.
 DRAWS = 6
-ELEMENTS = 300
+ELEMENTS = 120
 MIDDLE = 150
 #: How often an example is made simpler, and how long it may be.
 SIMPLER = 24

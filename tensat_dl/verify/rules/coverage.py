@@ -13,7 +13,7 @@ from tensat_dl.ops.symbolic import Condition, Int, Opaque, Sym
 from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.rules.cases import SMALL, RuleCase, place
 from tensat_dl.verify.rules.sampling import CASE_LIMIT, MOST_MEMBERS, Draw, Frame, Sampler, numbers_of
-from tensat_dl.verify.rules.unknowns import INTEGERS
+from tensat_dl.verify.rules.unknowns import INTEGERS, Values
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Undecided
 from tensat_dl.verify.symbolic.solver import TooHard
 
@@ -40,6 +40,7 @@ class Coverage:
         self._met_wide: set[str] = set()  #: on an instance without dimensions of 1
         self._tried: set[Assigned] = set()
         self._later: list[Draw] = []  #: noted, of which other cases than element types were not asked for
+        self._solved: dict[Frame, Values] = {}  #: the last solution of a frame
         self._types: dict[Frame, tuple[RuleCase, ...]] = {}
         self._cases: dict[Frame, tuple[RuleCase, ...]] = {}
         self._where: dict[
@@ -51,8 +52,9 @@ class Coverage:
     def note(self, draw: Draw) -> None:
         """Takes note of an instance on which both sides were equal. A rule that is proved is not asked for more than
         its element types, so other cases are looked at later."""
-        frame = draw[0]
+        frame, values, _ = draw
         self._tried.add(frame.assigned)
+        self._solved[frame] = values
         self._later.append(draw)
         if frame not in self._types:
             self._types[frame] = self._known(frame, _types_of(frame))
@@ -88,8 +90,16 @@ class Coverage:
                     self._met_wide.add(case.name)
 
     def types(self) -> Iterator[Draw]:
-        """Instances with element types that none has had."""
-        return self._instances([n for n in self._where if n in _TYPES])
+        """Instances with element types that none has had: others with this type instead of theirs, if there are."""
+        for name in [n for n in self._where if n in _TYPES]:
+            for frame in self._frames(name):
+                if name in self._met:
+                    break
+                case = self._where[name][frame]
+                found = frame.changed(self._solved[frame], *case.condition.args)
+                found = found or frame.draw_case(case, self._rng, wide=False)
+                if found is not None:
+                    yield found
 
     def others(self) -> Iterator[Draw]:
         """Instances of cases that were not met, one for each case, as far as any are found."""
@@ -109,11 +119,8 @@ class Coverage:
         """``wide`` ones have no dimensions of 1."""
         met = self._met_wide if wide else self._met
         for name in names:
-            frames = [*self._where[name]]
-            self._rng.shuffle(frames)
-            for frame in sorted(frames, key=lambda f: sum(map(len, f.skeleton.shapes)))[:FRAMES]:
-                if name not in _TYPES:
-                    self._look()
+            for frame in self._frames(name):
+                self._look()
                 if name in met:
                     break
                 case = self._where[name][frame]
@@ -123,6 +130,12 @@ class Coverage:
                 found = next((d for d in drawn if d is not None), None)
                 if found is not None:
                     yield found
+
+    def _frames(self, name: str) -> Sequence[Frame]:
+        """Some of those that have a case, the smallest."""
+        frames = [*self._where[name]]
+        self._rng.shuffle(frames)
+        return sorted(frames, key=lambda f: sum(map(len, f.skeleton.shapes)))[:FRAMES]
 
     def _has_wide(self, frame: Frame) -> bool:
         """Whether a frame was seen to have an instance without dimensions of 1. One that has none, as far as a few

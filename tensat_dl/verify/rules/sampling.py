@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from math import isfinite
+from typing import Any
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import calls_of, children, facts_of, names_of
@@ -40,8 +41,9 @@ CASE_LIMIT = 1 << 18
 HIGH_FIRST = 0.2
 #: A number of members for which so many searches for ranks have found none is not tried any more.
 VAIN = 3
-#: How many instances are drawn at the same ranks, one after the other.
+#: How many instances are drawn at the same ranks, one after the other; and after how many vain attempts no more are.
 AT_ONCE = 3
+VAIN_DRAWS = 2
 
 
 #: An instance, with the ranks and the solution that it is made of.
@@ -271,6 +273,7 @@ class Frame:
         self.unknowns += [x for value in attrs for x in (value if isinstance(value, tuple) else (value,))]
         self.unknowns += [x for f in form.facts if not isinstance(x := fact(*f), Condition)]
         self.problem = self._problem(())
+        self._vain = 0  #: how many of the last attempts found no instance
 
     def _problem(self, more: Sequence[Condition]) -> Constraints:
         conditions = (*self.skeleton.conditions, *more)
@@ -347,13 +350,25 @@ class Frame:
                 return self, values, found
         return None
 
+    def changed(self, values: Values, x: Opaque, value: Any) -> Draw | None:
+        """The instance of a solution with another value of an unknown, if there is one."""
+        known = self.problem.facts.value(x)
+        if not isinstance(known, Opaque):
+            return None
+        changed = {**values, known.atom: value}
+        found = self.instance(changed)
+        return None if found is None else (self, changed, found)
+
     def draw(self, rng: random.Random) -> Draw | None:
-        """One attempt at an instance."""
-        tries = 2 if max((len(s) for s in self.skeleton.shapes), default=0) < HIGH else 30
+        """One attempt at an instance, unless several have failed."""
+        if self._vain == VAIN_DRAWS:
+            return None
+        tries = 2 if max((len(s) for s in self.skeleton.shapes), default=0) < HIGH else 10
         form = self.form
         domain = form.domain(rng, form.thorough)
         values = self.problem.draw(rng, domain, tries, form.limit, form.thorough)
         found = None if values is None else self.instance(values)
+        self._vain = self._vain + 1 if found is None else 0
         return None if values is None or found is None else (self, values, found)
 
     def instance(self, values: Values) -> Instance | None:
