@@ -42,6 +42,7 @@ BENCHMARKS = {
     "join": ("join:command", "Multi-pattern matching: the paper's algorithm 1 against Datalog joins."),
     "k-multi": ("sweeps:k_multi", "Pairs by k_multi, against group rules."),
     "start": ("start:command", "Small inputs: how long commands take to start."),
+    "check": ("check:command", "The library's rules: how long they take to examine."),
     "depth": ("whole_runs:depth", "Deep graphs: time and memory by the number of layers."),
     "scale": ("scale:command", "Many models: cost of a job, several workers, and a simulated cluster."),
     "cycles": ("sweeps:cycles", "Cycle filters: vanilla, efficient, incremental, none."),

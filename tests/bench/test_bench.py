@@ -54,6 +54,7 @@ ROWS: dict[str, tuple[list[str], dict[str, type | tuple[type, ...]]]] = {
         },
     ),
     "start": (["--runs", "1"], {"command": str, "first": float, "wall": float, "cpu": float}),
+    "check": ([], {"rules": int, "verdicts": dict, "cpu": float, "wall": float, "heaviest": list}),
     "cycles": (
         ["--k-multi", "1", "--time-limit", "20"],
         {
@@ -209,7 +210,7 @@ def test_a_small_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     if name not in ("join", "depth"):  # these two are run as they are
         here(monkeypatch)
     options, _ = ROWS[name]
-    model = "resnext" if name == "depth" else SMALL
+    model = {"depth": "resnext", "check": "pool"}.get(name, SMALL)
     done, report = bench(name, *options, model, path=tmp_path / "out.json")
     well_formed(name, model, done, report)
 
