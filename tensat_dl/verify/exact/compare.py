@@ -12,7 +12,7 @@ The first level that can decide does:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -331,21 +331,22 @@ def _change(
     """By how much each element of an output changes if everything that is computed changes by about `CHANGE`;
     infinite if it is no number then."""
     means: list[Array] = []  # of magnitudes: squares of small ones would be 0
+    drawn: np.random.Generator
+
+    def changed(x: Array) -> Array:
+        return x * (1 + CHANGE * drawn.uniform(-1, 1, x.shape)) if x.dtype.kind == "f" else x
+
+    def perturbed(function: Semantics) -> Semantics:
+        return lambda *xs, **attrs: np.asarray(changed(function(*xs, **attrs)))
+
     semantics = semantics_of(ops)
+    other = semantics_of(ops, {name: perturbed(f) for name, f in SEMANTICS.items()})
     for graph in graphs:
         (k,) = (i for i, (name, _) in enumerate(graph.outputs) if name == output)
         usual = execute(graph, values, semantics)[k]
         total = np.zeros(usual.shape)
         for turn in range(CHANGES):
             drawn = generator("change", seed, turn)
-
-            def changed(x: Array, drawn: np.random.Generator = drawn) -> Array:
-                return x * (1 + CHANGE * drawn.uniform(-1, 1, x.shape)) if x.dtype.kind == "f" else x
-
-            def perturbed(function: Semantics, changed: Callable[[Array], Array] = changed) -> Semantics:
-                return lambda *xs, **attrs: np.asarray(changed(function(*xs, **attrs)))
-
-            other = semantics_of(ops, {name: perturbed(f) for name, f in SEMANTICS.items()})
             with np.errstate(all="ignore"):
                 found = execute(graph, {name: changed(v) for name, v in values.items()}, other)[k]
                 error = np.abs(np.asarray(found, np.float64) - np.asarray(usual, np.float64))
