@@ -43,8 +43,8 @@ from tensat_dl.verify.symbolic.unproved import Unproved
 
 #: How many instances of a rule without one of its conditions are tested, of which the first that fails is enough;
 #: and after how many vain attempts no more are looked for.
-WEAKER_INSTANCES = 12
-WEAKER_PATIENCE = 40
+WEAKER_INSTANCES = 36
+WEAKER_PATIENCE = 60
 #: How many more instances are looked at to find a small one whose sides differ; at how many of the lowest ranks more
 #: are tried, and how often; and how many are made smaller.
 MORE = 60

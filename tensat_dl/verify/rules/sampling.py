@@ -96,7 +96,7 @@ class Sampler:
             self._vain.pop(form, None)
             self._frame, self._left = form.frame(skeleton), AT_ONCE
         self._left -= 1
-        found = self._frame.draw(self._rng)
+        found = self._frame.draw(self._rng) if self._frame.vain < VAIN_DRAWS else None
         if found is None:
             self._left = 0
         return found
@@ -273,7 +273,7 @@ class Frame:
         self.unknowns += [x for value in attrs for x in (value if isinstance(value, tuple) else (value,))]
         self.unknowns += [x for f in form.facts if not isinstance(x := fact(*f), Condition)]
         self.problem = self._problem(())
-        self._vain = 0  #: how many of the last attempts found no instance
+        self.vain = 0  #: how many of the last attempts found no instance
 
     def _problem(self, more: Sequence[Condition]) -> Constraints:
         conditions = (*self.skeleton.conditions, *more)
@@ -360,15 +360,13 @@ class Frame:
         return None if found is None else (self, changed, found)
 
     def draw(self, rng: random.Random) -> Draw | None:
-        """One attempt at an instance, unless several have failed."""
-        if self._vain == VAIN_DRAWS:
-            return None
-        tries = 2 if max((len(s) for s in self.skeleton.shapes), default=0) < HIGH else 10
+        """One attempt at an instance."""
+        tries = 2 if max((len(s) for s in self.skeleton.shapes), default=0) < HIGH else 30
         form = self.form
         domain = form.domain(rng, form.thorough)
         values = self.problem.draw(rng, domain, tries, form.limit, form.thorough)
         found = None if values is None else self.instance(values)
-        self._vain = self._vain + 1 if found is None else 0
+        self.vain = self.vain + 1 if found is None else 0
         return None if values is None or found is None else (self, values, found)
 
     def instance(self, values: Values) -> Instance | None:

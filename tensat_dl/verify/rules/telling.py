@@ -8,7 +8,7 @@ from itertools import islice
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.rules.coverage import Coverage
-from tensat_dl.verify.rules.sampling import LARGE_PATIENCE, LENGTHS, Draw, Sampler, instances, sizes
+from tensat_dl.verify.rules.sampling import LARGE_PATIENCE, Draw, Sampler, instances, sizes
 
 #: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
 INSTANCES = 36
@@ -32,11 +32,11 @@ class Telling:
         self._drawn = instances(rule, infer, MOST_DRAWN, PATIENCE, seed)
         self._plain: list[Draw] = []
         self._count = 0
-        self._left = {n for n in sizes(rule) if n not in LENGTHS}
+        self._left = set(sizes(rule))
 
     def first(self) -> Iterator[Draw]:
-        """Random ones; one for each element type that these do not have; and one for each number of members, near
-        those in the rule, that none has had."""
+        """Random ones; one for each element type that these do not have; and one for each number of members that
+        none has had."""
         yield from self._different(self._drawn, FIRST)
         yield from self._different(self._coverage.types(), INSTANCES)
         if self._count == 0:
