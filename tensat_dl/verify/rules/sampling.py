@@ -43,7 +43,7 @@ HIGH_FIRST = 0.2
 VAIN = 3
 #: How many instances are drawn at the same ranks, one after the other; and after how many vain attempts no more are.
 AT_ONCE = 3
-VAIN_DRAWS = 2
+VAIN_DRAWS = 6
 
 
 #: An instance, with the ranks and the solution that it is made of.
