@@ -30,13 +30,14 @@ from tensat_dl.rewrite.variants import Assignments, differing
 from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, Undecided
-from tensat_dl.verify.symbolic.context import Context, Inexpressible, Tensor, leaf
+from tensat_dl.verify.symbolic.context import Context, Tensor, leaf
 from tensat_dl.verify.symbolic.elements import NotReal, TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 from tensat_dl.verify.symbolic.slices import Reductions
 from tensat_dl.verify.symbolic.solver import TooHard, Z3Terms, new_terms
+from tensat_dl.verify.symbolic.unproved import Inexpressible
 from tensat_dl.verify.symbolic.unproved import Unproved as Unproved
 
 #: Ranks at which rules are proved.
