@@ -72,7 +72,7 @@ class Assumptions:
         out.facts = self.facts.copy()
         out._given, out._products = list(self._given), list(self._products)
         out._known, out._open = dict(self._known), set(self._open)
-        out._solver, out._told = None, 0
+        out._solver = None if self._solver is None else self._solver.copy()
         return out
 
     def add(self, conditions: Iterable[Bool]) -> None:

@@ -223,19 +223,18 @@ def _permutations(rule: RewriteRule, variant: Variant, infer: Inference) -> list
 @dataclass(frozen=True, slots=True)
 class Case:
     """What a case assumes, of members of lists too; how it writes indices of the result; and whether it has `Chosen`
-    the member in sight. ``narrower``: whether it assumes more than the case that led to it."""
+    the member in sight."""
 
     conditions: Sequence[Bool]
     members: Sequence[Condition]
     written: Mapping[Place, tuple[Int, Int] | From] = field(default_factory=dict)
     chosen: bool = False
-    narrower: bool = False
 
     def where(self, condition: Bool) -> Case:
-        return replace(self, conditions=(condition, *self.conditions), narrower=True)
+        return replace(self, conditions=(condition, *self.conditions))
 
     def writing(self, place: Place, index: tuple[Int, Int] | From) -> Case:
-        return replace(self, written={**self.written, place: index}, narrower=False)
+        return replace(self, written={**self.written, place: index})
 
 
 class _Proof:
@@ -279,8 +278,6 @@ class _Proof:
             case = waiting.pop()
             try:
                 context = Context(Assumptions(case.conditions, self.terms, case.members))
-                if case.narrower and not context.known.possible():
-                    continue
                 self._case(context, case)
             except Undecided as u:
                 waiting += [case.where(c) for c in (u.condition, sym.negate(u.condition))]

@@ -27,7 +27,8 @@ class Remainder(Exception):
 
 
 def settle(difference: Value, context: Context) -> None:
-    """Raises `Remainder` unless a difference is 0, whatever its guards say and wherever operands stretch."""
+    """Raises `Remainder` unless a difference is 0, whatever its guards say and wherever operands stretch. A case that
+    is not decided is possible, as far as was seen: only a remainder asks again."""
     v = _simplified(difference, context)
     if v.terms and not el.outer_guards(v):
         v = canonical(_with_one_name(v, context))
@@ -37,14 +38,14 @@ def settle(difference: Value, context: Context) -> None:
         for c in (case, sym.negate(case)):
             narrower = replace(context, known=context.known.copy())
             narrower.known.add([c])
-            if narrower.known.possible():
-                settle(v, narrower)
+            settle(v, narrower)
         return
     for step in (_tight, _as_one_sum, _with_one_name, _without_divisors, _by_exponentials, _without_divisors):
         v = canonical(_pruned(step(v, context), context))
         if not v.terms:
             return
-    raise Remainder(v)
+    if context.known.possible():
+        raise Remainder(v)
 
 
 def _cases(v: Value, context: Context) -> Iterator[Condition]:

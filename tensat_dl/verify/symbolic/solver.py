@@ -149,10 +149,19 @@ class Solver:
     def __init__(self, terms: Z3Terms) -> None:
         self._terms = terms
         self._bounded: set[Atom] = set()
+        self._assumed: list[Any] = []
         self._models: list[Any] = []  #: of what is assumed: most questions have an answer in one of them
         self._solver = z3.Solver(ctx=terms.context)
         self._solver.set("rlimit", PATIENCE[terms.stage])
         self._solver.set("timeout", MOST_MILLISECONDS)
+
+    def copy(self) -> Solver:
+        """A solver with the same assumptions, and with the models that are known of them."""
+        out = Solver(self._terms)
+        for term in self._assumed:
+            out._assume(term)
+        out._bounded, out._models = set(self._bounded), list(self._models)
+        return out
 
     def add(self, conditions: Iterable[Bool]) -> None:
         """Assumes conditions."""
@@ -161,6 +170,7 @@ class Solver:
 
     def _assume(self, term: Any) -> None:
         # What `add` does for one condition, without the questions that it asks about each.
+        self._assumed.append(term)
         z3.Z3_solver_assert(self._terms.context.ref(), self._solver.solver, term.as_ast())
         self._models = [m for m in self._models if _value(m, term) is True]
 
