@@ -477,7 +477,7 @@ def _combined(kind: str, conditions: Iterable[Bool], neutral: bool) -> Bool:
 
 def substitute(value: Any, known: Mapping[Atom, Int]) -> Any:
     """The value with atoms replaced and simplified again."""
-    if not known or isinstance(value, (int, str, float, bool)) or value is None:
+    if not known:
         return value
     if isinstance(value, Sym):
         if known.keys().isdisjoint(value.mentioned):

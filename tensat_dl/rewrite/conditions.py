@@ -69,6 +69,12 @@ class Facts:
         self.bounds: dict[Atom, int] = {}
         self._left = MOST_SUMS
 
+    def copy(self) -> Facts:
+        out = Facts()
+        out.known, out.same = dict(self.known), dict(self.same)
+        out.conditions, out.bounds = dict(self.conditions), dict(self.bounds)
+        return out
+
     def add(self, conditions: Iterable[Condition]) -> None:
         for c in conditions:
             simple = self.simplify(c)
@@ -111,7 +117,10 @@ class Facts:
 
     def define(self, a: Atom, value: Int) -> None:
         """Learns the value of an atom, which does not mention it."""
-        self.known = {b: sym.substitute(v, {a: value}) for b, v in self.known.items()}
+        learned = {a: value}
+        for b, v in self.known.items():
+            if _mentions(v, a):
+                self.known[b] = sym.substitute(v, learned)
         self.known[a] = value
         self._again(a)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -66,7 +67,13 @@ class Assumptions:
                 self.add([sym.equal(sym.before(p.args[0]), 0)])
 
     def copy(self) -> Assumptions:
-        return Assumptions(self._given, self._terms, self._members)
+        """The same assumptions, to which others can be added; with the answers, and with a solver of its own."""
+        out = copy(self)
+        out.facts = self.facts.copy()
+        out._given, out._products = list(self._given), list(self._products)
+        out._known, out._open = dict(self._known), set(self._open)
+        out._solver = None if self._solver is None else self._solver.copy()
+        return out
 
     def add(self, conditions: Iterable[Bool]) -> None:
         """Assumes conditions."""
@@ -207,8 +214,7 @@ class Assumptions:
             return None
         if self._solver is None:
             self._solver = Solver(self._terms)
-        for c in self._given[self._told :]:
-            self._solver.add(c)
+        self._solver.add(self._given[self._told :])
         self._told = len(self._given)
         return self._solver
 

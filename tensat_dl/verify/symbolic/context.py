@@ -15,17 +15,15 @@ from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, atoms_of
 from tensat_dl.verify.exact.constants import meant
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits
-from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Symbol, TooLarge, Value
+from tensat_dl.verify.symbolic.elements import Read, Summand, Symbol, TooLarge, Value
+from tensat_dl.verify.symbolic.functions import applied, clauses_of, is_integer, only_factor
+from tensat_dl.verify.symbolic.polynomials import long_division, quotient_by, recombined
 
 Index = tuple[Int, ...]
 
 
 #: The most values of which a limit is the least.
 MOST_CLAUSES = 16
-
-
-class Inexpressible(Exception):
-    """The proof method has no words for this."""
 
 
 @dataclass
@@ -266,7 +264,7 @@ class Context:
             return self._limited(fn, args)
         if fn == "floor" and self._is_proper_fraction(*args):
             return el.number(0)
-        return _function(fn, args)
+        return applied(fn, args)
 
     def _limited(self, fn: str, args: Sequence[Value]) -> Value:
         """The greatest or the least of several values: the least of several greatest, none of which is idle."""
@@ -274,7 +272,7 @@ class Context:
         args = [v for v in args if el.sign_of_infinity(v) != -most] or args[:1]
         if (beyond := next((v for v in args if el.sign_of_infinity(v) == most), None)) is not None:
             return beyond
-        found = [_clauses(v) for v in args]
+        found = [clauses_of(v) for v in args]
         sets = [*product(*found)] if fn == "max" else [(c,) for clauses in found for c in clauses]
         if len(sets) > MOST_CLAUSES:
             raise TooLarge(f"more than {MOST_CLAUSES} limits")
@@ -282,7 +280,7 @@ class Context:
         for c in list(clauses):
             if any(d is not c and all(any(self._at_most(x, y) for y in c) for x in d) for d in clauses):
                 clauses.remove(c)
-        tops = [_function("max", sorted(c, key=lambda v: v.text)) for c in clauses]
+        tops = [applied("max", sorted(c, key=lambda v: v.text)) for c in clauses]
         if len(tops) == 1:
             return tops[0]
         return el.scaled(el.greatest(el.scaled(v, -1) for v in tops), -1)
@@ -357,161 +355,9 @@ class Context:
             return el.single(Symbol(("float", repr(x))))
 
 
-def _function(fn: str, args: Sequence[Value]) -> Value:
-    """Functions with laws, and others."""
-    x = args[0]
-    match fn:
-        case "inverse":
-            if not x.terms:
-                raise Inexpressible("a divisor is 0")
-            return el.inverse(x)
-        case "max":
-            parts: dict[Value, None] = {}
-            for a in args:
-                parts |= dict.fromkeys(_parts_of_max(a))
-            constants = [c for p in parts if (c := p.constant) is not None]
-            kept = [p for p in parts if p.constant is None]
-            if constants and not (max(constants) <= 0 and any(map(is_positive, kept))):
-                kept.append(el.number(max(constants)))
-            if len(kept) == 1:
-                return kept[0]
-            inner = [_increasing(v) for v in kept]
-            if inner[0] is not None and all(i is not None and i[0] == inner[0][0] for i in inner):
-                return _function(inner[0][0], (_function("max", [i[1] for i in inner if i is not None]),))
-            return el.greatest(kept)
-        case "none":
-            return x
-        case "relu":
-            return _function("max", (x, el.number(0)))
-        case "exp":
-            return el.exponential(x)
-        case "floor":
-            whole = el.value((t, c) for t, c in x.terms if _is_whole(t, c))
-            rest = el.subtract(x, whole)
-            return el.add(whole, el.single(FunctionOf("floor", (rest,)))) if rest.terms else whole
-        case "sqrt":
-            return el.multiply(x, el.single(FunctionOf("rsqrt", (x,))))
-    return el.single(FunctionOf(fn, tuple(args)))
-
-
-def _is_whole(t: Summand, c: Fraction) -> bool:
-    """Whether a term is a whole number for sure."""
-    return (
-        c.denominator == 1
-        and not t.over
-        and all(
-            n > 0
-            and (
-                f.fn == "floor" if isinstance(f, FunctionOf) else isinstance(f, Symbol) and is_integer(f.atom)
-            )
-            for f, n in t.factors
-        )
-    )
-
-
-def is_integer(a: Any) -> bool:
-    """Whether a number that is not known is an integer."""
-    return isinstance(a, tuple) and a[0] != "float"
-
-
-def _clauses(v: Value) -> list[frozenset[Value]]:
-    """v as the least of several numbers, each the greatest of several."""
-    if len(v.terms) == 1:
-        ((t, c),) = v.terms
-        if len(t.factors) == 1 and not t.guards and not t.over:
-            ((f, n),) = t.factors
-            if isinstance(f, FunctionOf) and f.fn == "max" and not f.over and n == 1:
-                parts = [_clauses(el.scaled(a, c)) for a in f.args]
-                if c < 0:
-                    return [clause for clauses in parts for clause in clauses]
-                return [frozenset[Value]().union(*choice) for choice in product(*parts)]
-    return [frozenset((v,))]
-
-
-def _floats(c: Condition) -> list[Atom]:
-    """The unknown floats that a condition compares."""
-    return [("float", x.atom) for x in c.args if isinstance(x, Opaque)]
-
-
-#: Functions that grow with their operand.
-INCREASING = frozenset(("sigmoid", "tanh", "exp", "erf"))
-POSITIVE = frozenset(("sigmoid", "exp", "rsqrt"))
-
-
-def _increasing(v: Value) -> tuple[str, Value] | None:
-    """The function and the operand, if v is an increasing function of something."""
-    f = only_factor(v)
-    if isinstance(f, FunctionOf) and f.fn in INCREASING:
-        return f.fn, f.args[0]
-    return None
-
-
-def only_factor(v: Value) -> el.Factor | None:
-    """The factor that v is."""
-    if len(v.terms) == 1:
-        ((t, c),) = v.terms
-        if c == 1 and not t.guards and not t.over and len(t.factors) == 1 and t.factors[0][1] == 1:
-            return t.factors[0][0]
-    return None
-
-
-def is_positive(v: Value) -> bool:
-    """Whether v is not negative for sure."""
-
-    def positive(f: el.Factor, n: int) -> bool:
-        if n % 2 == 0:
-            return True
-        match f:
-            case Symbol(a):
-                return isinstance(a, tuple) and a[0] == "dim"
-            case FunctionOf("max" | "largest", args):
-                return any(map(is_positive, args))
-            case FunctionOf("sum", args):
-                return is_positive(args[0])
-            case FunctionOf(fn):
-                return fn in POSITIVE
-        return False
-
-    return all(c >= 0 and all(positive(f, n) for f, n in t.factors) for t, c in v.terms)
-
-
-def largest(v: Value, over: tuple[tuple[Atom, Int], ...], guards: frozenset[Condition]) -> Value:
-    """The greatest v over indices, of which there are some."""
-    if not over and not guards:
-        return v
-    inner = _increasing(v)
-    if inner is not None:
-        return _function(inner[0], (largest(inner[1], over, guards),))
-    f = only_factor(v)
-    if isinstance(f, FunctionOf) and f.fn == "max" and not f.over:
-        bound = {a for a, _ in over}
-        parts = [
-            a if not any(bound & t.atoms for t, _ in a.terms) else largest(a, over, guards) for a in f.args
-        ]
-        return _function("max", parts)
-    return el.single(FunctionOf("largest", (v,), over, guards))
-
-
-def _parts_of_max(v: Value) -> tuple[Value, ...]:
-    f = only_factor(v)
-    return f.args if isinstance(f, FunctionOf) and f.fn == "max" and not f.over else (v,)
-
-
 def is_last(p: Int) -> bool:
     """Whether an operand of a minimum is a dimension less 1."""
     return all(b[0] not in ("index", "bound") for b in atoms_of(p))
-
-
-def recombined(p: Int) -> Int:
-    """A polynomial with q in place of (q / k) k + q % k."""
-    for a in sorted(p.atoms() if isinstance(p, Sym) else (), key=repr):
-        if a[0] == "mod":
-            whole = ("div", *a[1:])
-            rests, quotients = quotient_by(p, a), quotient_by(p, whole)
-            if rests != 0 and quotients == sym.mul(rests, a[2]):
-                parts = sym.add(sym.mul(rests, sym.atom(*a)), sym.mul(quotients, sym.atom(*whole)))
-                return recombined(sym.add(sym.sub(p, parts), sym.mul(rests, a[1])))
-    return p
 
 
 def leaf(name: str, shape: Index, dtype: str | Opaque, context: Context) -> Tensor:
@@ -546,45 +392,6 @@ def _solved(g: Condition, a: Atom) -> tuple[str, Int] | None:
     return ("below", sym.sub(1, rest)) if k == 1 else ("from", rest)
 
 
-def quotient_by(p: Int, a: Atom) -> Int:
-    """The coefficient of an atom in a polynomial."""
-    if not isinstance(p, Sym):
-        return 0
-    out: Int = 0
-    for monomial, k in p.terms:
-        if monomial.count(a) == 1:
-            rest = list(monomial)
-            rest.remove(a)
-            out = sym.add(out, Sym(((tuple(rest), k),)) if rest else k)
-    return out
-
-
-def long_division(p: Int, by: Int) -> tuple[Int, Int]:
-    """Quotient and remainder of polynomials, by the leading term of the divisor."""
-    if isinstance(p, int) and isinstance(by, int):
-        return (p // by, p % by) if by else (0, p)
-    divisor = list(sym.terms_of(by).items())
-    if not divisor:
-        return 0, p
-    lead, factor = max(divisor, key=lambda mk: (len(mk[0]), repr(mk[0])))
-    quotient: Int = 0
-    rest: Int = p
-    for _ in range(16):
-        for monomial, k in sym.terms_of(rest).items():
-            left = list(monomial)
-            if k % factor or not all(_take(left, x) for x in lead):
-                continue
-            part: Int = Sym(((tuple(left), k // factor),)) if left else k // factor
-            quotient = sym.add(quotient, part)
-            rest = sym.sub(rest, sym.mul(part, by))
-            break
-        else:
-            break
-    return quotient, rest
-
-
-def _take(items: list[Atom], x: Atom) -> bool:
-    if x not in items:
-        return False
-    items.remove(x)
-    return True
+def _floats(c: Condition) -> list[Atom]:
+    """The unknown floats that a condition compares."""
+    return [("float", x.atom) for x in c.args if isinstance(x, Opaque)]

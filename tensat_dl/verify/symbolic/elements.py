@@ -14,14 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import count, permutations
+from itertools import count
 from typing import Any
 
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, atoms_of, remembered
 
-#: Terms of more bound indices of one range than this are not compared under all renamings.
-MOST_RENAMED = 5
 _names = count()
 
 
@@ -422,16 +420,13 @@ def _substituted(f: Factor, known: Mapping[Atom, Int]) -> Value:
                 # As a term, which looks after the names that it binds.
                 term = Summand(((replace(f, over=(), guards=frozenset()), 1),), guards, over)
                 return add(
-                    *(
-                        _function_over(t, c)
-                        for t, c in substituted(Value(((term, Fraction(1)),)), known).terms
-                    )
+                    *(function_over(t, c) for t, c in substituted(Value(((term, Fraction(1)),)), known).terms)
                 )
             return function(FunctionOf(fn, tuple(substituted(a, known) for a in args), over, guards))
     return single(f)
 
 
-def _function_over(t: Summand, c: Fraction) -> Value:
+def function_over(t: Summand, c: Fraction) -> Value:
     """The function that a term, its only factor, stands for."""
     ((f, n),) = t.factors
     assert isinstance(f, FunctionOf)
@@ -487,83 +482,3 @@ def changed_term(t: Summand, c: Fraction, change: Callable[[Factor], Value]) -> 
 
 def _mapped_inside(f: FunctionOf, change: Callable[[Factor], Value | None]) -> FunctionOf:
     return replace(f, args=tuple(mapped(a, change) for a in f.args))
-
-
-# ---- one name for what is equal ---------------------------------------------------------------------------
-
-
-def canonical(v: Value) -> Value:
-    """v with bound indices named by their places, so that terms which differ by these names are one."""
-    return add(*(_canonical_term(t, c) for t, c in v.terms))
-
-
-def _canonical_term(t: Summand, c: Fraction) -> Value:
-    def named(u: Summand, d: Fraction) -> Value:
-        return add(*(Value(((_named(w), e),)) for w, e in changed_term(u, d, _canonical_factor).terms))
-
-    found = named(t, c)
-    if t.over and any(isinstance(f, FunctionOf) for f, _ in t.factors):
-        # The operands of a maximum stand in the order of their texts, which have new names now.
-        for _ in range(MOST_RENAMED):
-            again = add(*(named(u, d) for u, d in found.terms))
-            if again.text == found.text:
-                break
-            found = again
-    return found
-
-
-def _canonical_factor(f: Factor) -> Value:
-    if not isinstance(f, FunctionOf):
-        return single(f)
-    args = tuple(canonical(a) for a in f.args)
-    if f.over:
-        named = _named(Summand(((FunctionOf(f.fn, args), 1),), f.guards, f.over))
-        return _function_over(named, Fraction(1))
-    match f.fn:
-        case "max":
-            return greatest(args)
-        case "sum" if args[0].terms:
-            lead = args[0].terms[0][1]
-            return scaled(single(FunctionOf("sum", (scaled(args[0], 1 / lead),))), lead)
-    return function(FunctionOf(f.fn, args))
-
-
-def _level(t: Summand) -> int:
-    """How deep bound indices are nested in a term."""
-
-    def below(f: Factor) -> int:
-        if not isinstance(f, FunctionOf):
-            return 0
-        return max((_level(u) for a in f.args for u, _ in a.terms), default=0) + bool(f.over)
-
-    return max((below(f) for f, _ in t.factors), default=0) + bool(t.over)
-
-
-def _named(t: Summand) -> Summand:
-    """A term with the names of bound indices that give the least text."""
-    if not t.over:
-        return t
-    t = opened(t)
-    level = _level(t)
-    groups: dict[str, list[tuple[Atom, Int]]] = {}
-    for an in sorted(t.over, key=lambda an: repr(an[1])):
-        groups.setdefault(repr(an[1]), []).append(an)
-    best: Summand | None = None
-    for order in _orders(list(groups.values())):
-        names = {a: ("bound", level, k) for k, (a, _) in enumerate(order)}
-        new = renamed(Summand(t.factors, t.guards, tuple(order)), names)
-        if best is None or new.text < best.text:
-            best = new
-    assert best is not None
-    return best
-
-
-def _orders(groups: list[list[tuple[Atom, Int]]]) -> Iterable[list[tuple[Atom, Int]]]:
-    if not groups:
-        yield []
-        return
-    first, *rest = groups
-    chosen = permutations(first) if len(first) <= MOST_RENAMED else [tuple(first)]
-    for order in chosen:
-        for others in _orders(rest):
-            yield [*order, *others]

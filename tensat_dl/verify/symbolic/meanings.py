@@ -15,14 +15,9 @@ from tensat_dl.ops.symbolic import Condition, Int, Opaque
 from tensat_dl.ops.typing import Inference
 from tensat_dl.ops.values import SymType
 from tensat_dl.verify.symbolic import elements as el
-from tensat_dl.verify.symbolic.context import (
-    Context,
-    Index,
-    Inexpressible,
-    Tensor,
-    largest,
-)
+from tensat_dl.verify.symbolic.context import Context, Index, Tensor
 from tensat_dl.verify.symbolic.elements import Value
+from tensat_dl.verify.symbolic.functions import largest
 from tensat_dl.verify.symbolic.movement import (
     along,
     concat,
@@ -45,6 +40,7 @@ from tensat_dl.verify.symbolic.movement import (
 )
 from tensat_dl.verify.symbolic.pointwise import POINTWISE as POINTWISE
 from tensat_dl.verify.symbolic.pointwise import Attributes, cast, pointwise
+from tensat_dl.verify.symbolic.unproved import Inexpressible
 
 #: From the context, operands, attributes and the result's shape: the element at an index.
 Meaning = Callable[[Context, Sequence[Tensor], Attributes, Index], Callable[[Index], Value]]

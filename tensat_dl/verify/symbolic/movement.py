@@ -7,15 +7,10 @@ from collections.abc import Callable, Sequence
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Int
 from tensat_dl.verify.symbolic import elements as el
-from tensat_dl.verify.symbolic.context import (
-    Context,
-    Index,
-    Inexpressible,
-    Tensor,
-    element_at,
-)
+from tensat_dl.verify.symbolic.context import Context, Index, Tensor, element_at
 from tensat_dl.verify.symbolic.elements import Value
 from tensat_dl.verify.symbolic.pointwise import Attributes, as_integer, broadcast, is_type
+from tensat_dl.verify.symbolic.unproved import Inexpressible
 
 
 def along(index: Index, axis: int, k: Int) -> Index:

@@ -12,15 +12,9 @@ from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 from tensat_dl.ops.symbolic import Int, Opaque
 from tensat_dl.verify.symbolic import elements as el
-from tensat_dl.verify.symbolic.context import (
-    Context,
-    Index,
-    Tensor,
-    element_at,
-    is_integer,
-    only_factor,
-)
+from tensat_dl.verify.symbolic.context import Context, Index, Tensor, element_at
 from tensat_dl.verify.symbolic.elements import Value
+from tensat_dl.verify.symbolic.functions import is_integer, only_factor
 
 Attributes = Mapping[str, Any]
 #: From attributes and the operands' elements at an index: the element there.

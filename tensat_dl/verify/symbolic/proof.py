@@ -30,13 +30,14 @@ from tensat_dl.rewrite.variants import Assignments, differing
 from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, Undecided
-from tensat_dl.verify.symbolic.context import Context, Inexpressible, Tensor, leaf
+from tensat_dl.verify.symbolic.context import Context, Tensor, leaf
 from tensat_dl.verify.symbolic.elements import NotReal, TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 from tensat_dl.verify.symbolic.slices import Reductions
-from tensat_dl.verify.symbolic.solver import PATIENCE, TooHard, Z3Terms, new_terms
+from tensat_dl.verify.symbolic.solver import TooHard, Z3Terms, new_terms
+from tensat_dl.verify.symbolic.unproved import Inexpressible
 from tensat_dl.verify.symbolic.unproved import Unproved as Unproved
 
 #: Ranks at which rules are proved.
@@ -155,25 +156,37 @@ def _at_one_rank(rule: RewriteRule, infer: Inference) -> Variant | None:
 
 def _prove_variant(rule: RewriteRule, variant: Variant, infer: Inference, terms: Z3Terms | None) -> None:
     """Proves a rule at one assignment of ranks and axes. Raises `Unproved`."""
-    for stage in range(len(PATIENCE)):
-        if terms is not None:
-            terms.begin(stage)
+    if terms is None:
+        _prove_patiently(rule, variant, infer, terms)
+        return
+    reason: Unproved | None = None
+    for stage in terms.stages():
+        terms.begin(stage)
         try:
             _prove_patiently(rule, variant, infer, terms)
-        except Unproved:
-            if terms is None or terms.last:
-                raise
+        except Unproved as e:
+            if reason is None or not isinstance(e, TooHard):  # which says less
+                reason = e
+            if terms.last:
+                break
         else:
+            terms.succeeded()
             return
+    if reason is not None:
+        raise reason
 
 
 def _prove_patiently(rule: RewriteRule, variant: Variant, infer: Inference, terms: Z3Terms | None) -> None:
     *others, last = _permutations(rule, variant, infer)
     for orders in others:
-        with suppress(Unproved):
+        try:
             for known in orders:
                 _Proof(rule, variant, known, infer, terms).run()
-            return
+        except TooHard:
+            raise
+        except Unproved:
+            continue
+        return
     for known in last:
         _Proof(rule, variant, known, infer, terms).run()
 
@@ -259,14 +272,12 @@ class _Proof:
         if self.rule.index is not None:
             conditions, members = about_members(conditions)
         waiting = [Case(conditions, members)]
-        for count in range(MOST_CASES):
+        for _ in range(MOST_CASES):
             if not waiting:
                 return
             case = waiting.pop()
             try:
                 context = Context(Assumptions(case.conditions, self.terms, case.members))
-                if count and not context.known.possible():
-                    continue
                 self._case(context, case)
             except Undecided as u:
                 waiting += [case.where(c) for c in (u.condition, sym.negate(u.condition))]
@@ -287,7 +298,7 @@ class _Proof:
                 # A case that the first question did not see to be impossible may contradict what is known by now.
                 if context.known.possible():
                     raise Unproved(str(e)) from e
-            except (Inexpressible, NotReal, TooLarge, TooHard) as e:
+            except (Inexpressible, NotReal, TooLarge) as e:
                 raise Unproved(str(e)) from None
         raise Unproved(f"there are more than {MOST_CASES} cases")
 

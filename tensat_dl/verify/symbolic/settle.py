@@ -10,6 +10,7 @@ from itertools import permutations
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Condition, Int, atoms_of
 from tensat_dl.verify.symbolic import elements as el
+from tensat_dl.verify.symbolic.canonical import canonical
 from tensat_dl.verify.symbolic.context import Context, is_last
 from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Value
 
@@ -26,24 +27,25 @@ class Remainder(Exception):
 
 
 def settle(difference: Value, context: Context) -> None:
-    """Raises `Remainder` unless a difference is 0, whatever its guards say and wherever operands stretch."""
+    """Raises `Remainder` unless a difference is 0, whatever its guards say and wherever operands stretch. A case that
+    is not decided is possible, as far as was seen: only a remainder asks again."""
     v = _simplified(difference, context)
     if v.terms and not el.outer_guards(v):
-        v = el.canonical(_with_one_name(v, context))
+        v = canonical(_with_one_name(v, context))
     if not v.terms:
         return
     for case in _cases(v, context):
         for c in (case, sym.negate(case)):
             narrower = replace(context, known=context.known.copy())
             narrower.known.add([c])
-            if narrower.known.possible():
-                settle(v, narrower)
+            settle(v, narrower)
         return
     for step in (_tight, _as_one_sum, _with_one_name, _without_divisors, _by_exponentials, _without_divisors):
-        v = el.canonical(_pruned(step(v, context), context))
+        v = canonical(_pruned(step(v, context), context))
         if not v.terms:
             return
-    raise Remainder(v)
+    if context.known.possible():
+        raise Remainder(v)
 
 
 def _cases(v: Value, context: Context) -> Iterator[Condition]:
@@ -87,7 +89,7 @@ def _simplified(v: Value, context: Context) -> Value:
                 resolved[a] = q if a[0] == "max" else p
             elif context.known.holds(sym.at_most(q, p)):
                 resolved[a] = p if a[0] == "max" else q
-    return el.canonical(_pruned(el.substituted(v, resolved), context))
+    return canonical(_pruned(el.substituted(v, resolved), context))
 
 
 def _atoms(v: Value) -> list[Atom]:
@@ -264,7 +266,7 @@ def _without_divisors(v: Value, context: Context) -> Value:
             power = dict(t.factors).get(divisor, 0) + most
             rest = replace(t, factors=tuple(x for x in t.factors if x[0] != divisor))
             out.append(el.multiply(el.value([(rest, c)]), el.power(el.function(divisor), power)))
-        v = el.canonical(el.add(*out))
+        v = canonical(el.add(*out))
     return v
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Opaque, Sym, atoms_of
+from tensat_dl.verify.symbolic.unproved import Unproved
 
 try:
     import z3  # type: ignore[import-untyped, import-not-found, unused-ignore]
@@ -19,7 +21,7 @@ PATIENCE = (5_000, 100_000)
 MOST_MILLISECONDS = 10_000
 #: How many questions of a proof at one assignment of ranks may go unanswered, by patience: these take the longest.
 #: And how many, with the greatest patience, in all proofs of a rule.
-MOST_UNANSWERED = (60, 12)
+MOST_UNANSWERED = (60, 6)
 MOST_OF_RULE = 100
 #: A question whose text is longer goes unanswered: z3 heeds neither limit in products of dozens of factors.
 LONGEST = 10_000
@@ -27,7 +29,7 @@ LONGEST = 10_000
 MOST_MODELS = 8
 
 
-class TooHard(Exception):
+class TooHard(Unproved):
     """Too many questions of a proof went unanswered."""
 
 
@@ -38,21 +40,32 @@ class Z3Terms:
     def __init__(self) -> None:
         self.context = z3.Context()
         self.stage = 0
+        self._first = 0  #: the stage at which proofs begin
         self.unanswered = 0
         self._of_rule = 0
         self._conditions: dict[Condition, Any] = {}
         self._integers: dict[Sym, Any] = {}
         self._atoms: dict[Atom, Any] = {}
+        self._bounds: dict[Atom, Any] = {}
         self._words: dict[Any, int] = {}  #: a number for each value that is no integer
 
     def begin(self, stage: int = 0) -> None:
         """Begins a proof with some patience."""
         self.stage, self.unanswered = stage, 0
 
+    def stages(self) -> list[int]:
+        """The order in which stages are tried."""
+        return sorted(range(len(PATIENCE)), key=lambda stage: stage != self._first)
+
+    def succeeded(self) -> None:
+        """Takes note of a proof. If patience had each question answered, the next proof begins with it: an answer
+        that is waited for costs less than the cases that a proof goes into without it."""
+        self._first = 0 if self.unanswered else self.stage
+
     @property
     def last(self) -> bool:
         """Whether a proof that failed need not be tried with more patience."""
-        return not self.unanswered or self.stage + 1 == len(PATIENCE) or self._of_rule > MOST_OF_RULE
+        return not self.unanswered or self.stage == self.stages()[-1] or self._of_rule > MOST_OF_RULE
 
     def went_unanswered(self) -> None:
         """Takes note of a question. Raises `TooHard`."""
@@ -100,6 +113,13 @@ class Z3Terms:
             )
         return self._integers[x]
 
+    def bound(self, a: Atom) -> Any:
+        """That an atom is as large as all of its kind are, if there is something to say."""
+        if a not in self._bounds:
+            low = 1 if a[0] == "dim" else 0 if sym.is_sum_of_dimensions(a) else None
+            self._bounds[a] = None if low is None else self.integer(sym.atom(*a)) >= low
+        return self._bounds[a]
+
     def _atom(self, a: Atom) -> Any:
         if a not in self._atoms:
             self._atoms[a] = self._number(a)
@@ -129,17 +149,29 @@ class Solver:
     def __init__(self, terms: Z3Terms) -> None:
         self._terms = terms
         self._bounded: set[Atom] = set()
+        self._assumed: list[Any] = []
         self._models: list[Any] = []  #: of what is assumed: most questions have an answer in one of them
         self._solver = z3.Solver(ctx=terms.context)
         self._solver.set("rlimit", PATIENCE[terms.stage])
         self._solver.set("timeout", MOST_MILLISECONDS)
 
-    def add(self, c: Bool) -> None:
-        """Assumes a condition."""
-        self._assume(self._term(c))
+    def copy(self) -> Solver:
+        """A solver with the same assumptions, and with the models that are known of them."""
+        out = Solver(self._terms)
+        for term in self._assumed:
+            out._assume(term)
+        out._bounded, out._models = set(self._bounded), list(self._models)
+        return out
+
+    def add(self, conditions: Iterable[Bool]) -> None:
+        """Assumes conditions."""
+        for c in conditions:
+            self._assume(self._term(c))
 
     def _assume(self, term: Any) -> None:
-        self._solver.add(term)
+        # What `add` does for one condition, without the questions that it asks about each.
+        self._assumed.append(term)
+        z3.Z3_solver_assert(self._terms.context.ref(), self._solver.solver, term.as_ast())
         self._models = [m for m in self._models if _value(m, term) is True]
 
     def possible(self) -> bool:
@@ -179,10 +211,8 @@ class Solver:
     def _term(self, c: Bool) -> Any:
         for a in sorted(atoms_of(c) - self._bounded, key=sym.text_of):
             self._bounded.add(a)
-            if a[0] == "dim":
-                self._assume(self._terms.integer(sym.atom(*a)) >= 1)
-            elif sym.is_sum_of_dimensions(a):
-                self._assume(self._terms.integer(sym.atom(*a)) >= 0)
+            if (bound := self._terms.bound(a)) is not None:
+                self._assume(bound)
         return self._terms.condition(c)
 
 

@@ -14,3 +14,7 @@ class Unproved(Exception):
     def __init__(self, reason: str, left: Sequence[Assigned] = ()) -> None:
         super().__init__(reason)
         self.left = tuple(left)
+
+
+class Inexpressible(Exception):
+    """The proof method has no words for this."""

@@ -1,0 +1,104 @@
+"""One name for what is equal: bound indices are named by their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import permutations
+
+from tensat_dl.ops.symbolic import Atom, Int
+from tensat_dl.verify.symbolic.elements import (
+    Factor,
+    FunctionOf,
+    Summand,
+    Value,
+    add,
+    changed_term,
+    function,
+    function_over,
+    greatest,
+    opened,
+    renamed,
+    scaled,
+    single,
+)
+
+#: Terms of more bound indices of one range than this are not compared under all renamings.
+MOST_RENAMED = 5
+
+
+def canonical(v: Value) -> Value:
+    """v with bound indices named by their places, so that terms which differ by these names are one."""
+    return add(*(_canonical_term(t, c) for t, c in v.terms))
+
+
+def _canonical_term(t: Summand, c: Fraction) -> Value:
+    def named(u: Summand, d: Fraction) -> Value:
+        return add(*(Value(((_named(w), e),)) for w, e in changed_term(u, d, _canonical_factor).terms))
+
+    found = named(t, c)
+    if t.over and any(isinstance(f, FunctionOf) for f, _ in t.factors):
+        # The operands of a maximum stand in the order of their texts, which have new names now.
+        for _ in range(MOST_RENAMED):
+            again = add(*(named(u, d) for u, d in found.terms))
+            if again.text == found.text:
+                break
+            found = again
+    return found
+
+
+def _canonical_factor(f: Factor) -> Value:
+    if not isinstance(f, FunctionOf):
+        return single(f)
+    args = tuple(canonical(a) for a in f.args)
+    if f.over:
+        named = _named(Summand(((FunctionOf(f.fn, args), 1),), f.guards, f.over))
+        return function_over(named, Fraction(1))
+    match f.fn:
+        case "max":
+            return greatest(args)
+        case "sum" if args[0].terms:
+            lead = args[0].terms[0][1]
+            return scaled(single(FunctionOf("sum", (scaled(args[0], 1 / lead),))), lead)
+    return function(FunctionOf(f.fn, args))
+
+
+def _level(t: Summand) -> int:
+    """How deep bound indices are nested in a term."""
+
+    def below(f: Factor) -> int:
+        if not isinstance(f, FunctionOf):
+            return 0
+        return max((_level(u) for a in f.args for u, _ in a.terms), default=0) + bool(f.over)
+
+    return max((below(f) for f, _ in t.factors), default=0) + bool(t.over)
+
+
+def _named(t: Summand) -> Summand:
+    """A term with the names of bound indices that give the least text."""
+    if not t.over:
+        return t
+    t = opened(t)
+    level = _level(t)
+    groups: dict[str, list[tuple[Atom, Int]]] = {}
+    for an in sorted(t.over, key=lambda an: repr(an[1])):
+        groups.setdefault(repr(an[1]), []).append(an)
+    best: Summand | None = None
+    for order in _orders(list(groups.values())):
+        names = {a: ("bound", level, k) for k, (a, _) in enumerate(order)}
+        new = renamed(Summand(t.factors, t.guards, tuple(order)), names)
+        if best is None or new.text < best.text:
+            best = new
+    assert best is not None
+    return best
+
+
+def _orders(groups: list[list[tuple[Atom, Int]]]) -> Iterable[list[tuple[Atom, Int]]]:
+    if not groups:
+        yield []
+        return
+    first, *rest = groups
+    chosen = permutations(first) if len(first) <= MOST_RENAMED else [tuple(first)]
+    for order in chosen:
+        for others in _orders(rest):
+            yield [*order, *others]
