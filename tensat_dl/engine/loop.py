@@ -239,9 +239,9 @@ class Explorer:
                 stats.append(RuleStats(rule.rule.name, 0, 0, 0, 0.0, f"sits out until iteration {ban.until}"))
                 continue
             started = time.perf_counter()
-            self.selection.put_off.pop(rule.name, None)  # what it left before, it finds again
+            left = self.selection.put_off.pop(rule.name, 0)  # these it finds again
             if nodes + self._may_add(rule, nodes) > self.selection.limit:
-                applied, full = self._selected(rule, stats)
+                applied, full = self._selected(rule, left, stats)
                 changed, nodes = changed or applied > 0, self.selection.nodes()
                 if full:
                     return True, "nodes"
@@ -295,13 +295,16 @@ class Explorer:
             most = most_matches(rule.rule, self.alike, rule.either) - self.done[rule.name]
         return max(0, most) * rule.new_nodes
 
-    def _selected(self, rule: CompiledRule, stats: list[RuleStats]) -> tuple[int, bool]:
+    def _selected(self, rule: CompiledRule, left: int, stats: list[RuleStats]) -> tuple[int, bool]:
         """Applies a single-pattern rule to as many matches as there is room for: to how many, and whether that left
-        some."""
+        some, as it has ``left`` some before."""
         started = time.perf_counter()
         staged = self._compiled(rule.rule, filtered=True)
         assert staged is not None, rule.name
-        self.store.engine.run(*staged.find)
+        self.store.engine.run(*staged.prepare)
+        counts, _ = self.store.engine.matches(ruleset("find", staged.name))
+        if not left and not any(counts.values()):
+            return 0, False  # nothing to select from, so nothing is read
         waiting = self.selection.matches(staged, self._again())
         applied = self._apply_in_order(staged, waiting, self.selection.limit, stats, started)
         return applied, applied < len(waiting)

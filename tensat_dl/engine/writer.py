@@ -65,8 +65,8 @@ class Writer:
     # ---- bodies ------------------------------------------------------------------------------------------
 
     def source_atoms(self, variant: Variant) -> list[App]:
-        """The e-nodes of the source. In a single-pattern rule, scalars that several of them share are compared. (The
-        patterns of other rules are joined by what they share.)"""
+        """The e-nodes of the source. In a single-pattern rule, scalars and attributes that several of them share are
+        compared. (The patterns of other rules are joined by what they share.)"""
         atoms: list[tuple[Var, list[Term]]] = []
         heads = []
         for node, attrs in zip(self.rule.source.nodes, variant.source_attrs, strict=True):
@@ -77,10 +77,12 @@ class Writer:
             )
         compared: list[tuple[Var, Var]] = []
         if self.rule.kind == "single" and not self.parts:
-            scalars = {
+            common = {
                 variable(name) for name in self.rule.tensor_variables() if variant.types[name].shape == ()
             }
-            atoms, compared = apart(atoms, scalars)
+            for (_, terms), node in zip(atoms, self.rule.source.nodes, strict=True):
+                common.update(t for t in terms[: len(terms) - len(node.args)] if isinstance(t, Var))
+            atoms, compared = apart(atoms, common)
         out = [equal(result, app(head, *args)) for head, (result, args) in zip(heads, atoms, strict=True)]
         return [*out, *(app("value-eq", a, b) for a, b in compared)]
 
@@ -209,12 +211,13 @@ def apart(
     A pattern is a tree of operators, but a variable that it names in two places closes a cycle in the join of
     e-nodes: for ``ewadd(smul(x, s), smul(y, s))`` the engine may start from the two products and relate every pair of
     them by the same scale. One scale can be all that a whole graph is scaled by, which makes that quadratic in the
-    number of layers. Where the places are not next to each other in the tree, the second one gets a name of its own,
-    and both are compared once both are found by way of what is between them. Joins that are left have the running
-    intersection property: what shares a name is connected (Beeri, Fagin, Maier and Yannakakis, 1983).
+    number of layers; and one stride is that of most convolutions. Where the places are not next to each other in the
+    tree, the second one gets a name of its own, and both are compared once both are found by way of what is between
+    them. Joins that are left have the running intersection property: what shares a name is connected (Beeri, Fagin,
+    Maier and Yannakakis, 1983).
 
-    Other variables than scalars stay joined: there are few places with the same two tensors, and a comparison comes
-    after all alternatives of one place have been combined with those of the other.
+    Larger tensors stay joined: there are few places with the same two tensors, and a comparison comes after all
+    alternatives of one place have been combined with those of the other.
     """
     local: list[dict[Term, Var]] = [{} for _ in atoms]
     places: dict[Var, int] = {}
@@ -228,8 +231,10 @@ def apart(
                 local[k][name] = above[name]
                 continue
             places[name] = places.get(name, 0) + 1
-            local[k][name] = name if places[name] == 1 else Var(name.name, f"again{places[name]}")
+            local[k][name] = name
             if places[name] > 1:
+                part = f"{name.part}.again{places[name]}" if name.part else f"again{places[name]}"
+                local[k][name] = Var(name.name, part)
                 pairs.append((name, local[k][name]))
     renamed = [(r, [local[k].get(t, t) for t in terms]) for k, (r, terms) in enumerate(atoms)]
     return renamed, pairs

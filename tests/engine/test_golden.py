@@ -29,6 +29,7 @@ LIBRARY = {
     "add-zero": ("the value of a constant", (0, 2)),
     "concat-exchange": ("axis variables", (2,)),
     "smul-add": ("a variable of two siblings, compared", (0, 2)),
+    "conv-join-terms": ("attributes of two siblings, compared", (4,)),
 }
 OWN = {
     "rank-specific": "rule rank-specific { relu(x) => softmax(x; axis = rank(x) - 1) }",

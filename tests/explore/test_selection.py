@@ -15,9 +15,10 @@ from tensat_dl.cost import CostModel, load_device
 from tensat_dl.engine import selection
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.naming import EngineState
 from tensat_dl.engine.precount import Table, by_operator, join_size, most_matches, oldest_within
 from tensat_dl.engine.selection import Savings
-from tests.explore.graphs import graph_of, library, pack, program_of, rules_named, steps_of
+from tests.explore.graphs import graph_in, graph_of, library, pack, program_of, rules_named, steps_of
 
 COLUMNS = ("x", "y", "z", "w")
 
@@ -65,6 +66,32 @@ def test_joins_are_restricted_to_the_oldest_that_fit(joins: list[list[Table]], l
     assert old == there[: len(old)]
     if len(old) < len(there):
         assert size(set(there[: len(old) + 1])) > limit
+
+
+def test_nothing_is_read_to_select_from_no_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pattern is there, so there might be too many matches, but its condition never holds."""
+    program = program_of(
+        """rule before { tanh(x) => sigmoid(x) }
+rule r { relu(relu(x)) where dim(x, 0) == 7 => exp(exp(x)) }
+rule after { exp(x) => sqrt(x) }
+graph g {
+  input x : f32[8]
+  output relu(relu(x)), tanh(x), exp(x)
+}"""
+    )
+    readings: list[int] = []
+    freeze = Explorer._freeze
+
+    def reading(self: Explorer) -> EngineState:
+        readings.append(self.read)
+        return freeze(self)
+
+    monkeypatch.setattr(Explorer, "_freeze", reading)
+    monkeypatch.setattr(Explorer, "_may_add", lambda _, rule, size: 100 if rule.name == "r" else 0)
+    explorer = Explorer(graph_in(program), program.ops, program.rules, Limits(nodes=50))
+    *_, last = explorer.run()
+    assert last.stop == "saturated"
+    assert len(readings) == 2, "the input and what was applied"
 
 
 def test_the_matches_of_a_pattern_are_counted_through_e_classes() -> None:
