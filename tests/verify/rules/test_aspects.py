@@ -67,7 +67,10 @@ def test_each_aspect_has_a_verdict(body: str, differ: set[str], tmp_path: Path) 
 
 
 def test_an_example_can_be_checked_by_hand(tmp_path: Path) -> None:
-    body = "cast(ewadd(x, y); to = i32) where dtype(x) == u8 => ewadd(cast(x; to = i32), cast(y; to = i32))"
+    body = (
+        "cast(ewadd(x, y); to = i32) where dtype(x) == u8, rank(x) == 0, rank(y) == 0"
+        " => ewadd(cast(x; to = i32), cast(y; to = i32))"
+    )
     found = aspects(body, tmp_path)["overflow"]
     assert found.types == ("u8",)
     assert found.example == "x = 255, y = 1 in u8: 0 on the left, 256 on the right"
