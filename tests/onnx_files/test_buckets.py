@@ -80,8 +80,10 @@ ARGUMENTS = ("--no-measure", "--max-iters", 3)
 
 def test_sizes_that_want_different_graphs(tmp_path: Path) -> None:
     path, out, report = saved(tmp_path, products()), tmp_path / "faster.onnx", tmp_path / "report.json"
+    page = tmp_path / "report.html"
     done = invoke(
-        "run", path, "-o", out, *ARGUMENTS, "--json", report, "--buckets", "--dim", "seq=1..1024=4,1024"
+        *("run", path, "-o", out, *ARGUMENTS, "--json", report, "--html", page, "--buckets"),
+        *("--dim", "seq=1..1024=4,1024"),
     )
     assert (done.code, done.err) == (0, ""), done.out
     assert not out.exists(), done.out
@@ -93,6 +95,8 @@ def test_sizes_that_want_different_graphs(tmp_path: Path) -> None:
     names = [f"faster.1-{first['high']}.onnx", f"faster.{second['low']}-1024.onnx"]
     assert told["outputs"] == [str(tmp_path / name) for name in names]
     assert f"buckets       seq = 1-{first['high']}: " in done.out
+    for part in told["parts"]:
+        assert f"<td>seq = {part['low']}-{part['high']}</td>" in page.read_text()
     before = onnxruntime.InferenceSession(path)
     for name, rows in zip(names, (first["high"], 1024), strict=True):
         made = onnx.load(tmp_path / name)
