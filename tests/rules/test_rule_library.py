@@ -46,8 +46,6 @@ OF_TABLES = (
 )
 #: Their instances are large, so there are fewer.
 OF_LARGE_WEIGHTS = ("mirror-matmul", "mirror-matmul-bias", "matmul-as-conv", "matmul-bias-as-conv")
-#: Such as x : [2, 2, 2, 1, 1], s = [2, 4, 1, 1] and v : [2, 1, 1, 1]. Lower ranks have no such instance.
-FAILS_AT_RANK_5 = "it fails where x has rank 5 and v rank 4"
 EXPLAINED = {
     **{("flatten-columns", c): SPARES_LENGTHS for c in ("k == rank(b) - 1", "len(a) > 3", "len(a) < 16")},
     ("concat-scaled", "k == rank(xs[0]) - 1"): SPARES_GATES,
@@ -89,7 +87,6 @@ EXPLAINED = {
     ("row-ewadd", "rank(w) > 1"): SPARES_ROUNDS,
     ("row-ewmul", "rank(w) > 1"): SPARES_ROUNDS,
     ("row-prelu", "rank(w) > 1"): SPARES_ROUNDS,
-    ("reshape-select", "rank(v) == 0"): FAILS_AT_RANK_5,
     ("reshape-row-ewadd", "rank(w) <= 2"): SPARES_RANKS,
     ("reshape-row-ewmul", "rank(w) <= 2"): SPARES_RANKS,
     ("div-parameter", "rank(w) > 0"): SPARES_TWINS,  # div-scalar

@@ -45,6 +45,8 @@ from tensat_dl.verify.symbolic.unproved import Unproved
 #: and after how many vain attempts no more are looked for.
 WEAKER_INSTANCES = 36
 WEAKER_PATIENCE = 60
+#: Fewer instances than this do not tell that a condition is not needed.
+FEW = 3
 #: How many more instances are looked at to find a small one whose sides differ; at how many of the lowest ranks more
 #: are tried, and how often; and how many are made smaller.
 MORE = 60
@@ -210,9 +212,11 @@ class Examiner:
             if any(fact.function in ABOUT_COST for fact in facts_of(condition)):
                 continue
             found = self._true_without(rule, i, wide, thorough)
+            if found is None or 0 < len(found) < FEW:
+                continue
             if found:
                 yield f"`{condition.span.line}`: the rule is true without it, on {len(found)} instances"
-            elif found is not None:
+            else:
                 yield f"`{condition.span.line}`: without it no further instance was found"
         reported = set()
         for text, general in loosened(rule, self.ops):
@@ -221,7 +225,7 @@ class Examiner:
             except TsrError:  # what is computed from the literal has no value for others
                 continue
             telling = sum(map(_depends_on_attributes, found or ()))
-            if telling and text not in reported:
+            if telling >= FEW and text not in reported:
                 reported.add(text)
                 yield f"`{text}`: the rule is true for other values, too, on {telling} instances"
 

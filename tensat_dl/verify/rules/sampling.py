@@ -41,8 +41,7 @@ CASE_LIMIT = 1 << 18
 HIGH_FIRST = 0.2
 #: A number of members for which so many searches for ranks have found none is not tried any more.
 VAIN = 3
-#: How many instances are drawn at the same ranks, one after the other; and after how many vain attempts no more are.
-AT_ONCE = 3
+#: After how many vain attempts in a row no more instances are drawn at the same ranks.
 VAIN_DRAWS = 6
 
 
@@ -74,32 +73,25 @@ class Sampler:
             for n in (sizes(rule) or (0,) if members is None else members)
             for form in _forms(rule, infer, n, without, wide, thorough)
         ]
-        self._frame: Frame | None = None
-        self._left = 0
         #: How many searches for ranks have found none, by form, until one does.
         self._vain = dict.fromkeys(self._forms, 0)
 
     def draw(self) -> Draw | None:
         """One attempt at an instance, with where it is from."""
-        if self._left == 0 or self._frame is None:
-            if not self._forms:
-                return None
-            form = self._rng.choice(self._forms)
-            high = self._high > 0 and self._rng.random() < self._high
-            skeleton = form.skeletons.draw(self._rng, "high" if high else "low")
-            if skeleton is None:
-                if form in self._vain:
-                    self._vain[form] += 1
-                    if self._vain[form] == VAIN:
-                        self._forms.remove(form)
-                return None
-            self._vain.pop(form, None)
-            self._frame, self._left = form.frame(skeleton), AT_ONCE
-        self._left -= 1
-        found = self._frame.draw(self._rng) if self._frame.vain < VAIN_DRAWS else None
-        if found is None:
-            self._left = 0
-        return found
+        if not self._forms:
+            return None
+        form = self._rng.choice(self._forms)
+        high = self._high > 0 and self._rng.random() < self._high
+        skeleton = form.skeletons.draw(self._rng, "high" if high else "low")
+        if skeleton is None:
+            if form in self._vain:
+                self._vain[form] += 1
+                if self._vain[form] == VAIN:
+                    self._forms.remove(form)
+            return None
+        self._vain.pop(form, None)
+        frame = form.frame(skeleton)
+        return frame.draw(self._rng) if frame.vain < VAIN_DRAWS else None
 
     def lowest(self, count: int) -> Iterator[Draw]:
         """As many attempts at instances with the lowest ranks there are."""
