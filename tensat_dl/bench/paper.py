@@ -155,7 +155,8 @@ def command(
     if quick:
         iterations, runs, time_limit = min(iterations, 30), min(runs, 2), min(time_limit, 10.0)
     plan = Plan(QUICK if quick else PAPER, iterations, runs, time_limit, device, not no_cpu)
-    results = Results("paper", json_path)
+    asked = {"iterations": iterations, "runs": runs, "time_limit": time_limit, "device": device}
+    results = Results("paper", json_path, options={"quick": quick, **asked, "no_cpu": no_cpu})
     if resume and (old := earlier(json_path)) is not None:
         if old.get("benchmark") != "paper" or not all("key" in r for r in old["rows"]):
             raise no_results(json_path)
