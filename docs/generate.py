@@ -153,6 +153,7 @@ def main() -> int:
             "onnx": tables.onnx,
             "onnx-second": partial(tables.onnx, "onnx-second"),
             "torch": tables.torch,
+            "check": tables.check,
         },
     }
     documents[LANGUAGE.parent / "scale.md"] = {"scale": tables.scale, "scale-simulated": tables.simulated}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tensat_dl.bench.check import notes as check_notes
 from tensat_dl.bench.common import cost, seconds, size
 from tensat_dl.bench.extraction import HEADINGS, lines
 from tensat_dl.bench.onnx import headings, line, notes
@@ -161,6 +162,20 @@ def torch() -> Iterator[str]:
 
 def _both(row: dict[str, Any]) -> str:
     return f"{seconds(row)} + {row['seconds']['extract']:.2f}"
+
+
+def check() -> Iterator[str]:
+    report = results("check")
+    yield where(report)
+    yield ""
+    yield "| pack | rules | proved | tested | cpu s |"
+    yield "|---|--:|--:|--:|--:|"
+    for r in report["rows"]:
+        if r["rules"]:
+            counts = " | ".join(str(r["verdicts"].get(s, 0)) for s in ("proved", "tested"))
+            yield f"| {r['model']} | {r['rules']} | {counts} | {r['cpu']:.1f} |"
+    yield ""
+    yield from (f"- {note}" for note in check_notes(report["rows"]))
 
 
 def scale() -> Iterator[str]:
