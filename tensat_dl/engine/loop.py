@@ -296,15 +296,14 @@ class Explorer:
         return max(0, most) * rule.new_nodes
 
     def _selected(self, rule: CompiledRule, left: int, stats: list[RuleStats]) -> tuple[int, bool]:
-        """Applies a single-pattern rule to as many matches as there is room for: to how many, and whether that left
-        some, as it has ``left`` some before."""
+        """Applies a rule to as many matches as there is room for: to how many, and whether that leaves some."""
         started = time.perf_counter()
         staged = self._compiled(rule.rule, filtered=True)
         assert staged is not None, rule.name
         self.store.engine.run(*staged.prepare)
         counts, _ = self.store.engine.matches(ruleset("find", staged.name))
-        if not left and not any(counts.values()):
-            return 0, False  # nothing to select from, so nothing is read
+        if not (left or any(counts.values())):  # nothing to select from, so nothing is read
+            return 0, False
         waiting = self.selection.matches(staged, self._again())
         applied = self._apply_in_order(staged, waiting, self.selection.limit, stats, started)
         return applied, applied < len(waiting)

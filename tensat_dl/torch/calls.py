@@ -98,7 +98,7 @@ class CallInputs:
         ]
         self._constants = [(i, x) for i, x in enumerate(self._leaves) if i not in self.tensors]
         #: Whether there are open dimensions.
-        self.open = any(not isinstance(d, int) for leaf in self.of_tensors for d in leaf.shape)
+        self.open = any(leaf.closed_shape is None for leaf in self.of_tensors)
         #: By symbol, the range of sizes that the program was made for, if that has an end.
         self.ranges = {
             symbol: (max(1, int(r.lower)), int(r.upper))

@@ -88,7 +88,7 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
             return f"{stale}; refresh() makes it anew"
         if torch.is_grad_enabled() and self._prepared.weights.wants_gradients():
             return "weights require gradients: call it under torch.no_grad() or torch.inference_mode()"
-        # the first question is a tenth of the second, whose argument PyTorch has to read
+        # The first question takes less time than the second, whose argument PyTorch has to read.
         if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled("cpu"):
             return "autocast is on"
         return _transformed()
