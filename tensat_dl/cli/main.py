@@ -7,6 +7,7 @@ import importlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -52,6 +53,8 @@ BENCHMARKS = {
     ),
 }
 
+#: Seconds within which a second SIGTERM is the first: `timeout` sends its signal to the program and to its group.
+TWICE = 1.0
 #: The exit code that shells give a program whose reader is gone: 128 and the number of SIGPIPE.
 READER_GONE = 141
 
@@ -138,7 +141,7 @@ def main() -> NoReturn:
     # Looking for cycles of references, by default after every few hundred objects, took a tenth of a small run.
     gc.set_threshold(100_000, 20, 20)
     _standard_streams()
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, _Terminating())
     try:
         code = _run()
     except (BrokenPipeError, ReaderGone):
@@ -178,14 +181,22 @@ def _reader_gone() -> int:
     return READER_GONE
 
 
-def _terminate(*_: object) -> None:
+class _Terminating:
     """SIGTERM is made SIGINT, for which SCIP has a handler of its own while it runs.
 
     Shells start background jobs with SIGINT ignored; these must still end when they are told to.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.raise_signal(signal.SIGINT)
+
+    def __init__(self) -> None:
+        self._last = -TWICE
+
+    def __call__(self, *_: object) -> None:
+        if time.monotonic() - self._last < TWICE:
+            return
+        self._last = time.monotonic()
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.raise_signal(signal.SIGINT)
 
 
 def _standard_streams() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.core.progress import Progress
@@ -81,6 +81,7 @@ class _Discovery:
     found: list[General] = field(default_factory=list)
     rules: list[RewriteRule] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
+    verdicts: dict[str, Verdict | None] = field(default_factory=dict)  #: by what a rule says
     candidates: int = 0
     vain: Counter[object] = field(default_factory=Counter)
 
@@ -165,25 +166,30 @@ class _Discovery:
         """Drops what fails the tests among the rules found since."""
         texts = [g.text(f"found-{i}") for i, g in enumerate(self.found)]
         declared = [rewrites(text, self.menu.ops) for text in texts]
-        new = [r for rules in declared[first:] for r in rules]
-        verdicts = dict(zip((r.name for r in new), self.verdicts(new, proofs=False), strict=True))
-        false = {name for name, verdict in verdicts.items() if not _holds(verdict)}
-        kept = [i for i, rules in enumerate(declared) if false.isdisjoint(r.name for r in rules)]
+        self.examine([r for rules in declared[first:] for r in rules], proofs=False)
+        kept = [i for i, rules in enumerate(declared) if i < first or self.passed(rules)]
         self.found = [self.found[i] for i in kept]
         self.rules = [r for i in kept for r in declared[i]]
 
-    def verdicts(self, rules: Sequence[RewriteRule], proofs: bool) -> list[Verdict | None]:
-        """The verdicts on rules; None for one that takes more memory than there is."""
+    def examine(self, rules: Sequence[RewriteRule], proofs: bool) -> None:
+        """Adds the verdicts on rules as they come; None for one that takes more memory than there is."""
         count = 0
 
         def done(i: int, answer: object) -> None:
             nonlocal count
             count += 1
-            self.progress.checking(
-                count, len(rules), rules[i].name, answer.status if isinstance(answer, Verdict) else ""
-            )
+            verdict = answer if isinstance(answer, Verdict) else None
+            self.verdicts[rules[i].content] = verdict
+            self.progress.checking(count, len(rules), rules[i].name, verdict.status if verdict else "")
 
-        return answers(self.workers, [Examine(r, proofs) for r in rules], done)
+        answers(self.workers, [Examine(r, proofs) for r in rules], done)
+
+    def passed(self, rules: Sequence[RewriteRule]) -> list[Verdict]:
+        """The verdicts on rules; empty if one of them has not passed the tests, or was not tested."""
+        found = [self.verdicts.get(r.content) for r in rules]
+        named = zip(rules, found, strict=True)
+        own = [replace(v, rule=r.name) for r, v in named if v is not None and not v.failed]
+        return own if len(own) == len(rules) else []
 
     def _axioms(self) -> list[RewriteRule]:
         """Known rules, without the definitions of the operators of which laws are wanted: all would follow."""
@@ -194,9 +200,12 @@ class _Discovery:
         """The rules that the others do not derive. Laws of an operator are derived from each other and from what is
         known, its definition included: no other rules are written."""
         self.progress.phase("reduce")
+        return self._underived(self.wanted(), self.known)
+
+    def wanted(self) -> list[General]:
+        """The rules about the operators of which laws are wanted."""
         about = self.settings.about
-        found = [g for g in self.found if not about or about & operators(g.equation)]
-        return self._underived(found, self.known)
+        return [g for g in self.found if not about or about & operators(g.equation)]
 
     def _underived(self, found: Sequence[General], known: Sequence[RewriteRule]) -> list[General]:
         """Those that neither the others nor known rules derive. Of two that derive each other the larger goes."""
@@ -267,38 +276,25 @@ def discover(
             search.explore()
             kept = search.needed()
         except KeyboardInterrupt:
-            interrupted = True
-            kept = search.found
+            interrupted = True  # what was tested by then is written, and nothing else is begun
+            kept = [g for g in search.wanted() if search.passed(rewrites(g.text("rule"), menu.ops))]
         worths = {g: worth(g, costs, corpus) for g in kept}
         ranked = sorted(kept, key=lambda g: (-worths[g].corpus, -worths[g].sides, g.equation.order))
-        verdicts, undone = _verdicts(ranked, search, proofs=not interrupted)
-    named = zip(ranked, names(ranked), verdicts, strict=True)
-    rules = tuple(FoundRule(name, g, own, worths[g]) for g, name, own in named if own)
+        titles = names(ranked)
+        declared = [rewrites(g.text(title), menu.ops) for g, title in zip(ranked, titles, strict=True)]
+        try:
+            if not interrupted:
+                progress.phase("verify")
+                search.examine([r for rules in declared for r in rules], proofs=True)
+        except KeyboardInterrupt:
+            interrupted = True
+    found = [
+        FoundRule(title, g, tuple(verdicts), worths[g])
+        for title, g, rules in zip(titles, ranked, declared, strict=True)
+        if (verdicts := search.passed(rules))
+    ]
     memo.write()
-    return Discovery(rules, search.candidates, len(search.found) - len(kept), interrupted or undone)
-
-
-def _verdicts(
-    found: Sequence[General], search: _Discovery, proofs: bool
-) -> tuple[list[tuple[Verdict, ...]], bool]:
-    """The verdicts on what each rule declares, none where one fails; and whether Ctrl-C came before the proofs."""
-    search.progress.phase("verify")
-    ops = search.menu.ops
-    declared = [rewrites(g.text(title), ops) for g, title in zip(found, names(found), strict=True)]
-    rules = [r for several in declared for r in several]
-    undone = False
-    try:
-        verdicts = search.verdicts(rules, proofs)
-    except KeyboardInterrupt:
-        undone = True
-        verdicts = search.verdicts(rules, proofs=False)
-    by_name = dict(zip((r.name for r in rules), verdicts, strict=True))
-    own = [[v for r in several if _holds(v := by_name[r.name]) and v is not None] for several in declared]
-    return [tuple(o) if len(o) == len(s) else () for o, s in zip(own, declared, strict=True)], undone
-
-
-def _holds(verdict: Verdict | None) -> bool:
-    return verdict is not None and not verdict.failed
+    return Discovery(tuple(found), search.candidates, len(search.found) - len(kept), interrupted)
 
 
 def check_effort(menu: Menu, settings: Settings) -> None:
