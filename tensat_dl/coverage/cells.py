@@ -106,47 +106,46 @@ class CellExaminer:
         """The cell, without derivations."""
         own = stated(op, transformation)
         found: list[Finding] = []
-        reason = ""
+        reasons: list[str | RewriteRule] = []
         for question in questions(self.ops[op], transformation):
-            finding, why = self._answer(question)
-            reason = reason or why
+            finding = self._answer(question, reasons)
             found += [] if finding is None else [finding]
         found += [a for law in own if (a := self._stated(law)) is not None]
         # A false equation about some operands says nothing new beside a true one about others.
         is_true = any(a.status != "false" for a in found)
         chosen = [a for a in found if not is_true or a.status != "false" or a.law in own]
-        if not chosen and not reason:
-            reason = (
-                "it has no operand" if not self.ops[op].inputs else "the two never fit each other's types"
-            )
-        return Cell(op, transformation, tuple(dict.fromkeys(chosen)), "" if chosen else reason)
+        if chosen:
+            return Cell(op, transformation, tuple(dict.fromkeys(chosen)))
+        texts = (r if isinstance(r, str) else self._never(r) for r in reasons)
+        usual = "the two never fit each other's types" if self.ops[op].inputs else "it has no operand"
+        return Cell(op, transformation, reason=next(filter(None, texts), usual))
 
-    def _answer(self, question: Question) -> tuple[Finding | None, str]:
-        """The first law that is true; if there is none, the first that has instances; or the reason why none has."""
+    def _answer(self, question: Question, reasons: list[str | RewriteRule]) -> Finding | None:
+        """The first law that is true; if there is none, the first that has instances. Of each law that says nothing
+        it adds the reason why, or the rule if this has no instances."""
         first: Law | None = None
-        reason = ""
         for law in question:
             rule, problem = self._rule(law)
-            reason = reason or problem
             if rule is None:
+                reasons.append(problem)
                 continue
             try:
                 trial = self._trial(law, rule)
             except TsrError as e:  # an expression has no value at unknown dimensions
-                reason = reason or e.diagnostics[0].message
+                reasons.append(e.diagnostics[0].message)
                 continue
             if not (trial.passed or trial.failed):
-                reason = reason or self._never(rule)
+                reasons.append(rule)
             elif trial.failed:
                 first = first or law
             elif trial.telling:
                 finding = self._examined(law, tried=True)
                 if finding is not None and finding.status != "false":
-                    return finding, ""
+                    return finding
                 first = first or law
             else:
-                reason = reason or "types leave it nothing to change"
-        return (None if first is None else self._examined(first)), reason
+                reasons.append("types leave it nothing to change")
+        return None if first is None else self._examined(first)
 
     def _stated(self, law: Law) -> Finding | None:
         """What is known of an equation that the catalogue states."""
