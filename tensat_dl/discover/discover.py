@@ -2,8 +2,7 @@
 
 Terms are enumerated in several small worlds, and those that compute the same are candidates. By size, the smallest
 first, candidates that follow from the rules found so far are dropped, others are generalised, and what passes the
-tests of `tensat-dl check` is a rule. At the end, rules that follow from the others are left out, and the rest is
-proved.
+tests of `tensat-dl check` is a rule. At the end, rules that follow from the others are left out.
 """
 
 from __future__ import annotations
@@ -166,12 +165,12 @@ class _Discovery:
         """Drops what fails the tests among the rules found since."""
         texts = [g.text(f"found-{i}") for i, g in enumerate(self.found)]
         declared = [rewrites(text, self.menu.ops) for text in texts]
-        self.examine([r for rules in declared[first:] for r in rules], proofs=False)
+        self._examine([r for rules in declared[first:] for r in rules])
         kept = [i for i, rules in enumerate(declared) if i < first or self.passed(rules)]
         self.found = [self.found[i] for i in kept]
         self.rules = [r for i in kept for r in declared[i]]
 
-    def examine(self, rules: Sequence[RewriteRule], proofs: bool) -> None:
+    def _examine(self, rules: Sequence[RewriteRule]) -> None:
         """Adds the verdicts on rules as they come; None for one that takes more memory than there is."""
         count = 0
 
@@ -182,7 +181,7 @@ class _Discovery:
             self.verdicts[rules[i].content] = verdict
             self.progress.checking(count, len(rules), rules[i].name, verdict.status if verdict else "")
 
-        answers(self.workers, [Examine(r, proofs) for r in rules], done)
+        answers(self.workers, [Examine(r) for r in rules], done)
 
     def passed(self, rules: Sequence[RewriteRule]) -> list[Verdict]:
         """The verdicts on rules; empty if one of them has not passed the tests, or was not tested."""
@@ -280,19 +279,10 @@ def discover(
             kept = [g for g in search.wanted() if search.passed(rewrites(g.text("rule"), menu.ops))]
         worths = {g: worth(g, costs, corpus) for g in kept}
         ranked = sorted(kept, key=lambda g: (-worths[g].corpus, -worths[g].sides, g.equation.order))
-        titles = names(ranked)
-        declared = [rewrites(g.text(title), menu.ops) for g, title in zip(ranked, titles, strict=True)]
-        try:
-            if not interrupted:
-                progress.phase("verify")
-                search.examine([r for rules in declared for r in rules], proofs=True)
-        except KeyboardInterrupt:
-            interrupted = True
-    found = [
-        FoundRule(title, g, tuple(verdicts), worths[g])
-        for title, g, rules in zip(titles, ranked, declared, strict=True)
-        if (verdicts := search.passed(rules))
-    ]
+    found = []
+    for title, g in zip(names(ranked), ranked, strict=True):
+        verdicts = search.passed(rewrites(g.text(title), menu.ops))
+        found.append(FoundRule(title, g, tuple(verdicts), worths[g]))
     memo.write()
     return Discovery(tuple(found), search.candidates, len(search.found) - len(kept), interrupted)
 

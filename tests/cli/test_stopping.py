@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tensat_dl.cli.main import _Terminating
 from tensat_dl.engine.exploration import Stop
 from tensat_dl.report.facts import STOPS
 
@@ -140,6 +141,14 @@ def test_sigterm_where_sigint_is_ignored(place: Place) -> None:
         shown, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     place.complete("interrupted", shown, interrupted=True)
+
+
+def test_sigterm_twice_at_once_is_one() -> None:
+    """`timeout` sends it to the program and to its group."""
+    terminate = _Terminating()
+    with pytest.raises(KeyboardInterrupt):
+        terminate()
+    terminate()
 
 
 def test_the_worker_ends_with_its_parent(place: Place) -> None:

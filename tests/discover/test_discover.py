@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.progress import Progress
-from tensat_dl.discover.discover import Discovery
+from tensat_dl.core.rule import RewriteRule
+from tensat_dl.discover.discover import Discovery, _Discovery
 from tests.discover.finding import found, texts
 
 GEMM = "/// x w + b.\nop gemm(x: tensor, w: tensor, b: tensor) = ewadd(matmul(x, w), b)"
@@ -73,6 +75,33 @@ def test_an_interrupted_discovery_goes_on(
 def test_laws_of_a_composition_do_not_repeat_its_definition() -> None:
     laws = found("gemm", "matmul", "ewadd", text=GEMM, about=("gemm",), leaves=3)
     assert "{ ewadd(matmul(x, y), z) <=> gemm(x, y, z) }" not in texts(laws)
+
+
+def test_a_law_is_kept_that_follows_from_laws_of_other_operators() -> None:
+    """Sums in another order are not about `gemm`, so they are not written; what follows from them is."""
+    laws = found("gemm", "ewadd", text=GEMM, about=("gemm",))
+    assert "{ ewadd(gemm(x, y, z), w) => gemm(x, y, ewadd(z, w)) }" in texts(laws)
+    assert all("gemm" in text for text in texts(laws))
+
+
+@pytest.mark.parametrize(("phase", "after"), [("generalise", 2), ("reduce", 0)])
+def test_an_interrupted_discovery_begins_nothing_else(
+    phase: str, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives what was tested by then: to test the rest took minutes."""
+    stopping = Stopping(phase, after)
+    examined = _Discovery._examine
+
+    def examine(search: _Discovery, rules: Sequence[RewriteRule]) -> None:
+        assert stopping.stop, "after the interruption"
+        examined(search, rules)
+
+    monkeypatch.setattr(_Discovery, "_examine", examine)
+    first = found("matmul", "relu", progress=stopping)
+    assert first.interrupted
+    assert not stopping.stop
+    assert all(r.verdicts for r in first.rules)
+    assert bool(first.rules) == (phase == "reduce")
 
 
 def test_a_size_that_takes_years_is_refused() -> None:
