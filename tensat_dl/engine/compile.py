@@ -26,7 +26,7 @@ from tensat_dl.engine.compiled import (
     old_relation,
     ruleset,
 )
-from tensat_dl.engine.members import first_of_pair, is_safe, member_rules, symmetric
+from tensat_dl.engine.members import MemberTables, first_of_pair, is_safe, member_rules, symmetric
 from tensat_dl.engine.render import NotCompilable, variable
 from tensat_dl.engine.schema import Schema, decode_attribute, sort_of
 from tensat_dl.engine.syntax import (
@@ -55,13 +55,19 @@ def variants_of(rule: RewriteRule, schema: Schema, forms: Forms) -> list[Variant
 
 
 def compile_rule(
-    rule: RewriteRule, schema: Schema, found: Sequence[Variant], *, first: int = 0, filtered: bool = False
+    rule: RewriteRule,
+    schema: Schema,
+    found: Sequence[Variant],
+    tables: MemberTables,
+    *,
+    first: int = 0,
+    filtered: bool = False,
 ) -> CompiledRule | None:
     """The egglog form of variants of a rule, or None if it never applies under them.
 
-    ``first`` is the number of variants that were compiled before: then the rule's relations are declared. If matches
-    are ``filtered``, each has a row with every tensor of the source until it is applied. Raises `TsrError` if a
-    condition can't be compiled.
+    ``tables`` are declared. ``first`` is the number of variants that were compiled before: then the rule's relations
+    are declared. If matches are ``filtered``, each has a row with every tensor of the source until it is applied.
+    Raises `TsrError` if a condition can't be compiled.
     """
     try:
         writer = Writer(_source_only(rule) if rule.kind == "group" else rule, schema, found)
@@ -70,7 +76,7 @@ def compile_rule(
         if rule.kind == "group":
             return _group(rule, writer, first)
         staged = filtered or rule.kind == "multi"
-        return _Stages(writer, filtered).compiled(first) if staged else _single(writer, first)
+        return _Stages(writer, tables, filtered).compiled(first) if staged else _single(writer, tables, first)
     except NotCompilable as e:
         raise error(rule.span, f"rule `{rule.name}` can't be compiled: {e}") from None
 
@@ -93,11 +99,10 @@ def built_forms(rule: RewriteRule, ops: OpTable, found: Iterable[Variant]) -> It
             yield form_of(ops[node.op], operands, ranks[node.result])
 
 
-def _single(writer: Writer, first: int) -> CompiledRule:
+def _single(writer: Writer, tables: MemberTables, first: int) -> CompiledRule:
     name, wide = writer.rule.key, bool(writer.parts)
-    own = ruleset("rule-members", name) if wide else ""
-    rulesets = (own, ruleset("rule", name)) if wide else (ruleset("rule", name),)
-    commands: list[Command] = [] if first else [*map(new_ruleset, rulesets)]
+    own = ruleset("rule", name)
+    commands: list[Command] = [] if first else [new_ruleset(own)]
     for i, variant in enumerate(writer.usable, first):
         rows, columns, computed = writer.target_rows(variant, (Lit, Var))  # other terms can fail
         query = writer.query(variant, computed)
@@ -105,13 +110,12 @@ def _single(writer: Writer, first: int) -> CompiledRule:
         if wide:
             tensors = map(variable, _tensors(writer.rule, filtered=False))
             needed = [*tensors, *names(*(term for row in rows for term in row))]
-            members, body = _joined(writer, query, columns, needed, f"{name}#{i}", own)
-            commands += members
-        commands.append(
-            EgglogRule(egglog_name(writer.rule, i), ruleset("rule", name), body, actions, "facts")
-        )
+            declared, body = _joined(writer, query, columns, needed, f"{name}#{i}", tables)
+            commands += declared
+        commands.append(EgglogRule(egglog_name(writer.rule, i), own, body, actions, "facts"))
     built = len(writer.rule.target.nodes)
-    return CompiledRule(writer.rule, tuple(commands), (), (), built, writer.either, members=own)
+    members = ruleset("members", writer.rule.name) if wide else ""
+    return CompiledRule(writer.rule, tuple(commands), (), (), built, writer.either, members=members)
 
 
 def _joined(
@@ -120,12 +124,12 @@ def _joined(
     columns: Sequence[tuple[str, Var]],
     needed: Sequence[Var],
     tag: str,
-    ruleset: str,
+    tables: MemberTables,
 ) -> tuple[list[Command], tuple[App, ...]]:
     """The member rules of a single-pattern rule, and the body that joins them."""
     items = [*query.checked, *query.computed]
     sorts = {v: sort for sort, v in columns}
-    commands, join, rest = member_rules(writer, query.variant, items, sorts, needed, tag, ruleset)
+    commands, join, rest = member_rules(writer, query.variant, items, sorts, needed, tag, tables)
     return commands, (*join, *rest)
 
 
@@ -157,14 +161,14 @@ class _Stages:
     """A rule whose matches have rows: one ruleset finds them, another applies the rows that were selected in
     between."""
 
-    def __init__(self, writer: Writer, filtered: bool) -> None:
+    def __init__(self, writer: Writer, tables: MemberTables, filtered: bool) -> None:
         self.writer = writer
+        self.tables = tables
         self.rule = writer.rule
         self.name = writer.rule.key
         self.filtered = filtered
         self.tensors = _tensors(writer.rule, filtered)
         self.several = self.rule.kind == "multi"
-        self.members = ruleset("members", self.name) if writer.parts else ""
         # Where a row has what the target needs, all variants have the same columns.
         targets = [writer.target_rows(v, (Lit,) if self.several else ()) for v in writer.usable]
         self.rows = [rows for rows, _, _ in targets]
@@ -213,7 +217,7 @@ class _Stages:
             if self.writer.parts and not self.several:
                 needed = [*map(variable, self.tensors), *(v for _, v in self.kept)]
                 tag = f"{match_relation(self.name)}#{i}"
-                members, body = _joined(self.writer, query, columns, needed, tag, self.members)
+                members, body = _joined(self.writer, query, columns, needed, tag, self.tables)
                 commands += members
             if self.several:
                 applied = (*self.chosen, *body)
@@ -238,16 +242,15 @@ class _Stages:
             self.writer.either,
             mirror=self.mirror,
             joins=tuple(joins),
-            members=self.members,
+            members=ruleset("members", self.rule.name) if self.writer.parts else "",
         )
 
     def _declared(self) -> list[Command]:
         """The relations and rulesets."""
-        phases = ("find", "apply", *(("members",) if self.writer.parts else ()))
         return [
             relation(self.match.function, *("T" for _ in self.tensors), *(s for s, _ in self.kept)),
             relation(ok_relation(self.name), *("i64" for _ in self.tensors)),
-            *(new_ruleset(ruleset(phase, self.name)) for phase in phases),
+            *(new_ruleset(ruleset(phase, self.name)) for phase in ("find", "apply")),
             *(self._old() if self.several else ()),
         ]
 
@@ -266,7 +269,7 @@ class _Stages:
             {v: sort for sort, v in columns},
             [*map(variable, self.tensors)],
             f"{match_relation(self.name)}#{i}",
-            self.members,
+            self.tables,
         )
 
     def _old(self) -> list[Command]:

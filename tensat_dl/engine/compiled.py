@@ -26,8 +26,7 @@ class CompiledRule:
     #: The rows that a multi-pattern rule joins, for each variant: relations of variables. The join of a variant has
     #: as many matches as these have rows in common, or fewer.
     joins: tuple[tuple[App, ...], ...] = ()
-    #: The ruleset that fills the relations of members, if there are any: ``members:R``, or ``rule-members:R`` beside
-    #: ``rule:R``, as a single-pattern rule may have both forms.
+    #: The ruleset that fills the relations of members, if there are any. The instances of a list rule have one.
     members: str = ""
 
     def with_variants(self, more: CompiledRule) -> CompiledRule:
@@ -75,7 +74,7 @@ class CompiledRule:
 
 
 def ruleset(phase: str, rule: str) -> str:
-    """The ruleset of a rule's phase: rule, rule-members, members, find, find-old or apply."""
+    """The ruleset of a rule's phase: rule, members, find, find-old or apply."""
     return f"{phase}:{rule}"
 
 

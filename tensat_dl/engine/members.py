@@ -9,7 +9,7 @@ join finds only one of a match and its mirror image where the rule's conditions 
 Where one e-node has many operands that name the same tensor, such as eight slices of one, a join of all e-nodes may
 start from that tensor, and combine each of its slices with each: 8^8 ways for one match. The members have fewer
 variables: beside what they share, the operand, which the e-node tells. Patterns that are alike but for the names of
-their variables, as those of a list's operands are, have their members in one table.
+their variables, as those of a list's operands are, have their members in one table, whatever the length of the list.
 """
 
 from __future__ import annotations
@@ -17,8 +17,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
+from tensat_dl.engine.compiled import ruleset
 from tensat_dl.engine.render import variable
-from tensat_dl.engine.syntax import App, Command, EgglogRule, Term, Var, app, equal, names, relation
+from tensat_dl.engine.syntax import (
+    App,
+    Command,
+    EgglogRule,
+    Term,
+    Var,
+    app,
+    equal,
+    names,
+    new_ruleset,
+    relation,
+)
 from tensat_dl.engine.writer import Writer
 from tensat_dl.rewrite.source import Variant
 
@@ -26,6 +38,11 @@ from tensat_dl.rewrite.source import Variant
 _SAFE = frozenset(("=", "vec-get", "vec-length", "+", "-", "*"))
 #: Functions that are looked up in a body, and the sorts of their values.
 _LOOKED_UP = {"type_of": "Ints", "value_of": "f64", "id_of": "i64"}
+
+
+#: The relations of members that are declared, by their ruleset and by what fills them. A rule has one such ruleset,
+#: whatever the lengths of its lists, and whether its matches are selected.
+MemberTables = dict[str, dict[object, str]]
 
 
 @dataclass
@@ -49,10 +66,10 @@ def member_rules(
     sorts: dict[Var, str],
     wanted: Sequence[Var],
     tag: str,
-    ruleset: str,
+    tables: MemberTables,
 ) -> tuple[list[Command], list[App], list[App]]:
-    """Declarations of the member relations, ``tag.K`` for the first pattern K that has its members there, the rules
-    in a ruleset that fill them, and the join's body: a row for each pattern, and the remaining checks.
+    """Declarations of the member relations that are new, ``tag.K`` for the first pattern K that has its members
+    there, the rules that fill them, and the join's body: a row for each pattern, and the remaining checks.
 
     ``items`` are look-ups, checks and computations in order, ``sorts`` those of computed variables, ``wanted`` the
     variables that the join's head has.
@@ -60,10 +77,11 @@ def member_rules(
     parts = [_part(writer, variant, inside) for inside in writer.parts]
     joined = _place(parts, items, sorts)
     needed = {*wanted, *names(*joined)}
-    commands: list[Command] = []
     rows: list[App] = []
     exported: set[Var] = set()
-    declared: dict[object, str] = {}  #: relations by what fills them, whatever variables are called
+    own = ruleset("members", writer.rule.name)
+    commands: list[Command] = [] if own in tables else [new_ruleset(own)]
+    known = tables.setdefault(own, {})
     for i, part in enumerate(parts):
         others = {n for other in parts if other is not part for n in (*other.matched, *other.keys)}
         columns = [
@@ -73,10 +91,11 @@ def member_rules(
         ]
         exported.update(columns)
         body = (*part.atoms, *part.items)
-        name = declared.setdefault(_renamed((*body, app("", *columns))), f"{tag}.{i}")
+        filled = _renamed((*body, app("", *columns)))  # whatever variables are called
+        name = known.setdefault(filled, f"{tag}.{i}")
         row = app(name, *columns)
         if name == f"{tag}.{i}":
-            rule = EgglogRule(name, ruleset, body, (row,))
+            rule = EgglogRule(name, own, body, (row,))
             commands += [relation(name, *(part.known[c] for c in columns)), rule]
         rows.append(row)
     return commands, rows, joined

@@ -23,6 +23,7 @@ from tensat_dl.engine.declarations import (
     type_rules,
     varying_commands,
 )
+from tensat_dl.engine.members import MemberTables
 from tensat_dl.engine.precount import Nodes, by_operator, most_matches
 from tensat_dl.engine.schema import Constructor, Schema
 from tensat_dl.engine.syntax import (
@@ -89,6 +90,7 @@ class EgglogProgram:
         self.rules = [r for r in rules if not r.takes_lists]
         self._growing: dict[tuple[str, bool], _Growing] = {}
         self._members: dict[str, _Growing] = {}  #: what group rules build
+        self._tables: MemberTables = {}
         self._types: dict[str, tuple[RewriteRule, _Growing]] = {}  #: of constructors
         asking = reachable(rules, {n.op for n in graph.nodes})
         functions = {fact.function for r in asking for fact in facts_of(r.conditions)}
@@ -140,7 +142,7 @@ class EgglogProgram:
             return state.compiled, []
         state.version, first = version, len(state.variants)
         new = state.add(variants_of(rule, self.schema, self._matched))
-        more = compile_rule(rule, self.schema, new, first=first, filtered=staged)
+        more = compile_rule(rule, self.schema, new, self._tables, first=first, filtered=staged)
         if more is None:
             return state.compiled, []
         commands = self.new_constructors()

@@ -64,7 +64,7 @@ class Selection:
         if not rules:
             return
         for rule in rules:
-            self.store.engine.matches(ruleset("members", rule.name))
+            self.store.engine.matches(rule.members)
         frozen = self.store.engine.freeze()
         limit = int(JOIN_SHARE * self.limits.nodes)
         for rule in rules:

@@ -51,7 +51,7 @@ def text_of(name: str) -> str:
         program = program_of(OWN[name])
         (rule,) = (r for r in program.rules if r.name == name)
         schema, forms = Schema(program.ops), Forms((2, 4))
-    compiled = compile_rule(rule, schema, variants_of(rule, schema, forms))
+    compiled = compile_rule(rule, schema, variants_of(rule, schema, forms), {})
     assert compiled is not None
     return written(compiled.commands).removesuffix("\n")
 

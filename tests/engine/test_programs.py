@@ -21,6 +21,7 @@ from tensat_dl.engine.egglog import Engine
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.listing import listing
 from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.members import MemberTables
 from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.schema import Schema
 from tensat_dl.engine.syntax import Command, written
@@ -44,7 +45,7 @@ def run(*commands: Command) -> list[object]:
 
 
 def compiled(rule: RewriteRule, schema: Schema, forms: Forms) -> CompiledRule | None:
-    return compile_rule(rule, schema, variants_of(rule, schema, forms))
+    return compile_rule(rule, schema, variants_of(rule, schema, forms), {})
 
 
 def constructors(schema: Schema) -> list[Command]:
@@ -235,7 +236,25 @@ def test_a_rule_with_many_operands_can_have_both_forms() -> None:
     (rule,) = (r for r in program.rules if r.name == "many")
     schema = Schema(program.ops)
     found = variants_of(rule, schema, Forms((2,)))
-    forms = [compile_rule(rule, schema, found, filtered=filtered) for filtered in (False, True)]
+    tables: MemberTables = {}
+    forms = [compile_rule(rule, schema, found, tables, filtered=filtered) for filtered in (False, True)]
     assert all(form is not None and form.members for form in forms)
     commands = [command for form in forms if form is not None for command in form.commands]
     run(HEADER, *constructors(schema), *commands)
+
+
+def test_lists_of_all_lengths_share_their_members() -> None:
+    """For longer lists only the e-node itself has a further relation."""
+    program = program_of(
+        "rule many { concat(tanh(xs[i]) for i in 0..len(xs); axis = k) => tanh(concat(xs[..]; axis = k)) }"
+    )
+    (rule,) = (r for r in program.rules if r.name == "many")
+    schema, tables = Schema(program.ops), MemberTables()
+    declared = []
+    for n in (4, 5, 6):
+        one = listed(rule, n)
+        found = compile_rule(one, schema, variants_of(one, schema, Forms((2,))), tables)
+        assert found is not None
+        declared.append(sum("(relation many" in str(c) for c in found.commands))
+    first, *others = declared
+    assert others == [first - 1, first - 1]

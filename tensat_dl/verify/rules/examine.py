@@ -401,4 +401,4 @@ def _compile(rule: RewriteRule, ops: OpTable, forms: Forms) -> None:
     """Raises `TsrError` if the rule can't be compiled, for lists of two if it takes lists."""
     schema = Schema(ops)
     one = listed(rule, 2) if rule.takes_lists else rule
-    compile_rule(one, schema, variants_of(one, schema, forms))
+    compile_rule(one, schema, variants_of(one, schema, forms), {})
