@@ -22,8 +22,10 @@ class Maker:
         types = infer(TABLE, op, [self.builder.nodes[i].type for i in inputs], complete).concrete()
         return self.builder.add(op, inputs, tuple(complete.items()), types)
 
-    def opaque(self, op: str, *inputs: int, shapes: Sequence[tuple[int, ...]], **attrs: Any) -> int:
-        types = tuple(TensorType("f32", shape) for shape in shapes)
+    def opaque(
+        self, op: str, *inputs: int, shapes: Sequence[tuple[int, ...]], dtype: str = "f32", **attrs: Any
+    ) -> int:
+        types = tuple(TensorType(dtype, shape) for shape in shapes)
         return self.builder.add(op, inputs, tuple(attrs.items()), types)
 
     def proj(self, node: int, index: int) -> int:

@@ -103,7 +103,10 @@ def pad(x: Array, before: Sequence[int], after: Sequence[int], mode: str, value:
 
 
 def gather(x: Array, indices: Array, axis: int) -> Array:
-    """x [a.., d, b..], indices [i..] -> [a.., i.., b..]. Every integer is the place of an element."""
+    """x [a.., d, b..], indices [i..] -> [a.., i.., b..]. Every integer is the place of an element; so is the floor of
+    a number that stands for an integer that is not known, see `surrogate`."""
+    if indices.dtype.kind == "f":
+        indices = np.floor(np.nan_to_num(indices)).astype(np.int64)
     # NumPy's own wrapping takes the size off again and again, for a long time if an integer is large.
     return np.asarray(np.take(x, np.mod(indices, x.shape[axis]), axis), x.dtype)
 
