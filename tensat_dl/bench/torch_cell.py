@@ -40,11 +40,14 @@ def measure(name: str, threads: int, begun: int) -> Row:
     row: Row = {"model": name, "source": TORCH_MODELS[name].source, "failed": {}}
     for _ in range(begun):
         with ExitStack() as stack:
+            folder = stack.enter_context(
+                TemporaryDirectory(prefix="tensat-dl-bench-")
+            )  # children are ended by a signal
             ready: dict[str, Child] = {}
             outputs: dict[str, list[Any]] = {}
             for contestant in (c for c in CONTESTANTS if c not in row["failed"]):
                 child = stack.enter_context(
-                    Child("tensat_dl.bench.torch_cell:take_part", name, contestant, threads)
+                    Child("tensat_dl.bench.torch_cell:take_part", name, contestant, threads, folder)
                 )
                 try:
                     found = child.receive(PATIENCE)
@@ -96,12 +99,12 @@ def _error(expected: Sequence[Any], actual: Sequence[Any]) -> float | None:
 # ---- in a process of its own -------------------------------------------------------------------------------------
 
 
-def take_part(requests: Iterator[Any], name: str, kind: str, threads: int) -> Iterator[Any]:
+def take_part(requests: Iterator[Any], name: str, kind: str, threads: int, folder: str) -> Iterator[Any]:
     """Yields the outputs and the seconds until they were there; then, for each request, the seconds of a call."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(threads)
     module, inputs = build(TORCH_MODELS[name])
-    with TemporaryDirectory(prefix="tensat-dl-bench-") as folder, torch.inference_mode(kind != OURS):
+    with torch.inference_mode(kind != OURS):
         torch.set_grad_enabled(False)
         started = time.perf_counter()
         call, told = _READY[kind](module, inputs, threads, Path(folder))
