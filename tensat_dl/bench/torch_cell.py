@@ -21,7 +21,7 @@ from tensat_dl.bench.torch import CONTESTANTS, EAGER, INDUCTOR, INDUCTOR_MAX, ON
 from tensat_dl.bench.torch_models import TORCH_MODELS
 from tensat_dl.bench.torch_nets import Inputs, build
 from tensat_dl.measure.statistics import latency, ratios
-from tensat_dl.measure.timing import MODEL_SAMPLE_SECONDS, calls_per_sample, clock_of, timed
+from tensat_dl.measure.timing import MODEL_SAMPLE_SECONDS, PAUSE, calls_per_sample, clock_of, timed
 from tensat_dl.onnx.agreement import relative_error
 from tensat_dl.processes import Child, Failed
 
@@ -61,7 +61,7 @@ def measure(name: str, threads: int, begun: int) -> Row:
                 row |= found
             if not rounds:
                 row["max_rel"] = {c: _error(outputs[EAGER], outputs[c]) for c in ready}
-            rounds.append([{c: _sample(child) for c, child in ready.items()} for _ in range(ROUNDS)])
+            rounds.append([{c: _sample(child, threads) for c, child in ready.items()} for _ in range(ROUNDS)])
     names = [c for c in CONTESTANTS if c not in row["failed"]]  # those that took part in every start
     samples = [[[r[c] for c in names] for r in start] for start in rounds]
     row["latency"] = {}
@@ -83,7 +83,9 @@ def _times_as_fast(samples: Sequence[Sequence[Sequence[float]]]) -> Row:
     return {"median": median(each), "low": min(each), "high": max(each)}
 
 
-def _sample(child: Child) -> float:
+def _sample(child: Child, threads: int) -> float:
+    if threads > 1:
+        time.sleep(PAUSE)  # those of the one before spin
     child.send("call")  # None would end the requests
     return float(child.receive(SAMPLE_PATIENCE))
 

@@ -25,6 +25,11 @@ def clock_of(threads: int) -> Clock:
 SAMPLE_SECONDS = 1e-3
 
 
+#: Threads that worked on one thing wait for more by spinning, and take the cores from the next one. On 2 cores they
+#: made it take twice as long; they were asleep after 50 ms, and not after 20.
+PAUSE = 0.05
+
+
 def timed(run: Run, calls: int, clock: Clock = time.perf_counter) -> float:
     """Seconds per call, over so many calls."""
     started = clock()
@@ -42,9 +47,13 @@ def calls_per_sample(run: Run, seconds: float = SAMPLE_SECONDS, clock: Clock = t
 
 
 def interleaved(
-    runs: Sequence[Run], calls: Sequence[int], rounds: int, clock: Clock = time.perf_counter
+    runs: Sequence[Run],
+    calls: Sequence[int],
+    rounds: int,
+    clock: Clock = time.perf_counter,
+    pause: float = 0.0,
 ) -> list[list[float]]:
-    """The seconds per call of each, by round: A B C, then A B C again.
+    """The seconds per call of each, by round: A B C, then A B C again, with a pause of so many seconds before each.
 
     Each sample of several calls comes after one call that is not timed, so that the caches of the one before do not
     matter. A call that is long enough for a sample by itself needs no such call.
@@ -53,6 +62,8 @@ def interleaved(
     for _ in range(rounds):
         samples.append([])
         for run, n in zip(runs, calls, strict=True):
+            if pause:
+                time.sleep(pause)
             if n > 1:
                 run()
             samples[-1].append(timed(run, n, clock))
@@ -63,6 +74,8 @@ def interleaved(
 
 #: Seconds of timing, unless that would be fewer or more rounds than these.
 MODEL_SECONDS, LEAST_ROUNDS, MOST_ROUNDS = 0.7, 4, 40
+#: Seconds of pauses, unless that would be fewer rounds.
+MODEL_PAUSES = 2.0
 #: A sample is at least so long. A graph that takes longer by itself finds no cache as another run of it left it.
 MODEL_SAMPLE_SECONDS = 0.004
 
@@ -79,16 +92,19 @@ def time_models(models: Sequence[str], feeds: str, threads: int) -> list[list[fl
         runs = [Session(Path(m), threads).bound(values) for m in models]
     except NotRunnable as e:
         return str(e)
-    return in_turn(runs, clock_of(threads))
+    return in_turn(runs, threads)
 
 
-def in_turn(runs: Sequence[Run], clock: Clock) -> list[list[float]]:
-    """By round, the seconds of each. All have run once before."""
+def in_turn(runs: Sequence[Run], threads: int) -> list[list[float]]:
+    """By round, the seconds of each, which has so many threads. All have run once before."""
+    clock, pause, most = clock_of(threads), 0.0, MOST_ROUNDS
+    if threads > 1 and len(runs) > 1:
+        pause, most = PAUSE, int(MODEL_PAUSES / PAUSE / len(runs))
     calls = [calls_per_sample(run, MODEL_SAMPLE_SECONDS, clock) for run in runs]
-    first = interleaved(runs, calls, 1, clock)
+    first = interleaved(runs, calls, 1, clock, pause)
     rounds = int(MODEL_SECONDS / sum(s * n for s, n in zip(first[0], calls, strict=True)))
-    rounds = min(max(rounds, LEAST_ROUNDS), MOST_ROUNDS)
-    return first + interleaved(runs, calls, rounds - 1, clock)
+    rounds = max(min(rounds, most), LEAST_ROUNDS)
+    return first + interleaved(runs, calls, rounds - 1, clock, pause)
 
 
 # ---- one operator on a GPU ----------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import prod
@@ -14,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from tensat_dl.core.diagnostics import first_line, plural
 from tensat_dl.measure.statistics import Latency, summary
-from tensat_dl.measure.timing import Run, clock_of, in_turn
+from tensat_dl.measure.timing import Run, in_turn
 from tensat_dl.onnx.agreement import relative_error
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.torch.bound import BoundModel, BySize
@@ -93,8 +92,7 @@ def times(runs: Mapping[Name, Run], threads: int) -> dict[Name, Latency]:
     with torch.no_grad():
         for run in runs.values():
             run()
-        one = threads == 1 and torch.get_num_threads() == 1
-        rounds = in_turn(list(runs.values()), clock_of(1) if one else time.perf_counter)
+        rounds = in_turn(list(runs.values()), max(threads, torch.get_num_threads()))
     return {name: summary([r[k] for r in rounds]) for k, name in enumerate(runs)}
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tensat_dl.measure.timing import calls_per_sample, interleaved, timed
+import pytest
+
+from tensat_dl.measure import timing
+from tensat_dl.measure.timing import PAUSE, calls_per_sample, in_turn, interleaved, timed
 
 
 class Machine:
@@ -69,3 +72,23 @@ def test_a_clock_too_coarse_for_a_call() -> None:
         machine.now += 1e-3 if calls % 50 == 0 else 0.0
 
     assert calls_per_sample(run, 1e-3, machine.clock) >= 16
+
+
+def test_threads_of_the_one_before_fall_asleep_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    monkeypatch.setattr(timing.time, "sleep", lambda seconds: machine.run("z", seconds)())
+    runs = [machine.run("A", 1.0), machine.run("B", 2.0)]
+    samples = interleaved(runs, (1, 2), 2, machine.clock, pause=0.05)
+    assert machine.log == 2 * "z|A|zB|BB|"
+    assert samples == [[1.0, 2.0]] * 2
+
+
+def test_several_threads_pause_and_one_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(timing.time, "sleep", slept.append)
+    runs = [lambda: sum(range(1000))] * 2
+    in_turn(runs, threads=1)
+    assert not slept
+    rounds = in_turn(runs, threads=2)
+    assert slept == [PAUSE] * 2 * len(rounds)
+    assert len(slept) <= 40
