@@ -144,6 +144,7 @@ class PlainProgress(Told):
         super().phase(name)
         self._written = 0.0
         self.detail("")
+        self._written = 0.0  # the first detail is shown at once, too
 
     def detail(self, text: str) -> None:
         now = time.perf_counter()
