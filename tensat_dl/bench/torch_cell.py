@@ -40,9 +40,8 @@ def measure(name: str, threads: int, begun: int) -> Row:
     row: Row = {"model": name, "source": TORCH_MODELS[name].source, "failed": {}}
     for _ in range(begun):
         with ExitStack() as stack:
-            folder = stack.enter_context(
-                TemporaryDirectory(prefix="tensat-dl-bench-")
-            )  # children are ended by a signal
+            # Not in the contestants, which are ended by a signal.
+            folder = stack.enter_context(TemporaryDirectory(prefix="tensat-dl-bench-"))
             ready: dict[str, Child] = {}
             outputs: dict[str, list[Any]] = {}
             for contestant in (c for c in CONTESTANTS if c not in row["failed"]):

@@ -65,9 +65,9 @@ def compile_rule(
 ) -> CompiledRule | None:
     """The egglog form of variants of a rule, or None if it never applies under them.
 
-    ``tables`` are declared. ``first`` is the number of variants that were compiled before: then the rule's relations
-    are declared. If matches are ``filtered``, each has a row with every tensor of the source until it is applied.
-    Raises `TsrError` if a condition can't be compiled.
+    ``tables`` are declared, and get those that are new. ``first`` is the number of variants that were compiled
+    before: then the rule's relations are declared. If matches are ``filtered``, each has a row with every tensor of
+    the source until it is applied. Raises `TsrError` if a condition can't be compiled.
     """
     try:
         writer = Writer(_source_only(rule) if rule.kind == "group" else rule, schema, found)
