@@ -79,8 +79,9 @@ def extract(
                 solve_ilp(problem, method, best, budget)
         except KeyboardInterrupt:
             budget.interrupted = True  # the incumbent and its bound stand
+    spent = work - budget.work
     if n_best > 1 and not budget.interrupted:
-        budget.work = min(work, max(work - budget.work, _LEAST_WORK))
+        budget.work = min(work, max(spent, _LEAST_WORK))
         budget.deadline = deadline
         others = runners_up(problem, kernels(egraph), best, n_best - 1, preferred, budget)
     extraction = Extraction(
@@ -90,6 +91,7 @@ def extract(
         status="optimal" if best.proven else "feasible",
         method=method,
         seconds=time.perf_counter() - start,
+        work=spent,
         interrupted=budget.interrupted,
         log=tuple(best.log),
     )
@@ -97,6 +99,29 @@ def extract(
     for found in (extraction, *extraction.runners_up):
         check(egraph, found)
     return extraction
+
+
+def next_best(
+    egraph: EGraph, best: Extraction, count: int, limits: ExtractLimits | None = None
+) -> tuple[Extraction, ...]:
+    """Up to ``count`` other derivations beside an answer of the exact method, cheapest first: the next cheapest ones,
+    and before them one that is cheaper than the answer, should it come up. They get about as much work as the answer
+    took, within the limits. Raises KeyboardInterrupt."""
+    budget = Budget.of(limits or ExtractLimits())
+    budget.work = min(budget.work, max(best.work, _LEAST_WORK))
+    problem = from_egraph(egraph)
+    incumbent = Incumbent(problem)
+    incumbent.offer(best.choices)
+    incumbent.prove(best.bound)
+    others = runners_up(problem, kernels(egraph), incumbent, count, source_nodes(egraph), budget)
+    if budget.interrupted:
+        raise KeyboardInterrupt
+    if incumbent.choice != best.choices:
+        others = [incumbent.choice, *others][:count]
+    found = tuple(_other(best, problem, c) for c in others)
+    for other in found:
+        check(egraph, other)
+    return found
 
 
 def _other(best: Extraction, problem: Problem, choice: Choice) -> Extraction:

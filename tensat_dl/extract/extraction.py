@@ -70,6 +70,7 @@ class Extraction:
     ``choices`` maps e-class to e-node. Classes computed from weights alone are leaves and are not in it.
     ``cost`` and ``bound`` are in milliseconds: no derivation of the roots costs less than ``bound``. A status
     of ``optimal`` means that the two agree within a relative 1e-9. ``interrupted`` tells of Ctrl-C.
+    ``work`` is in units of `ExtractLimits`, without the work for runners-up.
     ``runners_up`` are other derivations of the same roots, cheapest first, if any were asked for. ``log`` tells how
     cost and bound came together.
     """
@@ -80,6 +81,7 @@ class Extraction:
     status: Status
     method: str
     seconds: float
+    work: float = 0.0
     interrupted: bool = False
     runners_up: tuple[Extraction, ...] = field(default=(), repr=False)
     log: tuple[Moment, ...] = field(default=(), repr=False)

@@ -9,25 +9,25 @@ does without. They go back to their own prices, and the answer is asked for agai
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from math import fsum
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.engine.exploration import Exploration, Feedback
-from tensat_dl.extract.api import extract
-from tensat_dl.extract.budget import ExtractLimits
 from tensat_dl.extract.extraction import TOLERANCE, Extraction
 from tensat_dl.ops.table import OpTable
 
-#: Work units of an extraction at other prices, which needs no proof.
-WORK = 1_000_000.0
-
 
 def feedback(
-    exploration: Exploration, egraph: EGraph, answer: Extraction, ops: OpTable, limits: ExtractLimits
+    exploration: Exploration,
+    egraph: EGraph,
+    answer: Extraction,
+    ops: OpTable,
+    extract: Callable[[EGraph], Extraction],
 ) -> Feedback:
-    """The feedback of an answer from a priced e-graph. Raises KeyboardInterrupt."""
-    limits = replace(limits, work=min(limits.most_work, WORK))
+    """The feedback of an answer from a priced e-graph. ``extract`` finds answers at other prices, which need no
+    proof. Raises KeyboardInterrupt."""
     number = {h: c for c, h in enumerate(exploration.handles)}
     home = egraph.home[egraph.node_class].tolist()
     members = defaultdict[int, list[int]](list)  # the e-nodes of each e-class, in all layouts
@@ -65,7 +65,7 @@ def feedback(
     while prices:
         cost = egraph.cost.copy()
         cost[list(prices)] = list(prices.values())
-        other = extract(replace(egraph, cost=cost), limits=limits)
+        other = extract(replace(egraph, cost=cost))
         if other.interrupted:
             raise KeyboardInterrupt
         if other.cost >= fsum(cost[n] for n in answer.choices.values()) * (1 - TOLERANCE):

@@ -18,7 +18,7 @@ from tensat_dl.core.progress import Progress
 from tensat_dl.cost import CostModel
 from tensat_dl.engine.exploration import Exploration, History, Limits, Start
 from tensat_dl.engine.explore import Exploring
-from tensat_dl.extract.api import extract
+from tensat_dl.extract.api import extract, next_best
 from tensat_dl.extract.budget import WORK, ExtractLimits
 from tensat_dl.extract.extraction import TOLERANCE, Extraction
 from tensat_dl.extract.rebuild import rebuild
@@ -36,9 +36,11 @@ Unfit = Callable[[EGraph, Graph], BoolArray]
 REFINEMENTS = 10
 #: How many answers there are by measured prices, to choose from by timing them as a whole.
 CANDIDATES = 2
-#: The share of the time left that one extraction of several gets at most.
+#: All extractions of a search get so many times the work of one; and one of several gets at most this share of the
+#: work and time that are left.
+EXTRACTIONS = 5
 ONE_SHARE = 0.5
-#: Work units of extraction by other prices, which is for a candidate, not for a proof.
+#: Work units of extraction by other prices, which is for a candidate or for feedback, not for a proof.
 OTHER_WORK = 1_000_000.0
 
 
@@ -124,9 +126,9 @@ class Reached(Exception):
 
 class Search:
     """The state that the rounds of a search share: the ``model`` is the setup's with what was measured on the way,
-    ``extract_limits`` is the rest of the setup's limits, ``declared`` are the fused operators of all e-graphs. The
-    search ends at its ``goal``, if there is one, and Ctrl-C is the caller's business then. A ``single`` round may use
-    all of the limits."""
+    ``extract_limits`` has the rest of the setup's time, ``work`` is the rest of the work for extractions, and
+    ``declared`` are the fused operators of all e-graphs. The search ends at its ``goal``, if there is one, and Ctrl-C
+    is the caller's business then. A ``single`` round may use all of the limits."""
 
     def __init__(self, setup: Setup, progress: Progress, single: bool = False) -> None:
         self.setup = setup
@@ -135,6 +137,7 @@ class Search:
         self.goal: Graph | None = None
         self.model = setup.model
         self.extract_limits = setup.extract_limits
+        self.work = EXTRACTIONS * setup.extract_limits.most_work
         self.declared: dict[str, Declared] = {}
 
     def fused(self, graph: Graph) -> frozenset[str]:
@@ -144,13 +147,14 @@ class Search:
 
     @property
     def limits_of_one(self) -> ExtractLimits:
-        """The limits of an extraction that others follow. Where there is a limit of seconds, what the first answer
-        lacks for its proof is worth less than another round: the extraction gets as much work as without such a
-        limit, and a share of the time."""
+        """The limits of an extraction that others follow: a share of what is left, and no more work than one has
+        without a limit of seconds. What the first answer lacks for its proof is worth less than another round."""
         limits = self.extract_limits
-        if self.single or limits.seconds is None or self.setup.method != "exact":
+        if self.single or self.setup.method != "exact":
             return limits
-        return replace(limits, seconds=ONE_SHARE * limits.seconds, work=limits.work or WORK)
+        if limits.seconds is not None:
+            return replace(limits, seconds=ONE_SHARE * limits.seconds, work=limits.work or WORK)
+        return replace(limits, work=min(limits.most_work, ONE_SHARE * self.work))
 
     def extracted(
         self, egraph: EGraph, known: Sequence[Graph], limits: ExtractLimits, early: int = 0
@@ -159,15 +163,25 @@ class Search:
         that it has. Ctrl-C makes it the quickest one."""
         method = self.setup.method
         self.progress.phase("extract")
-        n_best = CANDIDATES if self.setup.machine is not None and method == "exact" else 1
-        rest = self.progress.extracting, early, n_best, [enodes(graph, egraph) for graph in known]
+        ways = [enodes(graph, egraph) for graph in known]
         try:
-            found = extract(egraph, method, limits, *rest)
+            found = extract(
+                egraph, method, limits=limits, progress=self.progress.extracting, early=early, known=ways
+            )
         except KeyboardInterrupt:  # before there was any choice
             if self.goal is not None:
                 raise
             found = replace(extract(egraph, method, ExtractLimits(seconds=0.0)), interrupted=True)
-        if self.extract_limits.seconds is not None:  # the limit is one for all extractions of a search
+        return self._charged(found)
+
+    def at_other_prices(self, egraph: EGraph) -> Extraction:
+        """The cheapest extraction as far as little work finds it."""
+        return self._charged(extract(egraph, limits=_little(self.limits_of_one)))
+
+    def _charged(self, found: Extraction) -> Extraction:
+        """An extraction, whose work and time those that follow do not have."""
+        self.work = max(0.0, self.work - found.work)
+        if self.extract_limits.seconds is not None:
             left = max(0.0, self.extract_limits.seconds - found.seconds)
             self.extract_limits = replace(self.extract_limits, seconds=left)
         return found
@@ -262,7 +276,7 @@ class Round:
                         best.layouts,
                         best.extraction,
                         self.search.model.table,
-                        self.search.limits_of_one,
+                        self.search.at_other_prices,
                     )
                 )
                 if more is None:
@@ -303,9 +317,13 @@ def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Ext
     """The graphs that may be the fastest: the cheapest by measured prices, the next ones, and the cheapest by the
     roofline alone."""
     yield found.extraction
-    yield from found.extraction.runners_up
+    if method == "exact":
+        yield from next_best(found.layouts, found.extraction, CANDIDATES - 1, limits)
     if found.model.profile is not None:
-        little = replace(limits, work=min(limits.most_work, OTHER_WORK))
         model = found.model.estimated()
         priced, _ = model.mean_price(found.egraph, found.start.apart)
-        yield extract(model.by_layout(priced), method, little)
+        yield extract(model.by_layout(priced), method, _little(limits))
+
+
+def _little(limits: ExtractLimits) -> ExtractLimits:
+    return replace(limits, work=min(limits.most_work, OTHER_WORK))

@@ -18,7 +18,6 @@ from tensat_dl.engine.exploration import ExploredIteration, Feedback, Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.subsets import FEW
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.budget import ExtractLimits
 from tensat_dl.extract.extraction import TOLERANCE, Extraction
 from tensat_dl.run.feedback import feedback
 from tensat_dl.run.rounds import one_round
@@ -91,7 +90,7 @@ class Exploring:
         return extract(MODEL.price(self.last.egraph)[0])
 
     def feedback(self, answer: Extraction) -> Feedback:
-        return feedback(self.last, MODEL.price(self.last.egraph)[0], answer, library().ops, ExtractLimits())
+        return feedback(self.last, MODEL.price(self.last.egraph)[0], answer, library().ops, extract)
 
     def refined(self) -> Extraction:
         """As a search does."""

@@ -10,7 +10,7 @@ import pytest
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract import api, runners_up
-from tensat_dl.extract.api import extract
+from tensat_dl.extract.api import extract, next_best
 from tensat_dl.extract.budget import ExtractLimits
 from tensat_dl.extract.extraction import METHODS, Extraction, ExtractionError
 from tensat_dl.extract.runners_up import kernels
@@ -57,6 +57,8 @@ def test_the_cheapest_answers(seed: int, back: float) -> None:
     assert costs(found) == pytest.approx(expected[:count])
     assert_different(graph, found)
     assert found.choices == extract(graph).choices
+    later = next_best(graph, extract(graph), count - 1)
+    assert [other.choices for other in later] == [other.choices for other in found.runners_up]
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -159,6 +161,9 @@ def test_a_cheaper_one_becomes_the_answer(monkeypatch: pytest.MonkeyPatch) -> No
         assert costs(found) == sorted(costs(found))
         assert_different(graph, found)
         improved += found.cost < start.cost
+        others = next_best(graph, start, 3)
+        expected = costs(found)[:3] if found.cost < start.cost else costs(found)[1:]
+        assert [other.cost for other in others] == expected
     assert improved
 
 
@@ -189,6 +194,9 @@ def test_an_interrupt_keeps_those_found_so_far(
     assert found.status == "optimal"
     assert len(found.runners_up) == 3
     assert_different(graph, found)
+    seen = 0
+    with pytest.raises(KeyboardInterrupt):
+        next_best(graph, extract(graph), 3)
 
 
 def test_an_interrupt_before_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:

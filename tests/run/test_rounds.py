@@ -16,10 +16,11 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.engine.exploration import Feedback
 from tensat_dl.engine.explore import Exploring
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.budget import ExtractLimits
+from tensat_dl.extract.budget import WORK, ExtractLimits
 from tensat_dl.extract.extraction import Extraction
 from tensat_dl.lang.rules import compositions
 from tensat_dl.run.result import Result
+from tensat_dl.run.search import EXTRACTIONS, OTHER_WORK
 from tests.cli.running import EXAMPLES
 from tests.run.graphs import drawn, gru
 
@@ -141,13 +142,15 @@ def _unproven(monkeypatch: pytest.MonkeyPatch, worse: int = 0) -> list[float]:
     Returns their seconds."""
     seconds: list[float] = []
 
-    def long(egraph: EGraph, method: str, limits: ExtractLimits, *rest: Any) -> Extraction:
+    def long(egraph: EGraph, *given: Any, limits: ExtractLimits, **more: Any) -> Extraction:
         assert limits.seconds is not None
+        if limits.work == OTHER_WORK:  # for feedback
+            return replace(extract(egraph, *given, limits=limits, **more), seconds=0.0)
         seconds.append(limits.seconds)
         cost = egraph.cost.copy()
         if len(seconds) <= worse:
             cost[~np.isin(np.arange(len(cost)), egraph.source)] += 1.0
-        found = extract(replace(egraph, cost=cost), method, ExtractLimits(), *rest)
+        found = extract(replace(egraph, cost=cost), *given, **more)
         return replace(found, status="feasible", seconds=USED * limits.seconds)
 
     monkeypatch.setattr("tensat_dl.run.search.extract", long)
@@ -162,6 +165,24 @@ def test_a_long_extraction_leaves_time_for_further_rounds(monkeypatch: pytest.Mo
     assert result.after.total == pytest.approx(wanted.after.total, rel=SAME)
     assert seconds[0] == 500.0
     assert seconds[-1] == pytest.approx(1000.0 - USED * sum(seconds[:-1])), "all that the rounds left"
+
+
+def test_all_extractions_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten of them that prove nothing would take ten times as long as one."""
+    allowed: list[float] = []
+
+    def hard(egraph: EGraph, *given: Any, limits: ExtractLimits, **more: Any) -> Extraction:
+        allowed.append(limits.most_work)
+        found = extract(egraph, *given, limits=limits, **more)
+        return replace(found, status="feasible", work=limits.most_work)
+
+    monkeypatch.setattr("tensat_dl.run.search.extract", hard)
+    result = optimized(standard(gru(1, 256)), fuse=True)
+    assert result.after.total < result.before.total
+    assert len(allowed) > EXTRACTIONS
+    assert max(allowed) == WORK
+    assert sum(allowed) < EXTRACTIONS * WORK
+    assert allowed[-1] > 0
 
 
 def test_rounds_go_on_from_what_the_last_extraction_finds(monkeypatch: pytest.MonkeyPatch) -> None:
