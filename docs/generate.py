@@ -153,6 +153,7 @@ def main() -> int:
             "onnx": tables.onnx,
             "onnx-second": partial(tables.onnx, "onnx-second"),
             "torch": tables.torch,
+            "torch-two": partial(tables.torch, "torch-two"),
             "check": tables.check,
         },
     }

@@ -141,8 +141,8 @@ def onnx(name: str = "onnx") -> Iterator[str]:
     yield from (f"- {note}" for note in notes(rows))
 
 
-def torch() -> Iterator[str]:
-    report = results("torch")
+def torch(name: str = "torch") -> Iterator[str]:
+    report = results(name)
     m, threads = report["machine"], report["options"]["threads"]
     rows = [r for r in report["rows"] if "error" not in r]
     versions = (

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 COMPANIONS = ("ewadd", "concat", "relu")
 
 
+#: Variables of a rule, if `--leaves` does not say: so many; with `--op` and three operands or more, as many as two
+#: applications with three operands have that share one, so that merges are among the laws.
+LEAVES, LEAVES_OF_THREE = 4, 5
+
+
 @click.command("discover")
 @click.argument("file", metavar="[FILE.tsr]", required=False)
 @click.option("--ops", metavar="OP,..", help="The operators, separated by commas.")
@@ -53,10 +58,9 @@ COMPANIONS = ("ewadd", "concat", "relu")
 )
 @click.option(
     "--leaves",
-    default=4,
-    show_default=True,
     type=click.IntRange(1, 6),
     metavar="N",
+    show_default=f"{LEAVES}; {LEAVES_OF_THREE} for an --op of three operands or more",
     help="Variables of a rule.",
 )
 @where_options()
@@ -72,7 +76,7 @@ def command(
     packs: tuple[str, ...],
     out: str,
     size: int,
-    leaves: int,
+    leaves: int | None,
     jobs: int | None,
     ray: str | None,
     resume: bool,
@@ -106,6 +110,8 @@ def command(
     program = _program(file, packs)
     check_outputs([out, json_path], tuple(map(str, program.files)))
     chosen = menu(program.ops, [*about, *_listed(ops, about, program)])
+    if leaves is None:
+        leaves = LEAVES_OF_THREE if any(chosen.arity(op) >= 3 for op in about) else LEAVES
     settings = Settings(size, leaves, frozenset(about))
     known = tuple(_known(program, packs))
     arguments = (chosen.names, settings, [r.content for r in known], sorted(packs))

@@ -107,3 +107,14 @@ def test_an_interrupted_discovery_begins_nothing_else(
 def test_a_size_that_takes_years_is_refused() -> None:
     with pytest.raises(TsrError, match=r"would take about .* years"):
         found("matmul", "ewadd", "concat", "transpose", size=12)
+
+
+@pytest.mark.sampled(5)
+def test_a_merge_by_a_common_operand_is_a_law() -> None:
+    """Two applications that share an operand have five leaves."""
+    laws = found("gemm", "concat", text=GEMM, about=("gemm",), leaves=5, size=3)
+    left, right = (
+        "gemm(x, concat(y, z; axis = k), concat(w, u; axis = k))",
+        "concat(gemm(x, y, w), gemm(x, z, u); axis = k)",
+    )
+    assert any(left in text and right in text for text in texts(laws))

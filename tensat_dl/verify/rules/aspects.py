@@ -109,9 +109,10 @@ def _has_floats(instance: Instance) -> bool:
 
 
 def _of_both(instances: Iterable[Instance]) -> list[Instance]:
-    """The first with integer inputs and floats elsewhere."""
-    found = [i for i in instances if any(t.dtype in INTEGERS for t in _types(i).values()) and _has_floats(i)]
-    return found[: 2 * OF_EACH_TYPE]
+    """For each integer type one that has such inputs and floats elsewhere, and few types: integers that come back as
+    integers show what floats lost."""
+    mixed = sorted((i for i in instances if _has_floats(i)), key=lambda i: len({*_nodes(i)}))
+    return [found[0] for t in INTEGERS if (found := _with(mixed, t))]
 
 
 # ---- numbers ----------------------------------------------------------------------------------------------
@@ -147,7 +148,7 @@ def _near(instance: Instance, seed: int) -> Iterator[Values]:
     def pool(dtype: str) -> Sequence[float]:
         if dtype in INTEGERS:
             most = INTEGERS[dtype][1]
-            return [n for n in (1, 2, 3, 257, 2049, 2**24 + 1, 2**24 + 3) if n <= most]
+            return [n for n in (1, 2, 3, 257, 2049, 2**24 + 1, 2**24 + 3, 2**53 + 1) if n <= most]
         if dtype not in FLOATS:
             return (0, 1)
         last = 2.0 ** -DIGITS[dtype]

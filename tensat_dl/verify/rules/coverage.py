@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise, permutations
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, pairwise, permutations, product
 
-from tensat_dl.core.graph import DTYPES
+from tensat_dl.core.graph import DTYPES, Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Condition, Int, Opaque, Sym
 from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.rules.cases import SMALL, RuleCase, place
 from tensat_dl.verify.rules.sampling import CASE_LIMIT, MOST_MEMBERS, Draw, Frame, Sampler, numbers_of
-from tensat_dl.verify.rules.unknowns import INTEGERS, Values
+from tensat_dl.verify.rules.unknowns import INTEGERS
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Undecided
 from tensat_dl.verify.symbolic.solver import TooHard
 
@@ -24,6 +24,8 @@ MOST = 40
 WIDE_TRIES = 3
 #: How many numbers are tried in the place of one that a rule compares.
 MOST_VALUES = 16
+#: How many other numbers are tried in its place, and how many instances in each frame, to see one that matters.
+CHANGES = 3
 #: Where numbers between two others are: one in the middle, and one that is not in the middle of anything.
 BETWEEN = (0.5, 0.382)
 #: How many of the cases that were never tried are told.
@@ -31,30 +33,33 @@ MOST_TOLD = 4
 
 
 class Coverage:
-    """Which cases instances have met. ``rng`` decides about instances of others."""
+    """Which cases instances have met. ``rng`` decides about instances of others. ``differs`` tells whether two graphs
+    of the same inputs compute different outputs."""
 
-    def __init__(self, rule: RewriteRule, rng: random.Random) -> None:
+    def __init__(
+        self, rule: RewriteRule, rng: random.Random, differs: Callable[[Graph, Graph], bool]
+    ) -> None:
         self._rule = rule
         self._rng = rng
+        self._differs = differs
         self._met: set[str] = set()
         self._met_wide: set[str] = set()  #: on an instance without dimensions of 1
         self._tried: set[Assigned] = set()
         self._later: list[Draw] = []  #: noted, of which other cases than element types were not asked for
-        self._solved: dict[Frame, Values] = {}  #: the last solution of a frame
         self._types: dict[Frame, tuple[RuleCase, ...]] = {}
         self._cases: dict[Frame, tuple[RuleCase, ...]] = {}
         self._where: dict[
             str, dict[Frame, RuleCase]
         ] = {}  #: the cases by name, and by the frames that have them
+        self._numbers: set[str] = set()  #: the cases that a number is a certain one
         self._wide: dict[Frame, bool] = {}  #: whether frames have instances without dimensions of 1
         self._assumed: dict[tuple[Frame, bool], Assumptions] = {}
 
     def note(self, draw: Draw) -> None:
         """Takes note of an instance on which both sides were equal. A rule that is proved is not asked for more than
         its element types, so other cases are looked at later."""
-        frame, values, _ = draw
+        frame = draw[0]
         self._tried.add(frame.assigned)
-        self._solved[frame] = values
         self._later.append(draw)
         if frame not in self._types:
             self._types[frame] = self._known(frame, _types_of(frame))
@@ -84,20 +89,33 @@ class Coverage:
         frame, values, _ = draw
         for case in found:
             new = case.name not in self._met or (wide and case.told and case.name not in self._met_wide)
-            if new and frame.meets(case, values):
+            if new and frame.meets(case, values) and self._matters(draw, case):
                 self._met.add(case.name)
                 if wide:
                     self._met_wide.add(case.name)
 
+    def _matters(self, draw: Draw, case: RuleCase) -> bool:
+        """Whether a side computes something else with another number, if a case is that a number is a certain one:
+        what a pad is filled with tells nothing where nothing is padded. A number that must be this one matters."""
+        if case.name not in self._numbers:
+            return True
+        frame, values, instance = draw
+        x, value = _parts(case)
+        others = (v for v in _between(frame.form.constants) if v != value)
+        changed = (c for v in others if (c := frame.changed(values, x, v)) is not None)
+        found = [c[2] for c in islice(changed, CHANGES)]
+        return not found or any(
+            self._differs(instance.before, c.before) or self._differs(instance.after, c.after) for c in found
+        )
+
     def types(self) -> Iterator[Draw]:
-        """Instances with element types that none has had: others with this type instead of theirs, if there are."""
+        """Instances with element types that none has had."""
         for name in [n for n in self._where if n in _TYPES]:
             for frame in self._frames(name):
                 if name in self._met:
                     break
                 case = self._where[name][frame]
-                found = frame.changed(self._solved[frame], *case.condition.args)
-                found = found or frame.draw_case(case, self._rng, wide=False)
+                found = frame.draw_case(case, self._rng, wide=False)
                 if found is not None:
                     yield found
 
@@ -126,10 +144,23 @@ class Coverage:
                 case = self._where[name][frame]
                 if (wide and not self._has_wide(frame)) or not self._possible(frame, case):
                     continue
+                if name in self._numbers:
+                    yield from self._until_met(frame, case)
+                    continue
                 drawn = (frame.draw_case(case, self._rng, wide) for _ in range(WIDE_TRIES if wide else 1))
                 found = next((d for d in drawn if d is not None), None)
                 if found is not None:
                     yield found
+
+    def _until_met(self, frame: Frame, case: RuleCase) -> Iterator[Draw]:
+        """Instances in which a number is a certain one, until it matters in one."""
+        for _ in range(CHANGES):
+            found = frame.draw_case(case, self._rng, wide=False)
+            if found is not None:
+                yield found
+            self._look()
+            if case.name in self._met:
+                return
 
     def _frames(self, name: str) -> Sequence[Frame]:
         """Some of those that have a case, the smallest."""
@@ -199,9 +230,12 @@ class Coverage:
         yield from frame.cases
         for x in frame.unknowns:
             if isinstance(x, Opaque) and self._is_number(frame, x):
-                yield from (_same(x, v) for v in _between(frame.form.constants))
+                for case in (_same(x, v) for v in _between(frame.form.constants)):
+                    self._numbers.add(case.name)
+                    yield case
             elif isinstance(x, Sym):
                 yield from self._beyond(frame, x)
+        yield from self._of_one_type(frame)
         floats = [x for x in frame.unknowns if isinstance(x, Opaque) and self._is_number(frame, x)]
         for x, y in permutations(floats, 2):
             pair = f"{x.atom[1]}, {y.atom[1]}"
@@ -210,6 +244,18 @@ class Coverage:
             assert isinstance(inverse, Condition)
             yield RuleCase(f"{pair}: below", pair, less, told=False)
             yield RuleCase(f"{pair}: reciprocals", pair, inverse, told=False)
+
+    @staticmethod
+    def _of_one_type(frame: Frame) -> Iterator[RuleCase]:
+        """A tensor, and what an attribute such as a cast's ``to`` says, have one element type: there and back again
+        shows what is lost on the way."""
+        opaque = [x for x in frame.unknowns if isinstance(x, Opaque)]
+        for x, y in product((x for x in opaque if x.atom[0] == "dtype"), filter(frame.is_dtype, opaque)):
+            for t in DTYPES:
+                both = sym.all_of((sym.equal(x, t), sym.equal(y, t)))
+                assert isinstance(both, Condition)
+                name = f"{x.atom[1]}, {y.atom[1]}: {t}"
+                yield RuleCase(name, name, both, told=False)
 
     def _beyond(self, frame: Frame, x: Sym) -> Iterator[RuleCase]:
         """Sizes beyond each number of the rule: along its axes, and along others."""
@@ -273,3 +319,9 @@ def _same(x: Opaque, value: str | float) -> RuleCase:
     assert isinstance(same, Condition)
     kind = "types" if isinstance(value, str) else str(x.atom[1])
     return RuleCase(f"{kind} {value}", f"{kind} {value}", same, told=False)
+
+
+def _parts(case: RuleCase) -> tuple[Opaque, str | float]:
+    """Of a case that an unknown is a certain value: both."""
+    left, right = case.condition.args
+    return (left, right) if isinstance(left, Opaque) else (right, left)

@@ -12,6 +12,7 @@ from itertools import chain
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, collected
 from tensat_dl.core.expression import base_of, facts_of, names_of
+from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import Attribute, Fixed, PatternNode, RewriteRule, Variable
 from tensat_dl.engine.compile import compile_rule, variants_of
 from tensat_dl.engine.schema import Schema
@@ -98,7 +99,7 @@ class Examiner:
             return Verdict(rule.name, "vacuous", reason=e.diagnostics[0].message)
 
     def _verdict(self, rule: RewriteRule) -> Verdict:
-        coverage = Coverage(rule, random.Random(f"{self.seed} {rule.content}"))
+        coverage = Coverage(rule, random.Random(f"{self.seed} {rule.content}"), self._compute_differently)
         tests = _Tests(coverage)
         telling = Telling(rule, self.infer, self.seed, coverage)
         failed = self._refuted(rule, telling.first(), tests)
@@ -230,11 +231,16 @@ class Examiner:
                 yield f"`{text}`: the rule is true for other values, too, on {telling} instances"
 
     def _compare(self, instance: Instance, seed: int) -> Exact:
-        nodes = (*instance.before.nodes, *instance.after.nodes)
-        elements = max(t.size for n in nodes for t in n.types)
+        return self._compared(instance.before, instance.after, seed)
+
+    def _compared(self, before: Graph, after: Graph, seed: int) -> Exact:
+        elements = max(t.size for n in (*before.nodes, *after.nodes) for t in n.types)
         if elements > WIDE_LIMIT:
             return Exact("unsupported", "float", reason=f"a tensor has {elements:,} elements")
-        return compare_exactly(instance.before, instance.after, self.ops, seed)
+        return compare_exactly(before, after, self.ops, seed)
+
+    def _compute_differently(self, before: Graph, after: Graph) -> bool:
+        return self._compared(before, after, self.seed).status == "different"
 
     def _differs(self, instance: Instance) -> bool:
         """With few elements one draw of values is not enough."""

@@ -290,8 +290,15 @@ class Frame:
 
     def is_float(self, x: Opaque) -> bool:
         """Whether an unknown is the value of a float attribute."""
+        return self._is_attribute(x, "float")
+
+    def is_dtype(self, x: Opaque) -> bool:
+        """Whether an unknown is the value of an attribute that is an element type."""
+        return self._is_attribute(x, "dtype")
+
+    def _is_attribute(self, x: Opaque, type_: str) -> bool:
         a = self.form.attrs.get(x.atom[1]) if x.atom[0] == "attr" else None
-        return a is not None and a.type == "float"
+        return a is not None and a.type == type_
 
     def meets(self, case: RuleCase, values: Values) -> bool:
         """Whether the instance of a solution is one of a case."""

@@ -37,6 +37,7 @@ def aspects(body: str, tmp_path: Path) -> dict[str, Aspect]:
             "ewdiv(ewmul(x, y), y) where is_float(dtype(x)) => x",
             {"rounding", "infinities", "zero divisors"},
         ),
+        ("cast(cast(x; to = f64); to = t) => cast(x; to = t)", {"rounding"}),  # of integers beyond 2^53
         ("sqrt(x) => x * rsqrt(x)", {"rounding", "infinities", "zero divisors"}),
         ("equal(x, x) => fill(; value = 1.0, dtype = bool, shape = shape(x))", {"infinities"}),
         (
