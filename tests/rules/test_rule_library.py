@@ -173,6 +173,10 @@ EXPLAINED = {
     ("slice-packed", "axis = 1"): SPARES_PARTS,
     ("slice-packed-bias", "dim(w, 1) > dim(w, 0)"): SPARES_PARTS,
     ("slice-packed-bias", "8 * (n - m) >= dim(w, 1)"): SPARES_PARTS,
+    **{
+        (f"conv-{name}", "dim(w, 0) == dim(x, 1)"): PROVES
+        for name in ("copy-branch", "copy-branch-bias", "batchnorm-branch", "batchnorm-branch-bias")
+    },
     ("slice-packed", "rank(x) == 2"): PROVES,
     ("slice-packed-bias", "rank(x) == 2"): PROVES,
     ("rotate-projection-bias", "rank(w) == 2"): PROVES,
