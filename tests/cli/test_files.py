@@ -198,7 +198,7 @@ def test_interrupted_after_exploring(
 ) -> None:
     """Ctrl-C while extracting: the best result so far is written. While verifying: nothing that is not verified."""
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     module, name = phase

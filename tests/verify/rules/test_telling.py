@@ -39,7 +39,7 @@ def test_a_proved_rule_needs_fewer_instances(program: Program) -> None:
 
 def test_the_first_batch_has_all_types_and_lengths(program: Program) -> None:
     for rule in (r for r in program.rules if r.name in program.own_rules):
-        coverage = Coverage(rule, random.Random(0))
+        coverage = Coverage(rule, random.Random(0), lambda before, after: before != after)
         found = []
         for draw in Telling(rule, Examiner(program.ops).infer, 0, coverage).first():
             coverage.note(draw)
