@@ -19,6 +19,7 @@ from tensat_dl.core.diagnostics import Diagnostic
 from tensat_dl.core.graph import Graph, Node
 from tensat_dl.lang import ast
 from tensat_dl.lang.elaborate import elaborate, elaborate_test
+from tensat_dl.lang.named_sizes import named_sizes
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.program import Program, load_program
@@ -47,7 +48,8 @@ def only_graph(program: Program) -> Graph:
     """The only graph of a program. It may not have raised a warning."""
     warnings: list[Diagnostic] = []
     (item,) = program.graphs.values()
-    graph = elaborate(item, program.ops, program.blocks, warnings.append)
+    sizes = {s.name: s.default for s in named_sizes(item, program.ops)}
+    graph = elaborate(item, program.ops, program.blocks, warnings.append, sizes)
     assert not [w.message for w in warnings]
     return graph
 

@@ -11,6 +11,7 @@ from tensat_dl.cost.model import PricedGraph
 from tensat_dl.engine.exploration import Iteration, RuleStats
 from tensat_dl.extract.extraction import Extraction
 from tensat_dl.lang.elaborate import elaborate
+from tensat_dl.lang.named_sizes import named_sizes
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.table import OpTable
 from tensat_dl.resources import rules
@@ -49,7 +50,8 @@ def read(path: Path) -> tuple[Graph, OpTable]:
     """The only graph of a file, and the operators that the file knows."""
     program = load_program(str(path))
     (item,) = program.graphs.values()
-    return elaborate(item, program.ops, program.blocks), program.ops
+    sizes = {s.name: s.default for s in named_sizes(item, program.ops)}
+    return elaborate(item, program.ops, program.blocks, sizes=sizes), program.ops
 
 
 def read_text(text: str, folder: Path) -> tuple[Graph, OpTable]:
