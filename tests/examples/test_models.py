@@ -19,8 +19,8 @@ from tensat_dl.core.diagnostics import Diagnostic
 from tensat_dl.core.graph import Graph, Node
 from tensat_dl.lang import ast
 from tensat_dl.lang.elaborate import elaborate, elaborate_test
-from tensat_dl.lang.named_sizes import named_sizes
 from tensat_dl.lang.load import read_source
+from tensat_dl.lang.named_sizes import named_sizes
 from tensat_dl.lang.parser import parse
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.ops.semantics import SEMANTICS, Array
