@@ -246,6 +246,11 @@ class Writing:
         """Adds a node that takes all operands."""
         return self.op(op_type, *(x.value for x in self.xs), **attrs)
 
+    def as_list(self, x: OnnxTensor) -> ir.Value:
+        """An operand that ONNX wants as a list, where an operator of the language takes any shape of as many
+        elements, such as [c, 1, 1]."""
+        return x.value if x.type.rank == 1 else self.op("Reshape", x.value, self.ints(-1))
+
     def renamed(self, onnx: str, **names: str) -> ir.Value:
         """Adds a node that takes all operands. ``names`` says which attribute of the application each of its is."""
         return self.on_all(onnx, **{theirs: self.attrs[ours] for theirs, ours in names.items()})

@@ -3,7 +3,7 @@ computes the same in ONNX Runtime."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ import onnx
 import onnxruntime
 from onnx.helper import make_node
 
+from tensat_dl.core.graph import Graph, Node, TensorType
 from tensat_dl.onnx.model_files import NEWEST
 from tests.cli.running import invoke
 
-from .models import model, operators, random, read, rewriting, round_trip, tensor, value
+from .models import model, operators, random, read, rewriting, rewritten, round_trip, tensor, value
 
 pytestmark = pytest.mark.sampled(8)
 
@@ -432,6 +433,31 @@ def test_what_does_nothing_is_dropped(tmp_path: Path) -> None:
         "Identity",
         "Relu",
     ]
+
+
+@pytest.mark.parametrize(
+    ("op", "weights", "attrs"),
+    [
+        ("ConvTranspose", (random("w", 6, 3, 2, 2), random("b", 3)), {"strides": [2, 2]}),
+        ("InstanceNormalization", (random("s", 6), random("b", 6)), {}),
+    ],
+)
+def test_parameters_may_have_more_dimensions(
+    op: str, weights: tuple[Any, ...], attrs: dict[str, Any], tmp_path: Path
+) -> None:
+    """Rules find other shapes of as many elements for those of compositions; ONNX takes lists alone."""
+    node = make_node(op, ["x", *(w.name for w in weights)], ["y"], **attrs)
+    imported = read(tmp_path, model([node], [value("x", *X)], ["y"], weights))
+    *nodes, last = imported.graph.nodes
+    inputs = list(last.inputs)
+    for at, i in enumerate(last.inputs):
+        if len(shape := imported.graph.nodes[i].type.shape) == 1:
+            wide = (*shape, 1, 1)
+            inputs[at] = len(nodes)
+            nodes.append(Node("reshape", (i,), (("shape", wide),), (TensorType("f32", wide),)))
+    graph = Graph("g", (*nodes, replace(last, inputs=tuple(inputs))), (("y", len(nodes)),))
+    assert len(nodes) >= len(imported.graph.nodes)
+    assert round_trip(tmp_path, rewritten(imported), graph).status == "agrees"
 
 
 def test_several_axes_are_reduced_at_once(tmp_path: Path) -> None:

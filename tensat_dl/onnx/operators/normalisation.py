@@ -107,6 +107,11 @@ def _reduced(w: Writing, onnx: str, x: ir.Value, axes: Sequence[int]) -> ir.Valu
     return w.op(onnx, x, axes=axes, keepdims=1)
 
 
+def _write_instancenorm(w: Writing) -> ir.Value:
+    x, scale, bias = w.xs
+    return w.op("InstanceNormalization", x.value, w.as_list(scale), w.as_list(bias), epsilon=w.attrs["eps"])
+
+
 ROWS = (
     OnnxRow("BatchNormalization", _read_batchnorm, "batchnorm", renamed("BatchNormalization", epsilon="eps")),
     OnnxRow("LayerNormalization", _read_layernorm, "layernorm", _write_layernorm),
@@ -114,7 +119,7 @@ ROWS = (
         "InstanceNormalization",
         lambda r: r.op("instancenorm", *r.xs(), eps=_eps(r)),
         "instancenorm",
-        renamed("InstanceNormalization", epsilon="eps"),
+        _write_instancenorm,
     ),
     OnnxRow(
         "RMSNormalization", lambda r: r.op("rmsnorm", *_of_rows(r), eps=_eps(r)), "rmsnorm", _write_rmsnorm

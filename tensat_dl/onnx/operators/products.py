@@ -128,8 +128,9 @@ def _read_conv_transpose(r: Reading) -> int:
 
 
 def _write_upconv(w: Writing) -> ir.Value:
-    size = w.xs[1].type.shape[2:]
-    return w.on_all("ConvTranspose", kernel_shape=size, strides=size)
+    x, kernel, bias = w.xs
+    size = kernel.type.shape[2:]
+    return w.op("ConvTranspose", x.value, kernel.value, w.as_list(bias), kernel_shape=size, strides=size)
 
 
 ROWS = (
