@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Operators that laws of one's own operators are looked for with, beside those that these are composed of.
 COMPANIONS = ("ewadd", "concat", "relu")
-
-
 #: Variables of a rule, if `--leaves` does not say: so many; with `--op` and three operands or more, as many as two
 #: applications with three operands have that share one, so that merges are among the laws.
 LEAVES, LEAVES_OF_THREE = 4, 5

@@ -11,22 +11,24 @@ import tensat_dl
 
 pytestmark = pytest.mark.sampled(4)
 
-NORM = "\n".join(f"weight {name}{{i}} : f32[{{c}}]" for name in "stmv")
+#: The channels of all images.
+C = 8
 
 
-def norm(of: str, i: int, c: int) -> tuple[str, str]:
+def norm(of: str, i: int) -> tuple[str, str]:
     """Its weights, and the normalisation of an expression."""
-    return NORM.format(i=i, c=c), f"batchnorm({of}, s{i}, t{i}, m{i}, v{i})"
+    weights = "\n".join(f"weight {name}{i} : f32[{C}]" for name in "stmv")
+    return weights, f"batchnorm({of}, s{i}, t{i}, m{i}, v{i})"
 
 
 def conv(
-    i: int, size: int, pads: str, c: int = 8, groups: int = 1, stride: int = 1, normed: bool = True
+    i: int, size: int, pads: str, groups: int = 1, stride: int = 1, normed: bool = True
 ) -> tuple[str, str]:
-    kernel = f"weight w{i} : f32[{c}, {c // groups}, {size}, {size}]"
+    kernel = f"weight w{i} : f32[{C}, {C // groups}, {size}, {size}]"
     text = f"conv2d(x, w{i}; stride = {stride}, pads = {pads})"
     if not normed:
         return kernel, text
-    weights, text = norm(text, i, c)
+    weights, text = norm(text, i)
     return f"{kernel}\n{weights}", text
 
 
@@ -34,7 +36,7 @@ def operators(*branches: tuple[str, str]) -> Mapping[str, int]:
     """Those that the answer computes at run time, for the sum of branches of images."""
     weights = "\n".join(w for w, _ in branches)
     total = " + ".join(branch for _, branch in branches)
-    text = f"graph g {{\ninput x : f32[1, 8, 12, 12]\n{weights}\noutput relu({total})\n}}\n"
+    text = f"graph g {{\ninput x : f32[1, {C}, 12, 12]\n{weights}\noutput relu({total})\n}}\n"
     result = tensat_dl.optimize(tensat_dl.load(text=text, rules=["standard"]))
     graph = result.after.graph
     given = {i for i, n in enumerate(graph.nodes) if n.op == "input"}
@@ -46,7 +48,7 @@ def operators(*branches: tuple[str, str]) -> Mapping[str, int]:
 
 
 ONE = {"conv2d": 1}
-REPVGG = (conv(1, 1, "0"), conv(2, 3, "1"), norm("x", 3, 8))
+REPVGG = (conv(1, 1, "0"), conv(2, 3, "1"), norm("x", 3))
 
 
 @pytest.mark.parametrize("order", [*permutations(range(3))], ids=str)
@@ -58,11 +60,11 @@ def test_a_block_of_repvgg(order: tuple[int, ...]) -> None:
     "branches",
     [
         (conv(1, 1, "0", stride=2), conv(2, 3, "1", stride=2)),
-        (conv(1, 1, "0", groups=8), conv(2, 3, "1", groups=8), norm("x", 3, 8)),
+        (conv(1, 1, "0", groups=8), conv(2, 3, "1", groups=8), norm("x", 3)),
         (conv(1, 3, "1", groups=8), conv(2, 7, "3", groups=8)),
         (conv(1, 3, "1"), conv(2, 3, "1"), conv(3, 3, "1")),
         (conv(1, 2, "[1, 1, 0, 0]"), conv(2, 3, "1")),
-        (conv(1, 3, "1", normed=False), norm("x", 2, 8)),
+        (conv(1, 3, "1", normed=False), norm("x", 2)),
         (conv(1, 1, "0", normed=False), conv(2, 3, "1", normed=False), ("", "x")),
         (conv(1, 3, "1"), ("", "x")),
         (conv(1, 1, "0", groups=2), conv(2, 3, "1")),
@@ -77,7 +79,7 @@ def test_other_branches(branches: tuple[tuple[str, str], ...]) -> None:
     "branches",
     [
         (conv(1, 1, "1"), conv(2, 3, "[0, 0, 4, 4]")),
-        (conv(1, 3, "[0, 0, 2, 2]"), norm("x", 2, 8)),
+        (conv(1, 3, "[0, 0, 2, 2]"), norm("x", 2)),
         (conv(1, 3, "1", groups=8), conv(2, 3, "1"), ("", "sigmoid(x)")),
     ],
     ids=["places", "shifted", "function"],
