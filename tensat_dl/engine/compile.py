@@ -26,7 +26,14 @@ from tensat_dl.engine.compiled import (
     old_relation,
     ruleset,
 )
-from tensat_dl.engine.members import MemberTables, first_of_pair, is_safe, member_rules, symmetric
+from tensat_dl.engine.members import (
+    MemberTables,
+    first_of_pair,
+    is_safe,
+    matched_once,
+    member_rules,
+    symmetric,
+)
 from tensat_dl.engine.render import NotCompilable, variable
 from tensat_dl.engine.schema import Schema, decode_attribute, sort_of
 from tensat_dl.engine.syntax import (
@@ -100,22 +107,22 @@ def built_forms(rule: RewriteRule, ops: OpTable, found: Iterable[Variant]) -> It
 
 
 def _single(writer: Writer, tables: MemberTables, first: int) -> CompiledRule:
-    name, wide = writer.rule.key, bool(writer.parts)
+    name = writer.rule.key
     own = ruleset("rule", name)
     commands: list[Command] = [] if first else [new_ruleset(own)]
     for i, variant in enumerate(writer.usable, first):
         rows, columns, computed = writer.target_rows(variant, (Lit, Var))  # other terms can fail
         query = writer.query(variant, computed)
-        body, actions = query.body, tuple(writer.actions(rows))
-        if wide:
-            tensors = map(variable, _tensors(writer.rule, filtered=False))
-            needed = [*tensors, *names(*(term for row in rows for term in row))]
-            declared, body = _joined(writer, query, columns, needed, f"{name}#{i}", tables)
-            commands += declared
+        tensors = map(variable, _tensors(writer.rule, filtered=False))
+        needed = [*tensors, *names(*(term for row in rows for term in row))]
+        declared, body = _joined(writer, query, columns, needed, f"{name}#{i}", tables)
+        commands += declared
+        actions = tuple(writer.actions(rows))
         commands.append(EgglogRule(egglog_name(writer.rule, i), own, body, actions, "facts"))
     built = len(writer.rule.target.nodes)
-    members = ruleset("members", writer.rule.name) if wide else ""
-    return CompiledRule(writer.rule, tuple(commands), (), (), built, writer.either, members=members)
+    return CompiledRule(
+        writer.rule, tuple(commands), (), (), built, writer.either, members=_members_of(writer, tables)
+    )
 
 
 def _joined(
@@ -126,11 +133,20 @@ def _joined(
     tag: str,
     tables: MemberTables,
 ) -> tuple[list[Command], tuple[App, ...]]:
-    """The member rules of a single-pattern rule, and the body that joins them."""
+    """The member rules of a single-pattern rule, and the body that joins them; one e-node is matched as it is."""
+    if not writer.parts:
+        several = len(writer.rule.source.nodes) > 1
+        return matched_once(writer, query, needed, tag, tables) if several else ([], query.body)
     items = [*query.checked, *query.computed]
     sorts = {v: sort for sort, v in columns}
     commands, join, rest = member_rules(writer, query.variant, items, sorts, needed, tag, tables)
     return commands, (*join, *rest)
+
+
+def _members_of(writer: Writer, tables: MemberTables) -> str:
+    """The ruleset that fills the relations of members, if there are any."""
+    own = ruleset("members", writer.rule.name)
+    return own if own in tables else ""
 
 
 def _group(rule: RewriteRule, writer: Writer, first: int) -> CompiledRule:
@@ -214,7 +230,7 @@ class _Stages:
         ):
             body = query.body
             name = egglog_name(self.rule, i)
-            if self.writer.parts and not self.several:
+            if not self.several:
                 needed = [*map(variable, self.tensors), *(v for _, v in self.kept)]
                 tag = f"{match_relation(self.name)}#{i}"
                 members, body = _joined(self.writer, query, columns, needed, tag, self.tables)
@@ -242,7 +258,7 @@ class _Stages:
             self.writer.either,
             mirror=self.mirror,
             joins=tuple(joins),
-            members=ruleset("members", self.rule.name) if self.writer.parts else "",
+            members=_members_of(self.writer, self.tables),
         )
 
     def _declared(self) -> list[Command]:

@@ -31,7 +31,12 @@ class CompiledRule:
 
     def with_variants(self, more: CompiledRule) -> CompiledRule:
         """The rule with further variants."""
-        return replace(self, commands=(*self.commands, *more.commands), joins=(*self.joins, *more.joins))
+        return replace(
+            self,
+            commands=(*self.commands, *more.commands),
+            joins=(*self.joins, *more.joins),
+            members=self.members or more.members,
+        )
 
     @property
     def name(self) -> str:

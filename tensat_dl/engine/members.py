@@ -14,9 +14,10 @@ their variables, as those of a list's operands are, have their members in one ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from tensat_dl.core.rule import PatternNode
 from tensat_dl.engine.compiled import ruleset
 from tensat_dl.engine.render import variable
 from tensat_dl.engine.syntax import (
@@ -31,7 +32,7 @@ from tensat_dl.engine.syntax import (
     new_ruleset,
     relation,
 )
-from tensat_dl.engine.writer import Writer
+from tensat_dl.engine.writer import Query, Writer
 from tensat_dl.rewrite.source import Variant
 
 #: Primitives of type i64 that have a value whenever their operands do, vectors of known length given; and equations.
@@ -79,24 +80,17 @@ def member_rules(
     needed = {*wanted, *names(*joined)}
     rows: list[App] = []
     exported: set[Var] = set()
-    own = ruleset("members", writer.rule.name)
-    commands: list[Command] = [] if own in tables else [new_ruleset(own)]
-    known = tables.setdefault(own, {})
+    commands: list[Command] = []
     for i, part in enumerate(parts):
         others = {n for other in parts if other is not part for n in (*other.matched, *other.keys)}
-        columns = [
-            n
-            for n in part.known
+        columns = {
+            n: sort
+            for n, sort in part.known.items()
             if (n in others and (n in part.matched or n in part.keys)) or (n in needed and n not in exported)
-        ]
+        }
         exported.update(columns)
-        body = (*part.atoms, *part.items)
-        filled = _renamed((*body, app("", *columns)))  # whatever variables are called
-        name = known.setdefault(filled, f"{tag}.{i}")
-        row = app(name, *columns)
-        if name == f"{tag}.{i}":
-            rule = EgglogRule(name, own, body, (row,))
-            commands += [relation(name, *(part.known[c] for c in columns)), rule]
+        declared, row = _filled(writer, (*part.atoms, *part.items), columns, f"{tag}.{i}", tables)
+        commands += declared
         rows.append(row)
     return commands, rows, joined
 
@@ -116,20 +110,61 @@ def _renamed(terms: Sequence[App]) -> tuple[Term, ...]:
 def _part(writer: Writer, variant: Variant, inside: Set[str]) -> _Part:
     atoms: list[App] = []
     matched: dict[Var, str] = {}
-    for node, attrs, atom in zip(
-        writer.rule.source.nodes, variant.source_attrs, writer.source_atoms(variant), strict=True
-    ):
+    for node, atom in zip(writer.rule.source.nodes, writer.source_atoms(variant), strict=True):
         if node.result not in inside:
             continue
         atoms.append(atom)
-        constructor = writer.schema.constructor(node.op, len(node.args))
-        terms = writer.columns(node, attrs, variant)
-        for column, term in zip(constructor.columns, terms, strict=True):
-            for name in names(term):
-                matched.setdefault(name, column.sort)
-        for tensor in (node.result, *node.args):
-            matched.setdefault(variable(tensor), "T")
+        _bind(matched, writer, node, atom)
     return _Part(atoms, matched, dict(matched))
+
+
+def _bind(matched: dict[Var, str], writer: Writer, node: PatternNode, atom: App) -> None:
+    """Adds the variables of an e-node's pattern with their sorts: those of attributes, the result, operands."""
+    result, application = atom.args
+    assert isinstance(application, App)
+    columns = writer.schema.constructor(node.op, len(node.args)).columns
+    attrs, operands = application.args[: len(columns)], application.args[len(columns) :]
+    for column, term in zip(columns, attrs, strict=True):
+        if isinstance(term, Var):
+            matched.setdefault(term, column.sort)
+    for name in names(result, *operands):
+        matched.setdefault(name, "T")
+
+
+def matched_once(
+    writer: Writer, query: Query, wanted: Sequence[Var], tag: str, tables: MemberTables
+) -> tuple[list[Command], tuple[App, ...]]:
+    """The relation ``tag.0`` of the matches of a single-pattern rule's e-nodes at whatever ranks, and the rule that
+    fills it, unless another variant has the same; and the body of a variant, which looks at its rows. ``wanted`` are
+    the variables that the actions need."""
+    matched: dict[Var, str] = {}
+    # Behind the e-nodes are comparisons of what they bind.
+    for node, atom in zip(writer.rule.source.nodes, query.atoms, strict=False):
+        _bind(matched, writer, node, atom)
+    facts = [c for c in query.checked if all(isinstance(a, Var) and matched.get(a) == "T" for a in c.args)]
+    rest = [c for c in (*query.checked, *query.computed) if c not in facts]
+    # An attribute that is computed from types, as a shape may be, needs these where the e-node is matched.
+    types = set(names(*query.atoms)) - matched.keys()
+    own = [c for c in rest if types.intersection(names(c)) and types | matched.keys() >= set(names(c))]
+    needed = {*wanted, *names(*rest)}
+    columns = {v: sort for v, sort in matched.items() if v in needed}
+    commands, row = _filled(writer, (*query.atoms, *facts, *own), columns, f"{tag}.0", tables)
+    return commands, (row, *rest)
+
+
+def _filled(
+    writer: Writer, body: tuple[App, ...], columns: Mapping[Var, str], name: str, tables: MemberTables
+) -> tuple[list[Command], App]:
+    """A row of the relation of what a body matches, under a new name unless there is one already, and the commands
+    that declare what is new."""
+    own = ruleset("members", writer.rule.name)
+    commands: list[Command] = [] if own in tables else [new_ruleset(own)]
+    known = tables.setdefault(own, {})
+    filled = _renamed((*body, app("", *columns)))  # whatever variables are called
+    row = app(known.setdefault(filled, name), *columns)
+    if row.function == name:
+        commands += [relation(name, *columns.values()), EgglogRule(name, own, body, (row,))]
+    return commands, row
 
 
 def _place(parts: Sequence[_Part], items: Sequence[App], sorts: dict[Var, str]) -> list[App]:
