@@ -1,10 +1,11 @@
 """Rewrite rules to egglog rules.
 
-A single-pattern rule becomes one egglog rule for each variant. A multi-pattern rule becomes a join that fills a match
-relation ``m:R`` (find), a relation ``ok:R`` of the matches that were selected, and a rule that builds the targets for
-those (apply). A group rule becomes a query ``g:R`` with a row for each possible member; its matches are put together
-outside of the engine. An e-graph may have nodes of other forms than those that variants are about, so every egglog
-rule checks the ranks of what it matches, and variants can be added later.
+A single-pattern rule becomes one egglog rule for each variant; several e-nodes fill a relation first, once for all
+variants. A multi-pattern rule becomes a join that fills a match relation ``m:R`` (find), a relation ``ok:R`` of the
+matches that were selected, and a rule that builds the targets for those (apply). A group rule becomes a query ``g:R``
+with a row for each possible member; its matches are put together outside of the engine. An e-graph may have nodes of
+other forms than those that variants are about, so every egglog rule checks the ranks of what it matches, and variants
+can be added later.
 
 Where every match is to be filtered, single-pattern rules have the stages of multi-pattern rules too.
 """

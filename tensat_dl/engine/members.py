@@ -10,6 +10,9 @@ Where one e-node has many operands that name the same tensor, such as eight slic
 start from that tensor, and combine each of its slices with each: 8^8 ways for one match. The members have fewer
 variables: beside what they share, the operand, which the e-node tells. Patterns that are alike but for the names of
 their variables, as those of a list's operands are, have their members in one table, whatever the length of the list.
+
+The variants of a rule of one pattern differ in ranks, which concern types alone. What its e-nodes match has one table
+for all of them: e-nodes are joined once, and again for new e-nodes alone, not for each type that a variant asks for.
 """
 
 from __future__ import annotations
