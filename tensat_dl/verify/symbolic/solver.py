@@ -15,15 +15,13 @@ except ImportError:  # conditions are decided by `Facts` alone
     z3 = None
 
 #: The work that z3 may put into one question, in its own unit: the answer is the same on a busy machine. A proof that
-#: fails is tried again with more patience, if questions went unanswered, and then with another arithmetic.
-PATIENCE = (5_000, 100_000, 100_000)
-#: z3's arithmetic by z3's numbers: the older one answers in half of the time, the newer one knows more of products.
-ARITHMETIC = (2, 2, 6)
+#: fails is tried once more with more patience, if questions went unanswered.
+PATIENCE = (5_000, 100_000)
 #: z3 does not count all of its work: so many milliseconds end a question in any case.
 MOST_MILLISECONDS = 10_000
-#: How many questions of a proof at one assignment of ranks may go unanswered, by stage: these take the longest. And
-#: how many, beyond the first stage, in all proofs of a rule.
-MOST_UNANSWERED = (60, 6, 6)
+#: How many questions of a proof at one assignment of ranks may go unanswered, by patience: these take the longest.
+#: And how many, with the greatest patience, in all proofs of a rule.
+MOST_UNANSWERED = (60, 6)
 MOST_OF_RULE = 100
 #: A question whose text is longer goes unanswered: z3 heeds neither limit in products of dozens of factors.
 LONGEST = 10_000
@@ -153,10 +151,9 @@ class Solver:
         self._bounded: set[Atom] = set()
         self._assumed: list[Any] = []
         self._models: list[Any] = []  #: of what is assumed: most questions have an answer in one of them
-        self._solver = z3.SimpleSolver(ctx=terms.context)
+        self._solver = z3.Solver(ctx=terms.context)
         self._solver.set("rlimit", PATIENCE[terms.stage])
         self._solver.set("timeout", MOST_MILLISECONDS)
-        self._solver.set("smt.arith.solver", ARITHMETIC[terms.stage])
 
     def copy(self) -> Solver:
         """A solver with the same assumptions, and with the models that are known of them."""
