@@ -69,7 +69,8 @@ class CostModel:
     ``calibrated`` is the device with figures fitted to the profile. Its roofline prices operators that the profile
     lacks, so that they compare with measurements. Without it, the roofline of the data sheet does. With ``sizes`` of
     open dimensions, graphs and the e-graphs explored from them have the mean of their costs there; None stands for
-    the sizes that they have.
+    the sizes that they have. ``tried`` are the signatures that were measured or can't be. The others cost
+    ``unmeasured_share`` of their estimates, unless the profile has them.
     """
 
     table: OpTable
@@ -77,6 +78,8 @@ class CostModel:
     profile: Profile | None = None
     calibrated: Device | None = None
     sizes: tuple[Resized | None, ...] = ()
+    tried: frozenset[Signature] = field(default=frozenset(), repr=False)
+    unmeasured_share: float = 1.0
 
     @classmethod
     def of(cls, table: OpTable, device: str, threads: int = 1) -> CostModel:
@@ -92,7 +95,8 @@ class CostModel:
             found = self.profile.lookup(signature)
             if found is not None:
                 return Cost(found.median_ms, True)
-        return Cost(roofline(self.table, self.estimating, signature), False)
+        share = 1.0 if signature in self.tried else self.unmeasured_share
+        return Cost(share * roofline(self.table, self.estimating, signature), False)
 
     @property
     def estimating(self) -> Device:
@@ -181,6 +185,11 @@ class CostModel:
         first |= {s: True for g in graphs for s in self.signatures(without_choices(g))}
         missing = [s for s in first if self.profile is None or self.profile.lookup(s) is None]
         return sorted(missing, key=lambda s: (not first[s], -roofline(self.table, self.device, s), s.text))
+
+    def unknown_of(self, graphs: Iterable[Graph]) -> list[Signature]:
+        """The signatures of graphs, at all sizes that count, that the profile lacks."""
+        sized = (e for g in graphs for e in self.at_all_sizes(without_choices(g), g))
+        return list({s: None for e in sized for s in self.unknown(e)})
 
     def price_graph(self, graph: Graph) -> PricedGraph:
         """The graph with the cost of each node by `price`, a graph being an e-graph without choices.

@@ -10,13 +10,13 @@ from typing import Protocol
 import torch
 
 from tensat_dl.core.diagnostics import first_line
-from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel, load_device
 from tensat_dl.cost.application import job
 from tensat_dl.cost.device import Environment
 from tensat_dl.cost.model import PricedGraph
 from tensat_dl.cost.profile import profile_path
+from tensat_dl.cost.signature import Signature
 from tensat_dl.gpu.executor import Executor, NotExecutable, in_double, input_tensors
 from tensat_dl.gpu.profiling import number_of_checkers, profile, work_on_gpus
 from tensat_dl.gpu.this_gpu import TF32_ALLOWED, GpuError, this_gpu, with_profile
@@ -52,14 +52,16 @@ class GpuMachine:
 
     #: An unchanged graph runs by the same kernels, so it need not be timed against itself.
     rewrites = False
+    #: Processes that measure start slowly, and compile kernels side by side.
+    all_at_once = True
 
-    def complete(self, model: CostModel, egraph: EGraph, progress: Count) -> CostModel:
-        """The cost model with a measurement of each application of the e-graph that can run by itself.
+    def measure(self, model: CostModel, signatures: Sequence[Signature], progress: Count) -> CostModel:
+        """The cost model with measurements of these signatures, of each that can run by itself.
 
         Ctrl-C ends it; measurements until then are in the profile. Raises `ProfileError`, `GpuError`, OSError.
         """
         device = model.device.name
-        wanted = [job(model.table, s) for s in model.unknown(egraph)]
+        wanted = [job(model.table, s) for s in signatures]
         if wanted:
             work = work_on_gpus(self.tf32, min(len(wanted), number_of_checkers()))
             profile(wanted, profile_path(device), Where(1), work, progress)

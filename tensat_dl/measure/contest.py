@@ -27,11 +27,11 @@ from tensat_dl.measure.statistics import (
 )
 from tensat_dl.verify.equivalence import Agreement
 
-#: Starts of the first heat, and after how many of the second one it is looked at whether that is enough. Each starts
-#: afresh: in a new process, or with everything in another place of memory.
-HEAT, LOOKS = 2, (4, 8, 16)
+#: Starts of the first heat, and the most of the second one. Each starts afresh: in a new process, or with everything
+#: in another place of memory.
+HEAT, MOST = 2, 16
 #: Starts where nothing is decided: the fewest that tell a median with confidence.
-STARTS = LOOKS[1]
+STARTS = 8
 
 #: A graph, as an arena runs it.
 Entrant = TypeVar("Entrant")
@@ -146,9 +146,9 @@ def starts(
 
 
 def expected(entrants: int, done: int) -> int:
-    """The expected total of starts when ``done`` are done: the second heat may take more."""
+    """The expected total of starts when ``done`` are done: the second heat takes more where little is gained."""
     heat = HEAT * (entrants > 1)
-    return heat + next((look for look in LOOKS if heat + look > done), LOOKS[-1])
+    return heat + (STARTS if done < heat + STARTS else MOST)
 
 
 def duel(
@@ -156,10 +156,8 @@ def duel(
 ) -> tuple[Samples, Interval]:
     """Times a graph with the original alone, until that decides: the samples, and its latency over the original's."""
     samples: list[Sequence[Sequence[float]]] = []
-    for look in LOOKS:
-        samples += timer([original, other], look - len(samples))
-        if settled(samples, 1, LOOKS[-1]):
-            break
+    while len(samples) < MOST and not (samples and settled(samples, 1, MOST)):
+        samples += timer([original, other], 1)
     return samples, ratio_to_first(samples, 1)
 
 

@@ -17,7 +17,6 @@ import numpy as np
 import onnx_ir as ir
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
-from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel
 from tensat_dl.cost.device import this_machine
@@ -55,6 +54,8 @@ Maker = Callable[[Graph], ir.Model]
 class Cpu:
     """This machine's CPU for one graph, with the weights of its model, or with random ones if it has no model."""
 
+    all_at_once = False
+
     def __init__(self, entry: TimedGraph, threads: int, seed: int) -> None:
         environment = this_machine("cpu", threads)
         assert environment is not None, "ONNX Runtime is installed"
@@ -65,18 +66,18 @@ class Cpu:
         self._timer: Measurer | None = None
         self._spent = 0.0
 
-    def complete(self, model: CostModel, egraph: EGraph, progress: Count) -> CostModel:
-        """The cost model with a measurement of each application of the e-graph that can run by itself.
+    def measure(self, model: CostModel, signatures: Sequence[Signature], progress: Count) -> CostModel:
+        """The cost model with measurements of these signatures, of each that can run by itself.
 
         Ctrl-C ends it, and so does its time limit; measurements until then are in the profile, and the next run
         continues there. Raises `ProfileError`, OSError.
         """
         device, started = model.device.name, time.monotonic()
         profile = measure_missing(
-            model.unknown(egraph),
+            signatures,
             model.profile or empty(device, self.environment),
             profile_path(device, self.environment),
-            lambda signature: self._measure(model.table, signature),
+            lambda signature: self._timed(model.table, signature),
             progress,
             SECONDS - self._spent,
         )
@@ -89,7 +90,7 @@ class Cpu:
             arena = ModelArena(self._entry, original.weight_bytes, self._threads, self._seed, Path(folder))
             return contest(self.environment, original, candidates, arena, progress)
 
-    def _measure(self, ops: OpTable, signature: Signature) -> Measurement:
+    def _timed(self, ops: OpTable, signature: Signature) -> Measurement:
         if self._timer is None:  # only now, since a second run measures nothing
             from tensat_dl.measure.operators import OperatorTimer
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel
 from tensat_dl.cost.device import Environment
 from tensat_dl.cost.model import PricedGraph
+from tensat_dl.cost.signature import Signature
 from tensat_dl.measure.statistics import Interval, Latency
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import OpTable
@@ -100,12 +100,13 @@ class Outcome:
 
 class Machine(Protocol):
     """A machine that measures. ``rewrites``: even the model of an unchanged graph differs from the model that was
-    read."""
+    read. ``all_at_once``: measuring a few operators takes nearly as long as measuring many."""
 
     rewrites: bool
+    all_at_once: bool
 
-    def complete(self, model: CostModel, egraph: EGraph, progress: Count, /) -> CostModel:
-        """The cost model with a measurement of each application of the e-graph that can run by itself."""
+    def measure(self, model: CostModel, signatures: Sequence[Signature], progress: Count, /) -> CostModel:
+        """The cost model with measurements of these signatures, of each that can run by itself."""
 
     def contest(
         self, original: PricedGraph, candidates: Sequence[PricedGraph], progress: Count, /

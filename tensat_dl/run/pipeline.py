@@ -203,12 +203,9 @@ def _answer(graph: Graph, found: Searched, setup: Setup, progress: Progress) -> 
     notes: list[str] = []
     outcome = None
     if machine is not None:
-        egraph = found.rounds[0].egraph
-        if unknown := len(model.unknown(egraph)):
-            total = len(model.signatures(egraph))
-            notes.append(
-                f"{unknown:,} of {total:,} different operators were not measured: their costs are estimates"
-            )
+        if estimated := len(model.unknown_of([found.answer.graph])):
+            operators = f"{estimated:,} different operators" if estimated > 1 else "an operator"
+            notes.append(f"the cheapest graph has {operators} whose costs are estimates")
         outcome, after, used = _fastest(graph, found, setup, machine, progress)
         if outcome is None or outcome.reason:
             why = "interrupted before candidates were timed" if outcome is None else outcome.reason

@@ -26,6 +26,7 @@ from tensat_dl.fuse.fuse import fuse, fused_operators, taken_apart
 from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Machine
 from tensat_dl.run.feedback import feedback
+from tensat_dl.run.needed import measure_needed, untried
 from tensat_dl.run.stages import Stage
 
 #: Tells which e-nodes [N] of what was explored from a graph can be no part of an answer, for reasons that no price
@@ -42,6 +43,8 @@ EXTRACTIONS = 5
 ONE_SHARE = 0.5
 #: Work units of extraction by other prices, which is for a candidate or for feedback, not for a proof.
 OTHER_WORK = 1_000_000.0
+#: Work units of extraction for what is to be measured.
+NEEDED_WORK = 100_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +177,9 @@ class Search:
             found = replace(extract(egraph, method, ExtractLimits(seconds=0.0)), interrupted=True)
         return self._charged(found)
 
-    def at_other_prices(self, egraph: EGraph) -> Extraction:
+    def at_other_prices(self, egraph: EGraph, most_work: float = OTHER_WORK) -> Extraction:
         """The cheapest extraction as far as little work finds it."""
-        return self._charged(extract(egraph, limits=_little(self.limits_of_one)))
+        return self._charged(extract(egraph, limits=_little(self.limits_of_one, most_work)))
 
     def _charged(self, found: Extraction) -> Extraction:
         """An extraction, whose work and time those that follow do not have."""
@@ -219,11 +222,38 @@ class Round:
             raise Reached(exploration)
         return exploration
 
-    def priced(self, exploration: Exploration, measuring: bool = True) -> EGraph:
-        """The e-graph that an answer is extracted from: without what is unfit, with fused e-nodes, with prices."""
+    def answer(self, exploration: Exploration, measuring: bool = True) -> Found:
+        """The cheapest extraction. Ctrl-C makes it the quickest one. What is needed is measured, and what an answer
+        has, until an answer has nothing that could be measured."""
         search = self.search
-        setup, progress = search.setup, search.progress
-        progress.phase("cost")
+        egraph = self.offered(exploration)
+        machine = search.setup.machine if measuring else None
+        known = [k.graph for k in self.known]
+        while True:
+            if machine is not None:
+                search.progress.phase("measure")
+                counting = search.progress.measuring
+                search.model = measure_needed(
+                    search.model, machine, egraph, self.start.apart, known, self.cheapest, counting
+                )
+            search.progress.phase("cost")
+            priced, _ = search.model.mean_price(egraph, self.start.apart)
+            layouts = search.model.by_layout(priced)
+            early = int(np.searchsorted(layouts.home, exploration.early))
+            extraction = search.extracted(layouts, known, search.limits_of_one, early)
+            found = Found(self.start, exploration, priced, layouts, extraction, search.model)
+            if machine is None or extraction.interrupted:
+                return found
+            graph, _ = found.rebuilt(extraction)
+            if not untried(search.model, [graph]):
+                return found
+            known = [*known, graph]
+
+    def offered(self, exploration: Exploration) -> EGraph:
+        """The e-graph that an answer is extracted from: without what is unfit, with fused e-nodes."""
+        search = self.search
+        setup = search.setup
+        search.progress.phase("cost")
         egraph = exploration.egraph
         if setup.unfit is not None:
             egraph = egraph.without(setup.unfit(egraph, self.start.apart))
@@ -233,20 +263,15 @@ class Round:
             egraph = fused.egraph
             search.declared |= fused.declared
             search.model = replace(search.model, table=fused.ops)
-        if setup.machine is not None and measuring:
-            progress.phase("measure")
-            for sized in search.model.at_all_sizes(egraph, self.start.apart):
-                search.model = setup.machine.complete(search.model, sized, progress.measuring)
-            progress.phase("cost")
-        return search.model.mean_price(egraph, self.start.apart)[0]
+        return egraph
 
-    def answer(self, exploration: Exploration, egraph: EGraph) -> Found:
-        """The cheapest extraction. Ctrl-C makes it the quickest one."""
-        search = self.search
-        layouts = search.model.by_layout(egraph)
-        early = int(np.searchsorted(layouts.home, exploration.early))
-        found = search.extracted(layouts, [k.graph for k in self.known], search.limits_of_one, early)
-        return Found(self.start, exploration, egraph, layouts, found, search.model)
+    def cheapest(self, priced: EGraph) -> Graph:
+        """A graph of an e-graph at other prices, as far as little work finds it. Raises KeyboardInterrupt."""
+        layouts = self.search.model.by_layout(priced)
+        found = self.search.at_other_prices(layouts, NEEDED_WORK)
+        if found.interrupted:
+            raise KeyboardInterrupt
+        return rebuild(layouts, found, self.start.apart, self.start.origins_apart)[0]
 
     def first(self) -> Found:
         """The answer of the first exploration. Without prices there is no answer, so Ctrl-C does not spare them."""
@@ -255,11 +280,11 @@ class Round:
         limits = replace(search.setup.limits, k_multi=self.stage.k_multi)
         exploration = self.explored(self.worker.run(Start(self.start.apart, self.stage.rules, limits)))
         try:
-            return self.answer(exploration, self.priced(exploration))
+            return self.answer(exploration)
         except KeyboardInterrupt:
             if search.goal is not None:
                 raise
-            found = self.answer(exploration, self.priced(exploration, measuring=False))
+            found = self.answer(exploration, measuring=False)
             return replace(found, interrupted=True)
 
     def refined(self, best: Found) -> Found:
@@ -283,7 +308,7 @@ class Round:
                     lost = [self.worker.lost] if self.worker.lost else []
                     notes = (*best.exploration.notes, *lost)
                     return replace(best, exploration=replace(best.exploration, notes=notes))
-                other = self.answer(self.explored(more), self.priced(more))
+                other = self.answer(self.explored(more))
             except KeyboardInterrupt:
                 if self.search.goal is not None:
                     raise
@@ -325,5 +350,5 @@ def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Ext
         yield extract(model.by_layout(priced), method, _little(limits))
 
 
-def _little(limits: ExtractLimits) -> ExtractLimits:
-    return replace(limits, work=min(limits.most_work, OTHER_WORK))
+def _little(limits: ExtractLimits, most: float = OTHER_WORK) -> ExtractLimits:
+    return replace(limits, work=min(limits.most_work, most))

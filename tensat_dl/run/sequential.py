@@ -179,7 +179,7 @@ def _completing(setup: Setup, progress: Progress) -> Complete | None:
 
     def complete(model: CostModel, egraph: EGraph) -> CostModel:
         progress.phase("measure")
-        found = machine.complete(model, egraph, progress.measuring)
+        found = machine.measure(model, model.unknown(egraph), progress.measuring)
         progress.phase("explore")
         return found
 

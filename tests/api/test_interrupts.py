@@ -166,8 +166,9 @@ def test_while_candidates_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     class Timer:
         rewrites = False
+        all_at_once = False
 
-        def complete(self, cost: CostModel, *_: object) -> CostModel:
+        def measure(self, cost: CostModel, *_: object) -> CostModel:
             return cost
 
         def contest(self, *_: object) -> NoReturn:

@@ -152,7 +152,7 @@ WRONG = APART.replace("tanh(x @ b)", "tanh(x @ a)")
 def contest(texts: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:
     """The first graph against the others, which are all faster."""
     monkeypatch.setattr(contests, "HEAT", 1)
-    monkeypatch.setattr(contests, "LOOKS", (8,))
+    monkeypatch.setattr(contests, "MOST", 8)
     graphs = []
     for text in texts:
         program, graph = loaded(text, tmp_path)

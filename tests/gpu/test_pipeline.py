@@ -33,7 +33,7 @@ def test_the_measured_winner_is_the_answer(
 ) -> None:
     """By measured operators the merged and fused graph is cheaper; as a whole it is faster, or is not."""
     monkeypatch.setenv("TENSAT_DL_PROFILES", str(tmp_path))
-    monkeypatch.setattr(contests, "LOOKS", (8,))
+    monkeypatch.setattr(contests, "MOST", 8)
     asked: list[ProfileJob] = []
 
     def profile(jobs: Sequence[ProfileJob], path: Path, *_: Any) -> None:

@@ -20,7 +20,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, profiles: Path) -> None:
     """What is measured stays in this folder."""
     monkeypatch.setenv("TENSAT_DL_PROFILES", str(profiles))
     monkeypatch.setattr(contest, "HEAT", 1)
-    monkeypatch.setattr(contest, "LOOKS", (8,))
+    monkeypatch.setattr(contest, "MOST", 8)
     monkeypatch.setattr(timing, "MODEL_SECONDS", 0.0)
     monkeypatch.setattr(cpu, "time_in_fresh_process", time_here)
     monkeypatch.setattr(operators, "SECONDS", 0.0)

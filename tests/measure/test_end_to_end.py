@@ -56,8 +56,8 @@ def test_a_measured_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(c["reason"] == "" for c in measured["candidates"]), "all of them compute the same"
     ratio = measured["ratio"]
     assert 0 < ratio["low"] <= ratio["median"] <= ratio["high"]
-    assert ratio["confidence"] >= 0.99
     faster = ratio["high"] < 1
+    assert ratio["confidence"] >= 0.99 or not faster, "what is not is soon given up"
     assert measured["answer"] == ("candidate" if faster else "original")
     assert (report["operators"]["before"] != report["operators"]["after"]) == faster
     assert bool(measured["reason"]) != faster
@@ -65,7 +65,7 @@ def test_a_measured_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for side in ("before", "after"):
         assert measured[side]["predicted_ms"] > 0
         assert measured[side]["median_ms"] > 0
-        assert measured[side]["samples"] >= 8
+        assert measured[side]["samples"] >= (8 if faster else 1)
     assert report["cost"]["measured_share"] == report["cost"]["measured_share_before"] == 1.0
     assert report["time"]["measure"] > 0
     assert (folder / "out.onnx").exists()
