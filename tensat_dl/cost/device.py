@@ -19,7 +19,7 @@ DEVICES = files("tensat_dl.cost.devices")
 PROFILE_SUFFIX = ".profile.json"
 CPU_INFO = Path("/proc/cpuinfo")
 #: The version of the method that measures operators on CPUs. Each version has its own profile files.
-TIMING = "2"
+TIMING = "3"
 
 
 class UnknownDeviceError(ValueError):

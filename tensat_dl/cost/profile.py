@@ -284,12 +284,8 @@ def _show(words: Mapping[str, str]) -> str:
     return ", ".join(f"{k} {v}" for k, v in sorted(words.items())) or "unknown"
 
 
-class Unmeasurable(Exception):
-    """An operator that can't be run on its own. Its cost is estimated. The message says why."""
-
-
-#: Times an operator. Raises `Unmeasurable`.
-Measurer = Callable[[Signature], Measurement]
+#: Times operators. None stands for an operator that can't be run on its own, so that its cost is estimated.
+Measurer = Callable[[Sequence[Signature]], Iterator[tuple[Signature, Measurement | None]]]
 
 
 def measure_missing(
@@ -319,15 +315,14 @@ def measure_missing(
         written = time.monotonic()
 
     try:
-        for i, signature in enumerate(wanted):
+        measuring = measure(wanted)
+        for i in range(len(wanted)):
             if time.monotonic() - started > seconds:
                 break
             progress(i, len(wanted))
-            try:
-                measured = measure(signature)
-            except Unmeasurable:
-                continue
-            found[signature.text] = waiting[signature.text] = measured
+            signature, measured = next(measuring)
+            if measured is not None:
+                found[signature.text] = waiting[signature.text] = measured
             if time.monotonic() - written > WRITE_EVERY:
                 write()
     finally:

@@ -21,7 +21,7 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel
 from tensat_dl.cost.device import this_machine
 from tensat_dl.cost.model import PricedGraph, weight_bytes
-from tensat_dl.cost.profile import Measurement, Measurer, empty, measure_missing, profile_path
+from tensat_dl.cost.profile import Measurer, empty, measure_missing, profile_path
 from tensat_dl.cost.signature import Signature
 from tensat_dl.measure.contest import TimedRow, Unfit, contest, side_by_side, starts
 from tensat_dl.measure.machine import Count, Outcome, TimedGraph
@@ -30,7 +30,6 @@ from tensat_dl.onnx.agreement import Incomparable, Reference
 from tensat_dl.onnx.exporter import build, export, random_weights
 from tensat_dl.onnx.model_files import save
 from tensat_dl.ops.semantics.arrays import Array
-from tensat_dl.ops.table import OpTable
 from tensat_dl.processes import Failed, apart
 from tensat_dl.verify.equivalence import Agreement
 from tensat_dl.verify.execute import available_memory
@@ -72,12 +71,21 @@ class Cpu:
         Ctrl-C ends it, and so does its time limit; measurements until then are in the profile, and the next run
         continues there. Raises `ProfileError`, OSError.
         """
+        if not signatures:  # as in a second run
+            return model
+        from tensat_dl.measure.operators import REFERENCE, OperatorTimer
+
         device, started = model.device.name, time.monotonic()
+        profile = model.profile or empty(device, self.environment)
+        if self._timer is None:
+            known = profile.lookup(REFERENCE)
+            usual = None if known is None else known.median_ms / 1e3
+            self._timer = OperatorTimer(model.table, self._threads, usual)
         profile = measure_missing(
-            signatures,
-            model.profile or empty(device, self.environment),
+            [REFERENCE, *signatures],
+            profile,
             profile_path(device, self.environment),
-            lambda signature: self._timed(model.table, signature),
+            self._timer,
             progress,
             SECONDS - self._spent,
         )
@@ -89,13 +97,6 @@ class Cpu:
         with TemporaryDirectory(prefix="tensat-dl-") as folder:
             arena = ModelArena(self._entry, original.weight_bytes, self._threads, self._seed, Path(folder))
             return contest(self.environment, original, candidates, arena, progress)
-
-    def _timed(self, ops: OpTable, signature: Signature) -> Measurement:
-        if self._timer is None:  # only now, since a second run measures nothing
-            from tensat_dl.measure.operators import OperatorTimer
-
-            self._timer = OperatorTimer(ops, self._threads)
-        return self._timer(signature)
 
 
 # ---- whole graphs --------------------------------------------------------------------------------------------

@@ -10,8 +10,11 @@ it; conversions are left out, since a chain of such operators converts at its tw
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import cycle
+from math import inf
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -21,8 +24,8 @@ from onnx import TensorProto, helper
 
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import Attrs, Graph, GraphBuilder
-from tensat_dl.cost.profile import Measurement, Unmeasurable
-from tensat_dl.cost.signature import Signature
+from tensat_dl.cost.profile import Measurement
+from tensat_dl.cost.signature import Signature, parse
 from tensat_dl.measure.statistics import summary
 from tensat_dl.measure.timing import Clock, Run, calls_per_sample, clock_of, timed
 from tensat_dl.onnx.exporter import build, random_weights
@@ -31,8 +34,17 @@ from tensat_dl.onnx.tensors import numpy_dtype
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import OpTable
 
-#: Samples of one operator: so many, or fewer if they take longer than this together, but some.
-SAMPLES, LEAST_SAMPLES, SECONDS = 15, 5, 0.3
+#: Operators are timed in rounds: a machine that is shared, or that changes its frequency, is slow at one moment and
+#: fast at the next. In each round so many samples of an operator are taken, or fewer if they take longer than this
+#: together; and a round begins so many seconds after the one before.
+ROUNDS, SAMPLES, SECONDS, EVERY = 5, 3, 0.05, 0.15
+#: How fast the machine is at a moment, this product tells, which is timed before each operator.
+REFERENCE = parse("matmul(f32[256, 256], weight f32[256, 256]; act=none) -> f32[256, 256] @ cpu")
+#: When the reference takes x times as long as usual, operators take about x to this power times as long. Of 65
+#: operators on a shared machine, each measured in five stretches of time, measurements scatter least with it.
+SLOWED = 0.8
+#: So many operators are timed together, if their operands and results are not larger than `MOST_BYTES`.
+TOGETHER = 48
 
 #: In a graph, an operator's operands are not where its last run left them. So copies of it are run in turn: few, so
 #: that activations come from a near cache at best, more where its weights are large, as other operators' weights
@@ -43,45 +55,64 @@ COLD_ROWS, COLD_COPIES, COLD_BYTES = 8, 32, 64 * 2**20
 #: All copies together, operands and results, are not larger than this, unless one is.
 MOST_BYTES = 2**29
 
-#: The lengths of two chains of small nodes. Their difference in time is the price of nodes, the rest of a call. Each
-#: is timed so often, and its best time counts: the time of a call is subtracted from every operator's time, so that a
-#: moment when the machine was busy would make all of them look cheap.
-SHORT, LONG, ROUNDS = 1, 65, 3
+#: The lengths of two chains of small nodes. Their difference in time is the price of nodes, the rest of a call. The
+#: best time of each counts: the time of a call is subtracted from every operator's time, so that a moment when the
+#: machine was busy would make all of them look cheap.
+SHORT, LONG = 1, 65
 
 
 class OperatorTimer:
-    """Measures signatures on the CPU with so many threads. Raises `NotRunnable` if ONNX Runtime does not work."""
+    """Measures signatures on the CPU with so many threads, where the reference usually takes so many seconds. Raises
+    `NotRunnable` if ONNX Runtime does not work."""
 
-    def __init__(self, ops: OpTable, threads: int) -> None:
+    def __init__(self, ops: OpTable, threads: int, usual: float | None = None) -> None:
         self.ops = ops
         self.threads = threads
-        x = np.ones(1, np.float32)
         self.clock = clock_of(threads)
-        runs = [Session(_chain(n), threads).bound({"x0": x}) for n in (SHORT, LONG)]
-        rounds = [[_median(run, self.clock) for run in runs] for _ in range(ROUNDS)]
+        self._reference = Turns(self._runs(REFERENCE), self.clock)
+        #: Seconds that the reference usually takes; None until they are known.
+        self.usual = usual
+        x = np.ones(1, np.float32)
+        chains = [Turns([Session(_chain(n), threads).bound({"x0": x})], self.clock) for n in (SHORT, LONG)]
+        rounds = [[median(chain.samples(SAMPLES)) for chain in chains] for _ in range(ROUNDS)]
         short, long = (min(times) for times in zip(*rounds, strict=True))
         #: Seconds of a node of one number, which no operator takes less than.
         self.node = max(0.0, (long - short) / (LONG - SHORT))
         #: Seconds of a call that does nothing.
         self.call = max(0.0, short - SHORT * self.node)
 
-    def __call__(self, signature: Signature) -> Measurement:
-        """Milliseconds of one application beyond the call. Raises `Unmeasurable`."""
-        try:
-            runs = self._runs(signature)
-        except (TsrError, ValueError, NotRunnable) as e:
-            raise Unmeasurable(f"{signature.op} can't be run by itself: {e}") from None
-        turn = 0
+    def __call__(self, signatures: Iterable[Signature]) -> Iterator[tuple[Signature, Measurement | None]]:
+        """Milliseconds of one application of each beyond the call; None if it can't run by itself."""
+        for batch in batches(signatures):
+            yield from zip(batch, self._measured(batch), strict=True)
 
-        def run() -> None:
-            nonlocal turn
-            turn = (turn + 1) % len(runs)
-            runs[turn]()
+    def _measured(self, batch: Sequence[Signature]) -> list[Measurement | None]:
+        turns = [self._turns(signature) for signature in batch]
+        samples: list[list[tuple[float, float]]] = [[] for _ in batch]  # with the reference's at this moment
+        begin = -inf
+        for _ in range(ROUNDS if any(turns) else 0):
+            time.sleep(max(0.0, begin - time.monotonic()))
+            begin = time.monotonic() + EVERY
+            for turn, found in zip(turns, samples, strict=True):
+                if turn is not None:
+                    (reference,) = self._reference.samples(1)
+                    found += [(seconds, reference) for seconds in turn.samples(SAMPLES)]
+        if self.usual is None and any(samples):
+            self.usual = median(reference for found in samples for _, reference in found)
+        return [self._summed(found) if found else None for found in samples]
 
-        found = summary(
-            [max(self.node, s - self.call) for s in _samples(runs[0] if len(runs) == 1 else run, self.clock)]
-        )
+    def _summed(self, samples: Sequence[tuple[float, float]]) -> Measurement:
+        """The measurement on a machine that is as fast as it usually is."""
+        assert self.usual is not None
+        seconds = [s * (self.usual / reference) ** SLOWED - self.call for s, reference in samples]
+        found = summary([max(self.node, s) for s in seconds])
         return Measurement(found.median_ms, found.spread_ms, found.samples)
+
+    def _turns(self, signature: Signature) -> Turns | None:
+        try:
+            return Turns(self._runs(signature), self.clock)
+        except (TsrError, ValueError, NotRunnable):
+            return None
 
     def _runs(self, signature: Signature) -> list[Run]:
         graph = operator_graph(signature)
@@ -97,6 +128,48 @@ class OperatorTimer:
         return [Session(data, self.threads, optimized).bound(feeds) for _ in range(copies(signature))]
 
 
+class Turns:
+    """Copies of an operator, which have run once, and which are run in turn."""
+
+    def __init__(self, runs: Sequence[Run], clock: Clock) -> None:
+        self._next = cycle(runs)
+        self._clock = clock
+        self._calls = calls_per_sample(self._run, clock=clock)
+
+    def samples(self, count: int) -> list[float]:
+        """Seconds per call, by sample, of so many samples or fewer; after a call that does not count, unless a call
+        is long enough to be a sample."""
+        if self._calls > 1:
+            self._run()
+        started = time.monotonic()
+        found = [timed(self._run, self._calls, self._clock)]
+        while len(found) < count and time.monotonic() - started < SECONDS:
+            found.append(timed(self._run, self._calls, self._clock))
+        return found
+
+    def _run(self) -> None:
+        next(self._next)()
+
+
+def batches(signatures: Iterable[Signature]) -> Iterator[list[Signature]]:
+    """Signatures that are timed together."""
+    batch: list[Signature] = []
+    size = 0
+    for signature in signatures:
+        more = copies(signature) * _bytes(signature)
+        if batch and (len(batch) == TOGETHER or size + more > MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(signature)
+        size += more
+    if batch:
+        yield batch
+
+
+def _bytes(signature: Signature) -> int:
+    return sum(t.nbytes for t in (*signature.inputs, *signature.outputs))
+
+
 def copies(signature: Signature) -> int:
     """How many copies of an operator are run in turn."""
     weights = max((signature.inputs[i].nbytes for i in signature.weights), default=0)
@@ -106,7 +179,7 @@ def copies(signature: Signature) -> int:
         wanted = max(COPIES, min(WEIGHT_COPIES, WEIGHT_BYTES // weights))
     else:
         wanted = COPIES
-    return max(1, min(wanted, MOST_BYTES // sum(t.nbytes for t in (*signature.inputs, *signature.outputs))))
+    return max(1, min(wanted, MOST_BYTES // max(1, _bytes(signature))))
 
 
 def operator_graph(signature: Signature) -> Graph:
@@ -165,17 +238,3 @@ def _chain(length: int) -> bytes:
     graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     return bytes(model.SerializeToString())
-
-
-def _samples(run: Run, clock: Clock) -> Sequence[float]:
-    """Seconds per call, by sample."""
-    calls = calls_per_sample(run, clock=clock)
-    started = time.monotonic()
-    samples: list[float] = []
-    while len(samples) < SAMPLES and (len(samples) < LEAST_SAMPLES or time.monotonic() - started < SECONDS):
-        samples.append(timed(run, calls, clock))
-    return samples
-
-
-def _median(run: Run, clock: Clock) -> float:
-    return summary(_samples(run, clock)).median_ms / 1e3

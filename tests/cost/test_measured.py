@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from tensat_dl.cost import (
     read_profile,
 )
 from tensat_dl.cost.device import Environment, this_machine
-from tensat_dl.cost.profile import Unmeasurable, empty, measure_missing, profile_path
+from tensat_dl.cost.profile import empty, measure_missing, profile_path
 from tensat_dl.cost.signature import parse
 from tests.cost.builders import patient
 
@@ -39,14 +40,13 @@ class Fake:
         self.unmeasurable = unmeasurable
         self.interrupted_at = interrupted_at
 
-    def __call__(self, s: Signature) -> Measurement:
-        (n,) = s.inputs[0].shape
-        if n == self.interrupted_at:
-            raise KeyboardInterrupt
-        self.log.append(n)
-        if n == self.unmeasurable:
-            raise Unmeasurable("no such kernel")
-        return Measurement(float(n), 0.0, 3)
+    def __call__(self, signatures: Sequence[Signature]) -> Iterator[tuple[Signature, Measurement | None]]:
+        for s in signatures:
+            (n,) = s.inputs[0].shape
+            if n == self.interrupted_at:
+                raise KeyboardInterrupt
+            self.log.append(n)
+            yield s, None if n == self.unmeasurable else Measurement(float(n), 0.0, 3)
 
 
 def test_a_second_run_measures_nothing(tmp_path: Path) -> None:

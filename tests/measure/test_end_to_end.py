@@ -73,8 +73,8 @@ def test_a_measured_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (profile,) = (folder / "profiles").glob("cpu-*.profile.json")
     before = profile.read_bytes()
 
-    def refuse(self: object, signature: object) -> None:
-        raise AssertionError(f"{signature} is measured again")
+    def refuse(self: object, signatures: object) -> None:
+        raise AssertionError(f"{signatures} are measured again")
 
     monkeypatch.setattr(operators.OperatorTimer, "__call__", refuse)
     assert run(folder, "--device", "cpu", "--measure")["cost"]["measured_share_before"] == 1.0
@@ -139,8 +139,8 @@ def test_an_interrupt_among_operators_still_gives_an_answer(
 ) -> None:
     calls = []
 
-    def interrupt(self: object, signature: object) -> None:
-        calls.append(signature)
+    def interrupt(self: object, signatures: object) -> None:
+        calls.append(signatures)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(operators.OperatorTimer, "__call__", interrupt)

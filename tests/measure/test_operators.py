@@ -12,7 +12,7 @@ pytest.importorskip("onnx_ir")
 import numpy as np
 import onnx_ir as ir
 
-from tensat_dl.cost.profile import Unmeasurable
+from tensat_dl.cost.profile import Measurement
 from tensat_dl.cost.signature import parse
 from tensat_dl.measure import operators
 from tensat_dl.measure.operators import OperatorTimer, operator_graph
@@ -51,19 +51,27 @@ def timer() -> OperatorTimer:
     return OperatorTimer(table(), 1)
 
 
+def measured(timer: OperatorTimer, text: str) -> Measurement | None:
+    ((signature, found),) = timer([parse(text)])
+    assert signature == parse(text)
+    return found
+
+
 @pytest.mark.parametrize("text", SIGNATURES)
 def test_an_operator_is_measured(text: str, timer: OperatorTimer) -> None:
-    found = timer(parse(text))
+    found = measured(timer, text)
+    assert found is not None
     assert isfinite(found.median_ms)
     assert found.median_ms >= timer.node * 1e3 > 0
-    assert operators.LEAST_SAMPLES <= found.samples <= operators.SAMPLES
+    assert operators.ROUNDS <= found.samples <= operators.ROUNDS * operators.SAMPLES
 
 
 def test_no_operator_takes_nothing(timer: OperatorTimer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the machine was busy while the call that does nothing was measured: relu(relu(x)) costs more than
     relu(x)."""
     monkeypatch.setattr(timer, "call", 1.0)
-    found = timer(parse("relu(f32[4, 2]) -> f32[4, 2] @ cpu"))
+    found = measured(timer, "relu(f32[4, 2]) -> f32[4, 2] @ cpu")
+    assert found is not None
     assert timer.node > 0
     assert found.median_ms == pytest.approx(timer.node * 1e3)
 
@@ -72,8 +80,46 @@ def test_no_operator_takes_nothing(timer: OperatorTimer, monkeypatch: pytest.Mon
     "text", ["blackbox(f32[4, 8]) -> f32[4, 8] @ cpu", "pair(f32[4, 8]) -> f32[4, 8], f32[4, 8] @ cpu"]
 )
 def test_what_onnx_does_not_have_is_not_measured(text: str, timer: OperatorTimer) -> None:
-    with pytest.raises(Unmeasurable):
-        timer(parse(text))
+    assert measured(timer, text) is None
+
+
+class Slowed:
+    """An operator of so many seconds on a machine that is slow at every third turn."""
+
+    turn = 0
+
+    def __init__(self, seconds: float, slowed: float) -> None:
+        self.seconds, self.slowed = seconds, slowed
+
+    def samples(self, count: int) -> list[float]:
+        slow = Slowed.turn % 3 == 0
+        Slowed.turn += self.slowed < 1  # the reference comes first
+        return [self.seconds * 2.0 ** (self.slowed * slow)] * count
+
+
+def test_a_slow_moment_does_not_count(timer: OperatorTimer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timer, "_reference", Slowed(0.001, 1.0))
+    monkeypatch.setattr(timer, "_turns", lambda _: Slowed(0.01, operators.SLOWED))
+    monkeypatch.setattr(timer, "usual", None)
+    monkeypatch.setattr(operators, "EVERY", 0.0)
+    for usual in (0.001, 0.002):  # by its median at first, then as it is told
+        found = [found for _, found in timer(map(parse, SIGNATURES[:4]))]
+        for one in found:
+            assert one is not None
+            expected = 10.0 * (usual / 0.001) ** operators.SLOWED
+            assert one.median_ms == pytest.approx(expected - 1e3 * timer.call)
+            assert one.samples == operators.ROUNDS * operators.SAMPLES
+        assert timer.usual == usual
+        monkeypatch.setattr(timer, "usual", 0.002)
+
+
+def test_what_is_timed_together_fits_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    signatures = [parse(text) for text in SIGNATURES]
+    assert list(operators.batches(signatures)) == [signatures]
+    monkeypatch.setattr(operators, "TOGETHER", 7)
+    assert [len(batch) for batch in operators.batches(signatures)] == [7, 7, 4]
+    monkeypatch.setattr(operators, "MOST_BYTES", 1)
+    assert [len(batch) for batch in operators.batches(signatures)] == [1] * len(signatures)
 
 
 def test_weights_are_initialisers() -> None:
@@ -104,8 +150,8 @@ def test_copies_are_run_in_turn(text: str, count: int) -> None:
 def test_every_copy_has_its_turn(timer: OperatorTimer, monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[int] = []
     monkeypatch.setattr(timer, "_runs", lambda _: [lambda k=k: runs.append(k) for k in range(3)])  # type: ignore[misc]
-    timer(parse(SIGNATURES[0]))
-    assert runs[:7] == [1, 2, 0, 1, 2, 0, 1]
+    measured(timer, SIGNATURES[0])
+    assert runs[:7] == [0, 1, 2, 0, 1, 2, 0]
 
 
 def test_a_session_computes() -> None:
