@@ -28,6 +28,7 @@ def has(monkeypatch: pytest.MonkeyPatch) -> Any:
     def has(name: str) -> None:
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda: name)
 
+    torch.backends.cudnn.version()  # now: the first time, it looks at all GPUs that there are said to be
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(environment, "_nvidia_smi", lambda query: "1, 2")
     return has
