@@ -330,6 +330,7 @@ class EClassesElsewhere:
     def __init__(self, egraph: EGraph, graph: Graph, there: Elsewhere, named: bool = False) -> None:
         self.egraph = egraph
         self.there = there
+        self.free = named  #: whether a reshape can be written down for the shape of its e-class, whatever that is
         weights = [] if named else np.flatnonzero(egraph.weights_only).tolist()
         self.shape: dict[int, Shape] = {c: egraph.types[c][0].shape for c in weights}
         self.named: set[int] = set()  #: those of the model's values
@@ -374,5 +375,6 @@ class EClassesElsewhere:
                 return keeps_runs(here[0].shape, there[0], type.shape, self.shape[c])
             if c not in self.shape and not guess:
                 return None
-        found = self.there.shape(e.op[n], e.attrs[n], here, type, there, self.shape.get(c))
+        expected = self.shape.get(c) if self.free else None  # the exporter knows no e-classes
+        found = self.there.shape(e.op[n], e.attrs[n], here, type, there, expected)
         return found is not None and self.shape.setdefault(c, found) == found

@@ -11,14 +11,25 @@ import onnxruntime
 import pytest
 from onnx.helper import make_node
 
-from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.egraph import EGraph, NodeKey
+from tensat_dl.core.graph import TensorType
 from tensat_dl.cost import CostModel
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.onnx.importer import Imported, import_model
 from tensat_dl.sizes.open_shapes import REST, SAME, OfInput, OfOperand, asked_shape, keeps_runs, reshaped
 from tests.explore.graphs import explored
-from tests.onnx_files.models import model, operators, random, rewriting, round_trip, saved, tensor, value
+from tests.onnx_files.models import (
+    model,
+    operators,
+    random,
+    read,
+    rewriting,
+    round_trip,
+    saved,
+    tensor,
+    value,
+)
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -128,6 +139,31 @@ def test_a_reshape_to_halves_keeps_the_shape_that_the_model_computes(tmp_path: P
         session = onnxruntime.InferenceSession(tmp_path / "out.onnx")
         (y,) = session.run(None, {"x": np.zeros((1, 4, height, width), np.float32)})
         assert y.shape == (4, height // 2, 2, width // 2, 2)
+
+
+def test_a_reshape_is_fixed_if_it_would_be_written_for_another_shape(tmp_path: Path) -> None:
+    """The rows of all sequences, [batch 40, 12], as [1, 40, 4, 3]: written by itself, this becomes
+    [1, batch 40, 4, 3], although an equal e-node, of the input as [batch, 40, 4, 3], tells what would be right."""
+    nodes = [make_node("Reshape", ["x", "rows"], ["a"]), make_node("Relu", ["a"], ["y"])]
+    weights = [tensor("rows", [-1, 12], np.int64)]
+    imported = read(tmp_path, model(nodes, [value("x", "batch", 40, 12)], ["y"], weights), {"batch": 1})
+    graph = imported.graph
+    x, a, y = graph.nodes
+    parts = (TensorType("f32", (1, 40, 4, 3)),)
+    reshape = ("reshape", (("shape", parts[0].shape),))
+    keys: list[NodeKey] = [
+        (x.op, x.attrs, ()),
+        (a.op, a.attrs, (0,)),
+        (y.op, y.attrs, (1,)),
+        (*reshape, (0,)),
+        (y.op, y.attrs, (3,)),
+        (*reshape, (2,)),
+    ]
+    types = (x.types, a.types, y.types, parts, parts)
+    egraph = EGraph.of(
+        keys, [0, 1, 2, 3, 4, 4], types=types, weights_only=[False] * 5, roots=(2,), source=[0, 1, 2]
+    )
+    assert imported.fixed_sizes(egraph, graph).tolist() == [False] * 5 + [True]
 
 
 def test_a_reshape_elsewhere() -> None:
