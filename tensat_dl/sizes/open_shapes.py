@@ -330,7 +330,8 @@ class EClassesElsewhere:
     def __init__(self, egraph: EGraph, graph: Graph, there: Elsewhere, named: bool = False) -> None:
         self.egraph = egraph
         self.there = there
-        self.free = named  #: whether a reshape can be written down for the shape of its e-class, whatever that is
+        #: Whether a reshape can be written down for the shape of its e-class, whatever that is.
+        self.free = named
         weights = [] if named else np.flatnonzero(egraph.weights_only).tolist()
         self.shape: dict[int, Shape] = {c: egraph.types[c][0].shape for c in weights}
         self.named: set[int] = set()  #: those of the model's values
