@@ -69,11 +69,11 @@ class OperatorTimer:
         self.ops = ops
         self.threads = threads
         self.clock = clock_of(threads)
-        self._reference = Turns(self._runs(REFERENCE), self.clock)
+        self._reference = Copies(self._runs(REFERENCE), self.clock)
         #: Seconds that the reference usually takes; None until they are known.
         self.usual = usual
         x = np.ones(1, np.float32)
-        chains = [Turns([Session(_chain(n), threads).bound({"x0": x})], self.clock) for n in (SHORT, LONG)]
+        chains = [Copies([Session(_chain(n), threads).bound({"x0": x})], self.clock) for n in (SHORT, LONG)]
         rounds = [[median(chain.samples(SAMPLES)) for chain in chains] for _ in range(ROUNDS)]
         short, long = (min(times) for times in zip(*rounds, strict=True))
         #: Seconds of a node of one number, which no operator takes less than.
@@ -87,16 +87,16 @@ class OperatorTimer:
             yield from zip(batch, self._measured(batch), strict=True)
 
     def _measured(self, batch: Sequence[Signature]) -> list[Measurement | None]:
-        turns = [self._turns(signature) for signature in batch]
+        ready = [self._copies_of(signature) for signature in batch]
         samples: list[list[tuple[float, float]]] = [[] for _ in batch]  # with the reference's at this moment
         begin = -inf
-        for _ in range(ROUNDS if any(turns) else 0):
+        for _ in range(ROUNDS if any(ready) else 0):
             time.sleep(max(0.0, begin - time.monotonic()))
             begin = time.monotonic() + EVERY
-            for turn, found in zip(turns, samples, strict=True):
-                if turn is not None:
+            for operator, found in zip(ready, samples, strict=True):
+                if operator is not None:
                     (reference,) = self._reference.samples(1)
-                    found += [(seconds, reference) for seconds in turn.samples(SAMPLES)]
+                    found += [(seconds, reference) for seconds in operator.samples(SAMPLES)]
         if self.usual is None and any(samples):
             self.usual = median(reference for found in samples for _, reference in found)
         return [self._summed(found) if found else None for found in samples]
@@ -108,9 +108,9 @@ class OperatorTimer:
         found = summary([max(self.node, s) for s in seconds])
         return Measurement(found.median_ms, found.spread_ms, found.samples)
 
-    def _turns(self, signature: Signature) -> Turns | None:
+    def _copies_of(self, signature: Signature) -> Copies | None:
         try:
-            return Turns(self._runs(signature), self.clock)
+            return Copies(self._runs(signature), self.clock)
         except (TsrError, ValueError, NotRunnable):
             return None
 
@@ -128,7 +128,7 @@ class OperatorTimer:
         return [Session(data, self.threads, optimized).bound(feeds) for _ in range(copies(signature))]
 
 
-class Turns:
+class Copies:
     """Copies of an operator, which have run once, and which are run in turn."""
 
     def __init__(self, runs: Sequence[Run], clock: Clock) -> None:

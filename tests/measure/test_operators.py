@@ -99,7 +99,7 @@ class Slowed:
 
 def test_a_slow_moment_does_not_count(timer: OperatorTimer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timer, "_reference", Slowed(0.001, 1.0))
-    monkeypatch.setattr(timer, "_turns", lambda _: Slowed(0.01, operators.SLOWED))
+    monkeypatch.setattr(timer, "_copies_of", lambda _: Slowed(0.01, operators.SLOWED))
     monkeypatch.setattr(timer, "usual", None)
     monkeypatch.setattr(operators, "EVERY", 0.0)
     for usual in (0.001, 0.002):  # by its median at first, then as it is told
