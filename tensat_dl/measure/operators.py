@@ -40,8 +40,8 @@ from tensat_dl.ops.table import OpTable
 ROUNDS, SAMPLES, SECONDS, EVERY = 5, 3, 0.05, 0.15
 #: How fast the machine is at a moment, this product tells, which is timed before each operator.
 REFERENCE = parse("matmul(f32[256, 256], weight f32[256, 256]; act=none) -> f32[256, 256] @ cpu")
-#: When the reference takes x times as long as usual, operators take about x to this power times as long. Of 65
-#: operators on a shared machine, each measured in five stretches of time, measurements scatter least with it.
+#: When the reference takes x times as long as usual, operators take about x to this power times as long. With it,
+#: measurements of 65 operators on a shared machine scattered little, within a minute and from one to the next.
 SLOWED = 0.8
 #: So many operators are timed together, if their operands and results are not larger than `MOST_BYTES`.
 TOGETHER = 48
@@ -109,6 +109,7 @@ class OperatorTimer:
         return Measurement(found.median_ms, found.spread_ms, found.samples)
 
     def _copies_of(self, signature: Signature) -> Copies | None:
+        """None if it can't run by itself."""
         try:
             return Copies(self._runs(signature), self.clock)
         except (TsrError, ValueError, NotRunnable):
