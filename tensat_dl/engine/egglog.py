@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any
 
-from tensat_dl.engine.syntax import Command, Lit, Var, app, run_once
+from tensat_dl.engine.syntax import Command, EgglogRule, Lit, Var, app, new_ruleset, run_once
 
 if TYPE_CHECKING:
     from egglog.bindings import EGraph
@@ -48,6 +48,8 @@ class Engine:
         self._table = tempfile.TemporaryFile("w", encoding="utf-8")  # noqa: SIM115 (it lives as long as this)
         self._bindings = bindings()
         self._egraph: EGraph = self._bindings.EGraph()
+        self._cleared: set[str] = set()  #: the tables that `clear` has a rule for
+        self.run(new_ruleset("clear"))
 
     def close(self) -> None:
         self._table.close()
@@ -88,6 +90,22 @@ class Engine:
         self._table.write(text)
         self._table.seek(0)  # some systems read on from here
         self.run(app("input", Var(relation), Lit(f"/dev/fd/{self._table.fileno()}")))
+
+    def clear(self, origins: Mapping[str, str]) -> None:
+        """Deletes all rows; what is declared stays. Rules do not match all rows of a constructor, since some may be
+        hidden from them, but all of its function in ``origins``, which has a row for each."""
+        for name, function in self._egraph.freeze().functions.items():
+            if name in self._cleared or not function.rows:
+                continue
+            self._cleared.add(name)
+            columns = [Var(f"a{i}") for i in range(len(function.input_sorts))]
+            row = app(origins.get(name, name), *columns)
+            self.run(
+                EgglogRule(
+                    f"clear {name}", "clear", (row,), (app("delete", app(name, *columns)),), "one line"
+                )
+            )
+        self.run(run_once("clear"))
 
     def freeze(self) -> Frozen:
         return Frozen(self._egraph)

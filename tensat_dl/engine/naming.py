@@ -74,34 +74,20 @@ class Store:
         self._lists: set[tuple[int, ...]] = set()  #: those that have keys
         #: Handles of the input program's nodes that are computed from weights.
         self._weights: set[int] = set()
-        self._declared: list[Command] = [*program.header(), *program.new_constructors()]
         self._loaded = False  #: whether a graph was
-        #: The next graph's engine, and how much is declared in it.
-        self._next: tuple[Engine, int] | None = None
-        engine.run(*self._declared)
+        engine.run(*program.header(), *program.new_constructors())
 
     def declare(self, *commands: Command) -> None:
         """Declares what is needed now, and stays when all else is taken out."""
         self.engine.run(*commands)
-        self._declared += commands
-
-    def prepare(self) -> None:
-        """Declares in the next graph's engine what is declared by now: to be done while nobody waits for answers."""
-        if self._next is None:
-            engine = Engine()
-            engine.run(*self._declared)
-            self._next = engine, len(self._declared)
 
     def clear(self) -> None:
         """Takes out all that was loaded and found, so that another graph can be loaded for the same rules."""
         if not self._loaded:
             return
-        self.prepare()
-        assert self._next is not None
-        engine, known = self._next
-        engine.run(*self._declared[known:])
-        self.engine.close()
-        self.engine, self._next, self._loaded = engine, None, False
+        origins = {c.name: c.origin for c in self.program.schema.constructors()}
+        self.engine.clear(origins)
+        self._loaded = False
         self._lists.clear()
         self.program.forget_lists()
 

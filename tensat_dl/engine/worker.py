@@ -44,7 +44,6 @@ def explore(
                 own = tuple(r for r in rules if r.name in request.rules)
                 explorer = loop(request.graph, table, own, request.limits, estimate, compiled)
                 yield from explorer.run()
-                compiled.store.prepare()  # an answer is being extracted
                 continue
             assert explorer is not None, "a start comes first"
             yield explorer.history() if isinstance(request, AskHistory) else explorer.refine(request)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 #: The work of an extraction without a limit.
-WORK = 10_000_000.0
+WORK = 5_000_000.0
 
 #: Unlimited work: some 30 years. Shares of infinity, and differences of these, would be no numbers.
 _UNLIMITED = 1e15
@@ -19,9 +19,9 @@ _UNLIMITED = 1e15
 class ExtractLimits:
     """When to stop before optimality is proven. Raises ValueError for an invalid limit.
 
-    ``work`` is deterministic: equal inputs stop at the same point on every machine. One unit is about a
-    microsecond of simplex iterations; the default is about ten seconds, and no limit where ``seconds`` are given:
-    wall-clock time, kept softly, which makes answers depend on the machine when it binds.
+    ``work`` is deterministic: equal inputs stop at the same point on every machine. One unit is one to
+    two microseconds of simplex iterations; the default is about ten seconds, and no limit where ``seconds`` are
+    given: wall-clock time, kept softly, which makes answers depend on the machine when it binds.
     """
 
     seconds: float | None = None
@@ -45,7 +45,7 @@ class ExtractLimits:
 class Budget:
     """Work and wall-clock time left. Work is counted, never timed, so that runs repeat.
 
-    The unit is about a microsecond of one core of a common x86-64 machine; the cost of a solver's step is
+    The unit is one to two microseconds of one core of a common x86-64 machine; the cost of a solver's step is
     a constant beside the call that charges it.
     """
 

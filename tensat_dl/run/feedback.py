@@ -24,10 +24,11 @@ def feedback(
     egraph: EGraph,
     answer: Extraction,
     ops: OpTable,
-    extract: Callable[[EGraph], Extraction],
+    extract: Callable[[EGraph, float], Extraction],
+    work: float,
 ) -> Feedback:
     """The feedback of an answer from a priced e-graph. ``extract`` finds answers at other prices, which need no
-    proof. Raises KeyboardInterrupt."""
+    proof, with so much work at most; all together may take ``work``. Raises KeyboardInterrupt."""
     number = {h: c for c, h in enumerate(exploration.handles)}
     home = egraph.home[egraph.node_class].tolist()
     members = defaultdict[int, list[int]](list)  # the e-nodes of each e-class, in all layouts
@@ -62,12 +63,13 @@ def feedback(
                 spare.add(c)
     priced = {home[n] for n in prices}
     wanted: set[int] = set()
-    while prices:
+    while prices and work > 0:
         cost = egraph.cost.copy()
         cost[list(prices)] = list(prices.values())
-        other = extract(replace(egraph, cost=cost))
+        other = extract(replace(egraph, cost=cost), work)
         if other.interrupted:
             raise KeyboardInterrupt
+        work -= other.work
         if other.cost >= fsum(cost[n] for n in answer.choices.values()) * (1 - TOLERANCE):
             break
         now = chosen(other)

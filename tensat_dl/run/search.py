@@ -41,7 +41,7 @@ CANDIDATES = 2
 #: work and time that are left.
 EXTRACTIONS = 5
 ONE_SHARE = 0.5
-#: Work units of extraction by other prices, which is for a candidate or for feedback, not for a proof.
+#: Work units of extraction by other prices, which is for a candidate or for all of a feedback, not for a proof.
 OTHER_WORK = 1_000_000.0
 #: Work units of extraction for what is to be measured.
 NEEDED_WORK = 100_000.0
@@ -177,7 +177,7 @@ class Search:
             found = replace(extract(egraph, method, ExtractLimits(seconds=0.0)), interrupted=True)
         return self._charged(found)
 
-    def at_other_prices(self, egraph: EGraph, most_work: float = OTHER_WORK) -> Extraction:
+    def at_other_prices(self, egraph: EGraph, most_work: float) -> Extraction:
         """The cheapest extraction as far as little work finds it."""
         return self._charged(extract(egraph, limits=_little(self.limits_of_one, most_work)))
 
@@ -302,6 +302,7 @@ class Round:
                         best.extraction,
                         self.search.model.table,
                         self.search.at_other_prices,
+                        OTHER_WORK,
                     )
                 )
                 if more is None:

@@ -24,7 +24,7 @@ from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.members import MemberTables
 from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.schema import Schema
-from tensat_dl.engine.syntax import Command, written
+from tensat_dl.engine.syntax import Command, Lit, app, by_id, written
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.groups import listed
 from tensat_dl.rewrite.source import Forms
@@ -118,6 +118,28 @@ def test_listings_have_the_types_of_the_graph(graph: str) -> None:
     found = {number(r.inputs[0]): types[r.output] for r in frozen.rows("by_id")}
     engine.close()
     assert found == {i: n.type.shape for i, n in enumerate(g.nodes)}
+
+
+def test_nothing_is_left_of_a_graph() -> None:
+    """Neither of its e-nodes and what rules made of them, nor of one that rules do not see, nor of a wide one."""
+    operands = ", ".join(["x"] * 70)
+    g = graph_of(f"input x : f32[2, 3]\n output relu(relu(x)), concat({operands}; axis = 0), x * (x + x)")
+    rules = rules_named("relu-relu")
+    explorer = Explorer(g, library().ops, rules, Limits())
+    assert [step.iteration.nodes for step in explorer.run()][-1] > 4
+    store = explorer.store
+    store.engine.run(app("subsume", app("Ewadd", by_id(Lit(0)), by_id(Lit(0)))))
+    for graph in (g, g):
+        before = rows_by_table(store.engine)
+        assert all(before[name] for name in ("Relu", "Ewadd", "Concat70")), before
+        store.clear()
+        assert not any(rows_by_table(store.engine).values())
+        store.load_graph(graph)
+
+
+def rows_by_table(engine: Engine) -> dict[str, int]:
+    (printed,) = engine.run(app("print-size"))
+    return dict(printed.sizes)
 
 
 NAMES = (

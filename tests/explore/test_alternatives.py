@@ -10,6 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
@@ -18,6 +19,7 @@ from tensat_dl.engine.exploration import ExploredIteration, Feedback, Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.subsets import FEW
 from tensat_dl.extract.api import extract
+from tensat_dl.extract.budget import WORK, ExtractLimits
 from tensat_dl.extract.extraction import TOLERANCE, Extraction
 from tensat_dl.run.feedback import feedback
 from tensat_dl.run.rounds import one_round
@@ -90,7 +92,11 @@ class Exploring:
         return extract(MODEL.price(self.last.egraph)[0])
 
     def feedback(self, answer: Extraction) -> Feedback:
-        return feedback(self.last, MODEL.price(self.last.egraph)[0], answer, library().ops, extract)
+        def cheapest(egraph: EGraph, work: float) -> Extraction:
+            return extract(egraph, limits=ExtractLimits(work=work))
+
+        priced, _ = MODEL.price(self.last.egraph)
+        return feedback(self.last, priced, answer, library().ops, cheapest, WORK)
 
     def refined(self) -> Extraction:
         """As a search does."""
