@@ -8,6 +8,9 @@ import numpy as np
 
 from tensat_dl.ops.semantics.arrays import Array
 
+#: So many integers are scrambled at a time: a near cache holds them.
+BLOCK = 1 << 15
+
 
 def generator(*key: object) -> np.random.Generator:
     return generator_of(repr(key))
@@ -22,13 +25,20 @@ def scrambled(x: Array, *key: object) -> Array:
     """For each integer a random one of 64 bits: the output function of SplitMix64 (Steele, Lea and Flood, 2014),
     twice, with a secret number of 64 bits added before each time."""
     secret = _number(repr(key))
-    z = x.astype(np.uint64).reshape(-1)  # NumPy warns of overflow in bare elements, which it makes of rank 0
-    for half in (secret & 0xFFFFFFFFFFFFFFFF, secret >> 64):
-        z = z + np.uint64(half)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
-    return z.reshape(x.shape)
+    out = x.astype(np.uint64).reshape(
+        -1
+    )  # NumPy warns of overflow in bare elements, which it makes of rank 0
+    room = np.empty(min(out.size, BLOCK), np.uint64)
+    for start in range(0, out.size, BLOCK):
+        z = out[start : start + BLOCK]
+        shifted = room[: z.size]
+        for half in (secret & 0xFFFFFFFFFFFFFFFF, secret >> 64):
+            z += np.uint64(half)
+            for bits, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+                z ^= np.right_shift(z, np.uint64(bits), out=shifted)
+                z *= np.uint64(factor)
+            z ^= np.right_shift(z, np.uint64(31), out=shifted)
+    return out.reshape(x.shape)
 
 
 def packed(x: Array, y: Array) -> Array:

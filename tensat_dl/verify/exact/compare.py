@@ -366,12 +366,19 @@ def _run(
 
     def noted(array: Array) -> None:
         if id(array) not in levelled:
-            finite = np.abs(np.asarray(array, np.float64)[np.isfinite(array)])
-            magnitudes.append(float(finite.max(initial=0.0)))
+            magnitudes.append(largest_magnitude(np.asarray(array, np.float64)))
 
     with np.errstate(all="ignore", over="call", under="call", call=lambda error, _: too_far.append(error)):
         found = [execute(graph, values, semantics, noted) for graph in graphs]
     return found, max(magnitudes), bool(too_far)
+
+
+def largest_magnitude(array: Array) -> float:
+    """The largest magnitude of the finite numbers; 0 if there are none."""
+    largest = float(np.maximum(array.max(initial=0.0), -array.min(initial=0.0)))
+    if not np.isfinite(largest):  # seldom, and it takes several times as long
+        largest = float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
+    return largest
 
 
 def _levelled(graphs: Sequence[Graph]) -> set[str]:

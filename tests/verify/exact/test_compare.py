@@ -11,7 +11,7 @@ import pytest
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.ops.semantics import semantics_of
-from tensat_dl.verify.exact.compare import Exact, compare_exactly, compare_modular
+from tensat_dl.verify.exact.compare import Exact, compare_exactly, compare_modular, largest_magnitude
 from tensat_dl.verify.exact.constants import near
 from tensat_dl.verify.exact.draws import FRACTIONS, LARGE, WHOLE
 from tensat_dl.verify.exact.modular import LEAST_PRIME
@@ -277,6 +277,22 @@ def test_random_identities_and_mutations(seed: int) -> None:
     assert (same.status, same.level) == ("equal", "modular"), text
     wrong = other_form(rng, text)
     assert compared(text, wrong, seed).status == "different", (text, wrong)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "largest"),
+    [
+        ([], 0.0),
+        ([-3.0, 2.0], 3.0),
+        ([np.nan, -1.0, 0.5], 1.0),
+        ([np.inf, -2.0, 4.0, -np.inf], 4.0),
+        ([np.inf, np.nan], 0.0),
+        ([-1e308, -1e307], 1e308),
+    ],
+)
+def test_what_is_not_finite_is_not_the_largest(numbers: list[float], largest: float) -> None:
+    assert largest_magnitude(np.array(numbers)) == largest
+    assert largest_magnitude(np.array([numbers, numbers])) == largest
 
 
 def test_numbers_that_a_comparison_might_use_as_primes() -> None:
