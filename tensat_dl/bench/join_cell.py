@@ -201,7 +201,7 @@ def by_join(
     commands for the program's rules."""
     engine = Engine()
     store = Store(engine, program)
-    store.declare(*declared)
+    engine.run(*declared)
     load(egraph, store)
     find, read, explore = [], [], []
     found: dict[str, set[Match]] = {}

@@ -100,11 +100,8 @@ class Engine:
             self._cleared.add(name)
             columns = [Var(f"a{i}") for i in range(len(function.input_sorts))]
             row = app(origins.get(name, name), *columns)
-            self.run(
-                EgglogRule(
-                    f"clear {name}", "clear", (row,), (app("delete", app(name, *columns)),), "one line"
-                )
-            )
+            gone = app("delete", app(name, *columns))
+            self.run(EgglogRule(f"clear {name}", "clear", (row,), (gone,), "one line"))
         self.run(run_once("clear"))
 
     def freeze(self) -> Frozen:

@@ -197,7 +197,7 @@ class Explorer:
     def _compiled(self, rule: RewriteRule, filtered: bool | None = None) -> CompiledRule | None:
         """A rule for the e-nodes that there may be by now; None if it matches none of these."""
         compiled, new = self.program.compiled(rule, filtered)
-        self.store.declare(*new)
+        self.store.engine.run(*new)
         return compiled
 
     def _compiled_rules(self, kind: str) -> list[CompiledRule]:
@@ -206,7 +206,7 @@ class Explorer:
     def _built(self, rule: RewriteRule, matched: Collection[str] | None = None) -> None:
         """Takes note that a rule was applied, by the egglog rules that had matches if these are known: there may be
         e-nodes of other forms."""
-        self.store.declare(*self.program.built(rule, matched))
+        self.store.engine.run(*self.program.built(rule, matched))
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Whether another iteration may find more, and a limit that bound."""
@@ -443,7 +443,7 @@ class Explorer:
         types = {**view.types, **dict(facts.types)}
         for handle, op, _, children, _ in facts.nodes:
             self.program.loaded(op, [types[c].rank for c in children], types[handle].rank)
-        self.store.declare(*self.program.new_types())
+        self.store.engine.run(*self.program.new_types())
         self.store.load_types(facts.types)
         self.store.load_nodes(facts.nodes, run=False)
         self.store.engine.load("in_equal", facts.equal)

@@ -77,16 +77,11 @@ class Store:
         self._loaded = False  #: whether a graph was
         engine.run(*program.header(), *program.new_constructors())
 
-    def declare(self, *commands: Command) -> None:
-        """Declares what is needed now, and stays when all else is taken out."""
-        self.engine.run(*commands)
-
     def clear(self) -> None:
         """Takes out all that was loaded and found, so that another graph can be loaded for the same rules."""
         if not self._loaded:
             return
-        origins = {c.name: c.origin for c in self.program.schema.constructors()}
-        self.engine.clear(origins)
+        self.engine.clear({c.name: c.origin for c in self.program.schema.constructors()})
         self._loaded = False
         self._lists.clear()
         self.program.forget_lists()
@@ -112,7 +107,7 @@ class Store:
             row, own = node_row(constructor, handle, attrs, children, rule)
             tables.setdefault(constructor.table, []).append(row)
             lists |= dict.fromkeys(own)
-        self.declare(*self.program.new_constructors())
+        self.engine.run(*self.program.new_constructors())
         self._load_lists(lists)
         for table, rows in tables.items():
             self.engine.load(table, rows)
@@ -129,7 +124,7 @@ class Store:
                 self._lists.add(items)
                 rows.setdefault(len(items), []).append((list_key(items), *items))
         for length, new in rows.items():
-            self.declare(*self.program.new_list_length(length))
+            self.engine.run(*self.program.new_list_length(length))
             self.engine.load(list_table(length), new)
 
     def load_types(self, types: Sequence[tuple[int, TensorType | None]]) -> None:
@@ -144,7 +139,7 @@ class Store:
         """The input program: node i gets handle i."""
         self._loaded = True
         self.program.learn(graph)
-        self.declare(*self.program.new_constructors())
+        self.engine.run(*self.program.new_constructors())
         self.next_handle = len(graph.nodes)
         self._weights = {i for i, known in enumerate(graph.weights_only()) if known}
         self.load_types([(i, n.type if len(n.types) == 1 else None) for i, n in enumerate(graph.nodes)])

@@ -25,9 +25,8 @@ def scrambled(x: Array, *key: object) -> Array:
     """For each integer a random one of 64 bits: the output function of SplitMix64 (Steele, Lea and Flood, 2014),
     twice, with a secret number of 64 bits added before each time."""
     secret = _number(repr(key))
-    out = x.astype(np.uint64).reshape(
-        -1
-    )  # NumPy warns of overflow in bare elements, which it makes of rank 0
+    # NumPy warns of overflow in bare elements, which it makes of rank 0.
+    out = x.astype(np.uint64).reshape(-1)
     room = np.empty(min(out.size, BLOCK), np.uint64)
     for start in range(0, out.size, BLOCK):
         z = out[start : start + BLOCK]

@@ -4,7 +4,7 @@ e-graph, and with all merges that differ by one member from those of the answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -67,12 +67,33 @@ def test_the_scale_of_attention_is_merged_with_the_queries() -> None:
     assert found.extraction.cost == pytest.approx(expected.extraction.cost, rel=1e-9)
 
 
+#: An answer is asked for twice at other prices.
+PRODUCTS = """
+  input x : f32[256, 64]
+  weight w0 : f32[64, 8]
+  weight w1 : f32[64, 64]
+  weight w2 : f32[64, 96]
+  weight w3 : f32[64, 96]
+  weight w4 : f32[64, 64]
+  output tanh(x @ w0) * 0.5 + x @ w0, tanh(x @ w1 * 0.25), tanh(x @ w2) * 0.5 + x @ w2,
+         tanh(x @ w3) * 0.5 + x @ w3, tanh(x @ w4) * 0.5 + x @ w4"""
+
+
+@pytest.mark.parametrize(("work", "count"), [(0.0, 0), (1.0, 1), (WORK, 2)])
+def test_the_extractions_of_a_feedback_share_their_work(work: float, count: int) -> None:
+    """There is another one as long as work is left."""
+    found = Exploring.of(graph_of(PRODUCTS), RULES)
+    found.feedback(found.answer(), work)
+    assert len(found.asked) == count
+
+
 @dataclass
 class Exploring:
     """An exploration in this process, and its last e-graph."""
 
     explorer: Explorer
     last: ExploredIteration
+    asked: list[Extraction] = field(default_factory=list)  #: at other prices
 
     @classmethod
     def of(cls, graph: Graph, rules: Sequence[RewriteRule], estimating: bool = True) -> Exploring:
@@ -91,12 +112,13 @@ class Exploring:
     def answer(self) -> Extraction:
         return extract(MODEL.price(self.last.egraph)[0])
 
-    def feedback(self, answer: Extraction) -> Feedback:
+    def feedback(self, answer: Extraction, work: float = WORK) -> Feedback:
         def cheapest(egraph: EGraph, work: float) -> Extraction:
-            return extract(egraph, limits=ExtractLimits(work=work))
+            self.asked.append(extract(egraph, limits=ExtractLimits(work=work)))
+            return self.asked[-1]
 
         priced, _ = MODEL.price(self.last.egraph)
-        return feedback(self.last, priced, answer, library().ops, cheapest, WORK)
+        return feedback(self.last, priced, answer, library().ops, cheapest, work)
 
     def refined(self) -> Extraction:
         """As a search does."""
