@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from tensat_dl.core.diagnostics import Diagnostic, Span
@@ -118,11 +118,24 @@ class Exploration(ExploredIteration):
 @dataclass(frozen=True, slots=True)
 class Start:
     """Asks the worker for an exploration of a graph, which the rules lead to from the first graph that it explored,
-    with those rules that are named."""
+    with those rules that are named. ``further``: on from the e-graph that it has, which is saturated with less."""
 
     graph: Graph
     rules: frozenset[str]
     limits: Limits
+    further: bool = False
+
+    def goes_beyond(self, other: Start) -> bool:
+        """Whether this start, after another one that saturated, finds all that it would find by itself. Multi-pattern
+        rules are applied in a limited number of iterations, so those of the other start must be the same or none."""
+        same = self.limits.k_multi == other.limits.k_multi and self.rules == other.rules
+        limits = replace(self.limits, k_multi=other.limits.k_multi)
+        return (
+            self.graph is other.graph
+            and self.rules >= other.rules
+            and limits == other.limits
+            and (same or other.limits.k_multi == 0)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ class Exploring:
         self._progress = progress
         self._messages = _Messages(worker, whole.limits)
         self._iterations: list[Iteration] = []
+        self._start: Start | None = None  #: that the e-graph is of
         self._stop: Stop | None = None
         self._cycles = whole.limits.cycles
         self.latest: Exploration | None = None  #: the e-graph that there was last
@@ -87,23 +88,28 @@ class Exploring:
     def run(self, start: Start | None = None) -> Exploration:
         """Grows the e-graph of a start until saturation or a limit. All starts share the limit in seconds.
 
+        If the last start saturated and had less, its e-graph grows further; if nothing is added, the result has the
+        same e-graph.
+
         Ctrl-C, the time and memory limits and the worker's death all give the last complete iteration, with the
         reason in ``stop`` and ``notes``. Raises `TsrError` for a rule that can't be compiled, `RuleAlarm` for an
         unsound one, `ExplorationError` if not even the input program could be loaded.
         """
-        last: ExploredIteration | None = None
         notes: list[str] = []
         stop: Stop | None = None
         start = start or self._whole
-        self._iterations, self._stop, self.latest, self.lost = [], None, None, ""
-        self._worker.send(replace(start, limits=replace(start.limits, seconds=self._messages.seconds_left)))
+        last: ExploredIteration | None = self.latest if self.goes_on(start) else None
+        if last is None:
+            self._iterations, self.latest = [], None
+        self._start, self._stop, self.lost = start, None, ""
+        limits = replace(start.limits, seconds=self._messages.seconds_left)
+        self._worker.send(replace(start, limits=limits, further=last is not None))
         try:
-            while last is None or last.stop is None:
-                step = self._messages.next()
-                if not isinstance(step, ExploredIteration):
-                    break
+            while isinstance(step := self._messages.next(), ExploredIteration):
                 last = step
                 self._seen(step)
+                if step.stop is not None:
+                    break
         except KeyboardInterrupt:
             if last is None:
                 raise
@@ -115,7 +121,8 @@ class Exploring:
         if ended is not None:
             stop = ended
             notes.append(f"the {stop} limit was reached: the last complete iteration is used")
-        stop = stop or last.stop
+        elif self._messages.death is None:
+            stop = stop or last.stop
         if stop is None:  # the engine gave up by itself; on Linux that is nearly always memory
             stop = "memory"
             notes.append(f"{self._messages.died()}: the last complete iteration is used")
@@ -125,6 +132,12 @@ class Exploring:
                 f"{last.iteration.filtered:,} e-nodes on the filter list, {self._cycles} cycle filtering"
             )
         return self._exploration(last, notes)
+
+    def goes_on(self, start: Start) -> bool:
+        """Whether this start would go on from the e-graph that there is."""
+        alive = self._messages.ended is None and self._messages.death is None
+        saturated = alive and self._stop == "saturated" and self._cycles == "none"
+        return saturated and self._start is not None and start.goes_beyond(self._start)
 
     def refine(self, feedback: Feedback) -> Exploration | None:
         """The e-graph after merging members of groups by an extraction's feedback; see `Explorer.refine`.

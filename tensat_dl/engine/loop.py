@@ -125,16 +125,39 @@ class Explorer:
         self.selection = Selection(self.store, self.limits, self.estimate)
         self.store.load_graph(self.graph)
         self._sort_rules()
-        if self.by_kind["group"]:
-            self.selection.limit -= int(REFINING_SHARE * self.limits.nodes)
+        self._reserve()
         stop: Stop | None = None if self.rules else "saturated"
         if stop is None and self.limits.iterations == 0:
             stop = "iterations"
         if stop is None and self.selection.nodes() >= self.selection.limit:
             stop = "nodes"
         yield self._step(started, [], stop, False)
-        if stop is not None:
-            return
+        if stop is None:
+            yield from self._grown(started)
+
+    def further(self, rules: tuple[RewriteRule, ...], limits: Limits) -> Iterator[ExploredIteration | None]:
+        """Goes on from the saturated e-graph with more rules, which have all of the iterations. Only None if these
+        add nothing."""
+        self.rules, self.limits, self.selection.limits = rules, limits, limits
+        self.bans.clear()
+        self.quiet = 0
+        self._sort_rules()
+        self._reserve()
+        steps = self._grown(time.perf_counter())
+        first = next(steps)
+        if first.stop == "saturated":
+            yield None
+        else:
+            yield first
+            yield from steps
+
+    def _reserve(self) -> None:
+        """Keeps a part of the node limit for `refine`."""
+        share = REFINING_SHARE if self.by_kind["group"] else 0.0
+        self.selection.limit = self.limits.nodes - int(share * self.limits.nodes)
+
+    def _grown(self, started: float) -> Iterator[ExploredIteration]:
+        """A step for every iteration until a limit, seconds counted from ``started``."""
         for number in range(1, self.limits.iterations + 1):
             started_iteration = time.perf_counter()
             stats: list[RuleStats] = []

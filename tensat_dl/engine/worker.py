@@ -29,9 +29,10 @@ def explore(
     limits: Limits,
     estimate: Estimate | None,
 ) -> Iterator[Message]:
-    """The answers to requests: for a start a message for every iteration, for feedback an iteration, or None if there
-    is nothing to merge. The rules are compiled once, for ``graph``, where the first start is. An error is the last
-    message; an alarm comes twice: at once, and when it is known which rules are to blame."""
+    """The answers to requests: for a start a message for every iteration, or None if going further adds nothing; for
+    feedback an iteration, or None if there is nothing to merge. The rules are compiled once, for ``graph``, where the
+    first start is. An error is the last message; an alarm comes twice: at once, and when it is known which rules are
+    to blame."""
     # Values of the loop refer to one another in no cycles; looking for these took a fifth of its time.
     gc.disable()
     loop: type[Explorer] = pkgutil.resolve_name(limits.schedule)
@@ -42,6 +43,9 @@ def explore(
         for request in requests:
             if isinstance(request, Start):
                 own = tuple(r for r in rules if r.name in request.rules)
+                if explorer is not None and request.further:
+                    yield from explorer.further(own, request.limits)
+                    continue
                 explorer = loop(request.graph, table, own, request.limits, estimate, compiled)
                 yield from explorer.run()
                 continue

@@ -20,6 +20,7 @@ from tensat_dl.measure.statistics import (
     Latency,
     Samples,
     latency,
+    lead,
     ratio_to_first,
     rough_ratio,
     settled,
@@ -30,6 +31,8 @@ from tensat_dl.verify.equivalence import Agreement
 #: Starts of the first heat, and the most of the second one. Each starts afresh: in a new process, or with everything
 #: in another place of memory.
 HEAT, MOST = 2, 16
+#: At other sizes a graph may be as fast as the original. It is timed until so many more starts find it faster.
+LEAD = 3
 #: Starts where nothing is decided: the fewest that tell a median with confidence.
 STARTS = 8
 
@@ -122,7 +125,7 @@ def contest(
             return tuple(AtOtherSizes(sizes, ratio_to_first(alone[sizes, entrant], 1)) for sizes in mix)
         if not (sizes := arena.other_sizes()):
             return ()
-        return (AtOtherSizes(sizes, duel(first, entrant, partial(timer_at, sizes))[1]),)
+        return (AtOtherSizes(sizes, duel(first, entrant, partial(timer_at, sizes), LEAD)[1]),)
 
     outcome = replace(outcome, mix=tuple(mix))
     try:
@@ -152,11 +155,15 @@ def expected(entrants: int, done: int) -> int:
 
 
 def duel(
-    original: Entrant, other: Entrant, timer: Callable[[Sequence[Entrant], int], Samples]
+    original: Entrant,
+    other: Entrant,
+    timer: Callable[[Sequence[Entrant], int], Samples],
+    enough: int = MOST,
 ) -> tuple[Samples, Interval]:
-    """Times a graph with the original alone, until that decides: the samples, and its latency over the original's."""
+    """Times a graph with the original alone, until that decides, or ``enough`` more starts have found it faster than
+    slower: the samples, and its latency over the original's."""
     samples: list[Sequence[Sequence[float]]] = []
-    while len(samples) < MOST and not (samples and settled(samples, 1, MOST)):
+    while len(samples) < MOST and not (samples and (settled(samples, 1, MOST) or lead(samples, 1) >= enough)):
         samples += timer([original, other], 1)
     return samples, ratio_to_first(samples, 1)
 

@@ -83,6 +83,11 @@ def settled(samples: Samples, contender: int, most: int) -> bool:
     return slower > exceptions(most) or (slower == 0 and 1 - 2 / 2 ** len(samples) >= CONFIDENCE)
 
 
+def lead(samples: Samples, contender: int) -> int:
+    """In how many more processes the contender is faster than it is slower."""
+    return sum(1 if r < 1 else -1 for r in ratios(samples, contender))
+
+
 def exceptions(count: int) -> int:
     """The number of ``count`` values that may lie above 1 if the interval is to lie below 1."""
     outside, allowed = 2 / 2**count, -1

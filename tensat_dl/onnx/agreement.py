@@ -32,8 +32,9 @@ SLACK = 4.0
 
 #: At so many other sizes of each open dimension models are compared.
 FURTHER = 3
-#: Larger dimensions are timed at a larger size, too, others at 1.
+#: Larger dimensions are timed at a larger size, too, others at 1; but tensors grow at most so many times as large.
 FEW = 4
+LARGER = 4.0
 
 
 class Incomparable(Exception):
@@ -158,12 +159,15 @@ class Reference:
         if self._elsewhere is None:
             self._elsewhere = []
             at_once: dict[str, int] = {}
+            larger = 1.0
             for name, size in self._dims.items():
                 accepted = list(islice(self._accepted(name, size), FURTHER))
                 if accepted:  # a batch of one, a longer sequence or a shorter one
                     low = self._range(name).low
                     wanted = (low,) if size <= FEW else (2 * size, _half(size, low))
+                    wanted = tuple(n for n in wanted if larger * n <= LARGER * size)
                     at_once[name] = next((n for n in wanted if n in accepted), accepted[0])
+                    larger *= at_once[name] / size
             if len(at_once) > 1:
                 self._tried(at_once)
             self._elsewhere.sort(key=lambda found: dict(found[0]) == at_once)  # it is the last one

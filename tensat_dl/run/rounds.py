@@ -138,6 +138,10 @@ class _Rounds:
         self.at: Way | None = None  #: the beginning of the last round
         self._whole = False  #: whether the whole stage had a round
         self._known: dict[Hashable, Way] = {}
+        self._begun: list[
+            tuple[Stage, Way]
+        ] = []  #: stages whose stages below are searched, from the same start
+        self._ahead: dict[Hashable, Way] = {}  #: the answers of rounds that come later, by stage and start
 
     def answer(self, start: Way) -> Way:
         """The best answer from a start. The time that rounds leave for extraction goes into the e-graph that the
@@ -177,8 +181,10 @@ class _Rounds:
             best = start
             while not self.ended:
                 now = best
+                self._begun.append((stage, now))
                 for part in self.stages.below(stage) if self.search.setup.method == "exact" else ():
                     best = self._cheaper(best, self.best(part, now))
+                self._begun.pop()
                 if not self.ended:
                     best = self._cheaper(best, self._round(stage, now, best))
                 if best is now:
@@ -187,12 +193,30 @@ class _Rounds:
         return self._known[key]
 
     def _round(self, stage: Stage, start: Way, best: Way) -> Way:
-        """The answer of one round."""
+        """The answer of one round. Stages above that begin with the same graph take their turn ahead of time, while
+        the e-graph is there that theirs grows from."""
+        if (key := _key(stage, start)) in self._ahead:
+            return self._ahead.pop(key)
+        way = last = self._new_round(stage, start, best)
+        for above, begun in reversed(self._begun):
+            if (key := _key(above, start)) in self._ahead:
+                continue
+            asked = above.start(start.known.apart, self.search.setup.limits)
+            if self.ended or begun is not start or not self.worker.goes_on(asked):
+                break
+            best = self._cheaper(best, last)
+            before = last.rounds[-1] if above.fusing == stage.fusing else None
+            self._ahead[key] = last = self._new_round(above, start, best, before)
+            stage = above
+        return way
+
+    def _new_round(self, stage: Stage, start: Way, best: Way, before: Found | None = None) -> Way:
+        """The answer of one round; ``before`` is that of the same start whose e-graph it grows from."""
         search = self.search
         self.at = start
         known = (start.known,) if best is start else (start.known, best.known)
         try:
-            found = Round(search, self.worker, stage, start.known, known).run()
+            found = Round(search, self.worker, stage, start.known, known, before).run()
         except (ExplorationError, KeyboardInterrupt) as e:  # before it had anything
             if self.first is None or search.goal is not None:
                 raise

@@ -16,7 +16,7 @@ from tensat_dl.core.egraph import CONTIGUOUS, COPY, BoolArray, EGraph, NodeKey, 
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.cost import CostModel
-from tensat_dl.engine.exploration import Exploration, History, Limits, Start
+from tensat_dl.engine.exploration import Exploration, History, Limits
 from tensat_dl.engine.explore import Exploring
 from tensat_dl.extract.api import extract, next_best
 from tensat_dl.extract.budget import WORK, ExtractLimits
@@ -196,22 +196,31 @@ class Search:
 
 class Round:
     """One round: the best answer that a stage gives for the graph of ``start``. Where its e-graph has the ``known``
-    graphs, the answer costs no more there than these."""
+    graphs, the answer costs no more there than these. If it is the e-graph of the round ``before``, which may take
+    the same operators from it, so is the answer."""
 
     def __init__(
-        self, search: Search, worker: Exploring, stage: Stage, start: EqualGraph, known: Sequence[EqualGraph]
+        self,
+        search: Search,
+        worker: Exploring,
+        stage: Stage,
+        start: EqualGraph,
+        known: Sequence[EqualGraph],
+        before: Found | None = None,
     ) -> None:
         self.search = search
         self.worker = worker
         self.stage = stage
         self.start = start
         self.known = known
+        self.before = before
 
     def run(self) -> Found:
         """The answer. Refinement runs only with the exact method. Ctrl-C ends the phase that is running. Raises
         `Reached` for an e-graph that has the goal."""
         found = self.first()
-        if self.search.setup.method == "exact" and not found.interrupted:
+        known = self.before is not None and found.egraph is self.before.egraph
+        if self.search.setup.method == "exact" and not found.interrupted and not known:
             found = self.refined(found)
         return found
 
@@ -277,8 +286,9 @@ class Round:
         """The answer of the first exploration. Without prices there is no answer, so Ctrl-C does not spare them."""
         search = self.search
         search.progress.phase("explore")
-        limits = replace(search.setup.limits, k_multi=self.stage.k_multi)
-        exploration = self.explored(self.worker.run(Start(self.start.apart, self.stage.rules, limits)))
+        exploration = self.explored(self.worker.run(self.stage.start(self.start.apart, search.setup.limits)))
+        if self.before is not None and exploration.egraph is self.before.exploration.egraph:
+            return replace(self.before, exploration=exploration)
         try:
             return self.answer(exploration)
         except KeyboardInterrupt:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.exploration import Limits
+from tensat_dl.engine.exploration import Limits, Start
 from tensat_dl.lang.imports import rules_of
 
 #: The pack whose rules a stage below has, where there are others.
@@ -28,6 +29,10 @@ class Stage:
     rules: frozenset[str]
     k_multi: int | None
     fusing: bool
+
+    def start(self, graph: Graph, limits: Limits) -> Start:
+        """Asks for the exploration of a graph, to other ``limits``."""
+        return Start(graph, self.rules, replace(limits, k_multi=self.k_multi))
 
 
 class Stages:

@@ -12,7 +12,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx_ir")
 
 from tensat_dl.cost.device import Environment
-from tensat_dl.measure.contest import HEAT, STARTS, decide, expected
+from tensat_dl.measure.contest import HEAT, LEAD, STARTS, decide, duel, expected
 from tensat_dl.measure.machine import AtOtherSizes, Candidate, Outcome
 from tensat_dl.measure.statistics import Interval, Samples
 from tensat_dl.verify.equivalence import Agreement
@@ -145,3 +145,20 @@ def test_what_is_not_faster_is_soon_given_up() -> None:
     machine = Machine([1.1])
     assert outcome(machine, (0,)).winner is None
     assert len(machine.log) == 3
+
+
+@pytest.mark.parametrize(
+    ("ratios", "starts"),
+    [((0.9, 0.9, 0.9), 3), ((0.9, 1.1, 0.9, 0.9, 0.9), 5), ((1.1, 0.9, 1.2, 1.1), 4), ((1.1, 0.9) * 8, 5)],
+)
+def test_other_sizes_take_few_starts(ratios: Sequence[float], starts: int) -> None:
+    """Until three more are faster, or as many are slower as sixteen do not allow for."""
+    left = iter(ratios)
+
+    def timer(models: Sequence[Path], processes: int) -> Samples:
+        assert processes == 1
+        return [[[1.0, next(left)]]]
+
+    samples, ratio = duel(ORIGINAL, Path("0"), timer, LEAD)
+    assert len(samples) == starts
+    assert ratio.low == min(ratios[:starts]), "nobody is sure of that"

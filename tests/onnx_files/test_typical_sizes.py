@@ -114,3 +114,11 @@ def test_a_batch_of_one_and_a_longer_sequence_are_timed(tmp_path: Path) -> None:
     assert found[0] == "batch = 1, time = 256"
     assert found[1]["x"].shape == (1, 256, 4)
     assert Reference.of(read(tmp_path, plain(3, 4)), 0).feeds_elsewhere is None
+
+
+def test_not_all_of_many_dimensions_are_larger(tmp_path: Path) -> None:
+    """The others have a prime near their own size."""
+    sizes = {"batch": "1", "height": "32", "width": "32"}
+    found = Reference.of(read(tmp_path, plain("batch", "height", "width"), sizes), 0).feeds_elsewhere
+    assert found is not None
+    assert found[0] == "batch = 2, height = 64, width = 37"
