@@ -31,6 +31,9 @@ from tensat_dl.ops.table import (
 from tensat_dl.ops.typing import IllTyped, NotComputable, infer, is_number, unknown_attribute
 from tensat_dl.ops.values import FUNCTIONS, unknown_tensor
 
+#: Lists of a known length are written out wherever they are: longer ones are `ints`.
+LONGEST = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Declared:
@@ -157,8 +160,9 @@ def _attr(param: ast.AttrParam, problems: list[Diagnostic]) -> AttrDecl:
             near = "tensors come before the `;`"
         hint = near or f"one of {', '.join(ATTR_TYPES)}, int[n], or alternatives such as `none | relu`"
         problems.append(Diagnostic(f"unknown attribute type `{param.type}`", param.span, hint))
-    if param.length is not None and (param.type != "int" or param.length < 1):
-        problems.append(Diagnostic("only int[n] with n of 1 or more has a length", param.span))
+    if param.length is not None and (param.type != "int" or not 1 <= param.length <= LONGEST):
+        message = f"only int[n] with n from 1 to {LONGEST} has a length"
+        problems.append(Diagnostic(message, param.span))
     repeated = next((c for i, c in enumerate(param.choices) if c in param.choices[:i]), None)
     if repeated is not None:
         problems.append(Diagnostic(f"`{repeated}` is listed twice", param.span))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
-from math import isfinite, isqrt
+from math import isfinite, isqrt, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,9 @@ FURTHER = 3
 #: Larger dimensions are timed at a larger size, too, others at 1; but tensors grow at most so many times as large.
 FEW = 4
 LARGER = 4.0
+#: Models are compared at so many of the sizes around numbers that the original compares sizes with, where tensors are
+#: at most so many times as large.
+TURNING, LARGEST = 6, 8
 
 
 class Incomparable(Exception):
@@ -68,10 +71,12 @@ class Reference:
         given: Mapping[str, Array] | None = None,
         said: Mapping[str, DimSizes] | None = None,
         mix: Sequence[Mapping[str, int]] = (),
+        turning: Sequence[Mapping[str, int]] = (),
     ) -> None:
         self.path = path
         self._dims = dict(dims)
         self._said = said or {}
+        self._turning = turning
         self._seed = seed
         self._session = _session(path)
         self._cases: list[_Case] = []
@@ -101,7 +106,8 @@ class Reference:
     def of(cls, imported: Imported, seed: int) -> Reference:
         """A model that was read, with the sizes and inputs that came with it. Raises `Incomparable`."""
         mix = [dims for dims, _ in imported.mix]
-        return cls(imported.model, imported.path, imported.dims, seed, imported.given, imported.said, mix)
+        said, turning = imported.said, imported.turning
+        return cls(imported.model, imported.path, imported.dims, seed, imported.given, said, mix, turning)
 
     @property
     def feeds(self) -> dict[str, Array]:
@@ -155,9 +161,13 @@ class Reference:
 
     def _others(self) -> list[tuple[Mapping[str, int], _Case]]:
         """For each open dimension other sizes in its range at which the original runs, up to `FURTHER`, a prime and
-        the smallest among them; and another size of all dimensions at once."""
+        the smallest among them; sizes where it may do something else; and another size of all dimensions at once."""
         if self._elsewhere is None:
             self._elsewhere = []
+            tried = 0
+            for sizes in self._turning:
+                larger = prod(n / self._dims[name] for name, n in sizes.items())
+                tried += tried < TURNING and larger <= LARGEST and self._tried(sizes)
             at_once: dict[str, int] = {}
             larger = 1.0
             for name, size in self._dims.items():
@@ -165,8 +175,8 @@ class Reference:
                 if accepted:  # a batch of one, a longer sequence or a shorter one
                     low = self._range(name).low
                     wanted = (low,) if size <= FEW else (2 * size, _half(size, low))
-                    wanted = tuple(n for n in wanted if larger * n <= LARGER * size)
-                    at_once[name] = next((n for n in wanted if n in accepted), accepted[0])
+                    fitting = (n for n in wanted if n in accepted and larger * n <= LARGER * size)
+                    at_once[name] = next(fitting, accepted[0])
                     larger *= at_once[name] / size
             if len(at_once) > 1:
                 self._tried(at_once)

@@ -246,8 +246,12 @@ class _Exporter:
     def _outputs(self, before: Sequence[int], after: Sequence[int]) -> None:
         """Values that were written anew take the places of the model's outputs."""
         pairs = zip(self.imported.graph.outputs, self.graph.outputs, strict=True)
+        made: dict[str, ir.Value] = {}  #: a model may give one output several times
         for position, ((name, old), (_, new)) in enumerate(pairs):
             if before[old] == after[new]:
+                continue
+            if name in made:
+                self.model.graph.outputs[position] = made[name]
                 continue
             former = self.model.graph.outputs[position]
             value = self.encoder.tensors[new].value
@@ -261,7 +265,7 @@ class _Exporter:
             value.type, value.shape = former.type, former.shape
             value.doc_string = former.doc_string
             value.metadata_props.update(former.metadata_props)
-            self.model.graph.outputs[position] = value
+            self.model.graph.outputs[position] = made[name] = value
 
     def _shapes_of(self, redone: Mapping[str, ir.Value]) -> None:
         """A Shape node may take the value that replaced its operand: both have the same shape."""

@@ -6,7 +6,7 @@ takes may come from a chain of Shape, Gather and Concat.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -36,6 +36,7 @@ class ModelFacts:
     def __init__(self, model: ir.Model, dims: Mapping[str, int]) -> None:
         self.types: dict[str, onnx.TypeProto] = {}
         self.constants: dict[str, ir.TensorProtocol] = {}
+        self._computed_names: set[str] = set()  #: of constants that are not written in the file
         self._model = model
         self._dims = dims
         self._opsets = [helper.make_opsetid(domain, n) for domain, n in model.opset_imports.items()]
@@ -62,6 +63,18 @@ class ModelFacts:
         """The value of a constant that is small enough to look at."""
         tensor = self.constants.get(name)
         return None if tensor is None or tensor.size > SMALL else tensor.numpy()
+
+    def differs(self, name: str, others: Iterable[ModelFacts]) -> bool:
+        """Whether a constant has no one value, since at other sizes it has another, or is not known."""
+        if name not in self._computed_names:
+            return False
+        value = self.constants[name].numpy()
+        there = (f.constants.get(name) for f in others if f.types.get(name) is not None)
+        return any(t is None or not _equal(value, t.numpy()) for t in there)
+
+    def shape_differs(self, name: str, others: Iterable[ModelFacts]) -> bool:
+        """Whether a value has another shape at other sizes."""
+        return any(f.shape(name) != self.shape(name) for f in others)
 
     def _constant(self, name: str, tensor: ir.TensorProtocol) -> None:
         self.constants[name] = tensor
@@ -96,6 +109,7 @@ class ModelFacts:
                 self.types[out.name] = found
         for name, array in self._computed(node).items():
             self._constant(name, ir.tensor(array, name=name))
+            self._computed_names.add(name)
 
     def _infer(self, node: ir.Node) -> dict[str, onnx.TypeProto]:
         """The types of a node's outputs by ONNX's rules; nothing where there is no such rule."""
@@ -123,11 +137,11 @@ class ModelFacts:
         """The results of a node whose inputs are small constants, or that asks for a known shape."""
         if node.domain not in ("", "ai.onnx") or node.op_type in IMPURE or any(subgraphs(node)):
             return {}
+        if node.op_type in ("Shape", "Size"):
+            return self._size(node)
         feeds = {}
         for name in (str(value.name) for value in node.inputs if value is not None):
-            array, shape = self.small(name), self.shape(name)
-            if node.op_type in ("Shape", "Size") and shape is not None:
-                array = np.broadcast_to(np.float32(0), shape)
+            array = self.small(name)
             if array is None:
                 return {}
             feeds[name] = array
@@ -135,9 +149,24 @@ class ModelFacts:
         bounded = node.op_type == "NonZero" or all(s is not None and prod(s) <= SMALL for s in shapes)
         return self._evaluate(node, feeds) if feeds and bounded else {}
 
+    def _size(self, node: ir.Node) -> dict[str, Array]:
+        """What a node says of its operand's shape, if that is known: the operand may have any size."""
+        shape = None if node.inputs[0] is None else self.shape(str(node.inputs[0].name))
+        if shape is None:
+            return {}
+        if node.op_type == "Shape":
+            start, end = (
+                None if (a := node.attributes.get(k)) is None else a.as_int() for k in ("start", "end")
+            )
+            found = np.array(shape[start:end], np.int64)
+        else:
+            found = np.array(prod(shape), np.int64)
+        return {str(node.outputs[0].name): found}
+
     def _evaluate(self, node: ir.Node, feeds: Mapping[str, Array]) -> dict[str, Array]:
         try:
-            results = list(ReferenceEvaluator(self._alone(node, feeds)).run(None, dict(feeds)))
+            with np.errstate(all="ignore"):
+                results = list(ReferenceEvaluator(self._alone(node, feeds)).run(None, dict(feeds)))
         except Exception:  # then it is computed when the model runs
             return {}
         names = [str(v.name) for v in node.outputs if v.name]
@@ -151,14 +180,24 @@ class ModelFacts:
         return found
 
 
+def _equal(x: Array, y: Array) -> bool:
+    return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+
+
 # ---- conditions that are known ---------------------------------------------------------------------------
 
 
-def resolved(model: ir.Model, sizes: Sequence[Mapping[str, int]]) -> list[ModelFacts]:
-    """The facts of a model at each of several sizes of its open dimensions. Before, each If of its main graph whose
-    condition is the same constant at all sizes gives way to the branch that is taken: this changes the model."""
+def resolved(
+    model: ir.Model,
+    sizes: Sequence[Mapping[str, int]],
+    further: Callable[[ModelFacts, Sequence[ModelFacts]], Iterable[Mapping[str, int]]],
+) -> list[ModelFacts]:
+    """The facts of a model at each of several sizes of its open dimensions, and at ``further`` ones, which those
+    tell. Before, each If of its main graph whose condition is the same constant at all sizes gives way to the branch
+    that is taken: this changes the model."""
     while True:
         facts = [ModelFacts(model, dims) for dims in sizes]
+        facts += [ModelFacts(model, dims) for dims in further(facts[0], facts[1:])]
         found = [(node, taken) for node in model.graph if (taken := _taken(node, facts)) is not None]
         if not found:
             return facts

@@ -7,7 +7,7 @@ the language is opaque. A value without a type in the language is a handle (`HAN
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import copysign, isfinite
 from pathlib import Path
@@ -19,17 +19,18 @@ import onnx_ir as ir
 
 from tensat_dl.core.diagnostics import Source
 from tensat_dl.core.egraph import BoolArray, EGraph
-from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, TensorType, leaf_attrs
+from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, Node, TensorType, leaf_attrs
 from tensat_dl.lang.library import library_operators
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx.facts import ModelFacts, resolved
 from tensat_dl.onnx.inputs import read_inputs, sizes
 from tensat_dl.onnx.model_files import NEWEST, OLDEST, converted, failed, opset, read_model
 from tensat_dl.onnx.opaque import Originals, operands
-from tensat_dl.onnx.operator import Reading, Unmapped
+from tensat_dl.onnx.operator import Read, Reading, Unfit, Unmapped
 from tensat_dl.onnx.operators import READ
 from tensat_dl.onnx.ranges import another, checked_dims, complete
 from tensat_dl.onnx.tensors import DTYPES, HANDLE, shape_of, tensor_type
+from tensat_dl.onnx.turning import ENDLESS, Turning
 from tensat_dl.onnx.typical_sizes import at_size, typical
 from tensat_dl.ops.numbers import meant
 from tensat_dl.ops.semantics.arrays import Array
@@ -58,6 +59,7 @@ class Imported:
     said: Mapping[str, DimSizes]  #: where an answer has to hold and what it is optimized for, of these
     typical: Sequence[str]  #: the names of those whose sizes nobody gave
     elsewhere: Sequence[Mapping[str, Shape]]  #: shapes of values where one of these has another size
+    turning: Sequence[Mapping[str, int]]  #: other sizes at which the model may do something else
     #: If it is optimized for several sizes of a dimension: those of all, and the shapes of values there.
     mix: Sequence[tuple[Mapping[str, int], Mapping[str, Shape]]]
     constants: Mapping[str, ir.TensorProtocol]
@@ -173,10 +175,18 @@ def imported(
     mix = [at_size(bound, name, n) for name, d in said.items() if d.mixed for n in d.sizes]
     examined = [{**bound, name: n} for name, d in said.items() if (n := another(d, bound[name]))]
     ends = [{**bound, name: n} for name, d in said.items() if d.high is not None for n in (d.low, d.high)]
-    facts, *others = resolved(model, [bound, *examined, *mix, *ends])
+    known = [bound, *examined, *mix, *ends]
+
+    turning: list[dict[str, int]] = []
+
+    def further(facts: ModelFacts, others: Sequence[ModelFacts]) -> list[dict[str, int]]:
+        turning[:] = Turning.of(model, facts, others).sizes(bound, said)
+        return turning
+
+    facts, *others = resolved(model, known, further)
     shapes = [f.shapes() for f in others[: len(examined) + len(mix)]]
     in_mix = list(zip(mix, shapes[len(examined) :], strict=True))
-    reader = _ModelReader(path, model, facts)
+    reader = _ModelReader(path, model, facts, others)
     graph = reader.graph()
     header = "\n\n".join(reader.originals.declarations.values())
     program = load_program(path, tuple(rules), Source(path, header))
@@ -189,7 +199,8 @@ def imported(
         bound,
         said,
         [name for name in bound if name not in asked or not (asked[name].sizes or asked[name].fixed)],
-        [*shapes[: len(examined)], *(known for at, known in in_mix if at != bound)],
+        [*shapes[: len(examined)], *(there for at, there in in_mix if at != bound)],
+        [{name: n for name, n in sizes.items() if n != bound[name]} for sizes in turning],
         in_mix,
         facts.constants,
         reader.aliases,
@@ -202,10 +213,17 @@ def imported(
 
 
 class _ModelReader:
-    def __init__(self, path: str, model: ir.Model, facts: ModelFacts) -> None:
+    """Reads a model at the sizes of its ``facts``. What it is at ``others``, other sizes of its open dimensions,
+    tells what is true at all: a value that is another one there is no constant, and a node that is something else
+    there stays as it is."""
+
+    def __init__(self, path: str, model: ir.Model, facts: ModelFacts, others: Sequence[ModelFacts]) -> None:
         self.path = path
         self.model = model
         self.facts = facts
+        self.others = others
+        self._varying = frozenset(name for name in facts.constants if facts.differs(name, others))
+        self._producers = {str(v.name): node for node in model.graph for v in node.outputs if v.name}
         self.builder = GraphBuilder(model.graph.name or Path(path).stem)
         self.originals = Originals(facts.constants)
         self.aliases: dict[str, str] = {}
@@ -221,13 +239,8 @@ class _ModelReader:
                 self._leaf("input", name)
         for node in self.model.graph:
             if all(v.name in self.facts.constants for v in node.outputs if v.name):
-                continue  # where something needs its value, it is a weight
-            self.nodes += 1
-            try:
-                self._bind(node, self._read(node))
-            except Unmapped as reason:
-                self.unmapped[node.op_type, str(reason)] += 1
-                self._bind(node, self._pass_through(node))
+                continue  # where something needs its value, it is a weight, or is read if it varies
+            self._add(node)
         outputs = []
         for value in self.model.graph.outputs:
             found = self._operand(str(value.name))
@@ -239,6 +252,14 @@ class _ModelReader:
 
     # ---- nodes -------------------------------------------------------------------------------------------
 
+    def _add(self, node: ir.Node) -> None:
+        self.nodes += 1
+        try:
+            self._bind(node, self._read(node))
+        except Unmapped as reason:
+            self.unmapped[node.op_type, str(reason)] += 1
+            self._bind(node, self._pass_through(node))
+
     def _read(self, node: ir.Node) -> Sequence[int]:
         """A node by the table of operators. Raises `Unmapped`."""
         read = READ.get(node.op_type) if node.domain in ("", "ai.onnx") else None
@@ -247,13 +268,72 @@ class _ModelReader:
         schema = onnx.defs.get_schema(node.op_type, self._opset)
         if schema.since_version > NEWEST:
             raise Unmapped(f"opset {schema.since_version} changed it")
-        ops = library_operators()
-        found = read(Reading(node, self.facts, ops, self.builder, self._opset, self._tensor))
+        recipes = (self._recipe(node, read, facts) for facts in (self.facts, *self.others))
+        if self.others and len({recipe for recipe in recipes if recipe is not None}) > 1:
+            raise Unmapped("it is another operator at other sizes")
+        found = read(self._reading(node, self.facts, self.builder, self._tensor))
         results = [found] if isinstance(found, int) else list(found)
+        if self.others and not self._keep_shapes(node, results):
+            raise Unmapped("it is another operator at other sizes")
         for value, result in zip(node.outputs, results, strict=False):
             if value.name and self._type(str(value.name)) != self.builder.nodes[result].type:
                 raise Unmapped(f"its type is {self.builder.nodes[result].type} in one place")
         return results
+
+    def _keep_shapes(self, node: ir.Node, results: Sequence[int]) -> bool:
+        """Whether those results that are other values have the shapes of these at all sizes."""
+        pairs = [
+            (str(value.name), self.builder.nodes[i].name)
+            for value, i in zip(node.outputs, results, strict=False)
+            if value.name and self.builder.nodes[i].name
+        ]
+        return all(
+            None in (shapes := (f.shape(a), f.shape(b))) or shapes[0] == shapes[1]
+            for f in self.others
+            for a, b in pairs
+        )
+
+    def _reading(
+        self, node: ir.Node, facts: ModelFacts, builder: GraphBuilder, tensor: Callable[[str], int | None]
+    ) -> Reading:
+        return Reading(node, facts, library_operators(), builder, self._opset, tensor, self._varying)
+
+    def _recipe(self, node: ir.Node, read: Read, facts: ModelFacts) -> Hashable:
+        """What a node is read as at some sizes, apart from shapes, which are compared by themselves; None if nothing
+        is computed there, as far as is known. Raises `Unmapped`."""
+        values = [v for v in (*node.inputs, *node.outputs) if v is not None and v.name]
+        shapes = (facts.shape(str(v.name)) for v in values)
+        if facts is not self.facts and any(s is None or min(s, default=1) <= 0 for s in shapes):
+            return None
+        builder = GraphBuilder("")
+        steps: dict[int, Hashable] = {}
+
+        def tensor(name: str) -> int | None:
+            constant = None if name in self._varying else self.facts.constants.get(name)
+            type = tensor_type((facts if constant is None else self.facts).types.get(name))
+            if type is None:
+                return None
+            known = None if constant is None else _number(constant) or _places(constant)
+            op, attrs = known or ("input" if constant is None else "weight", leaf_attrs(name, type))
+            found = builder.add(op, (), attrs, (type,), name)
+            steps[found] = name
+            return found
+
+        try:
+            found = read(self._reading(node, facts, builder, tensor))
+        except Unmapped as e:
+            if facts is self.facts:
+                raise
+            return None if isinstance(e, Unfit) else ()
+        for i, n in enumerate(builder.nodes):
+            operands = [steps[j] for j in n.inputs]
+            # without those that only give the same elements another shape
+            resized = n.op in ("reshape", "expand")
+            whole = node.op_type.startswith("Global")
+            attrs = _unsized(n, builder.nodes, whole)
+            steps.setdefault(i, operands[0] if resized else (n.op, *operands, *attrs))
+        results = [found] if isinstance(found, int) else found
+        return tuple((steps[i], builder.nodes[i].type.rank) for i in results)
 
     def _pass_through(self, node: ir.Node) -> list[int]:
         """An opaque node; a value for each output, -1 for those that are left out."""
@@ -295,6 +375,9 @@ class _ModelReader:
         """The node of a value, made now if it is a constant."""
         if name in self._index:
             return self._index[name]
+        if name in self._varying:
+            self._add(self._producers[name])
+            return self._index[name]
         tensor = self.facts.constants.get(name)
         if tensor is None:
             return None
@@ -316,6 +399,24 @@ class _ModelReader:
         type = self._type(name)
         self._index[name] = self.builder.add(op, (), leaf_attrs(name, type), (type,), name)
         return self._index[name]
+
+
+def _unsized(node: Node, nodes: Sequence[Node], whole: bool) -> Attrs:
+    """The attributes of a node but for those that other sizes change in any case: the shape of a constant, the end of
+    an operand, and a window on a ``whole`` image."""
+    attrs = dict(node.attrs)
+    if node.op in ("fill", "iota"):
+        attrs.pop("shape")
+    if whole:
+        attrs.pop("kernel", None)
+    axis = attrs.get("axis")
+    if (
+        node.op == "slice"
+        and isinstance(axis, int)
+        and attrs["stop"] == nodes[node.inputs[0]].type.shape[axis]
+    ):
+        attrs["stop"] = ENDLESS
+    return tuple(attrs.items())
 
 
 def _number(tensor: ir.TensorProtocol) -> tuple[str, Attrs] | None:

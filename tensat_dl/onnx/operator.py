@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, TypeAlias
@@ -27,9 +27,14 @@ class Unmapped(Exception):
     """The language has no operator for this use of an ONNX operator, so the node is opaque. The message says why."""
 
 
+class Unfit(Unmapped):
+    """The operands do not fit: if this is so at some sizes of open dimensions, the model does not run at these."""
+
+
 @dataclass(frozen=True)
 class Reading:
-    """One ONNX node that is being read into a graph. ``tensor`` gives the graph's node of a value, if it has one."""
+    """One ONNX node that is being read into a graph. ``tensor`` gives the graph's node of a value, if it has one.
+    Values that are ``varying`` have other values at other sizes of open dimensions: they are no constants."""
 
     node: ir.Node
     facts: ModelFacts
@@ -37,6 +42,7 @@ class Reading:
     builder: GraphBuilder
     opset: int
     tensor: Callable[[str], int | None]
+    varying: Container[str] = ()
 
     # ---- what the node says ------------------------------------------------------------------------------
 
@@ -59,12 +65,12 @@ class Reading:
 
     def is_known(self, i: int) -> bool:
         """Whether input ``i`` is a constant."""
-        return self._name(i) in self.facts.constants
+        return (name := self._name(i)) in self.facts.constants and name not in self.varying
 
     def constant(self, i: int) -> Array:
         """The value of input ``i``. Raises `Unmapped` if it is not a small constant."""
-        array = self.facts.small(self._name(i))
-        if array is None:
+        array = self.facts.small(name := self._name(i))
+        if array is None or name in self.varying:
             raise Unmapped(f"input {i} is not a constant")
         return array
 
@@ -109,13 +115,13 @@ class Reading:
         return self.builder.nodes[node].types[0]
 
     def op(self, op: str, *inputs: int, **attrs: AttrValue) -> int:
-        """Adds an application, with defaults. Raises `Unmapped` if it is not well-typed."""
+        """Adds an application, with defaults. Raises `Unfit` if it is not well-typed."""
         decl = self.ops[op]
         values = defaults(decl) | {a.name: coerce(a, attrs[a.name]) for a in decl.attrs if a.name in attrs}
         try:
             types = infer(self.ops, op, [self.type(j) for j in inputs], values).concrete()
         except (IllTyped, Absent) as e:
-            raise Unmapped(f"{op} requires that {e}") from None
+            raise Unfit(f"{op} requires that {e}") from None
         return self.builder.add(op, inputs, decl.ordered(values), types)
 
     def is_constant(self, node: int) -> bool:

@@ -30,6 +30,7 @@ from tensat_dl.sizes.named import OpenGraph
 from tensat_dl.sizes.resized import Resized
 from tensat_dl.verify.ahead import ahead
 from tensat_dl.verify.opaque_laws import UNSAMPLED
+from tensat_dl.verify.rounding import rounded_jumps
 from tensat_dl.why.steps import INTERRUPTED, Explanation, NoWay, missing
 
 #: A note names at most so many tensors.
@@ -138,6 +139,7 @@ def _optimized(
             *beyond_rules(graph, ops),
             *dict.fromkeys(note for r in found.rounds for note in r.exploration.notes),
             *answer.notes,
+            *rounded_jumps(graph, answer.after.graph, table, answer.used, checked.verdicts),
             *(["interrupted: the result is not verified"] if checked.interrupted else []),
         ),
         rules=given,

@@ -1,0 +1,110 @@
+"""Sizes of open dimensions at which a model may do something else than at those that it is read at.
+
+A slice up to 512 leaves a short sequence as it is, a branch is taken for more than 1,000 rows, a size is rounded up
+to a multiple of 8. So a model is also looked at on both sides of each whole number that it compares sizes with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import onnx_ir as ir
+
+from tensat_dl.onnx.facts import ModelFacts
+from tensat_dl.onnx.subgraphs import captured
+from tensat_dl.onnx.typical_sizes import at_size
+from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.sizes.dim_sizes import DimSizes
+
+#: Operators that compare sizes with numbers, or cut at a number; those that round to multiples of a number.
+_COMPARE = frozenset(
+    {"Min", "Max", "Clip", "Sub", "Abs", "Sign", "Relu", "Range", "Where"}
+    | {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"}
+)
+_ROUND = frozenset({"Mod", "Div", "Floor", "Ceil", "Round"})
+#: Numbers as large as this stand for the end of a dimension.
+ENDLESS = 2**24
+#: At one size all dimensions are so many times as large as numbers: what is compared may be a part of a size.
+FAR = 128
+#: At so many sizes of each dimension a model is looked at.
+MOST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Turning:
+    """The whole ``numbers`` that a model compares sizes with, and the ``divisors`` to whose multiples it rounds them;
+    and whether it compares ``several`` sizes."""
+
+    numbers: tuple[int, ...] = ()
+    divisors: tuple[int, ...] = ()
+    several: bool = False
+
+    @classmethod
+    def of(cls, model: ir.Model, facts: ModelFacts, others: Sequence[ModelFacts]) -> Turning:
+        """Those of a model, of which there are facts at several sizes: these tell what depends on sizes."""
+        numbers: set[int] = set()
+        divisors: set[int] = set()
+        several = False
+        for node in model.graph:
+            names = [str(v.name) for v in (*node.inputs, *captured(node)) if v is not None]
+            varying = [n for n in names if facts.differs(n, others)]
+            whole = [n for name in names if name not in varying for n in _whole(facts.small(name))]
+            resized = bool(names) and facts.shape_differs(names[0], others)
+            if node.op_type in _COMPARE and varying:
+                several = several or len(varying) > 1
+                numbers.update(whole)
+            elif node.op_type in _ROUND and varying:
+                divisors.update(whole)
+            elif node.op_type == "Slice" and resized:
+                numbers.update(whole)
+            elif node.op_type == "Squeeze" and resized and len(names) == 1 and not node.attributes:
+                numbers.add(1)  # all dimensions of 1 are left out
+            elif resized:
+                divisors.update(_strides(node))
+        return cls(tuple(sorted(numbers)), tuple(sorted(divisors - {1})), several)
+
+    def sizes(self, bound: Mapping[str, int], said: Mapping[str, DimSizes]) -> list[dict[str, int]]:
+        """The sizes to look at: of one dimension after the other; and if several are compared, of all at once, as
+        large as one another and in the opposite order."""
+        found = [
+            at_size(bound, name, n)
+            for name, d in said.items()
+            if not d.fixed
+            for n in islice((n for n in self._around(bound[name]) if n in d), MOST)
+        ]
+        if self.several:
+            sizes = sorted(bound.values())
+            order = sorted(bound, key=lambda name: -bound[name])
+            found += [dict.fromkeys(bound, n) for n in dict.fromkeys((sizes[0], sizes[-1]))]
+            found.append(dict(zip(order, sizes, strict=True)))
+        return [sizes for sizes in found if all(n in said[name] for name, n in sizes.items())]
+
+    def _around(self, size: int) -> Iterator[int]:
+        """Other sizes of a dimension: beyond each number, as seen from this size, and each number; multiples of each
+        divisor, and one more; and what is compared may be a part of a size. 1 is not among them, of which more is
+        true, unless sizes are compared with it."""
+        tried: list[int] = []
+        for n in self.numbers:
+            tried += [n + 1, n] * (n >= size) + [n, n - 1] * (n <= size)
+        for n in self.divisors:
+            multiple = n * (size // n + 1)
+            tried += (multiple, multiple + 1, n + 1)
+        if self.numbers or self.divisors:
+            tried += (FAR * max(size, *self.numbers, *self.divisors), 3)
+        least = 1 if {1, 2}.intersection(self.numbers) else 2
+        yield from (n for n in dict.fromkeys(tried) if least <= n and n != size)
+
+
+def _whole(array: Array | None) -> list[int]:
+    """The magnitudes of a small constant that may be sizes."""
+    few = [] if array is None or array.dtype.kind not in "iuf" else array.reshape(-1)[:FAR].tolist()
+    return [int(abs(x)) for x in few if 1 <= abs(x) < ENDLESS]
+
+
+def _strides(node: ir.Node) -> Sequence[int]:
+    """The strides of a window that does not always fit, and is padded then."""
+    ceil, auto, strides = (node.attributes.get(name) for name in ("ceil_mode", "auto_pad", "strides"))
+    rounded = (ceil is not None and ceil.value) or (auto is not None and str(auto.value).startswith("SAME"))
+    return strides.as_ints() if rounded and strides is not None else ()

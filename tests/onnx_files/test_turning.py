@@ -1,0 +1,174 @@
+"""Models that do something else beyond a size: what holds at the sizes that they are read at is no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx_ir")
+
+import numpy as np
+import onnxruntime
+from onnx.helper import make_graph, make_node, make_tensor_value_info
+
+from tensat_dl.onnx.turning import Turning
+from tensat_dl.sizes.dim_sizes import DimSizes
+from tests.cli.running import invoke
+
+from .models import model, read, saved, tensor, value
+
+#: Nodes between `a` and `b`, and constants.
+Middle = tuple[Sequence[Any], Sequence[Any]]
+
+
+def number(name: str, n: int) -> Any:
+    return tensor(name, n, np.int64)
+
+
+def numbers(name: str, *ns: int) -> Any:
+    return tensor(name, list(ns), np.int64)
+
+
+def branch(compare: Sequence[Any]) -> list[Any]:
+    """Minus `a` if `c` holds, else `a`."""
+    results = [
+        make_graph([make_node(op, ["a"], [name])], name, [], [make_tensor_value_info(name, 1, None)])
+        for op, name in (("Neg", "minus"), ("Identity", "same"))
+    ]
+    then, otherwise = results
+    return [*compare, make_node("If", ["c"], ["b"], then_branch=then, else_branch=otherwise)]
+
+
+def size_of(axis: int, name: str) -> list[Any]:
+    return [
+        make_node("Shape", ["a"], [f"shape of {name}"]),
+        make_node("Gather", [f"shape of {name}", f"axis {axis}"], [name]),
+    ]
+
+
+ZERO, ONE = number("axis 0", 0), number("axis 1", 1)
+SIZE: Sequence[Any] = size_of(0, "n")
+MODELS: Mapping[str, Middle] = {
+    "slice": ([make_node("Slice", ["a", "from", "to"], ["b"])], [numbers("from", 0), numbers("to", 1000)]),
+    "slice up to a minimum": (
+        [
+            make_node("Shape", ["a"], ["s"], start=0, end=1),
+            make_node("Min", ["s", "most"], ["to"]),
+            make_node("Slice", ["a", "from", "to"], ["b"]),
+        ],
+        [numbers("from", 0), numbers("most", 1000)],
+    ),
+    "quotient": (
+        [
+            *SIZE,
+            make_node("Div", ["n", "by"], ["q"]),
+            make_node("Cast", ["q"], ["f"], to=1),
+            make_node("Add", ["a", "f"], ["b"]),
+        ],
+        [ZERO, number("by", 1000)],
+    ),
+    "branch beyond": (
+        branch([*SIZE, make_node("Greater", ["n", "limit"], ["c"])]),
+        [ZERO, number("limit", 1000)],
+    ),
+    "branch below": (
+        branch([*SIZE, make_node("Greater", ["limit", "n"], ["c"])]),
+        [ZERO, number("limit", 2)],
+    ),
+    "branch at a remainder": (
+        branch([*SIZE, make_node("Mod", ["n", "by"], ["m"]), make_node("Equal", ["m", "seven"], ["c"])]),
+        [ZERO, number("by", 30), number("seven", 7)],
+    ),
+    "branch of two sizes": (
+        branch([*SIZE, *size_of(1, "m"), make_node("Equal", ["n", "m"], ["c"])]),
+        [ZERO, ONE],
+    ),
+    "branch by order": (
+        branch([*SIZE, *size_of(1, "m"), make_node("Greater", ["n", "m"], ["c"])]),
+        [ZERO, ONE],
+    ),
+    "repeated": (
+        [
+            make_node("Shape", ["a"], ["s"], start=0, end=1),
+            make_node("Div", ["s", "by"], ["q"]),
+            make_node("Add", ["q", "one"], ["times"]),
+            make_node("Concat", ["times", "one"], ["repeats"], axis=0),
+            make_node("Tile", ["a", "repeats"], ["b"]),
+        ],
+        [numbers("by", 1000), numbers("one", 1)],
+    ),
+    "squeezed": ([make_node("Squeeze", ["a"], ["b"])], []),
+    "pool": (
+        [
+            make_node("Unsqueeze", ["a", "first"], ["wide"]),
+            make_node("MaxPool", ["wide"], ["b"], kernel_shape=[2], strides=[2], ceil_mode=1),
+        ],
+        [numbers("first", 0)],
+    ),
+}
+ROWS = (1, 2, 3, 6, 7, 8, 37, 128, 999, 1000, 1001, 1400)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_answer_is_right_on_both_sides(name: str, tmp_path: Path) -> None:
+    middle, constants = MODELS[name]
+    nodes = [
+        make_node("Relu", ["x"], ["before"]),
+        make_node("Relu", ["before"], ["a"]),
+        *middle,
+        make_node("Relu", ["b"], ["after"]),
+        make_node("Relu", ["after"], ["y"]),
+    ]
+    path = saved(tmp_path, model(nodes, [value("x", "rows", "columns")], ["y"], constants))
+    out = tmp_path / "out.onnx"
+    done = invoke("run", path, "-o", out, "--no-measure", "--no-verify")
+    assert (done.code, done.err) == (0, "")
+    before, after = (onnxruntime.InferenceSession(str(p)) for p in (path, out))
+    for n in ROWS:
+        for m in (1, 2, 6, n):
+            x = np.random.default_rng(n).standard_normal((n, m), np.float32)
+            try:
+                (expected,) = before.run(None, {"x": x})
+            except onnxruntime.capi.onnxruntime_pybind11_state.Fail:  # windows of 2 do not fit into 1
+                continue
+            (found,) = after.run(None, {"x": x})
+            np.testing.assert_array_equal(found, expected, err_msg=f"{n} x {m}")
+
+
+def turning(nodes: Sequence[Any], constants: Sequence[Any], tmp_path: Path) -> Sequence[Mapping[str, int]]:
+    proto = model([make_node("Relu", ["x"], ["a"]), *nodes], [value("x", "rows", 4)], ["b"], constants)
+    return read(tmp_path, proto, {"rows": "100"}).turning
+
+
+def test_a_model_is_looked_at_where_it_may_turn(tmp_path: Path) -> None:
+    def rows(name: str) -> list[int]:
+        return [sizes["rows"] for sizes in turning(*MODELS[name], tmp_path)]
+
+    assert rows("slice") == [1001, 1000, 128_000, 3]
+    assert rows("branch below") == [2, 1, 12_800, 3]
+    assert rows("branch at a remainder")[:4] == [7, 6, 120, 121]
+    assert turning([make_node("Neg", ["a"], ["b"])], [], tmp_path) == []
+    # What is compared is the same at all sizes.
+    columns = [*size_of(1, "m"), make_node("Greater", ["m", "limit"], ["c"])]
+    assert turning(branch(columns), [ONE, number("limit", 1000)], tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (DimSizes(), [{"n": 1001}, {"n": 1000}, {"n": 128_000}, {"n": 3}]),
+        (DimSizes(low=2, high=900), [{"n": 3}]),
+    ],
+)
+def test_sizes_lie_in_the_range(said: DimSizes, expected: list[dict[str, int]]) -> None:
+    assert Turning((1000,)).sizes({"n": 100}, {"n": said}) == expected
+
+
+def test_sizes_that_are_compared_are_equal_and_in_the_other_order() -> None:
+    found = Turning(several=True).sizes({"n": 2, "m": 128}, {"n": DimSizes(), "m": DimSizes()})
+    assert found == [{"n": 2, "m": 2}, {"n": 128, "m": 128}, {"m": 2, "n": 128}]
