@@ -142,6 +142,7 @@ class _Rounds:
             tuple[Stage, Way]
         ] = []  #: stages whose stages below are searched, from the same start
         self._ahead: dict[Hashable, Way] = {}  #: the answers of rounds that come later, by stage and start
+        self._last: dict[bool, Found] = {}  #: what the last round found, by whether it was fusing
 
     def answer(self, start: Way) -> Way:
         """The best answer from a start. The time that rounds leave for extraction goes into the e-graph that the
@@ -197,31 +198,31 @@ class _Rounds:
         the e-graph is there that theirs grows from."""
         if (key := _key(stage, start)) in self._ahead:
             return self._ahead.pop(key)
-        way = last = self._new_round(stage, start, best)
+        way = self._new_round(stage, start, best)
+        best = self._cheaper(best, way)
         for above, begun in reversed(self._begun):
             if (key := _key(above, start)) in self._ahead:
                 continue
             asked = above.start(start.known.apart, self.search.setup.limits)
             if self.ended or begun is not start or not self.worker.goes_on(asked):
                 break
-            best = self._cheaper(best, last)
-            before = last.rounds[-1] if above.fusing == stage.fusing else None
-            self._ahead[key] = last = self._new_round(above, start, best, before)
-            stage = above
+            self._ahead[key] = self._new_round(above, start, best)
+            best = self._cheaper(best, self._ahead[key])
         return way
 
-    def _new_round(self, stage: Stage, start: Way, best: Way, before: Found | None = None) -> Way:
-        """The answer of one round; ``before`` is that of the same start whose e-graph it grows from."""
+    def _new_round(self, stage: Stage, start: Way, best: Way) -> Way:
+        """The answer of one round."""
         search = self.search
         self.at = start
         known = (start.known,) if best is start else (start.known, best.known)
         try:
-            found = Round(search, self.worker, stage, start.known, known, before).run()
+            found = Round(search, self.worker, stage, start.known, known, self._last.get(stage.fusing)).run()
         except (ExplorationError, KeyboardInterrupt) as e:  # before it had anything
             if self.first is None or search.goal is not None:
                 raise
             self.ended = _FINAL["interrupted" if isinstance(e, KeyboardInterrupt) else e.stop]
             return start
+        self._last = {stage.fusing: found}
         self.stops.append(found.exploration.stop)
         if found.interrupted or found.extraction.interrupted:
             self.ended = _FINAL["interrupted"]

@@ -436,3 +436,17 @@ def test_reshapes_that_are_written_anew_fit_other_sizes(tmp_path: Path) -> None:
     imported = read(tmp_path, model(nodes, inputs, outputs, weights), {"batch": 1, "time": 5})
     assert not imported.opaque
     assert rewriting(tmp_path, imported).status == "agrees"
+
+
+def test_two_outputs_of_one_name(tmp_path: Path) -> None:
+    """As PyTorch's older exporter writes a module that returns a tensor twice."""
+    nodes = [make_node("Relu", ["x"], ["a"]), make_node("Relu", ["a"], ["y"])]
+    path = saved(tmp_path, model(nodes, [value("x", 3, 4)], [value("y", 3, 4), value("y", 3, 4)]))
+    out = tmp_path / "out.onnx"
+    done = invoke("run", path, "-o", out, "--no-measure")
+    assert (done.code, done.err) == (0, "")
+    assert [o.name for o in onnx.load(out).graph.output] == ["y", "y"]
+    assert sum(n.op_type == "Relu" for n in onnx.load(out).graph.node) == 1
+    x = np.random.default_rng(0).standard_normal((3, 4), np.float32)
+    for y in onnxruntime.InferenceSession(str(out)).run(None, {"x": x}):
+        np.testing.assert_array_equal(y, np.maximum(x, 0))

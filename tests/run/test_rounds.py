@@ -137,6 +137,31 @@ def test_a_limit_in_refinement_is_the_end_of_the_search(monkeypatch: pytest.Monk
     assert result.rounds.ended == "the time limit ended the search"
 
 
+CONVOLUTION = """
+  input x : f32[1, 8, 16, 16]
+  weight w : f32[8, 8, 3, 3]
+  weight b : f32[8, 1, 1]
+  output relu(conv2d(x, w) + b)
+"""
+
+
+def test_rules_that_find_nothing_need_no_other_extraction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pack ``mirror`` has nothing for a convolution: its rounds have the e-graphs of those without it."""
+    extracted: list[EGraph] = []
+
+    def counting(egraph: EGraph, *given: Any, **more: Any) -> Extraction:
+        extracted.append(egraph)
+        return extract(egraph, *given, **more)
+
+    monkeypatch.setattr("tensat_dl.run.search.extract", counting)
+    fewer = optimized(standard(CONVOLUTION))
+    alone = len(extracted)
+    result = optimized(standard(CONVOLUTION, "mirror"))
+    assert len(extracted) == 2 * alone, "one for each e-graph"
+    assert len(result.rounds.stops) == 2 * len(fewer.rounds.stops)
+    assert result.after.total == pytest.approx(fewer.after.total, rel=SAME)
+
+
 def _unproven(monkeypatch: pytest.MonkeyPatch, worse: int = 0) -> list[float]:
     """Extractions take most of their time and prove nothing; as many as are to be ``worse`` find the input alone.
     Returns their seconds."""

@@ -71,6 +71,47 @@ def test_an_engine_forgets_what_it_explored(body: str) -> None:
         assert [i.nodes for i in a.iterations] == [i.nodes for i in b.iterations]
 
 
+@pytest.mark.parametrize("seed", [2, 5, 7, 12])
+def test_more_rules_grow_the_e_graph_that_is_there(seed: int) -> None:
+    """What they find is what they would find by themselves; if that is nothing, the e-graph is the same."""
+    graph, rules = graph_of(drawn(seed)), tuple(r for r in pack("standard") if r.kind == "single")
+    names = [r.name for r in rules]
+    limits = Limits(nodes=20_000, iterations=100, k_multi=0)
+    starts = [Start(graph, frozenset(some), limits) for some in (names[::2], names[: len(names) // 2], names)]
+    half, other, whole = starts
+    with exploring(graph, library().ops, rules, limits) as worker:
+        first = worker.run(half)
+        assert first.stop == "saturated"
+        assert not worker.goes_on(other), "it has not all rules of the first"
+        grown = worker.run(whole) if worker.goes_on(whole) else None
+        again = worker.run(whole)
+        alone = worker.run(other)
+    with exploring(graph, library().ops, rules, limits) as worker:
+        wanted, fresh = worker.run(whole), worker.run(other)
+    assert grown is not None
+    assert (grown.stop, wanted.stop) == ("saturated", "saturated")
+    assert (grown.egraph.num_nodes, grown.egraph.num_classes) == (
+        wanted.egraph.num_nodes,
+        wanted.egraph.num_classes,
+    )
+    assert grown.iterations[: len(first.iterations)] == first.iterations
+    assert again.egraph is grown.egraph
+    assert alone.egraph.keys() == fresh.egraph.keys()
+
+
+@pytest.mark.parametrize("more", [Limits(k_multi=1), Limits(k_multi=0, nodes=9), Limits(k_multi=0)])
+def test_what_goes_beyond_a_start(more: Limits) -> None:
+    graph = graph_of(drawn(3))
+    few = Start(graph, frozenset("a"), Limits(k_multi=0))
+    many = Start(graph, frozenset("ab"), more)
+    assert many.goes_beyond(few) == (more.nodes == few.limits.nodes)
+    assert not few.goes_beyond(many)
+    assert not Start(graph_of(drawn(3)), many.rules, more).goes_beyond(few), "another graph"
+    pairs = Start(graph, frozenset("ab"), Limits(k_multi=1))
+    assert not Start(graph, frozenset("abc"), Limits(k_multi=1)).goes_beyond(pairs)
+    assert Start(graph, frozenset("ab"), Limits(k_multi=1)).goes_beyond(pairs)
+
+
 @pytest.mark.parametrize("body", [gru(1, 64, 2), drawn(5), drawn(7)])
 def test_rules_that_are_left_out_never_match(body: str) -> None:
     graph, rules = graph_of(body), tuple(r for r in library().rules if r.kind != "group")
