@@ -7,32 +7,30 @@ the language is opaque. A value without a type in the language is a handle (`HAN
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import copysign, isfinite
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 
 from tensat_dl.core.diagnostics import Source
 from tensat_dl.core.egraph import BoolArray, EGraph
-from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, Node, TensorType, leaf_attrs
+from tensat_dl.core.graph import Graph, GraphBuilder, TensorType, leaf_attrs
 from tensat_dl.lang.library import library_operators
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx.facts import ModelFacts, resolved
 from tensat_dl.onnx.inputs import read_inputs, sizes
 from tensat_dl.onnx.model_files import NEWEST, OLDEST, converted, failed, opset, read_model
 from tensat_dl.onnx.opaque import Originals, operands
-from tensat_dl.onnx.operator import Read, Reading, Unfit, Unmapped
+from tensat_dl.onnx.operator import Reading, Unmapped
 from tensat_dl.onnx.operators import READ
 from tensat_dl.onnx.ranges import another, checked_dims, complete
-from tensat_dl.onnx.tensors import DTYPES, HANDLE, shape_of, tensor_type
-from tensat_dl.onnx.turning import ENDLESS, Turning
+from tensat_dl.onnx.recipes import DIFFERENT, Recipes
+from tensat_dl.onnx.tensors import HANDLE, constant, tensor_type
+from tensat_dl.onnx.turning import Turning
 from tensat_dl.onnx.typical_sizes import at_size, typical
-from tensat_dl.ops.numbers import meant
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.sizes.dim_sizes import DimSizes, dim_sizes, ranges_in_text
 from tensat_dl.sizes.open_shapes import Elsewhere, Shape, fixed_sizes
@@ -221,8 +219,8 @@ class _ModelReader:
         self.path = path
         self.model = model
         self.facts = facts
-        self.others = others
         self._varying = frozenset(name for name in facts.constants if facts.differs(name, others))
+        self._recipes = Recipes(facts, others, self._varying, opset(model))
         self._producers = {str(v.name): node for node in model.graph for v in node.outputs if v.name}
         self.builder = GraphBuilder(model.graph.name or Path(path).stem)
         self.originals = Originals(facts.constants)
@@ -268,72 +266,18 @@ class _ModelReader:
         schema = onnx.defs.get_schema(node.op_type, self._opset)
         if schema.since_version > NEWEST:
             raise Unmapped(f"opset {schema.since_version} changed it")
-        recipes = (self._recipe(node, read, facts) for facts in (self.facts, *self.others))
-        if self.others and len({recipe for recipe in recipes if recipe is not None}) > 1:
-            raise Unmapped("it is another operator at other sizes")
-        found = read(self._reading(node, self.facts, self.builder, self._tensor))
+        if not self._recipes.alike(node, read):
+            raise Unmapped(DIFFERENT)
+        ops = library_operators()
+        found = read(Reading(node, self.facts, ops, self.builder, self._opset, self._tensor, self._varying))
         results = [found] if isinstance(found, int) else list(found)
-        if self.others and not self._keep_shapes(node, results):
-            raise Unmapped("it is another operator at other sizes")
         for value, result in zip(node.outputs, results, strict=False):
-            if value.name and self._type(str(value.name)) != self.builder.nodes[result].type:
-                raise Unmapped(f"its type is {self.builder.nodes[result].type} in one place")
+            made = self.builder.nodes[result]
+            if value.name and self._type(str(value.name)) != made.type:
+                raise Unmapped(f"its type is {made.type} in one place")
+            if value.name and made.name and not self._recipes.same_shapes(str(value.name), made.name):
+                raise Unmapped(DIFFERENT)
         return results
-
-    def _keep_shapes(self, node: ir.Node, results: Sequence[int]) -> bool:
-        """Whether those results that are other values have the shapes of these at all sizes."""
-        pairs = [
-            (str(value.name), self.builder.nodes[i].name)
-            for value, i in zip(node.outputs, results, strict=False)
-            if value.name and self.builder.nodes[i].name
-        ]
-        return all(
-            None in (shapes := (f.shape(a), f.shape(b))) or shapes[0] == shapes[1]
-            for f in self.others
-            for a, b in pairs
-        )
-
-    def _reading(
-        self, node: ir.Node, facts: ModelFacts, builder: GraphBuilder, tensor: Callable[[str], int | None]
-    ) -> Reading:
-        return Reading(node, facts, library_operators(), builder, self._opset, tensor, self._varying)
-
-    def _recipe(self, node: ir.Node, read: Read, facts: ModelFacts) -> Hashable:
-        """What a node is read as at some sizes, apart from shapes, which are compared by themselves; None if nothing
-        is computed there, as far as is known. Raises `Unmapped`."""
-        values = [v for v in (*node.inputs, *node.outputs) if v is not None and v.name]
-        shapes = (facts.shape(str(v.name)) for v in values)
-        if facts is not self.facts and any(s is None or min(s, default=1) <= 0 for s in shapes):
-            return None
-        builder = GraphBuilder("")
-        steps: dict[int, Hashable] = {}
-
-        def tensor(name: str) -> int | None:
-            constant = None if name in self._varying else self.facts.constants.get(name)
-            type = tensor_type((facts if constant is None else self.facts).types.get(name))
-            if type is None:
-                return None
-            known = None if constant is None else _number(constant) or _places(constant)
-            op, attrs = known or ("input" if constant is None else "weight", leaf_attrs(name, type))
-            found = builder.add(op, (), attrs, (type,), name)
-            steps[found] = name
-            return found
-
-        try:
-            found = read(self._reading(node, facts, builder, tensor))
-        except Unmapped as e:
-            if facts is self.facts:
-                raise
-            return None if isinstance(e, Unfit) else ()
-        for i, n in enumerate(builder.nodes):
-            operands = [steps[j] for j in n.inputs]
-            # without those that only give the same elements another shape
-            resized = n.op in ("reshape", "expand")
-            whole = node.op_type.startswith("Global")
-            attrs = _unsized(n, builder.nodes, whole)
-            steps.setdefault(i, operands[0] if resized else (n.op, *operands, *attrs))
-        results = [found] if isinstance(found, int) else found
-        return tuple((steps[i], builder.nodes[i].type.rank) for i in results)
 
     def _pass_through(self, node: ir.Node) -> list[int]:
         """An opaque node; a value for each output, -1 for those that are left out."""
@@ -381,10 +325,9 @@ class _ModelReader:
         tensor = self.facts.constants.get(name)
         if tensor is None:
             return None
-        known = _number(tensor) or _places(tensor)
-        if known is None:
-            return self._leaf("weight", name)
-        op, attrs = known
+        op, attrs = constant(name, tensor, self._type(name))
+        if op == "weight":
+            return self._leaf(op, name)
         found = self._index[name] = self.builder.add(op, (), attrs, (self._type(name),))
         if not self.builder.nodes[found].name:
             self.builder.nodes[found] = replace(self.builder.nodes[found], name=name)
@@ -399,46 +342,3 @@ class _ModelReader:
         type = self._type(name)
         self._index[name] = self.builder.add(op, (), leaf_attrs(name, type), (type,), name)
         return self._index[name]
-
-
-def _unsized(node: Node, nodes: Sequence[Node], whole: bool) -> Attrs:
-    """The attributes of a node but for those that other sizes change in any case: the shape of a constant, the end of
-    an operand, and a window on a ``whole`` image."""
-    attrs = dict(node.attrs)
-    if node.op in ("fill", "iota"):
-        attrs.pop("shape")
-    if whole:
-        attrs.pop("kernel", None)
-    axis = attrs.get("axis")
-    if (
-        node.op == "slice"
-        and isinstance(axis, int)
-        and attrs["stop"] == nodes[node.inputs[0]].type.shape[axis]
-    ):
-        attrs["stop"] = ENDLESS
-    return tuple(attrs.items())
-
-
-def _number(tensor: ir.TensorProtocol) -> tuple[str, Attrs] | None:
-    """A constant with one element is a number, if a float is one that is stored as this element."""
-    dtype = DTYPES.get(tensor.dtype)
-    if tensor.size != 1 or dtype is None:
-        return None
-    element = tensor.numpy().reshape(-1)[0]
-    value = meant(element)
-    if not isfinite(value) or np.array(value).astype(element.dtype) != element:
-        return None
-    if value == 0 and copysign(1, value) < 0:
-        return None
-    return "fill", (("value", value), ("dtype", dtype), ("shape", shape_of(tensor)))
-
-
-def _places(tensor: ir.TensorProtocol) -> tuple[str, Attrs] | None:
-    """The integers 0, 1, .., n - 1 along one dimension are places."""
-    dtype, shape = DTYPES.get(tensor.dtype), shape_of(tensor)
-    if dtype not in ("i32", "i64") or sum(d != 1 for d in shape) != 1 or not tensor.size:
-        return None
-    if not np.array_equal(tensor.numpy().reshape(-1), np.arange(tensor.size)):
-        return None
-    axis = next(i for i, d in enumerate(shape) if d != 1)
-    return "iota", (("shape", shape), ("axis", axis), ("dtype", dtype))

@@ -27,7 +27,7 @@ class Unmapped(Exception):
     """The language has no operator for this use of an ONNX operator, so the node is opaque. The message says why."""
 
 
-class Unfit(Unmapped):
+class Misfit(Unmapped):
     """The operands do not fit: if this is so at some sizes of open dimensions, the model does not run at these."""
 
 
@@ -115,13 +115,13 @@ class Reading:
         return self.builder.nodes[node].types[0]
 
     def op(self, op: str, *inputs: int, **attrs: AttrValue) -> int:
-        """Adds an application, with defaults. Raises `Unfit` if it is not well-typed."""
+        """Adds an application, with defaults. Raises `Misfit` if it is not well-typed."""
         decl = self.ops[op]
         values = defaults(decl) | {a.name: coerce(a, attrs[a.name]) for a in decl.attrs if a.name in attrs}
         try:
             types = infer(self.ops, op, [self.type(j) for j in inputs], values).concrete()
         except (IllTyped, Absent) as e:
-            raise Unfit(f"{op} requires that {e}") from None
+            raise Misfit(f"{op} requires that {e}") from None
         return self.builder.add(op, inputs, decl.ordered(values), types)
 
     def is_constant(self, node: int) -> bool:

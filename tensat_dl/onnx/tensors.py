@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from math import copysign, isfinite
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
-from tensat_dl.core.graph import TensorType
+from tensat_dl.core.graph import Attrs, TensorType, leaf_attrs
+from tensat_dl.ops.numbers import meant
 
 #: The language's name of each element type of ONNX that it has.
 DTYPES = {
@@ -55,3 +57,33 @@ def tensor_type(proto: onnx.TypeProto | None) -> TensorType | None:
 def shape_of(tensor: ir.TensorProtocol) -> tuple[int, ...]:
     """The shape of a constant."""
     return tuple(d for d in tensor.shape if isinstance(d, int))
+
+
+def constant(name: str, tensor: ir.TensorProtocol, type: TensorType) -> tuple[str, Attrs]:
+    """The operator and the attributes of a constant: a number, places, or a weight."""
+    return _number(tensor) or _places(tensor) or ("weight", leaf_attrs(name, type))
+
+
+def _number(tensor: ir.TensorProtocol) -> tuple[str, Attrs] | None:
+    """A constant with one element is a number, if a float is one that is stored as this element."""
+    dtype = DTYPES.get(tensor.dtype)
+    if tensor.size != 1 or dtype is None:
+        return None
+    element = tensor.numpy().reshape(-1)[0]
+    value = meant(element)
+    if not isfinite(value) or np.array(value).astype(element.dtype) != element:
+        return None
+    if value == 0 and copysign(1, value) < 0:
+        return None
+    return "fill", (("value", value), ("dtype", dtype), ("shape", shape_of(tensor)))
+
+
+def _places(tensor: ir.TensorProtocol) -> tuple[str, Attrs] | None:
+    """The integers 0, 1, .., n - 1 along one dimension are places."""
+    dtype, shape = DTYPES.get(tensor.dtype), shape_of(tensor)
+    if dtype not in ("i32", "i64") or sum(d != 1 for d in shape) != 1 or not tensor.size:
+        return None
+    if not np.array_equal(tensor.numpy().reshape(-1), np.arange(tensor.size)):
+        return None
+    axis = next(i for i, d in enumerate(shape) if d != 1)
+    return "iota", (("shape", shape), ("axis", axis), ("dtype", dtype))
