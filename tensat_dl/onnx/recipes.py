@@ -13,7 +13,7 @@ import onnx_ir as ir
 from tensat_dl.core.graph import Attrs, GraphBuilder, Node, leaf_attrs
 from tensat_dl.lang.library import library_operators
 from tensat_dl.onnx.facts import ModelFacts
-from tensat_dl.onnx.operator import Read, Reading, Misfit, Unmapped
+from tensat_dl.onnx.operator import Misfit, Read, Reading, Unmapped
 from tensat_dl.onnx.tensors import constant, tensor_type
 from tensat_dl.onnx.turning import ENDLESS
 
