@@ -13,14 +13,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.expression import base_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compiled import CompiledRule, ruleset
-from tensat_dl.engine.egglog import Engine
+from tensat_dl.engine.compiled_rules import CompiledRules
 from tensat_dl.engine.exploration import (
     REFINABLE,
     Estimate,
@@ -35,17 +34,15 @@ from tensat_dl.engine.exploration import (
     Stop,
 )
 from tensat_dl.engine.groups import View
-from tensat_dl.engine.naming import EngineState, NodeRow, Store, by_constructor
+from tensat_dl.engine.naming import EngineState, NodeRow, by_constructor
 from tensat_dl.engine.precount import Nodes, most_matches
-from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.selection import Selection
 from tensat_dl.engine.snapshot import TypeConflict, snapshot
-from tensat_dl.engine.subsets import Merge, Prices, Refinement, savings, shares
+from tensat_dl.engine.subsets import Merge, Refinement, savings, shares
 from tensat_dl.engine.syntax import saturate
 from tensat_dl.engine.targets import Additions, Target, plan
 from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.groups import Member
-from tensat_dl.rewrite.variants import Checks
 
 #: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
 PATIENCE = 3
@@ -66,23 +63,6 @@ class _Ban:
 
     until: int = 0
     times: int = 0
-
-
-class CompiledRules:
-    """Rules for a graph and for all graphs that they make of it: in an engine, and with what is known of their types
-    and costs."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        ops: OpTable,
-        rules: Sequence[RewriteRule],
-        limits: Limits,
-        estimate: Estimate | None,
-    ) -> None:
-        self.store = Store(Engine(), EgglogProgram(ops, rules, graph, limits.cycles != "none"))
-        self.checks = Checks(ops)
-        self.prices = Prices(None if estimate is None else cache(estimate))
 
 
 @dataclass
@@ -144,8 +124,8 @@ class Explorer:
         self._sort_rules()
         self._reserve()
         steps = self._grown(time.perf_counter())
-        first = next(steps)
-        if first.stop == "saturated":
+        first = next(steps, None)
+        if first is None or first.stop == "saturated":
             yield None
         else:
             yield first

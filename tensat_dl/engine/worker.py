@@ -15,9 +15,10 @@ from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.minimal import minimal
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.compiled_rules import CompiledRules
 from tensat_dl.engine.exploration import NARROWING, AskHistory, Estimate, Feedback, Limits, RuleAlarm, Start
 from tensat_dl.engine.explore import Message
-from tensat_dl.engine.loop import CompiledRules, Explorer
+from tensat_dl.engine.loop import Explorer
 from tensat_dl.ops.table import OpDecl, OpTable
 
 

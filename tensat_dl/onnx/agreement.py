@@ -164,10 +164,10 @@ class Reference:
         the smallest among them; sizes where it may do something else; and another size of all dimensions at once."""
         if self._elsewhere is None:
             self._elsewhere = []
-            tried = 0
             for sizes in self._turning:
-                larger = prod(n / self._dims[name] for name, n in sizes.items())
-                tried += tried < TURNING and larger <= LARGEST and self._tried(sizes)
+                grown = prod(n / self._dims[name] for name, n in sizes.items())
+                if grown <= LARGEST and len(self._elsewhere) < TURNING:
+                    self._tried(sizes)
             at_once: dict[str, int] = {}
             larger = 1.0
             for name, size in self._dims.items():

@@ -26,7 +26,7 @@ _COMPARE = frozenset(
 _ROUND = frozenset({"Mod", "Div", "Floor", "Ceil", "Round"})
 #: Numbers as large as this stand for the end of a dimension.
 ENDLESS = 2**24
-#: At one size all dimensions are so many times as large as numbers: what is compared may be a part of a size.
+#: A dimension is once so many times as large as all numbers: what is compared may be a part of a size.
 FAR = 128
 #: At so many sizes of each dimension a model is looked at.
 MOST = 8
