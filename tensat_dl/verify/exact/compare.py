@@ -240,7 +240,7 @@ def compare_integers(
     seen: set[Fraction] = set()
     passed = constants((before, after), ops)
     turns = max(NEAR_TURNS, NEAR_ELEMENTS // max(1, sum(t.size for t in types.values())))
-    fixed = (*FIXED, *wrapping((before, after)))
+    fixed = (*FIXED, *wrapping((before, after)) * turns)
     longest = max((t.size for t in types.values()), default=0)
     rising = (True, False) if longest >= LONG else ()
     for i in range(-len(rising), len(fixed) + 2 * turns):

@@ -53,11 +53,11 @@ def aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed: 
 def _aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed: int) -> tuple[Aspect, ...]:
     small = sorted((i for i in instances if _size(i) <= MOST_ELEMENTS), key=_size)
     random = ((i, v) for i in instances[:AT_RANDOM] if i in small for v in _random(i, seed))
-    floats = [i for t in FLOATS for i in _with(small, t)]
+    floats = [i for t in FLOATS for i in _with(small, t)[:OF_EACH_TYPE]]
     of_floats = sorted(floats, key=_size)[: 2 * OF_EACH_TYPE]
     mixed = [i for i in (*of_floats, *_of_both(small)) if _has_floats(i)]
     mixed += sorted((i for i in small if _has_floats(i)), key=lambda i: abs(_size(i) - MIDDLE))[:OF_EACH_TYPE]
-    integers = {t: _with(small, t) for t in INTEGERS}
+    integers = {t: _with(small, t)[:OF_EACH_TYPE] for t in INTEGERS}
     opaque = any(i.before.opaque or i.after.opaque for i in instances)
 
     def aspect(name: AspectName, drawn: Iterable[tuple[Instance, Values]], counts: Counts) -> Aspect:
@@ -95,9 +95,8 @@ def _types(instance: Instance) -> dict[str, TensorType]:
 
 
 def _with(instances: Iterable[Instance], dtype: str) -> list[Instance]:
-    """The first instances with inputs of an element type."""
-    found = [i for i in instances if any(t.dtype == dtype for t in _types(i).values())]
-    return found[:OF_EACH_TYPE]
+    """The instances with inputs of an element type."""
+    return [i for i in instances if any(t.dtype == dtype for t in _types(i).values())]
 
 
 def _nodes(instance: Instance) -> Iterator[str]:
@@ -109,10 +108,14 @@ def _has_floats(instance: Instance) -> bool:
 
 
 def _of_both(instances: Iterable[Instance]) -> list[Instance]:
-    """For each integer type one that has such inputs and floats elsewhere, and few types: integers that come back as
-    integers show what floats lost."""
+    """For each integer type one that has such inputs and floats elsewhere, such results if there is one, and few
+    types: integers that come back as integers show what floats lost."""
     mixed = sorted((i for i in instances if _has_floats(i)), key=lambda i: len({*_nodes(i)}))
-    return [found[0] for t in INTEGERS if (found := _with(mixed, t))]
+    return [next((i for i in f if _results(i) == {t}), f[0]) for t in INTEGERS if (f := _with(mixed, t))]
+
+
+def _results(instance: Instance) -> set[str]:
+    return {instance.before.nodes[i].type.dtype for _, i in instance.before.outputs}
 
 
 # ---- numbers ----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, pairwise, permutations, product
 
+from tensat_dl.core.expression import base_of
 from tensat_dl.core.graph import DTYPES, Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops import symbolic as sym
@@ -20,6 +21,8 @@ from tensat_dl.verify.symbolic.solver import TooHard
 #: How many frames a case is looked for in, at most, and how many cases of each kind are looked for.
 FRAMES = 3
 MOST = 40
+#: How many more instances have each element type where a rule casts.
+MORE_CASTS = 6
 #: How often an instance without dimensions of 1 is looked for.
 WIDE_TRIES = 3
 #: How many numbers are tried in the place of one that a rule compares.
@@ -42,6 +45,7 @@ class Coverage:
         self._rule = rule
         self._rng = rng
         self._differs = differs
+        self._casts = any(n.op == "cast" for n in rule.nodes)
         self._met: set[str] = set()
         self._met_wide: set[str] = set()  #: on an instance without dimensions of 1
         self._tried: set[Assigned] = set()
@@ -109,21 +113,25 @@ class Coverage:
         )
 
     def types(self) -> Iterator[Draw]:
-        """Instances with element types that none has had."""
-        for name in [n for n in self._where if n in _TYPES]:
-            for frame in self._frames(name):
+        """Instances with element types that none has had; where a rule casts, a few of each type: of numbers that a
+        narrow type takes for one another, few differ in what is made of them."""
+        for name in [n for n in self._where if n.startswith(_TYPES)]:
+            frames = [(f, self._where[name][f]) for f in self._frames(name)]
+            for frame, case in frames:
                 if name in self._met:
                     break
-                case = self._where[name][frame]
-                found = frame.draw_case(case, self._rng, wide=False)
-                if found is not None:
+                if (found := frame.draw_case(case, self._rng, wide=False)) is not None:
+                    yield found
+            for _ in range(MORE_CASTS if self._casts and name in self._met else 0):
+                frame, case = self._rng.choice(frames)
+                if (found := frame.draw_case(case, self._rng)) is not None:
                     yield found
 
     def others(self) -> Iterator[Draw]:
         """Instances of cases that were not met, one for each case, as far as any are found."""
         self._look()
         for told, wide in ((True, True), (True, False), (False, False)):
-            names = [n for n in self._where if self._is_told(n) is told and n not in _TYPES]
+            names = [n for n in self._where if self._is_told(n) is told and not n.startswith(_TYPES)]
             yield from self._instances(self._rng.sample(names, len(names))[:MOST], wide)
 
     def at(self, sampler: Sampler, places: Iterable[Assigned]) -> Iterator[Draw]:
@@ -304,21 +312,26 @@ def _is_less_than_part(c: Condition) -> bool:
 
 
 def _types_of(frame: Frame) -> Iterator[RuleCase]:
-    """The cases of element types."""
-    for x in frame.unknowns:
+    """The cases that a tensor has an element type, for one of each set of tensors that must have the same."""
+    value = frame.problem.facts.value
+    for x in dict.fromkeys(value(x) for x in frame.unknowns if isinstance(x, Opaque)):
         if isinstance(x, Opaque) and x.atom[0] == "dtype":
-            yield from (_same(x, t) for t in DTYPES)
+            for t in DTYPES:
+                same = sym.equal(x, t)
+                assert isinstance(same, Condition)
+                name = f"{_TYPES}{base_of(x.atom[1])} {t}"
+                yield RuleCase(name, name, same, told=False)
 
 
-#: The names of these cases.
-_TYPES = frozenset(f"types {t}" for t in DTYPES)
+#: What the names of these cases begin with.
+_TYPES = "element type of "
 
 
-def _same(x: Opaque, value: str | float) -> RuleCase:
+def _same(x: Opaque, value: float) -> RuleCase:
     same = sym.equal(x, value)
     assert isinstance(same, Condition)
-    kind = "types" if isinstance(value, str) else str(x.atom[1])
-    return RuleCase(f"{kind} {value}", f"{kind} {value}", same, told=False)
+    name = f"{x.atom[1]} {value}"
+    return RuleCase(name, name, same, told=False)
 
 
 def _parts(case: RuleCase) -> tuple[Opaque, str | float]:

@@ -16,9 +16,12 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import Attribute, Fixed, PatternNode, RewriteRule, Variable
 from tensat_dl.engine.compile import compile_rule, variants_of
 from tensat_dl.engine.schema import Schema
+from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.semantics import semantics_of
+from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import Inference
+from tensat_dl.ops.values import Env
 from tensat_dl.rewrite.conditions import UNMET
 from tensat_dl.rewrite.groups import instantiate, listed
 from tensat_dl.rewrite.source import MAX_RANK, Forms
@@ -386,8 +389,8 @@ def _whole(value: ex.Expr, a: AttrDecl) -> ex.Expr:
 
 
 def check_rule_types(rule: RewriteRule, ops: OpTable) -> list[Diagnostic]:
-    """The problems of a rule that can never apply: a side that type-checks for no ranks, or a condition that can't be
-    compiled."""
+    """The problems of a rule that can never apply: a side that type-checks for no ranks, or a condition that has no
+    value or can't be compiled."""
     problems: list[Diagnostic] = []
     with collected(problems):
         schema = Schema(ops)
@@ -396,11 +399,27 @@ def check_rule_types(rule: RewriteRule, ops: OpTable) -> list[Diagnostic]:
             hint = f"rules are about tensors of at most {MAX_RANK} dimensions"
             return [Diagnostic(f"the source of rule `{rule.name}` never type-checks", rule.span, hint)]
         reasons = [v.ill_typed for v in found]
+        met = [v.env for v in found if v.ill_typed != UNMET]
+        if all(reasons) and met:
+            for condition in rule.conditions:
+                missing = [_no_value(condition, env) for env in met]
+                if all(missing):
+                    message = f"condition `{condition.span.line}` never has a value: {missing[-1]}"
+                    return [Diagnostic(message, condition.span)]
         if all(reasons) and UNMET not in reasons:  # where conditions are never met the rule is vacuous
             message = f"the target of rule `{rule.name}` never type-checks: {reasons[0]}"
             return [Diagnostic(message, rule.span)]
         _compile(rule, ops, ANY_RANKS)
     return problems
+
+
+def _no_value(condition: ex.Expr, env: Env) -> str:
+    """Why a condition has no value under one assignment of ranks; empty if it has."""
+    try:
+        evaluate(condition, env)
+    except EvaluationError as e:
+        return str(e)
+    return ""
 
 
 def _compile(rule: RewriteRule, ops: OpTable, forms: Forms) -> None:

@@ -35,10 +35,10 @@ class Telling:
         self._left = set(sizes(rule))
 
     def first(self) -> Iterator[Draw]:
-        """Random ones; one for each element type that these do not have; and one for each number of members that
+        """Random ones; some for each element type that these do not have; and one for each number of members that
         none has had."""
         yield from self._different(self._drawn, FIRST)
-        yield from self._different(self._coverage.types(), INSTANCES)
+        yield from self._different(self._coverage.types(), MOST_DRAWN)
         if self._count == 0:
             yield from self._plain[:INSTANCES]
             return
@@ -50,10 +50,11 @@ class Telling:
     def others(self) -> Iterator[Draw]:
         """More random ones."""
         if self._count:
-            yield from self._different(self._drawn, INSTANCES)
+            yield from self._different(self._drawn, INSTANCES - FIRST)
 
     def _different(self, draws: Iterator[Draw], enough: int) -> Iterator[Draw]:
-        """Those of different sides, until ``enough`` were told of, in all."""
+        """Those of different sides, until ``enough`` of these were told of."""
+        enough += self._count
         while self._count < enough and (draw := next(draws, None)) is not None:
             self._left.discard(draw[2].members)
             if draw[2].before == draw[2].after:

@@ -56,6 +56,10 @@ def aspects(body: str, tmp_path: Path) -> dict[str, Aspect]:
         ),
         ("cast(cast(x; to = f16); to = f32) where dtype(x) == f32 => x", {"rounding", "infinities"}),
         ("cast(cast(x; to = f32); to = i32) where dtype(x) == i32 => x", {"rounding"}),
+        (
+            "gather(x, i; axis = 0) => cast(gather(cast(x; to = f64), i; axis = 0); to = dtype(x))",
+            {"rounding"},
+        ),
         ("equal(ewadd(x, z), ewadd(y, z)) => equal(x, y)", {"rounding", "infinities"}),
         ("matmul(x, y; act = relu) => relu(matmul(x, y))", set()),
     ],
