@@ -247,8 +247,7 @@ class Reference:
         for declared, (error, _), limit in zip(self._session.declared, found, limits, strict=True):
             if not error <= limit:
                 on = " on the given inputs" if case.what == "the given inputs" else ""
-                message = f"output {declared.name} differs by {error:.1e}{on}, more than {limit:.1e}"
-                return Agreement("differs", error, message)
+                return Agreement("differs", error, told_apart(declared.name, error, limit, on))
         return Agreement("agrees", max((e for e, _ in found), default=0.0), "", "", max(limits, default=0.0))
 
 
@@ -293,9 +292,16 @@ def _invalid(path: str) -> str:
     return ""
 
 
+def told_apart(output: object, error: float, limit: float, on: str = "") -> str:
+    """What is said of an output whose relative error is beyond a limit."""
+    if not isfinite(error):
+        return f"output {output}{on} has another type, or infinities or NaN elsewhere"
+    return f"output {output} differs by {error:.1e}{on}, more than {limit:.1e}"
+
+
 def relative_error(x: Any, y: Any) -> tuple[float, float]:
-    """The relative difference of one output, and the tolerance; for integers the share of different elements, and
-    0."""
+    """The relative difference of one output, infinite where types or what is finite are others, and the tolerance;
+    for integers the share of different elements, and 0."""
     a, b = np.asarray(x), np.asarray(y)
     if isinstance(x, list | dict) or (a.dtype.kind not in "fiub" and a.dtype.name not in TOLERANCE):
         return (0.0 if str(x) == str(y) else 1.0), 0.0

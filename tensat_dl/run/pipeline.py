@@ -22,6 +22,7 @@ from tensat_dl.run.checked import Checked, verified
 from tensat_dl.run.growth import reason_to_stop
 from tensat_dl.run.named_sizes import settled
 from tensat_dl.run.options import Options
+from tensat_dl.run.refused import rounded_apart
 from tensat_dl.run.result import Result, Rounds, Times
 from tensat_dl.run.rounds import Searched, legs, search, search_again, steps_along
 from tensat_dl.run.search import Setup, Unfit, candidates
@@ -67,7 +68,8 @@ def optimize(
 
     The answer is never costlier than the input under the device's cost model. The result has the verdicts on rules,
     the comparison of the two graphs and, if it is to be ``explained``, the steps that led to it; a false rule or a
-    mismatch does not raise. Ctrl-C ends the phase that is running, and the best graph found until then is the result.
+    mismatch does not raise. Where rounding alone makes the answer another, it is one by rules that keep roundings.
+    Ctrl-C ends the phase that is running, and the best graph found until then is the result.
 
     With a machine, operators are measured on it, and several candidates are timed there as a whole: the answer is a
     candidate that is faster than the input beyond noise, or else the input. E-nodes that are ``unfit`` are no part of
@@ -79,6 +81,11 @@ def optimize(
     other = None if opened is None else OtherSizes(opened, ops)
     setup = options.setup(ops, machine, unfit if other is None else other.fixed, sizes)
     result, egraphs = _optimized(graph, ops, rules, options, setup, progress, parse_seconds, explained)
+    if options.reassociate and (apart := rounded_apart(result)):
+        keeping = replace(options, reassociate=False)
+        result, egraphs = _optimized(graph, ops, rules, keeping, setup, progress, parse_seconds, explained)
+        note = f"{apart}: rules that change how results are rounded were left out"
+        result = replace(result, notes=(*result.notes, note))
     if other is not None:
         model = replace(setup.model, table=extended(ops, result.declared))
         result = settled(result, other, model, progress)

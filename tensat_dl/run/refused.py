@@ -80,6 +80,19 @@ def refusal(result: Result, own_rules: Collection[str]) -> Mismatch | None:
     return None
 
 
+def rounded_apart(result: Result) -> str:
+    """How rounding alone makes an answer another than the input, as far as comparisons tell; empty if it does not."""
+    compared, exact, measured = result.equivalence, result.exact, result.measured
+    if compared is None or any(v.failed for v in result.verdicts):
+        return ""
+    if compared.status == "different":
+        equal = exact is not None and exact.status == "equal"
+        return f"equal in exact numbers, but rounded, {compared.message}" if equal else ""
+    if compared.status == "equivalent" and measured is not None and measured.mismatch:
+        return f"equal in float64, but rounded on the machine, {measured.mismatch}"
+    return ""
+
+
 def check_usable(result: Result, own_rules: Collection[str]) -> None:
     """Raises `Mismatch` for an answer that must not be used, or is not verified though it was to be."""
     wrong = refusal(result, own_rules)

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from tensat_dl.core.diagnostics import first_line, plural
 from tensat_dl.measure.statistics import Latency, summary
 from tensat_dl.measure.timing import Run, in_turn
-from tensat_dl.onnx.agreement import relative_error
+from tensat_dl.onnx.agreement import relative_error, told_apart
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.torch.bound import BoundModel, BySize
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent, OtherCall
@@ -82,7 +82,7 @@ class ExpectedOfModule:
             for k, (x, y) in enumerate(zip(expected, actual, strict=True)):
                 error, limit = relative_error(array_of(x), array_of(y))
                 if not error <= limit:
-                    raise Declined(f"output {k} differs by {error:.1e}, more than {limit:.1e}")
+                    raise Declined(told_apart(k, error, limit))
                 worst = max(worst, error)
         return worst
 
