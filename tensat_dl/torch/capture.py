@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._dynamo.exc import UserError, UserErrorType
 from torch.export.graph_signature import OutputKind
+from torch.utils import _pytree as pytree
 
 from tensat_dl.core.diagnostics import first_line
 
@@ -48,6 +49,7 @@ def captured(
 ) -> torch.export.ExportedProgram:
     """The program of a module for these inputs. Raises `Declined`, and ValueError for ``dynamic_shapes`` that are not
     of their form."""
+    args, kwargs = _each_by_itself(args, kwargs)
     try:
         with _quiet():
             program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
@@ -59,6 +61,20 @@ def captured(
         reason = f"torch.export can't capture the module: {first_line(e)}"
         raise Declined(reason, _raised_at(e)) from None
     return functional(program)
+
+
+def _each_by_itself(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The inputs with copies of tensors that stand there twice: `torch.export` would take both for one input."""
+    seen: set[int] = set()
+
+    def alone(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor) or id(x) not in seen:
+            seen.add(id(x))
+            return x
+        return x.detach().clone()
+
+    copied: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(alone, (args, kwargs))
+    return copied
 
 
 def functional(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

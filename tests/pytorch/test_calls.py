@@ -61,6 +61,21 @@ def test_structure_and_values(fast: Optimized) -> None:
     assert not torch.equal(first["a"], second["a"])
 
 
+class Both(nn.Module):
+    def forward(self, x: Any, y: Any, z: Any) -> Any:
+        return torch.relu(x) + y * 2 - z
+
+
+def test_one_tensor_given_twice_is_two_inputs() -> None:
+    module = Both()
+    fast = optimized(module, (X, X), {"z": X})
+    y, z = torch.randn(4, 8), torch.randn(4, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        same(fast(X, X, z=X), module(X, X, z=X))
+        same(fast(X, y, z=z), module(X, y, z=z))
+
+
 @pytest.mark.parametrize(
     ("args", "reason"),
     [
