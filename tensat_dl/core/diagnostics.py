@@ -105,8 +105,9 @@ class Diagnostic:
 
 
 def _clipped(text: str) -> str:
-    """A message with overlong words of the source cut off."""
-    return re.sub(r"[A-Za-z0-9_]{80,}", lambda word: word[0][:60] + "…", text)
+    """A message with overlong words of the source cut off, and without characters that a terminal acts on."""
+    clipped = re.sub(r"[A-Za-z0-9_]{80,}", lambda word: word[0][:60] + "…", text)
+    return "\n".join(map(_printable, clipped.split("\n")))
 
 
 def _excerpt(text: str, number: int, column: int, length: int) -> list[str]:

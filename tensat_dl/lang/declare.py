@@ -89,6 +89,8 @@ def _body(op: ast.Op, kind: str) -> list[ast.OpStmt]:
 
 def _misdeclared(op: ast.Op) -> Iterator[Diagnostic]:
     outputs: tuple[str | None, ...] = op.outputs or (None,)
+    for twice in dict.fromkeys(o for o in op.outputs if op.outputs.count(o) > 1):
+        yield Diagnostic(f"`{op.name}` has two outputs `{twice}`", op.name_span)
     if op.composition is None:
         shapes, dtypes = ([s.name for s in _body(op, kind)] for kind in ("shape", "dtype"))
         for out in outputs:
@@ -235,6 +237,8 @@ def _check_body(decl: OpDecl, names: dict[str, str]) -> Iterator[Diagnostic]:
             yield from _of_kind(expr, names, attribute_kind(a), lets)
     if decl.flops is not None:
         yield from _of_kind(decl.flops, {**names, "out": "list of integers"}, "integer", lets)
+        if isinstance(decl.flops, ast.Unary) and decl.flops.op == "-":
+            yield Diagnostic("a number of operations is not negative", decl.flops.span)
 
 
 def _of_kind(expr: ast.Expr, names: dict[str, str], wanted: str, lets: Sequence[str]) -> Iterator[Diagnostic]:

@@ -143,7 +143,7 @@ def _not_found(target: str, folder: Path, span: Span) -> tuple[str, Span, str]:
     message = f'nothing to import: "{target if len(target) <= 60 else target[:60] + "…"}"'
     try:
         files = [f"./{p.name}" for p in sorted(folder.glob("*.tsr"))]
-        if (folder / target).is_dir():
+        if target and (folder / target).is_dir():
             return f'"{target}" is a directory', span, "import the files in it one by one"
     except (OSError, ValueError):
         files = []

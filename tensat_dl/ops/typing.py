@@ -463,4 +463,4 @@ def flops(table: OpTable, op: str, inputs: Sequence[TensorType], attrs: Mapping[
         return 0.0
     env = environment(decl, inputs, attrs)
     env["out"] = infer(table, op, inputs, attrs).types[0].shape
-    return float(evaluate(decl.flops, env))
+    return max(0.0, float(evaluate(decl.flops, env)))
