@@ -140,7 +140,7 @@ def optimize(
     alpha: float = 1.0,
     split: int | None = None,
     k_multi: int | None = 1,
-    max_nodes: int = 50_000,
+    max_nodes: int | None = None,
     max_iters: int = 15,
     time_limit: float | None = None,
     max_memory: int | None = 4096,
@@ -180,7 +180,8 @@ def optimize(
         split: Backtracking takes graphs of more than so many operators apart. At least 2; None: never.
             Default: None, never.
         k_multi: Iterations in which multi-pattern rules are applied. At least 0; None: unlimited. Default: 1.
-        max_nodes: Stop growing the e-graph at this many e-nodes. At least 1. Default: 50000.
+        max_nodes: Stop growing the e-graph at this many e-nodes; by-size: 60 for each operator of the graph, from
+            10000 to 50000, and 50000 with multi-pattern rules. At least 1; None: by-size. Default: None, by-size.
         max_iters: Stop exploring after this many iterations. At least 0. Default: 15.
         time_limit: Stop exploring after so many seconds. At least 0. Default: None.
         max_memory: Stop exploring at this resident memory. In MiB. At least 1; None: unlimited. Default: 4096.

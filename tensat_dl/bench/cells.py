@@ -84,7 +84,7 @@ def run(
         **limits,
     )
     progress = Progress()
-    setup = options.setup(ops)
+    setup = options.setup(graph, rules_of(pack), ops)
     found = one_round(graph, rules_of(pack), setup, progress)
     seconds, iterations = progress.seconds(), found.exploration.iterations
     before, after = (setup.model.price_graph(g) for g in (graph, found.rebuilt(found.extraction)[0]))

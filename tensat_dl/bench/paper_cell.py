@@ -93,7 +93,7 @@ def ours(model: str, pack: str, device: str, k_multi: int | None, limit: float) 
     graph, ops = graph_of(model)
     most = SLOWER * limit
     options = Options(device=device, k_multi=k_multi, time_limit=most, extract_time_limit=most)
-    return _ours(graph, rules_of(pack), options.setup(ops))
+    return _ours(graph, rules_of(pack), options.setup(graph, rules_of(pack), ops))
 
 
 def _ours(graph: Graph, rules: Sequence[RewriteRule], setup: Setup) -> Row:
@@ -146,7 +146,7 @@ def baseline(
         time_limit=limit,
         seed=seed,
     )
-    setup = options.setup(ops)
+    setup = options.setup(graph, rules_of(pack), ops)
     started = time.perf_counter()
     walk = walked(graph, rules_of(pack), setup, options, Progress(), clock=time.process_time)
     return {**_walk(graph, walk), "wall": time.perf_counter() - started}
@@ -176,14 +176,19 @@ def on_cpu(model: str, pack: str, iterations: int, limit: float) -> Row:
     most = SLOWER * limit
     options = Options(device="cpu", measure=True, time_limit=most, extract_time_limit=most)
     machine = options.machine(graph, ops, None)
-    setup = options.setup(ops, machine)
+    setup = options.setup(graph, rules_of(pack), ops, machine)
     found: Searched = saturate(graph, rules_of(pack), setup, Progress())
     walking = Options(
         device="cpu", measure=True, search="backtracking", iterations=iterations, time_limit=limit
     )
     # The operators that ours has measured are in the profile by now, so both have the same costs.
     walk = walked(
-        graph, rules_of(pack), walking.setup(ops, machine), walking, Progress(), clock=time.process_time
+        graph,
+        rules_of(pack),
+        walking.setup(graph, rules_of(pack), ops, machine),
+        walking,
+        Progress(),
+        clock=time.process_time,
     )
     model_after = walk.costs.model
     graphs = {

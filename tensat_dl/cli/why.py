@@ -191,7 +191,7 @@ def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...]
             raise TsrError([Diagnostic(f"no rule `{rule}`", None, hint, path=file)])
         graph = choose_graph(program, graph_name, warn)
         names = node_names(graph, program.ops)
-        setup = chosen(given).setup(program.ops)
+        setup = chosen(given).setup(graph, program.rules, program.ops)
         answer = find(by_name[rule], graph, names, program.rules, setup.model, setup.limits, progress)
     for line in answer_lines(answer, graph, names):
         click.echo(line)

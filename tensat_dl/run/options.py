@@ -15,7 +15,7 @@ from tensat_dl.extract.budget import ExtractLimits
 from tensat_dl.extract.extraction import METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tensat_dl.core.graph import Graph
     from tensat_dl.core.progress import Progress
@@ -56,6 +56,12 @@ def searches_with(option: str) -> Sequence[str]:
 
 #: Verdicts on which a run relies: rules that no test refutes, or rules that are proved.
 Trust = Literal["tested", "proved"]
+
+
+#: The e-nodes that an e-graph may have by itself. E-graphs of networks that saturate have up to 47 for each operator.
+#: Where there are more, products of weights are written in every order, and the answer is no better.
+NODES_PER_OPERATOR = 60
+LEAST_NODES, MOST_NODES = 10_000, 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,14 @@ class Options:
     k_multi: int | None = _option(
         1, "search", "Iterations in which multi-pattern rules are applied.", "N", 0, none="unlimited"
     )
-    max_nodes: int = _option(50_000, "search", "Stop growing the e-graph at this many e-nodes.", "N", 1)
+    max_nodes: int | None = _option(
+        None,
+        "search",
+        f"Stop growing the e-graph at this many e-nodes; by-size: {NODES_PER_OPERATOR} for each operator of the "
+        f"graph, from {LEAST_NODES} to {MOST_NODES}, and {MOST_NODES} with multi-pattern rules.",
+        *("N", 1),
+        none="by-size",
+    )
     max_iters: int = _option(15, "search", "Stop exploring after this many iterations.", "N", 0)
     time_limit: float | None = _option(
         None, "search", "Stop exploring after {} seconds.", "S", 0, unit="seconds"
@@ -237,13 +250,16 @@ class Options:
         """The name of the device."""
         return DEVICE if self.device is None else self.device
 
-    @property
-    def limits(self) -> Limits:
-        """When exploration stops."""
+    def limits(self, graph: Graph, rules: Iterable[RewriteRule]) -> Limits:
+        """When the exploration of a graph by these rules stops."""
         from tensat_dl.engine.exploration import Limits
 
         memory = None if self.max_memory is None else self.max_memory * 1024 * 1024
-        return Limits(self.max_nodes, self.max_iters, self.k_multi, self.time_limit, memory, self.cycles)
+        nodes = MOST_NODES if self.max_nodes is None else self.max_nodes
+        if self.max_nodes is None and all(r.kind != "multi" for r in rules):
+            by_size = NODES_PER_OPERATOR * sum(1 for n in graph.nodes if n.inputs)
+            nodes = min(max(by_size, LEAST_NODES), MOST_NODES)
+        return Limits(nodes, self.max_iters, self.k_multi, self.time_limit, memory, self.cycles)
 
     @property
     def extract_limits(self) -> ExtractLimits:
@@ -252,18 +268,22 @@ class Options:
 
     def setup(
         self,
+        graph: Graph,
+        rules: Iterable[RewriteRule],
         ops: OpTable,
         machine: Machine | None = None,
         unfit: Unfit | None = None,
         sizes: tuple[Resized | None, ...] = (),
     ) -> Setup:
-        """The setup of a search for graphs over these operators; costs are means over ``sizes`` of open dimensions.
-        Raises `UnknownDeviceError`, `ProfileError`."""
+        """The setup of a search for other graphs than this one by these rules; costs are means over ``sizes`` of open
+        dimensions. Raises `UnknownDeviceError`, `ProfileError`."""
         from tensat_dl.cost import CostModel
         from tensat_dl.run.search import Setup
 
         model = replace(CostModel.of(ops, self.target, self.threads), sizes=sizes)
-        return Setup(model, self.limits, self.extract, self.extract_limits, machine, self.fuse, unfit)
+        return Setup(
+            model, self.limits(graph, rules), self.extract, self.extract_limits, machine, self.fuse, unfit
+        )
 
     def machine(self, graph: Graph, ops: OpTable, imported: Imported | None) -> Machine | None:
         """The machine that measures, this machine's CPU or its GPU; None if nothing is measured. Graphs run with the

@@ -79,7 +79,7 @@ def optimize(
     options = options or Options()
     progress = progress or Progress()
     other = None if opened is None else OtherSizes(opened, ops)
-    setup = options.setup(ops, machine, unfit if other is None else other.fixed, sizes)
+    setup = options.setup(graph, rules, ops, machine, unfit if other is None else other.fixed, sizes)
     result, egraphs = _optimized(graph, ops, rules, options, setup, progress, parse_seconds, explained)
     if options.reassociate and (apart := rounded_apart(result)):
         keeping = replace(options, reassociate=False)
@@ -176,7 +176,7 @@ def explain(
     """The steps by which a run with these options found ``after``, without fused operators: it searches again."""
     progress = progress or Progress()
     rules, _ = options.relied_on(rules, ops, progress)
-    setup = options.setup(ops, unfit=unfit, sizes=sizes)
+    setup = options.setup(graph, rules, ops, unfit=unfit, sizes=sizes)
     try:
         if options.search != "saturation":
             from tensat_dl.run.sequential import walk_again

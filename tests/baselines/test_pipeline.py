@@ -161,6 +161,9 @@ def test_graphs_that_do_not_fit_are_no_answers(search: Any) -> None:
         return np.array(new, dtype=np.bool_)
 
     options = Options(search=search, iterations=10)
-    for setup in (options.setup(model.ops), options.setup(model.ops, unfit=unfit)):
+    for setup in (
+        options.setup(model.graph, model.rules, model.ops),
+        options.setup(model.graph, model.rules, model.ops, unfit=unfit),
+    ):
         walk = walked(model.graph, model.rules, setup, options, Progress())
         assert (walk.outputs == walk.store.outputs) == (setup.unfit is not None)

@@ -10,8 +10,6 @@ from unittest.mock import patch
 
 import pytest
 
-from tensat_dl.run.options import Options
-
 from .running import EXAMPLES, Done, invoke
 
 pytestmark = pytest.mark.sampled(5)
@@ -508,8 +506,3 @@ def test_tensors_that_no_rule_takes_are_named(tmp_path: Path) -> None:
     note = "rules take tensors of up to 6 dimensions, so none applies to x, y, relu_1, out0"
     assert " ".join(done.out.split()).count(note) == 1
     assert "dimensions" not in invoke("run", SHARED).out
-
-
-def test_memory_is_limited_unless_said_otherwise() -> None:
-    assert Options().limits.memory == 4096 * 1024 * 1024
-    assert Options(max_memory=None).limits.memory is None
