@@ -32,15 +32,22 @@ class Layout(NamedTuple):
 
 class Session:
     """One model, loaded, for so many ``threads``, by default as many as ONNX Runtime likes. ``optimized`` is its best
-    level, else it runs as it is; ``keep`` is a file for the model as it was optimized. Raises `NotRunnable`."""
+    level, else it runs as it is; ``keep`` is a file for the model as it was optimized. With ``any_size``, ONNX
+    Runtime keeps no plan of memory for each combination of shapes that it has seen. Raises `NotRunnable`."""
 
     def __init__(
-        self, model: bytes | Path, threads: int = 0, optimized: bool = True, keep: Path | None = None
+        self,
+        model: bytes | Path,
+        threads: int = 0,
+        optimized: bool = True,
+        keep: Path | None = None,
+        any_size: bool = False,
     ) -> None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+        options.enable_mem_pattern = not any_size
         options.graph_optimization_level = _LEVELS.ORT_ENABLE_ALL if optimized else _LEVELS.ORT_DISABLE_ALL
         if keep is not None:
             options.optimized_model_filepath = str(keep)

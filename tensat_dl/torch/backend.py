@@ -17,6 +17,8 @@ from tensat_dl.torch.optimized import warn_once
 
 #: A graph is optimized for at most so many combinations of shapes.
 MOST_SHAPES = 8
+#: And for so many sets of weights: layers that are compiled one by one share a graph.
+MOST_WEIGHTS = 64
 
 
 def tensat(
@@ -36,34 +38,48 @@ class OptimizedFx:
         self._options = options
         #: The positions of weights among the inputs.
         self._weights = [i for i, x in enumerate(example_inputs) if _is_weight(x)]
-        self._held: list[torch.Tensor] = []
         self._said: set[str] = set()
-        self._made: dict[tuple[Any, ...], Optimized] = {}
+        #: By the weights: these, the number of the last call with them, and what was made for them, by other inputs.
+        self._made: dict[tuple[int, ...], tuple[list[Any], int, dict[tuple[Any, ...], Optimized]]] = {}
+        self._calls = 0
 
     def __call__(self, *inputs: Any) -> Any:
         weights = [inputs[i] for i in self._weights]
         if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs):
             self._say("gradients are recorded: call it under torch.no_grad() or torch.inference_mode()")
             return self._graph(*inputs)
-        if len(weights) != len(self._held) or any(
-            a is not b for a, b in zip(weights, self._held, strict=True)
-        ):
-            self._made.clear()
-            self._held = weights
+        known = self._made_for(weights)
+        if known is None:
+            self._say(f"it was optimized for {MOST_WEIGHTS} sets of weights, and these are others")
+            return self._graph(*inputs)
         given = tuple(x for i, x in enumerate(inputs) if i not in self._weights)
         key = tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else x for x in given)
-        fast = self._made.get(key)
+        fast = known.get(key)
         if fast is None:
-            if len(self._made) == MOST_SHAPES:
+            if len(known) == MOST_SHAPES:
                 self._say(
                     f"it was optimized for {MOST_SHAPES} combinations of shapes, and this is another one"
                 )
                 return self._graph(*inputs)
             closed = Closed(self._graph, dict(zip(self._weights, weights, strict=True)))
-            fast = self._made[key] = optimize(closed, given, **self._options)
+            fast = known[key] = optimize(closed, given, **self._options)
         elif not self._options.get("frozen") and fast.stale:
             fast.refresh()
         return fast(*given)
+
+    def _made_for(self, weights: list[Any]) -> dict[tuple[Any, ...], Optimized] | None:
+        """What was made for these weights. Other weights are forgotten as soon as new ones come, unless they were
+        there a short while ago, as those of all layers are. None if there are too many."""
+        self._calls += 1
+        key = tuple(map(id, weights))
+        if key not in self._made:
+            recent = self._calls - 2 * len(self._made) - 2
+            self._made = {k: found for k, found in self._made.items() if found[1] >= recent}
+            if len(self._made) == MOST_WEIGHTS:
+                return None
+        _, _, made = self._made.get(key, ((), 0, {}))
+        self._made[key] = (weights, self._calls, made)
+        return made
 
     def _say(self, reason: str) -> None:
         warn_once(self._said, reason)

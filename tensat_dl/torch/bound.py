@@ -32,7 +32,7 @@ class BoundModel:
             raise Declined("its ONNX model has another number of inputs or outputs")
         self._memory = None if inputs.open else self._layouts({})
         try:
-            self._session = Session(path, threads)
+            self._session = Session(path, threads, any_size=inputs.open)
         except NotRunnable as e:
             raise Declined(f"ONNX Runtime does not load it: {e}") from None
 

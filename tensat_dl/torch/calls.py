@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -19,6 +20,8 @@ from torch.utils import _pytree as pytree
 
 from tensat_dl.torch.capture import Declined
 
+#: The sizes of symbols are remembered for so many combinations of shapes.
+MOST_KNOWN = 1000
 #: A dimension: a size, or an expression of the program's symbols for sizes.
 Extent = Any
 
@@ -105,6 +108,7 @@ class CallInputs:
             for symbol, r in program.range_constraints.items()
             if r.upper.is_Integer
         }
+        self.not_one: set[Extent] = set()  #: symbols that may not be 1
         #: What the program assumes of their sizes.
         self._guards = getattr(program.module(), "_guards_fn", None) if self.open else None
         #: The leaves as positions among the arguments, by the number of those by position and the names of others.
@@ -173,6 +177,8 @@ class CallInputs:
             return {}
         key = tuple(leaves[i].shape for i in self.tensors)
         if key not in self._sizes:
+            if len(self._sizes) == MOST_KNOWN:
+                self._sizes.clear()
             self._sizes[key] = self._solved(leaves)
         return self._sizes[key]
 
@@ -200,22 +206,31 @@ class CallInputs:
             *((symbol, (n + 1, 2 * n, n - 1)) for symbol, n in here.items()),
             *((symbol, (n,)) for symbol, n in wanted),
         ]:
-            for other in others:
-                there = {**here, symbol: other}
-                shapes = [
-                    [size_of(d, there) for d in leaf.shape] if isinstance(leaf, TensorLeaf) else None
-                    for leaf in self._leaves
-                ]
-                made = [
-                    x if s is None else torch.empty(s, dtype=x.dtype)
-                    for x, s in zip(leaves, shapes, strict=True)
-                ]
-                try:
-                    self.sizes(made)
-                except (OtherCall, RuntimeError):  # a size below 0
-                    continue
-                yield shapes
-                break
+            found = (self.resized_to(leaves, symbol, n) for n in others)
+            yield from islice((shapes for shapes in found if shapes is not None), 1)
+
+    def resized_to(self, leaves: Sequence[Any], symbol: Extent, n: int) -> list[Any] | None:
+        """The shapes of the tensors in a call where one dimension has another size; None if the program was not made
+        for it. None for leaves that are no tensors."""
+        there = {**self.sizes(leaves), symbol: n}
+        shapes = [
+            [size_of(d, there) for d in leaf.shape] if isinstance(leaf, TensorLeaf) else None
+            for leaf in self._leaves
+        ]
+        made = [
+            x if s is None else torch.empty(s, dtype=x.dtype) for x, s in zip(leaves, shapes, strict=True)
+        ]
+        try:
+            self.sizes(made)
+        except (OtherCall, RuntimeError):  # a size below 0
+            return None
+        return shapes
+
+    def leave_out_one(self, symbol: Extent) -> None:
+        """Calls where a dimension has size 1 are not for the program: `torch.export` takes sizes for others than 1,
+        also where ``dynamic_shapes`` have 1 in their range."""
+        self.not_one.add(symbol)
+        self._sizes.clear()
 
     def _solved(self, leaves: Sequence[Any]) -> dict[Any, int]:
         pairs = [
@@ -226,6 +241,7 @@ class CallInputs:
         wrong += [
             found[d] for d, (low, high) in self.ranges.items() if d in found and not low <= found[d] <= high
         ]
+        wrong += [1 for d in self.not_one if found.get(d) == 1]
         try:
             if self._guards is not None and not wrong:
                 self._guards(*leaves)
@@ -305,7 +321,7 @@ def size_of(extent: Extent, sizes: dict[Any, int]) -> int | None:
 def _special(x: torch.Tensor) -> str:
     """Why a tensor's elements do not lie in the CPU's memory as they are, or are not all that is asked for; empty if
     they do and are."""
-    if not x.is_cpu or x.layout is not torch.strided or x.is_neg():
+    if not x.is_cpu or x.layout is not torch.strided or x.is_neg() or x._is_zerotensor():
         return "is not a dense tensor on the CPU"
     return "has to be given a gradient" if x.requires_grad and torch.is_grad_enabled() else ""
 

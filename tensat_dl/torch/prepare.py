@@ -82,7 +82,7 @@ def prepare(asked: Asked, known: KeptAnswer | None = None) -> Prepared:
     """The fastest of a module and its models; an answer that is ``known`` is used again if the graph is the same.
     Raises `TsrError` for rules that can't be read, and what `tensat_dl.optimize` raises."""
     weights = WeightsAsTheyWere(asked.module)
-    with torch.no_grad():
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):
         try:
             return _prepared(asked, weights, known)
         except Declined as e:
@@ -97,6 +97,8 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
         program = functional(asked.program)
     inputs = CallInputs(asked.module.forward, asked.example, program)
     outputs = CallOutputs(program, inputs)
+    if any(leaf.dtype.is_complex for leaf in (*inputs.of_tensors, *outputs.computed)):
+        raise Declined("ONNX Runtime has no complex numbers")
     mix = _mix(asked, inputs)
     wanted = {symbol: said.sizes for _, _, symbol, said in mix}
     expected = ExpectedOfModule(asked.module, asked.example, inputs, outputs, asked.options.seed, wanted)
@@ -147,6 +149,11 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
             notes.append(f"there is no optimized graph: {e}")
     if not models:
         raise Declined("; ".join(notes))
+    if inputs.not_one:
+        names = ", ".join(map(str, inputs.not_one))
+        notes.append(
+            f"calls where {names} is 1 go to the module: there it does what torch.export does not see"
+        )
     latencies = times(runs, asked.options.threads)
     called = min(runs, key=lambda name: latencies[name].median_ms)
     return Prepared(

@@ -23,6 +23,8 @@ from tensat_dl.torch.cut import CutModel
 
 #: How often inputs are drawn to compare on, beside the example.
 DRAWS = 2
+#: Floats are so many times as large where it is asked whether what is finite in PyTorch is finite.
+WIDE = 30.0
 #: The arguments of a call.
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -60,15 +62,40 @@ class ExpectedOfModule:
             ]
             with suppress(Exception):  # inputs that it does not take, perhaps
                 self._add(drawn, spec, module, outputs)
+        others = len(self.cases) - 1
+        #: By symbol, leaves where it is 1, and what the module computes there, or nothing.
+        self._ones: list[tuple[Extent, list[Any], list[torch.Tensor]]] = []
+        for symbol, n in inputs.sizes(leaves).items():
+            single = None if n == 1 else inputs.resized_to(leaves, symbol, 1)
+            if single is not None:
+                pairs = zip(leaves, single, strict=True)
+                drawn = [x if s is None else _like(x, s, False, generator) for x, s in pairs]
+                self._ones.append((symbol, drawn, self._computed(drawn, spec, module, outputs)))
+        self._inputs = inputs
+        with suppress(Exception):  # views of its inputs, perhaps
+            self._add([*map(_in_other_order, leaves)], spec, module, outputs)
+        wide = [x * WIDE if isinstance(x, torch.Tensor) and x.dtype.is_floating_point else x for x in leaves]
+        #: Large inputs, and what the module computes of them.
+        self._wide = (wide, self._computed(wide, spec, module, outputs))
         #: The inputs in words.
         self.inputs = "the example inputs"
-        if others := len(self.cases) - 1:
+        if others:
             sizes = ", some of other sizes" if resized else ""
             self.inputs += f" and {others} {plural(others, 'other')} like them{sizes}"
 
     def _add(self, leaves: list[Any], spec: Any, module: torch.nn.Module, outputs: CallOutputs) -> None:
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         self.cases.append((leaves, outputs.of_structured(module(*args, **kwargs))))
+
+    def _computed(
+        self, leaves: list[Any], spec: Any, module: torch.nn.Module, outputs: CallOutputs
+    ) -> list[torch.Tensor]:
+        """What the module computes; nothing if it does not run."""
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        try:
+            return outputs.of_structured(module(*args, **kwargs))
+        except Exception:
+            return []
 
     def error(self, model: BoundModel | BySize | CutModel) -> float:
         """The largest relative difference of a model's outputs. Raises `Declined` if one is larger than rounding
@@ -84,7 +111,38 @@ class ExpectedOfModule:
                 if not error <= limit:
                     raise Declined(told_apart(k, error, limit))
                 worst = max(worst, error)
+        self._check_large(model)
+        for symbol, leaves, expected in self._ones:
+            if not _agrees(model, leaves, expected):
+                self._inputs.leave_out_one(symbol)
         return worst
+
+    def _check_large(self, model: BoundModel | BySize | CutModel) -> None:
+        """Raises `Declined` if a result is not finite that is in PyTorch, as logarithms of what has become 0."""
+        leaves, expected = self._wide
+        if not expected:
+            return
+        try:
+            actual = model.computed(leaves)
+        except OtherCall as e:
+            raise Declined(str(e)) from None
+        for k, (x, y) in enumerate(zip(expected, actual, strict=True)):
+            if x.dtype.is_floating_point and bool((torch.isfinite(x) & ~torch.isfinite(y)).any()):
+                raise Declined(
+                    f"output {k} is not finite where the module's is, for inputs {WIDE:g} times as large"
+                )
+
+
+def _agrees(
+    model: BoundModel | BySize | CutModel, leaves: list[Any], expected: Sequence[torch.Tensor]
+) -> bool:
+    """Whether a model computes what the module does, if that computes anything."""
+    try:
+        actual = model.computed(leaves) if expected else []
+    except OtherCall:
+        return False
+    found = [relative_error(array_of(x), array_of(y)) for x, y in zip(expected, actual, strict=True)]
+    return bool(found) and all(error <= limit for error, limit in found)
 
 
 def times(runs: Mapping[Name, Run], threads: int) -> dict[Name, Latency]:
@@ -109,6 +167,13 @@ def _like(x: torch.Tensor, shape: Sequence[int], normal: bool, generator: torch.
         return (drawn * spread + x.double().mean()).to(x.dtype)
     picked = torch.randint(x.numel(), (count,), generator=generator)
     return x.reshape(-1)[picked].reshape(shape)
+
+
+def _in_other_order(x: Any) -> Any:
+    """A tensor whose last dimension is the first in memory."""
+    if not isinstance(x, torch.Tensor) or x.dim() < 2:
+        return x
+    return x.detach().transpose(0, -1).contiguous().transpose(0, -1)
 
 
 def _check_apart(module: torch.nn.Module, computed: Sequence[torch.Tensor], leaves: Sequence[Any]) -> None:

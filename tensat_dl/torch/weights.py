@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 from operator import attrgetter, call, is_, itemgetter
+from types import NoneType
 from typing import Any, NamedTuple
 
 import torch
 from torch.nn.modules import module as _modules
 
+#: Attributes that every module has, and that PyTorch writes.
+_USUAL = frozenset(vars(torch.nn.Module())) - {"training"}
 #: The hooks of all modules.
 _HOOKS = _modules._global_forward_pre_hooks, _modules._global_forward_hooks
 _VERSION, _ADDRESS = attrgetter("_version"), torch.Tensor.data_ptr
@@ -28,7 +31,7 @@ class HeldTensor(NamedTuple):
 
 class WeightsAsTheyWere:
     """The parameters, buffers and other tensors of a module at one moment, its submodules, the hooks that calls of
-    these run, and those of their attributes that are numbers, truth values or strings.
+    these run, and those of their attributes that are numbers, truth values, strings or None.
 
     Writes through ``tensor.data``, or through an array that shares a tensor's memory, leave no trace in PyTorch, and
     are not noticed here; nor are other attributes.
@@ -37,16 +40,17 @@ class WeightsAsTheyWere:
     def __init__(self, module: torch.nn.Module) -> None:
         self._tensors = list(_tensors(module))
         self._settings = [
-            (vars(m), name, value, _path(prefix, name))
+            (where, name, value, _path(prefix, name))
             for prefix, m in module.named_modules()
-            for name, value in vars(m).items()
-            if type(value) in (bool, int, float, str) and not name.startswith("_")
+            for where in (m._parameters, m._buffers, vars(m))
+            for name, value in where.items()
+            if type(value) in (bool, int, float, str, NoneType) and name not in _USUAL
         ]
         self._modules = [
-            (m._modules, len(m._modules), name, child)
-            for m in module.modules()
-            for name, child in m._modules.items()
+            (m._modules, name, child) for m in module.modules() for name, child in m._modules.items()
         ]
+        named = [d for m in module.modules() for d in (m._modules, m._parameters, m._buffers)]
+        self._named, self._counts = named, list(map(len, named))
         hooked = [_HOOKS, *((m._forward_pre_hooks, m._forward_hooks) for m in module.modules())]
         self._hooks = list(chain.from_iterable(hooked))
         self._hooks_then = self._hooks_now()
@@ -63,15 +67,13 @@ class WeightsAsTheyWere:
         for where, name in (
             *((held.where, held.name) for held in self._tensors),
             *((where, name) for where, name, _, _ in self._settings),
-            *((where, name) for where, _, name, _ in self._modules),
+            *((where, name) for where, name, _ in self._modules),
         ):
             watched.setdefault(id(where), (where, []))[1].append(name)
         self._dictionaries = [where for where, _ in watched.values()]
         names = [found if len(found) > 1 else found * 2 for _, found in watched.values()]
         self._getters = [itemgetter(*some) for some in names]  # of two names or more: they return tuples
         self._objects = list(chain.from_iterable(map(call, self._getters, self._dictionaries)))
-        parents = {id(where): (where, count) for where, count, _, _ in self._modules}.values()
-        self._parents, self._counts = [where for where, _ in parents], [count for _, count in parents]
         self._held = [held.tensor for held in self._tensors]
         self._addresses = [held.address for held in self._tensors]
         self._counted = [held.tensor for held in self._tensors if not held.tensor.is_inference()]
@@ -90,7 +92,7 @@ class WeightsAsTheyWere:
             return False
         return (
             same
-            and list(map(len, self._parents)) == self._counts
+            and list(map(len, self._named)) == self._counts
             and self._hooks_now() == self._hooks_then
             and list(map(_VERSION, self._counted)) == self._versions
             and list(map(_ADDRESS, self._held)) == self._addresses
@@ -102,11 +104,12 @@ class WeightsAsTheyWere:
             if now is not tensor or _version(now) != version or now.data_ptr() != address:
                 return f"{path} has changed since it was optimized"
         for where, name, value, path in self._settings:
-            if where.get(name) is not value and where.get(name) != value:
+            if where.get(name) is not value and (value is None or where.get(name) != value):
                 return f"{path} was {value} when it was optimized"
-        for where, count, name, child in self._modules:
-            if where.get(name) is not child or len(where) != count:
-                return "it has other submodules than when it was optimized"
+        if any(where.get(name) is not child for where, name, child in self._modules):
+            return "it has other submodules than when it was optimized"
+        if list(map(len, self._named)) != self._counts:
+            return "it has other submodules, parameters or buffers than when it was optimized"
         if self._hooks_now() != self._hooks_then:
             return "it has other hooks than when it was optimized"
         return ""

@@ -61,6 +61,14 @@ def test_structure_and_values(fast: Optimized) -> None:
     assert not torch.equal(first["a"], second["a"])
 
 
+def test_it_is_optimized_without_autocast() -> None:
+    with torch.no_grad():
+        with torch.autocast("cpu", torch.float16):
+            fast = optimized(joined(), (X,))
+        assert fast.called == "optimized"
+        same(fast(X), fast.module(X))
+
+
 class Both(nn.Module):
     def forward(self, x: Any, y: Any, z: Any) -> Any:
         return torch.relu(x) + y * 2 - z

@@ -57,6 +57,23 @@ def test_once_for_each_shape_and_with_new_weights(made: list[Optimized]) -> None
         agree(6)
 
 
+def test_layers_that_are_compiled_one_by_one(made: list[Optimized]) -> None:
+    """They share a graph, and each has its weights: nothing is optimized again."""
+    fast = backend.tensat(torch.fx.symbolic_trace(joined()), [], options=QUICK)
+    weights = [[torch.nn.Parameter(torch.randn(3, 3))] for _ in range(3)]
+    found = [fast._made_for(w) for w in (*weights, *weights)]
+    assert all(a is b for a, b in zip(found[:3], found[3:], strict=True))
+    assert len({*map(id, found)}) == 3
+
+
+def test_weights_that_were_replaced_are_forgotten(made: list[Optimized]) -> None:
+    fast = backend.tensat(torch.fx.symbolic_trace(joined()), [], options=QUICK)
+    for _ in range(200):
+        w = [torch.nn.Parameter(torch.randn(3))]
+        assert all(fast._made_for(w) == {} for _ in range(20))
+    assert len(fast._made) == 2
+
+
 def test_frozen_weights(made: list[Optimized]) -> None:
     module, x = joined(), torch.randn(4, 8)
     fast = torch.compile(module, backend=backend.tensat, options={**QUICK, "frozen": True})

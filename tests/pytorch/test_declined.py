@@ -49,6 +49,13 @@ class Views(nn.Module):
         return x.t(), x + 1
 
 
+class Saturates(nn.Module):
+    """In ONNX Runtime the sigmoid of -30 is 0."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.log(torch.sigmoid(-x))
+
+
 class PassesOn(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x
@@ -83,6 +90,7 @@ def line_of(comment: str) -> int:
         (Branching(), rf"can't capture the module: .*{HERE}:{line_of('branching')}, in forward"),
         (WritesToInput(), "writes to its input x"),
         (Counts(), "buffer or parameter calls"),
+        (Saturates(), "output 0 is not finite where the module's is, for inputs 30 times as large"),
         (Views(), "output 0 shares memory with an input"),
         (PassesOn(), "computes no tensor"),
         (Custom(), r"PyTorch is the fastest between its custom operators, tensat_dl_tests::twice"),
@@ -103,6 +111,29 @@ def test_why_and_where(module: nn.Module, reason: str) -> None:
     if not isinstance(module, Counts):
         torch.manual_seed(1)
         torch.testing.assert_close(found, module(x.clone()))
+
+
+class Strides(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.as_strided(x, (4, 4), (1, 2)) + 1
+
+
+class Complex(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x.abs()) + x.real
+
+
+@pytest.mark.parametrize(
+    ("module", "x", "reason"),
+    [
+        (Strides(), torch.randn(8, 8), "output 0 differs by"),
+        (Complex(), torch.randn(4, 8, dtype=torch.complex64), "ONNX Runtime has no complex numbers"),
+    ],
+)
+def test_what_the_inputs_are_like_matters(module: nn.Module, x: torch.Tensor, reason: str) -> None:
+    with pytest.warns(FallbackWarning, match=reason):
+        fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
+    torch.testing.assert_close(fast(x.t()), module(x.t()))
 
 
 def test_custom_operators_can_be_translated() -> None:

@@ -45,6 +45,25 @@ def check(fast: Optimized) -> None:
             )
 
 
+class Single(torch.nn.Module):  # type: ignore[misc]
+    """A row alone is something else."""
+
+    def forward(self, x: Any) -> Any:
+        y = torch.tanh(x @ x.T)
+        return (y * 2).squeeze(0) if x.shape[0] == 1 else y + 1
+
+
+@pytest.mark.parametrize("rows", [ROWS, torch.export.Dim.AUTO])
+def test_a_size_of_one_that_is_something_else_goes_to_the_module(rows: Any) -> None:
+    fast = tensat_dl.torch.optimize(Single(), (torch.randn(4, 8),), dynamic_shapes=({0: rows},), **QUICK)
+    x = torch.randn(5, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        torch.testing.assert_close(fast(x), fast.module(x), rtol=1e-4, atol=1e-4)
+    with pytest.warns(FallbackWarning, match="it was not made for such sizes"):
+        torch.testing.assert_close(fast(x[:1]), fast.module(x[:1]))
+
+
 def test_the_model_is_chosen_by_the_size(tmp_path: Any) -> None:
     fast = optimized(sizes={"x": {0: (4, 1024)}}, buckets=True)
     models = fast._prepared.models["optimized"]

@@ -60,12 +60,27 @@ def exchanges_a_hook(module: Any) -> None:
     gets_a_hook(module)
 
 
+def gets_a_bias(module: Any) -> None:
+    module.free.bias = torch.nn.Parameter(torch.ones(16))
+
+
+def gets_a_buffer(module: Any) -> None:
+    module.left.register_buffer("mask", torch.ones(16))
+
+
+def counts_otherwise(module: Any) -> None:
+    module._times = 3
+
+
 CHANGES = [
     (loads, "left.weight has changed"),
     (steps, "left.weight has changed"),
     (replaces, "left.weight has changed"),
     (points_elsewhere, "left.bias has changed"),
     (replaces_a_module, "other submodules"),
+    (gets_a_bias, "free.bias was None"),
+    (gets_a_buffer, "other submodules, parameters or buffers"),
+    (counts_otherwise, "_times was 2"),
     (gets_a_hook, "other hooks"),
     (exchanges_a_hook, "other hooks"),
 ]
@@ -73,6 +88,7 @@ CHANGES = [
 
 def test_changes_are_noticed_and_folded_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     module, x = joined(), torch.randn(4, 8)
+    module.free, module._times = torch.nn.Linear(8, 16, bias=False).eval(), 2
     fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
     monkeypatch.setattr("tensat_dl.torch.answers.optimize_model", None)  # there is no other search
     monkeypatch.setattr("tensat_dl.torch.answers.kept", None)
