@@ -117,8 +117,16 @@ def _direction(
         problems.append(Diagnostic(f"both sides of rule `{name}` are the same", rule.name_span, hint))
     if problems:
         raise TsrError(problems)
-    resolved = tuple(_resolved(c, source.kinds, _words(ops)) for c in result.conditions)
-    return replace(result, conditions=resolved)
+    resolved = (_resolved(c, source.kinds, _words(ops)) for c in result.conditions)
+    return replace(result, conditions=tuple(map(_comparing, resolved)))
+
+
+def _comparing(condition: ast.Expr) -> ast.Expr:
+    """An attribute that stands alone is compared with true."""
+    if not isinstance(condition, ast.Name):
+        return condition
+    true = ast.Const(True, "bool", "true", span=condition.span)
+    return ast.Binary("==", condition, true, span=condition.span)
 
 
 def _of_elements(

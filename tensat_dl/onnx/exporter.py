@@ -46,6 +46,7 @@ def build(
     can ask for them. Raises `TsrError` for an operator that ONNX does not have."""
     given = {i: ir.Value(name=str(graph.nodes[i].attr("name"))) for i in graph.inputs}
     inputs = list(given.values())
+    outputs = {name for name, _ in graph.outputs}
     shapes = [n.type.shape if len(n.types) == 1 else () for n in graph.nodes]
     elsewhere = []
     if opened is not None:
@@ -60,7 +61,8 @@ def build(
             encoder.tensors[i] = OnnxTensor(given[i], node.type)
         elif encoder.known[i]:
             if i in encoder.taken:
-                encoder.fold(i, str(node.attr("name")) if node.op == "weight" else node.name or node.op)
+                name = str(node.attr("name")) if node.op == "weight" else node.name or node.op
+                encoder.fold(i, f"{name}_value" if name in outputs else name)  # an output is another value
         elif node.op == "reshape" and elsewhere:
             (j,) = node.inputs
             target = asked(shapes.__getitem__, j, i, graph.inputs, elsewhere) or shapes[i]

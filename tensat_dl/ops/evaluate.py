@@ -323,6 +323,8 @@ def _known_int(value: Any, at: ex.Expr) -> int:
 
 
 def _bool(value: Any, at: ex.Expr) -> bool | Condition:
+    if isinstance(value, Opaque):  # an attribute that is a truth value
+        value = sym.equal(value, True)
     if not isinstance(value, bool | Condition):
         raise error(at.span, f"expected a condition, found {describe(value)}")
     return value

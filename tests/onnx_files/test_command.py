@@ -164,3 +164,15 @@ def test_an_opaque_operator_of_the_language_has_no_counterpart(tmp_path: Path) -
     assert done.code == 2
     assert "`own` can't be written to ONNX" in done.err
     assert [p.name for p in tmp_path.iterdir()] == ["own.tsr"]
+
+
+def test_outputs_that_weights_alone_decide(tmp_path: Path) -> None:
+    """A weight, and what is computed of weights, are outputs and used elsewhere as well."""
+    text, out = tmp_path / "graph.tsr", tmp_path / "out.onnx"
+    body = ("input x : f32[4]", "weight a : f32[4]", "v = relu(a)", "w = x + v", "output w, v, a")
+    text.write_text("graph g {\n" + "\n".join(body) + "\n}\n", encoding="utf-8")
+    assert invoke("run", text, "--no-measure", "-o", out).code == 0
+    session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
+    w, v, a = session.run(["w", "v", "a"], {"x": np.ones(4, np.float32)})
+    np.testing.assert_array_equal(v, np.maximum(a, 0))
+    np.testing.assert_array_equal(w, v + 1)

@@ -30,13 +30,17 @@ AT_RANDOM = 12
 #: How often numbers are drawn from a pool, or until so many elements were; and about how many elements an instance
 #: has that is in the middle.
 DRAWS = 6
-ELEMENTS = 120
+ELEMENTS = 240
 MIDDLE = 150
 #: How often an example is made simpler, and how long it may be.
 SIMPLER = 24
 LONGEST = 60
 #: The digits of floats, in bits.
 DIGITS = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
+#: Integers that float types with fewer digits take for one another.
+BEYOND_DIGITS = (256, 257, 2048, 2049, 2**24, 2**24 + 1, 2**24 + 3, 2**53, 2**53 + 1)
+#: Floats that are zero in narrower types.
+TINY = {"f16": 1e-7, "bf16": 1e-30, "f32": 1e-30, "f64": 1e-60}
 #: Numbers beside infinities may differ by rounding, by so much, relative.
 TOLERANCE = 1e-2
 
@@ -151,11 +155,12 @@ def _near(instance: Instance, seed: int) -> Iterator[Values]:
     def pool(dtype: str) -> Sequence[float]:
         if dtype in INTEGERS:
             most = INTEGERS[dtype][1]
-            return [n for n in (1, 2, 3, 257, 2049, 2**24 + 1, 2**24 + 3, 2**53 + 1) if n <= most]
+            return [n for n in (1, 3, *BEYOND_DIGITS) if n <= most]
         if dtype not in FLOATS:
             return (0, 1)
         last = 2.0 ** -DIGITS[dtype]
-        return (1.0, 1 + last, 1 + 3 * last, 1 / 3, -0.1, 3.0, -1.0, min(0.5 / last, 1e5), 100.3)
+        near_one = (1.0, 1 + last, 1 + 3 * last, 1 - last)
+        return (*near_one, 1 / 3, -0.1, 3.0, -1.0, min(0.5 / last, 1e5), 100.3, TINY[dtype])
 
     for turn in range(_turns(instance)):
         yield _from(instance, seed, pool, "near", turn)

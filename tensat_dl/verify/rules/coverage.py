@@ -11,6 +11,7 @@ from tensat_dl.core.graph import DTYPES, Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Condition, Int, Opaque, Sym
+from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.rules.cases import SMALL, RuleCase, place
 from tensat_dl.verify.rules.sampling import CASE_LIMIT, MOST_MEMBERS, Draw, Frame, Sampler, numbers_of
@@ -22,7 +23,11 @@ from tensat_dl.verify.symbolic.solver import TooHard
 FRAMES = 3
 MOST = 40
 #: How many more instances have each element type where a rule casts.
-MORE_CASTS = 6
+MORE_OF_TYPE = 6
+#: How many more instances are of integers where quotients of these are rounded.
+MORE_INTEGERS = 40
+#: Operators that round quotients of integers.
+QUOTIENTS = frozenset(("ewdiv", "poolavg", "reduce_mean"))
 #: How often an instance without dimensions of 1 is looked for.
 WIDE_TRIES = 3
 #: How many numbers are tried in the place of one that a rule compares.
@@ -40,12 +45,17 @@ class Coverage:
     of the same inputs compute different outputs."""
 
     def __init__(
-        self, rule: RewriteRule, rng: random.Random, differs: Callable[[Graph, Graph], bool]
+        self,
+        rule: RewriteRule,
+        infer: Inference,
+        rng: random.Random,
+        differs: Callable[[Graph, Graph], bool],
     ) -> None:
         self._rule = rule
         self._rng = rng
         self._differs = differs
-        self._casts = any(n.op == "cast" for n in rule.nodes)
+        ops = infer.table.closure(n.op for n in rule.nodes)
+        self._casts, self._divides = "cast" in ops, not ops.isdisjoint(QUOTIENTS)
         self._met: set[str] = set()
         self._met_wide: set[str] = set()  #: on an instance without dimensions of 1
         self._tried: set[Assigned] = set()
@@ -122,10 +132,22 @@ class Coverage:
                     break
                 if (found := frame.draw_case(case, self._rng, wide=False)) is not None:
                     yield found
-            for _ in range(MORE_CASTS if self._casts and name in self._met else 0):
-                frame, case = self._rng.choice(frames)
-                if (found := frame.draw_case(case, self._rng)) is not None:
-                    yield found
+            if self._casts and name in self._met:
+                yield from self._more(name, MORE_OF_TYPE)
+
+    def _more(self, name: str, count: int) -> Iterator[Draw]:
+        """Instances of a case in several frames."""
+        frames = self._frames(name)
+        for _ in range(count):
+            frame = self._rng.choice(frames)
+            if (found := frame.draw_case(self._where[name][frame], self._rng)) is not None:
+                yield found
+
+    def integers(self) -> Iterator[Draw]:
+        """Instances of integers whose quotients are rounded, if the rule has any: no proof is about these."""
+        for name in [n for n in self._where if n.startswith(_TYPES) and n.endswith(" i32")]:
+            if self._divides and name in self._met:
+                yield from self._more(name, MORE_INTEGERS)
 
     def others(self) -> Iterator[Draw]:
         """Instances of cases that were not met, one for each case, as far as any are found."""

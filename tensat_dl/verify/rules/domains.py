@@ -19,7 +19,7 @@ ATTRIBUTES = (0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, -1)
 FLOATS = (0.5, 0.00001, 2.0, 1.0, 0.25, -1.0, -0.5, 0.0, 3.0, 5.0, 7.0, -7.5)
 #: How often numbers near those of a rule are tried first.
 NEARBY = 0.2
-VALUES = (0.0, 1.0, 2.0, -1.0, 0.5)
+VALUES = (0.0, 1.0, 2.0, 3.0, -1.0, -2.0, 0.5)
 DTYPES = ("f32", "f32", "f32", "f32", "f32", "i32", "i32", "f64", "bool")
 #: More element types that casts lead to.
 CAST_DTYPES = ("i8", "u8", "i64", "f16")

@@ -102,13 +102,16 @@ class Examiner:
             return Verdict(rule.name, "vacuous", reason=e.diagnostics[0].message)
 
     def _verdict(self, rule: RewriteRule) -> Verdict:
-        coverage = Coverage(rule, random.Random(f"{self.seed} {rule.content}"), self._compute_differently)
+        rng = random.Random(f"{self.seed} {rule.content}")
+        coverage = Coverage(rule, self.infer, rng, self._compute_differently)
         tests = _Tests(coverage)
         telling = Telling(rule, self.infer, self.seed, coverage)
         failed = self._refuted(rule, telling.first(), tests)
         proof, unproved = "", Unproved("")
         if failed is None and tests.equal and not tests.law:
             proof, unproved = self._proof(rule)
+        if failed is None and self.thorough:
+            failed = self._refuted(rule, coverage.integers(), tests)
         if failed is None and not proof:
             failed = self._refuted(rule, telling.others(), tests)
             if failed is None and tests.equal and not tests.law and self.thorough:

@@ -42,6 +42,8 @@ from tensat_dl.verify.symbolic.unproved import Unproved as Unproved
 
 #: Ranks at which rules are proved.
 RANKS = Forms(tuple(range(MAX_RANK + 1)))
+#: Functions in expressions whose values do not depend on shapes.
+SHAPELESS = frozenset(("dtype", "is_float", "is_number", "holds"))
 #: Unknown permutations of axes are tried one after the other, if there are no more than this.
 MOST_PERMUTATIONS = 24
 #: The most cases of a proof at one assignment.
@@ -72,9 +74,15 @@ class ProvedFor:
 def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
     """Proves a rule for all sizes, at all ranks. Raises `Unproved`."""
     try:
-        if _is_pointwise(rule, infer) and (variant := _at_one_rank(rule, infer)) is not None:
-            _Proof(rule, variant, {}, infer, new_terms()).run()
-            return ProvedFor(0, MAX_RANK, any_rank=True)
+        if _is_pointwise(rule, infer):
+            anywhere = replace(rule, conditions=tuple(c for c in rule.conditions if not _is_about_shapes(c)))
+            if (variant := _at_one_rank(anywhere, infer)) is not None:
+                try:
+                    _Proof(anywhere, variant, {}, infer, new_terms()).run()
+                    return ProvedFor(0, MAX_RANK, any_rank=True)
+                except Unproved:
+                    if anywhere == rule:
+                        raise
         if rule.kind == "group":
             for variant in Assignments(instantiate(rule, 2), infer, met=True).variants(RANKS):
                 if not variant.ill_typed and differing(variant):
@@ -135,7 +143,7 @@ def _is_pointwise(rule: RewriteRule, infer: Inference) -> bool:
     ops = {op for op in infer.table.closure(n.op for n in rule.nodes) if infer.table[op].composition is None}
     numbers = all(
         a.name in ("shape", "dtype") or not list(calls_of(a.value)) for n in rule.nodes for a in n.attrs
-    )
+    ) and not any(_is_about_shapes(e) for _, e in rule.target.lets)
     scalars = all(
         a.value == ex.ListExpr((), span=a.value.span)
         for n in rule.nodes
@@ -143,6 +151,11 @@ def _is_pointwise(rule: RewriteRule, infer: Inference) -> bool:
         if n.op == "fill" and a.name == "shape"
     )
     return rule.index is None and numbers and scalars and ops <= {*POINTWISE, "fill"}
+
+
+def _is_about_shapes(e: ex.Expr) -> bool:
+    """Whether an expression may have another value for tensors of other shapes."""
+    return any(call.fn not in SHAPELESS for call in calls_of(e))
 
 
 def _at_one_rank(rule: RewriteRule, infer: Inference) -> Variant | None:

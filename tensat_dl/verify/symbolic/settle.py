@@ -100,6 +100,8 @@ def _digits(v: Value, context: Context) -> Mapping[Atom, Int] | None:
     """Quotient and remainder of an index of the result, as indices of their own; None if v has no such quotient."""
     for a in _atoms(v):
         if a[0] in ("div", "mod") and sym.only_atom(a[1]) in context.free:
+            if not context.known.holds(sym.at_most(1, a[2])):  # remainders by others are negative
+                continue
             high, low = sym.atom(*el.fresh()), sym.atom(*el.fresh())
             context.known.add((sym.at_most(0, high), sym.at_most(0, low)))
             context.known.add([sym.at_most(sym.add(low, 1), a[2])])

@@ -127,10 +127,14 @@ class Z3Terms:
 
     def _number(self, a: Atom) -> Any:
         match a[0]:
-            case "div":
-                return self.integer(a[1]) / self.integer(a[2])
-            case "mod":
-                return self.integer(a[1]) % self.integer(a[2])
+            case "div" | "mod":
+                p, q = self.integer(a[1]), self.integer(a[2])
+                by_positive = p / q if a[0] == "div" else p % q
+                if _is_positive(a[2]):
+                    return by_positive
+                # z3's remainders are not negative, and ours have the sign of the divisor
+                by_negative = -p / -q if a[0] == "div" else -(-p % -q)
+                return z3.If(q > 0, by_positive, by_negative)
             case "max" | "min":
                 p, q = self.integer(a[1]), self.integer(a[2])
                 return z3.If(p >= q, *((p, q) if a[0] == "max" else (q, p)))
@@ -214,6 +218,13 @@ class Solver:
             if (bound := self._terms.bound(a)) is not None:
                 self._assume(bound)
         return self._terms.condition(c)
+
+
+def _is_positive(p: Int) -> bool:
+    """Whether a polynomial is positive at first sight."""
+    if isinstance(p, int):
+        return p > 0
+    return all(k > 0 and all(a[0] == "dim" for a in monomial) for monomial, k in p.terms)
 
 
 def _value(model: Any, term: Any) -> bool | None:

@@ -61,6 +61,13 @@ def aspects(body: str, tmp_path: Path) -> dict[str, Aspect]:
             {"rounding"},
         ),
         ("equal(ewadd(x, z), ewadd(y, z)) => equal(x, y)", {"rounding", "infinities"}),
+        ("equal(cast(x; to = f32), cast(y; to = f32)) where dtype(x) == i32 => equal(x, y)", {"rounding"}),
+        (
+            "greater(cast(x; to = bf16), cast(y; to = bf16)) where dtype(x) == i16 => greater(x, y)",
+            {"rounding"},
+        ),
+        ("cast(cast(x; to = f16); to = bool) where dtype(x) == f32 => cast(x; to = bool)", {"rounding"}),
+        ("floor(cast(x; to = f16)) where dtype(x) == f32 => cast(floor(x); to = f16)", {"rounding"}),
         ("matmul(x, y; act = relu) => relu(matmul(x, y))", set()),
     ],
 )

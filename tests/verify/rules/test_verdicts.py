@@ -47,6 +47,26 @@ def test_a_polynomial_rule_has_a_bound(tmp_path: Path) -> None:
     assert found.rounding == "reassociating"
 
 
+@pytest.mark.parametrize("proofs", [False, True])
+@pytest.mark.parametrize(
+    "body",
+    [
+        # 3 / 4 is 0 in integers, also for each of four blocks
+        "poolavg(poolavg(x; kernel = [a, a], stride = [a, a]); kernel = [c, c])"
+        " => poolavg(x; kernel = [a * c, a * c], stride = [a, a])",
+        # 1 / 2 - 1 / 2 * 3 is 0, and -2 / 2 is not
+        "x / y - x / y * z where value(z) >= 1.0 => (x - x * z) / y",
+        # a factor of 2 comes too late
+        "poolavg(x * (z - 1.0); kernel = k, stride = s) where value(z) >= 0.0, rank(z) == 0"
+        " => poolavg(x; kernel = k, stride = s) * (z - 1.0)",
+    ],
+)
+def test_no_proof_is_about_integers_that_are_divided(body: str, proofs: bool, tmp_path: Path) -> None:
+    found = program(f"rule r {{ {body} }}", tmp_path)
+    (rule,) = own_rules(found)
+    assert Examiner(found.ops, proofs=proofs).verdict(rule).status == "refuted"
+
+
 def test_a_rule_for_any_function_has_a_bound(tmp_path: Path) -> None:
     found = verdict("rule r { tanh(transpose(x; perm = p)) => transpose(tanh(x); perm = p) }", tmp_path)
     assert found.log2_error is not None

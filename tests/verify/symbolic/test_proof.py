@@ -131,6 +131,14 @@ def test_rules_of_the_library(rule: str, sizes: str) -> None:
         " => ewmul(resize(x; size = n, mode = m, coordinates = c, rounding = r),"
         " resize(x; size = n, mode = m, coordinates = c, rounding = r)) }",
         "rule r { pad(x; before = b, after = e, mode = reflect) => pad(x; before = b, after = e, mode = edge) }",
+        # a proof for tensors without dimensions is none for others
+        "rule r { power(x; exponent = p) where prod(shape(x)) > 1000 or p == 1.0 => x }",
+        "rule r { power(x; exponent = p) where any(dim(x, i) > 500 for i in 0..rank(x)) or p == 1.0 => x }",
+        "rule r { elu(x; alpha = a) where max(1, 1) < prod(shape(x)) / 1000 or a == 0.0 => relu(x) }",
+        # remainders by negative numbers are negative
+        "op f(x: tensor; k: int) = slice(x; axis = 0, start = 8 + 50 % k, stop = 9 + 50 % k)\n"
+        "op g(x: tensor; k: int) = slice(x; axis = 0, start = 8 + max(50 % k, 0), stop = 9 + max(50 % k, 0))\n"
+        "rule r { f(x; k = k) where k < 0 => g(x; k = k) }",
     ],
 )
 def test_false_for_some_sizes_or_values(tmp_path: Path, text: str) -> None:
