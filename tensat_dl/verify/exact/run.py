@@ -51,9 +51,10 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int, half:
     """The two graphs compared modulo primes; "unsupported" with the reason where that shows nothing.
 
     Modulo primes a random function stands in for relu, say, so graphs that are equal only because of what relu
-    computes show nothing. In exact numbers relu is computed, so such graphs are compared there, if they are small
-    enough. If that shows nothing either, they may still differ in float64, far beyond their constants. ``half`` is
-    the first graph's `half_if_small`, if that was asked for before.
+    computes show nothing, and indices and quotients of integers have no residues. In exact numbers all these are
+    computed, so such graphs are compared there, if they are small enough. If that shows nothing either, they may
+    still differ in float64, far beyond their constants. ``half`` is the first graph's `half_if_small`, if that was
+    asked for before.
     """
     if interface_difference(before, after):  # the comparison in float64 says which
         return Exact("unsupported", "modular", reason="inputs or outputs are not the same")
@@ -70,16 +71,19 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int, half:
 
 
 def _exactly(before: Graph, after: Graph, ops: OpTable, seed: int, half: Half | None) -> Exact:
-    reason = ""
     try:
         found = compare_modular(before, after, ops, seed, half=half)
-        if found.status == "different" and found.stand_ins:
-            names, more = found.stand_ins[:NAMED], len(found.stand_ins) - NAMED
-            others = f", and {more} more" if more > 0 else ""
-            reason = f"equality depends on the values of {', '.join(names)}{others}"
-            found = compare_integers(before, after, ops, seed, reason, MOST_OPERATIONS)
+        if found.status != "different" or not found.stand_ins:
+            return found
+        names, more = found.stand_ins[:NAMED], len(found.stand_ins) - NAMED
+        others = f", and {more} more" if more > 0 else ""
+        reason = f"equality depends on the values of {', '.join(names)}{others}"
     except (OutOfReach, ValueError, MemoryError) as error:
-        return Exact("unsupported", "modular", reason=reason or str(error) or "out of memory")
+        reason = str(error) or "out of memory"
+    try:
+        found = compare_integers(before, after, ops, seed, reason, MOST_OPERATIONS)
+    except (OutOfReach, ValueError, MemoryError):
+        return Exact("unsupported", "modular", reason=reason)
     if found.status == "different" and found.stand_ins:
         return Exact("unsupported", "integer", reason=reason)
     return found

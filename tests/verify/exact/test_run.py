@@ -179,3 +179,12 @@ def test_a_bound_beyond_a_function_is_passed(before: str, after: str) -> None:
 def test_equal_bounds_beyond_a_function_are_not() -> None:
     exact = found("ewmin(sqrt(x), 100.0)", "sqrt(ewmin(x, 10000.0))")
     assert exact.status == "unsupported"
+
+
+def test_quotients_of_integers_are_compared_in_exact_numbers() -> None:
+    """Means of small integers are 0, and of larger ones they are not: 3 / 4 is 0 four times."""
+    body = "input x : i32[1, 1, 4, 4]\noutput"
+    before = graph_of(f"{body} poolavg(poolavg(x; kernel = 2, stride = 2); kernel = 2)")
+    after = graph_of(f"{body} poolavg(x; kernel = 4)")
+    assert compare_if_small(before, before, OPS, 0).status == "equal"
+    assert compare_if_small(before, after, OPS, 0).status == "different"
