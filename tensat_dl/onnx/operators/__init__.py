@@ -4,9 +4,12 @@ its family."""
 from __future__ import annotations
 
 from tensat_dl.onnx.operator import Read, Write
-from tensat_dl.onnx.operators import elementwise, images, movement, normalisation, products
+from tensat_dl.onnx.operators import einsum, elementwise, images, movement, normalisation, products
 
-_ROWS = (*elementwise.ROWS, *images.ROWS, *products.ROWS, *normalisation.ROWS, *movement.ROWS)
+_ROWS = (
+    *(*elementwise.ROWS, *images.ROWS, *products.ROWS),
+    *(*einsum.ROWS, *normalisation.ROWS, *movement.ROWS),
+)
 
 #: By ONNX's name of an operator.
 READ: dict[str, Read] = {row.onnx: row.read for row in _ROWS if row.read is not None}

@@ -29,7 +29,7 @@ OF_EACH_TYPE = 2
 AT_RANDOM = 12
 #: How often numbers are drawn from a pool, or until so many elements were; and about how many elements an instance
 #: has that is in the middle.
-DRAWS = 6
+DRAWS = 12
 ELEMENTS = 240
 MIDDLE = 150
 #: How often an example is made simpler, and how long it may be.
