@@ -51,7 +51,7 @@ def test_a_rule_without_a_proof(tmp_path: Path) -> None:
 def test_without_z3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tensat_dl.verify.rules.verify.prover", lambda: "")
     done = checked(tmp_path, TRUE)
-    assert " ".join(done.out.splitlines()[0].split()) == "twice tested 36 instances exact"
+    assert " ".join(done.out.splitlines()[0].split()) == "twice tested 42 instances exact"
     assert "no proof" not in done.out
 
 

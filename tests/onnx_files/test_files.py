@@ -268,7 +268,7 @@ def test_external_data_that_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "text", "say"),
     [
-        ("location", "a\0b", "the weight w is in a\0b, which is not there"),
+        ("location", "a\0b", "the weight w is in a�b, which is not there"),
         ("length", "12", "the weight w has 12 bytes in weights.bin, not 8,192"),
     ],
 )
