@@ -93,7 +93,9 @@ class Place:
     def in_sizes(self) -> bool:
         """In the parentheses of ``graph g(..)``, or before them."""
         i = self.at if self.opener is None else self.opener
-        return i > 1 and self.tokens[i - 2].text == "graph" and self.tokens[i].text in ("(", "[")
+        if not 1 < i < len(self.tokens) or self.tokens[i - 2].text != "graph":
+            return False
+        return self.tokens[i].text in ("(", "[")
 
     @property
     def after_semicolon(self) -> bool:
