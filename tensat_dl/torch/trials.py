@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from math import prod
 from typing import Any, TypeVar
 
@@ -45,104 +44,99 @@ class ExpectedOfModule:
         seed: int,
         wanted: Mapping[Extent, Sequence[int]],
     ) -> None:
-        self.cases: list[tuple[list[Any], list[torch.Tensor]]] = []
         leaves, spec = pytree.tree_flatten(example)
+
+        def computed(given: list[Any]) -> list[torch.Tensor]:
+            args, kwargs = pytree.tree_unflatten(given, spec)
+            return outputs.of_structured(module(*args, **kwargs))
+
+        def perhaps(given: list[Any]) -> list[torch.Tensor]:
+            """Nothing for inputs that the module does not take."""
+            try:
+                return computed(given)
+            except Exception:
+                return []
+
+        generator = torch.Generator().manual_seed(seed)
+
+        def drawn(shapes: Sequence[Any], normal: bool) -> list[Any]:
+            pairs = zip(leaves, shapes, strict=True)
+            return [x if shape is None else _like(x, shape, normal, generator) for x, shape in pairs]
+
         try:
-            self._add(leaves, spec, module, outputs)
+            first = computed(leaves)
         except Exception as e:
             raise Declined(f"it does not run on the example inputs: {first_line(e)}") from None
-        _check_apart(module, self.cases[0][1], leaves)
-        generator = torch.Generator().manual_seed(seed)
+        _check_apart(module, first, leaves)
         same = [x.shape if isinstance(x, torch.Tensor) else None for x in leaves]
         resized = list(inputs.resized(leaves, wanted))
-        for i, shapes in enumerate((*[same] * DRAWS, *resized)):
-            drawn = [
-                x if shape is None else _like(x, shape, i % 2 == 1, generator)
-                for x, shape in zip(leaves, shapes, strict=True)
-            ]
-            with suppress(Exception):  # inputs that it does not take, perhaps
-                self._add(drawn, spec, module, outputs)
-        others = len(self.cases) - 1
-        #: By symbol, leaves where it is 1, and what the module computes there, or nothing.
+        like = [drawn(shapes, i % 2 == 1) for i, shapes in enumerate((*[same] * DRAWS, *resized))]
+        others = [(given, found) for given in like if (found := perhaps(given))]
+        turned = [*map(_in_other_order, leaves)]
+        #: Inputs, and what the module computes of them.
+        self._cases = [(leaves, first), *others, (turned, perhaps(turned))]
+        wide = [x * WIDE if isinstance(x, torch.Tensor) and x.dtype.is_floating_point else x for x in leaves]
+        #: Large inputs, and what the module computes of them.
+        self._wide = (wide, perhaps(wide))
+        self._inputs = inputs
+        #: By symbol, inputs where it is 1, and what the module computes there.
         self._ones: list[tuple[Extent, list[Any], list[torch.Tensor]]] = []
         for symbol, n in inputs.sizes(leaves).items():
             single = None if n == 1 else inputs.resized_to(leaves, symbol, 1)
             if single is not None:
-                pairs = zip(leaves, single, strict=True)
-                drawn = [x if s is None else _like(x, s, False, generator) for x, s in pairs]
-                self._ones.append((symbol, drawn, self._computed(drawn, spec, module, outputs)))
-        self._inputs = inputs
-        with suppress(Exception):  # views of its inputs, perhaps
-            self._add([*map(_in_other_order, leaves)], spec, module, outputs)
-        wide = [x * WIDE if isinstance(x, torch.Tensor) and x.dtype.is_floating_point else x for x in leaves]
-        #: Large inputs, and what the module computes of them.
-        self._wide = (wide, self._computed(wide, spec, module, outputs))
+                given = drawn(single, False)
+                if found := perhaps(given):
+                    self._ones.append((symbol, given, found))
+                else:
+                    inputs.leave_out_one(symbol)
         #: The inputs in words.
         self.inputs = "the example inputs"
         if others:
             sizes = ", some of other sizes" if resized else ""
-            self.inputs += f" and {others} {plural(others, 'other')} like them{sizes}"
-
-    def _add(self, leaves: list[Any], spec: Any, module: torch.nn.Module, outputs: CallOutputs) -> None:
-        args, kwargs = pytree.tree_unflatten(leaves, spec)
-        self.cases.append((leaves, outputs.of_structured(module(*args, **kwargs))))
-
-    def _computed(
-        self, leaves: list[Any], spec: Any, module: torch.nn.Module, outputs: CallOutputs
-    ) -> list[torch.Tensor]:
-        """What the module computes; nothing if it does not run."""
-        args, kwargs = pytree.tree_unflatten(leaves, spec)
-        try:
-            return outputs.of_structured(module(*args, **kwargs))
-        except Exception:
-            return []
+            self.inputs += f" and {len(others)} {plural(len(others), 'other')} like them{sizes}"
 
     def error(self, model: BoundModel | BySize | CutModel) -> float:
         """The largest relative difference of a model's outputs. Raises `Declined` if one is larger than rounding
-        explains."""
-        worst = 0.0
-        for leaves, expected in self.cases:
-            try:
-                actual = model.computed(leaves)
-            except OtherCall as e:
-                raise Declined(str(e)) from None
-            for k, (x, y) in enumerate(zip(expected, actual, strict=True)):
-                error, limit = relative_error(array_of(x), array_of(y))
-                if not error <= limit:
-                    raise Declined(told_apart(k, error, limit))
-                worst = max(worst, error)
+        explains, or not finite where that of large inputs is. A size of 1 where outputs differ is left out."""
+        worst = max(_error(model, given, expected) for given, expected in self._cases)
         self._check_large(model)
-        for symbol, leaves, expected in self._ones:
-            if not _agrees(model, leaves, expected):
+        for symbol, given, expected in self._ones:
+            try:
+                _error(model, given, expected)
+            except Declined:
                 self._inputs.leave_out_one(symbol)
         return worst
 
     def _check_large(self, model: BoundModel | BySize | CutModel) -> None:
         """Raises `Declined` if a result is not finite that is in PyTorch, as logarithms of what has become 0."""
-        leaves, expected = self._wide
-        if not expected:
-            return
-        try:
-            actual = model.computed(leaves)
-        except OtherCall as e:
-            raise Declined(str(e)) from None
-        for k, (x, y) in enumerate(zip(expected, actual, strict=True)):
+        given, expected = self._wide
+        for k, (x, y) in enumerate(zip(expected, _computed(model, given) if expected else (), strict=True)):
             if x.dtype.is_floating_point and bool((torch.isfinite(x) & ~torch.isfinite(y)).any()):
                 raise Declined(
                     f"output {k} is not finite where the module's is, for inputs {WIDE:g} times as large"
                 )
 
 
-def _agrees(
-    model: BoundModel | BySize | CutModel, leaves: list[Any], expected: Sequence[torch.Tensor]
-) -> bool:
-    """Whether a model computes what the module does, if that computes anything."""
+def _computed(model: BoundModel | BySize | CutModel, given: list[Any]) -> list[torch.Tensor]:
+    """What a model computes. Raises `Declined` for inputs that it does not take."""
     try:
-        actual = model.computed(leaves) if expected else []
-    except OtherCall:
-        return False
-    found = [relative_error(array_of(x), array_of(y)) for x, y in zip(expected, actual, strict=True)]
-    return bool(found) and all(error <= limit for error, limit in found)
+        return model.computed(given)
+    except OtherCall as e:
+        raise Declined(str(e)) from None
+
+
+def _error(
+    model: BoundModel | BySize | CutModel, given: list[Any], expected: Sequence[torch.Tensor]
+) -> float:
+    """The largest relative difference of a model's outputs from these, 0 if there are none. Raises `Declined` if one
+    is larger than rounding explains."""
+    worst = 0.0
+    for k, (x, y) in enumerate(zip(expected, _computed(model, given) if expected else (), strict=True)):
+        error, limit = relative_error(array_of(x), array_of(y))
+        if not error <= limit:
+            raise Declined(told_apart(k, error, limit))
+        worst = max(worst, error)
+    return worst
 
 
 def times(runs: Mapping[Name, Run], threads: int) -> dict[Name, Latency]:
