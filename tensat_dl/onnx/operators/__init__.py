@@ -6,10 +6,8 @@ from __future__ import annotations
 from tensat_dl.onnx.operator import Read, Write
 from tensat_dl.onnx.operators import einsum, elementwise, images, movement, normalisation, products
 
-_ROWS = (
-    *(*elementwise.ROWS, *images.ROWS, *products.ROWS),
-    *(*einsum.ROWS, *normalisation.ROWS, *movement.ROWS),
-)
+_FAMILIES = (elementwise, images, products, einsum, normalisation, movement)
+_ROWS = tuple(row for family in _FAMILIES for row in family.ROWS)
 
 #: By ONNX's name of an operator.
 READ: dict[str, Read] = {row.onnx: row.read for row in _ROWS if row.read is not None}
