@@ -58,8 +58,7 @@ def searches_with(option: str) -> Sequence[str]:
 Trust = Literal["tested", "proved"]
 
 
-#: The e-nodes that an e-graph may have by itself. E-graphs of networks that saturate have up to 47 for each operator.
-#: Where there are more, products of weights are written in every order, and the answer is no better.
+#: The e-nodes that an e-graph may have by itself: see "Limits count work" in docs/decisions.md.
 NODES_PER_OPERATOR = 60
 LEAST_NODES, MOST_NODES = 10_000, 50_000
 
