@@ -31,12 +31,14 @@ class RuleCase:
 def cases(values: Any, axes: Mapping[int, str]) -> tuple[RuleCase, ...]:
     """The cases in symbolic integers and conditions, each once. The conditions hold. ``axes`` has the rule's names of
     axes."""
-    words, anywhere = _Words(axes), _Words(None)
     found = ((c, told) for c, told in _cases(values, True) if isinstance(c, Condition))
-    return tuple(
-        RuleCase(anywhere(c), text := words(c), c, told and ":" not in text)  # of an attribute without a name
-        for c, told in dict(found).items()
-    )
+    return tuple(named(c, axes, told) for c, told in dict(found).items())
+
+
+def named(c: Condition, axes: Mapping[int, str], told: bool = True) -> RuleCase:
+    """A condition as a case."""
+    text = _Words(axes)(c)
+    return RuleCase(_Words(None)(c), text, c, told and ":" not in text)  # of an attribute without a name
 
 
 def _cases(value: Any, holds: bool) -> Iterator[tuple[Bool, bool]]:
@@ -54,6 +56,9 @@ def _cases(value: Any, holds: bool) -> Iterator[tuple[Bool, bool]]:
                 yield from _of_atom(a)
         case Condition("and" | "or" | "not" as kind, parts):
             yield from _cases(parts, holds and kind == "and")
+            if not holds and kind != "not":
+                yield value, False
+                yield sym.negate(value), False
         case Condition("eq" | "ne" | "le" as kind, (p,)):
             yield from _cases(p, True)
             if not holds:
@@ -82,6 +87,46 @@ def _of_atom(a: Atom) -> Iterator[tuple[Bool, bool]]:
             yield sym.at_most(sym.sub(q, p), -1), True
 
 
+def products(values: Any) -> Mapping[str, Sym]:
+    """The parts of symbolic integers that multiply outcomes, ``min(p, 1) * min(q, 1)`` of
+    ``n + min(p, 1) * min(q, 1)``, by a name that is the same at all ranks. Each factor may take all of its outcomes,
+    and their product be the same always."""
+    parts = (part for p in dict.fromkeys(_sums(values)) for part in _connected(p))
+    return {_Words(None)(p): p for p in parts if any(len(_outcomes(m)) > 1 for m, _ in p.terms)}
+
+
+def _sums(value: Any) -> Iterator[Sym]:
+    """The symbolic integers in a value, those inside of others too."""
+    match value:
+        case Sym():
+            yield value
+            yield from _sums(tuple(sorted(value.atoms(), key=repr)))
+        case tuple():
+            for part in value:
+                yield from _sums(part)
+        case Of():
+            yield from _sums(value.index)
+        case Opaque(atom):
+            yield from _sums(atom)
+        case Condition():
+            yield from _sums(value.args)
+
+
+def _connected(p: Sym) -> Iterator[Sym]:
+    """The terms of a polynomial that have outcomes, apart where they have none in common."""
+    groups: list[set[Atom]] = []
+    for m, _ in p.terms:
+        own = _outcomes(m)
+        joined = own.union(*(g for g in groups if g & own))
+        groups = [joined, *(g for g in groups if not g & own)]
+    for group in filter(None, groups):
+        yield Sym(tuple(t for t in p.terms if not group.isdisjoint(t[0])))
+
+
+def _outcomes(m: Monomial) -> set[Atom]:
+    return {a for a in m if a[0] in ("min", "max", "div", "mod")}
+
+
 _SIGNS = {"eq": "==", "ne": "!=", "le": "<="}
 _FLIPPED = {"<": ">", "<=": ">="}
 _OPERATORS = {"div": "/", "mod": "%"}
@@ -102,6 +147,8 @@ class _Words:
                 return self._compared(p, _SIGNS[kind])
             case Condition("not", (inner,)):
                 return f"not {self(inner)}"
+            case Condition("and" | "or" as kind, parts):
+                return f"({f' {kind} '.join(map(self, parts))})"
             case Opaque(("float", op, left, right)):
                 return f"{self(left)} {op} {self(right)}"
             case Opaque(atom):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, pairwise, permutations, product
+from contextlib import suppress
+from itertools import chain, islice, pairwise, permutations, product
 
 from tensat_dl.core.expression import base_of
 from tensat_dl.core.graph import DTYPES, Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Condition, Int, Opaque, Sym
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.assigned import Assigned
-from tensat_dl.verify.rules.cases import SMALL, RuleCase, place
+from tensat_dl.verify.rules.cases import SMALL, RuleCase, named, place
 from tensat_dl.verify.rules.sampling import CASE_LIMIT, MOST_MEMBERS, Draw, Frame, Sampler, numbers_of
-from tensat_dl.verify.rules.unknowns import INTEGERS
+from tensat_dl.verify.rules.unknowns import INTEGERS, Values
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Undecided
 from tensat_dl.verify.symbolic.solver import TooHard
 
@@ -24,6 +25,8 @@ FRAMES = 3
 MOST = 40
 #: How many more instances have each element type where a rule casts.
 MORE_OF_TYPE = 6
+#: How many instances of a rule without a proof have a number be 0, and 1.
+OF_EACH_NUMBER = 5
 #: How many more instances are of integers where quotients of these are rounded.
 MORE_INTEGERS = 40
 #: Operators that round quotients of integers.
@@ -60,6 +63,7 @@ class Coverage:
         self._met_wide: set[str] = set()  #: on an instance without dimensions of 1
         self._tried: set[Assigned] = set()
         self._later: list[Draw] = []  #: noted, of which other cases than element types were not asked for
+        self._first: dict[str, int] = {}  #: the first values of products of outcomes
         self._types: dict[Frame, tuple[RuleCase, ...]] = {}
         self._cases: dict[Frame, tuple[RuleCase, ...]] = {}
         self._where: dict[
@@ -87,7 +91,9 @@ class Coverage:
             if wide:
                 self._wide[frame] = True
             if frame not in self._cases:
-                self._cases[frame] = self._known(frame, self._cases_of(frame))
+                self._cases[frame] = self._known(
+                    frame, chain(self._cases_of(frame), self._varied(frame, values))
+                )
             self._meet(draw, self._cases[frame], wide)
         self._later.clear()
 
@@ -148,6 +154,20 @@ class Coverage:
         for name in [n for n in self._where if n.startswith(_TYPES) and n.endswith(" i32")]:
             if self._divides and name in self._met:
                 yield from self._more(name, MORE_INTEGERS)
+
+    def numbers(self) -> Iterator[Draw]:
+        """Instances in which a number that a rule matches is 0, or 1, as most functions of it are others there. They
+        have no dimensions of 1, so that what moves elements does something."""
+        places: dict[str, list[tuple[Frame, Opaque]]] = {}
+        for frame in self._types:
+            for x in frame.unknowns:
+                if isinstance(x, Opaque) and self._is_number(frame, x):
+                    places.setdefault(base_of(x.atom[1]), []).append((frame, x))
+        for found in places.values():
+            for value in (0.0, 1.0) * OF_EACH_NUMBER:
+                frame, x = self._rng.choice(found)
+                if (draw := frame.draw_case(_same(x, value), self._rng)) is not None:
+                    yield draw
 
     def others(self) -> Iterator[Draw]:
         """Instances of cases that were not met, one for each case, as far as any are found."""
@@ -274,6 +294,15 @@ class Coverage:
             assert isinstance(inverse, Condition)
             yield RuleCase(f"{pair}: below", pair, less, told=False)
             yield RuleCase(f"{pair}: reciprocals", pair, inverse, told=False)
+
+    def _varied(self, frame: Frame, values: Values) -> Iterator[RuleCase]:
+        """Products of outcomes are not always what they were first."""
+        for name, p in frame.products.items():
+            with suppress(ArithmeticError, EvaluationError):
+                first = self._first.setdefault(name, frame.problem.value(p, values))
+                differs = sym.negate(sym.equal(p, first))
+                if isinstance(differs, Condition):
+                    yield named(differs, frame.names)
 
     @staticmethod
     def _of_one_type(frame: Frame) -> Iterator[RuleCase]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from tensat_dl.ops.symbolic import Condition, EvaluationError, Opaque, Sym, at_m
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.groups import alike, instantiate
 from tensat_dl.verify.assigned import Assigned
-from tensat_dl.verify.rules.cases import RuleCase, cases
+from tensat_dl.verify.rules.cases import RuleCase, cases, products
 from tensat_dl.verify.rules.domains import RandomDomain, SmallerDomain
 from tensat_dl.verify.rules.instance import Assignment, Instance, build
 from tensat_dl.verify.rules.skeleton import HIGH, Skeleton, Skeletons, attribute_variables
@@ -279,9 +279,23 @@ class Frame:
     @cached_property
     def cases(self) -> tuple[RuleCase, ...]:
         """The cases of the rule at these ranks."""
-        values = (*self.skeleton.conditions, self.skeleton.shapes, self.skeleton.attrs)
+        values = self._expressions
         simple = substitute(values, self.problem.facts.known)
-        return cases((values, simple), {k: name for name, k in self.axes.items()})
+        return cases((values, simple), self.names)
+
+    @cached_property
+    def products(self) -> Mapping[str, Sym]:
+        """The products of outcomes in the rule at these ranks."""
+        return products(self._expressions)
+
+    @property
+    def _expressions(self) -> tuple[Any, ...]:
+        return (*self.skeleton.conditions, self.skeleton.shapes, self.skeleton.attrs)
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """The rule's variables for axes, by value."""
+        return {k: name for name, k in self.axes.items()}
 
     @property
     def axes(self) -> dict[str, int]:

@@ -48,8 +48,9 @@ class Telling:
             yield from islice(different, 1)
 
     def others(self) -> Iterator[Draw]:
-        """More random ones."""
+        """More random ones, and such as have numbers that are 0 or 1."""
         if self._count:
+            yield from self._different(self._coverage.numbers(), MOST_DRAWN)
             yield from self._different(self._drawn, INSTANCES - FIRST)
 
     def _different(self, draws: Iterator[Draw], enough: int) -> Iterator[Draw]:
