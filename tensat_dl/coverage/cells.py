@@ -21,6 +21,7 @@ from tensat_dl.verify.exact.compare import compare_exactly
 from tensat_dl.verify.prove.equality import find_equal
 from tensat_dl.verify.prove.goals import Goal, goal
 from tensat_dl.verify.prove.prove import Prover
+from tensat_dl.verify.rules.coverage import QUOTIENTS
 from tensat_dl.verify.rules.examine import Examiner, check_rule_types
 from tensat_dl.verify.rules.sampling import Sampler
 
@@ -202,7 +203,10 @@ class CellExaminer:
         rule, _ = self._rule(law)
         if rule is None:
             return None
-        proof = self._proof(rule) if tried else ""
+        divides = not self.ops.closure(n.op for n in rule.nodes).isdisjoint(
+            QUOTIENTS
+        )  # integers have no proofs
+        proof = self._proof(rule) if tried and not divides else ""
         if proof:
             return Finding(law, "true", proof)
         verdict = self.examiner.verdict(rule)
@@ -212,7 +216,8 @@ class CellExaminer:
             return Finding(law, "false", counterexample=lines)
         if verdict.status not in ("proved", "tested"):
             return None
-        return Finding(law, "true", verdict.proof or f"{verdict.instances} instances")
+        proof = self._proof(rule) if tried else ""
+        return Finding(law, "true", proof or f"{verdict.instances} instances")
 
     def derivation(self, law: Law) -> tuple[str, tuple[str, ...]] | None:
         """The source that an equation follows from, and the rules that it takes; None if it follows from none."""
