@@ -86,8 +86,8 @@ def command(
     Every rule is the most general form that was found to be true, has passed `tensat-dl check`, and does not follow
     from the others. Those that save most come first.
 
-    Ctrl-C writes what was found by then, and exits with 130; the same command with --resume goes on. What is known
-    so far is kept in FOUND.tsr.partial until the discovery is complete.
+    Ctrl-C writes the rules that were found by then, if any, and exits with 130; the same command with --resume goes
+    on. What is known so far is kept in FOUND.tsr.partial until the discovery is complete.
     """
     from tensat_dl.cli.outputs import check_outputs, write_json
     from tensat_dl.cost.device import load_device
@@ -115,19 +115,27 @@ def command(
     arguments = (chosen.names, settings, [r.content for r in known], sorted(packs))
     partial = None if out == "-" else Path(f"{out}.partial")
     memo = Memo.at(partial, key_of(arguments), resume)
+    if resume and not memo.known and not quiet:
+        print(
+            f"note: there is nothing of this discovery to go on with in {partial}: it begins anew",
+            file=sys.stderr,
+        )
     with LiveProgress(quiet) as live:
         costs = CostModel(program.ops, load_device("h100"))
         models = Corpus(corpus(), costs)
         found = discover(chosen, known, settings, costs, memo, Where(jobs, ray), live, models)
     own = file if file and any(op in program.declared for op in chosen.names) else None
     imports = [_relative(own, out)] if own else []
-    write(out, pack_text(found.rules, _header(found, chosen.names), imports))
+    nothing = found.interrupted and not found.rules  # what stands there may be of use
+    if not nothing:
+        write(out, pack_text(found.rules, _header(found, chosen.names), imports))
     if not found.interrupted:
         memo.remove()
     if not quiet:
         stream = sys.stderr if "-" in (out, json_path) else sys.stdout
         seconds = time.perf_counter() - started
-        print(f"{out}: {_summary(found)} in {seconds:.0f} s", file=stream)
+        place = f"{out} is not written" if nothing else out
+        print(f"{place}: {_summary(found)} in {seconds:.0f} s", file=stream)
         if found.interrupted:
             print("interrupted: not all was tried; --resume goes on", file=stream)
     write_json(json_path, _report(found, chosen.names, time.perf_counter() - started))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tensat_dl.discover import discover
 from tests.cli.running import Done, invoke
 
 
@@ -46,6 +47,23 @@ def test_own_operators_are_imported(tmp_path: Path) -> None:
     assert 'import "own.tsr"\n' in text
     assert "relu(twice(x))" in text
     assert invoke("check", laws).code == 0
+
+
+def test_an_interruption_that_found_nothing_leaves_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "found.tsr"
+    path.write_text("// of yesterday\n", encoding="utf-8")
+    monkeypatch.setattr(discover, "discover", lambda *_: discover.Discovery((), 0, 0, interrupted=True))
+    done = invoke("discover", "--ops", "relu", "-o", path)
+    assert (done.code, path.read_text(encoding="utf-8")) == (130, "// of yesterday\n")
+    assert f"{path} is not written: 0 rules" in done.out
+
+
+def test_there_may_be_nothing_to_go_on_with(tmp_path: Path) -> None:
+    done = invoke("discover", "--ops", "relu", "--size", 1, "--resume", "-o", tmp_path / "found.tsr")
+    assert done.code == 0
+    assert "nothing of this discovery to go on with in" in done.err
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,21 @@ def test_whole_numbers_are_equal_or_not(tmp_path: Path) -> None:
     assert compared(tmp_path, arg("ArgMax"), arg("ArgMin"))[0] == "differs"
 
 
+def test_random_outputs_are_not_compared(tmp_path: Path) -> None:
+    """The others are."""
+
+    def beside_noise(factor: float, seed: float) -> Any:
+        noise = make_node("RandomNormalLike", ["x"], ["r"], seed=seed)
+        nodes = [noise, make_node("Mul", ["x", "c"], ["y"])]
+        outputs = [value("r", 3, 4), value("y", 3, 4)]
+        return model(nodes, [value("x", 3, 4)], outputs, [tensor("c", factor)])
+
+    found = compared(tmp_path, beside_noise(2.0, 1.0), beside_noise(2.0, 2.0))
+    assert found == ("not compared", "its output r is another one each time that it runs")
+    status, message = compared(tmp_path, beside_noise(2.0, 1.0), beside_noise(2.5, 2.0))
+    assert (status, message.split(" by")[0]) == ("differs", "output y differs")
+
+
 def test_open_dimensions_have_to_work(tmp_path: Path) -> None:
     fixed = make_node("Reshape", ["x", "s"], ["y"])
     second = model([fixed], [value("x", "n", 4)], [value("y", "n", 4)], [tensor("s", [3, 4], np.int64)])

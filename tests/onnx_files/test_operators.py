@@ -22,7 +22,7 @@ from tensat_dl.core.graph import Graph, Node, TensorType
 from tests.cli.running import invoke
 
 from .cases import CASES, I64, Case, X, ints, scales
-from .models import model, operators, random, read, rewriting, rewritten, round_trip, tensor, value
+from .models import model, operators, random, read, rewriting, rewritten, round_trip, saved, tensor, value
 
 pytestmark = pytest.mark.sampled(8)
 
@@ -203,6 +203,17 @@ def test_casts_comparisons_and_choices(tmp_path: Path) -> None:
     imported = read(tmp_path, model(nodes, [value("x", 2, 8)], ["y", value("z", 2, 8, dtype=9)], weights))
     assert operators(imported.graph) == ["greater", "select", "cast", "cast", "equal", "select", "greater"]
     assert rewriting(tmp_path, imported).status == "agrees"
+
+
+@pytest.mark.parametrize("opset", [13, 22])
+def test_maxima_of_integers(opset: int, tmp_path: Path) -> None:
+    """They are relu in the language, and Relu takes no integers of 64 bits."""
+    nodes = [make_node("Max", ["x", "zero"], ["m"]), make_node("Max", ["zero", "m"], ["y"])]
+    x, y = value("x", 2, 8, dtype=7), value("y", 2, 8, dtype=7)
+    source = saved(tmp_path, model(nodes, [x], [y], [tensor("zero", 0, I64)], opset))
+    done = invoke("run", source, "--no-measure", "-q", "-o", tmp_path / "out.onnx")
+    assert (done.code, done.err) == (0, "")
+    assert [n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node] == ["Max"]
 
 
 @pytest.mark.parametrize("opset", [11, 12, 22])
