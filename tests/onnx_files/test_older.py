@@ -71,6 +71,21 @@ def test_a_model_that_stays_as_it_is_is_not_converted(tmp_path: Path) -> None:
     assert onnx.load(out).opset_import[0].version == 7
 
 
+def test_folded_weights_of_an_old_ir_version(tmp_path: Path) -> None:
+    """Version 3 has no weights that are not inputs."""
+    nodes = [make_node("MatMul", ["x", "w"], ["m"]), make_node("MatMul", ["m", "w"], ["y"])]
+    proto = model(nodes, [value("x", 2, 8)], [value("y", 2, 8)], [random("w", 8, 8)], opset=11)
+    proto.graph.input.append(value("w", 8, 8))
+    proto.ir_version = 3
+    path, out = saved(tmp_path, proto), tmp_path / "faster.onnx"
+    done = invoke("run", path, "-o", out, "--no-measure", "-q")
+    assert (done.code, done.err) == (0, "")
+    written = onnx.load(out)
+    assert [n.op_type for n in written.graph.node] == ["MatMul"]
+    assert written.ir_version == 4
+    onnx.checker.check_model(written)
+
+
 def test_what_cannot_be_converted_is_refused(tmp_path: Path) -> None:
     node = make_node("Upsample", ["x"], ["y"], mode="nearest", scales=[1.0, 1.0, 2.0])
     proto = model([node], [value("x", 1, 2, 3)], [value("y", 1, 2, 6)], opset=7)
