@@ -57,8 +57,14 @@ def models_in(arguments: Sequence[str], out: Path) -> list[Listed]:
     """The models that arguments name: files .tsr and .onnx, all those below folders, and those in files .txt, which
     have a path in each line, relative to the file. What lies in the output folder is none.
 
-    Raises OSError for an argument that is not there, ValueError for two models of one name and for other files.
+    Raises OSError for an argument that is not there, ValueError for two models of one name, for other files, and for
+    a folder in the output folder.
     """
+    answers = real_path(out)
+    for argument in arguments:
+        folder = real_path(Path(argument))
+        if folder.is_dir() and answers in (folder, *folder.parents):
+            raise ValueError(f"{argument} is in {out}, where the answers go: name another folder for these")
     found = [m for argument in arguments for m in _named_by(argument, real_path(out))]
     known: dict[str, Path] = {}
     for m in found:

@@ -242,6 +242,12 @@ def test_no_input_is_overwritten(models: Path, tmp_path: Path) -> None:
     assert {p: p.read_bytes() for p in models.rglob("*.tsr")} == before
 
 
+def test_answers_go_to_another_folder(models: Path) -> None:
+    done = invoke("batch", models / "deep", "-o", models)
+    assert done.code == 2
+    assert f"{models / 'deep'} is in {models}, where the answers go" in done.err
+
+
 def test_one_batch_at_a_time_in_a_folder(models: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with alone_in(tmp_path / "out"):
