@@ -182,6 +182,7 @@ def _unproven(monkeypatch: pytest.MonkeyPatch, worse: int = 0) -> list[float]:
     return seconds
 
 
+@pytest.mark.thorough
 def test_a_long_extraction_leaves_time_for_further_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = optimized(standard(gru(1, 256)), fuse=True)
     seconds = _unproven(monkeypatch)
@@ -192,6 +193,7 @@ def test_a_long_extraction_leaves_time_for_further_rounds(monkeypatch: pytest.Mo
     assert seconds[-1] == pytest.approx(1000.0 - USED * sum(seconds[:-1])), "all that the rounds left"
 
 
+@pytest.mark.thorough
 def test_all_extractions_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten of them that prove nothing would take ten times as long as one."""
     allowed: list[float] = []
