@@ -23,7 +23,7 @@ from tensat_dl.lang.program import Program, load_program
 from tensat_dl.onnx.facts import ModelFacts, resolved
 from tensat_dl.onnx.inputs import read_inputs, sizes
 from tensat_dl.onnx.model_files import NEWEST, OLDEST, converted, failed, opset, read_model
-from tensat_dl.onnx.opaque import Originals, operands
+from tensat_dl.onnx.opaque import Originals, impure_functions, operands
 from tensat_dl.onnx.operator import Reading, Unmapped
 from tensat_dl.onnx.operators import READ
 from tensat_dl.onnx.ranges import another, checked_dims, complete
@@ -223,7 +223,7 @@ class _ModelReader:
         self._recipes = Recipes(facts, others, self._varying, opset(model))
         self._producers = {str(v.name): node for node in model.graph for v in node.outputs if v.name}
         self.builder = GraphBuilder(model.graph.name or Path(path).stem)
-        self.originals = Originals(facts.constants)
+        self.originals = Originals(facts.constants, impure_functions(model))
         self.aliases: dict[str, str] = {}
         self.unmapped: Counter[tuple[str, str]] = Counter()
         self.nodes = 0

@@ -19,9 +19,11 @@ from tensat_dl.onnx.subgraphs import captured, subgraphs
 
 @dataclass
 class Originals:
-    """The nodes behind opaque operators, and the operators. ``constants`` are the values that are known."""
+    """The nodes behind opaque operators, and the operators. ``constants`` are the values that are known,
+    ``impure`` the model's functions that may compute other values each time."""
 
     constants: Container[str]
+    impure: Container[ir.OperatorIdentifier]
     nodes: dict[str, ir.Node] = field(default_factory=dict)  #: by the attribute ``node``
     declarations: dict[str, str] = field(default_factory=dict)  #: operator -> its declaration
     _keys: dict[bytes, str] = field(default_factory=dict)
@@ -41,16 +43,28 @@ class Originals:
         name = node.name or next(str(v.name) for v in node.outputs if v.name)
         while name in self.nodes:
             name += "'"
-        if not _impure(node):
+        if not _is_impure(node, self.impure):
             name = self._keys.setdefault(_content(node, self.constants), name)
         self.nodes.setdefault(name, node)
         return name
 
 
-def _impure(node: ir.Node) -> bool:
-    """Whether a node may compute other values each time. Every such node is different from every other."""
+def _is_impure(node: ir.Node, functions: Container[ir.OperatorIdentifier]) -> bool:
+    """Whether a node may compute other values each time, as these functions do. Every such node is different from
+    every other."""
     inside = (n for graph in subgraphs(node) for n in graph)
-    return node.op_type in IMPURE or any(_impure(n) for n in inside)
+    own = node.op_type in IMPURE or node.op_identifier() in functions
+    return own or any(_is_impure(n, functions) for n in inside)
+
+
+def impure_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
+    """The model's own functions that may compute other values each time, by themselves or by functions in them."""
+    found: set[ir.OperatorIdentifier] = set()
+    while more := {
+        k for k, f in model.functions.items() if k not in found and any(_is_impure(n, found) for n in f)
+    }:
+        found |= more
+    return found
 
 
 def operands(node: ir.Node, constants: Container[str]) -> list[ir.Value]:
