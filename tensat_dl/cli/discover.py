@@ -116,10 +116,7 @@ def command(
     partial = None if out == "-" else Path(f"{out}.partial")
     memo = Memo.at(partial, key_of(arguments), resume)
     if resume and not memo.known and not quiet:
-        print(
-            f"note: there is nothing of this discovery to go on with in {partial}: it begins anew",
-            file=sys.stderr,
-        )
+        print("note: nothing of this discovery is there to go on with: it begins anew", file=sys.stderr)
     with LiveProgress(quiet) as live:
         costs = CostModel(program.ops, load_device("h100"))
         models = Corpus(corpus(), costs)

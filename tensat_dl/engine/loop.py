@@ -18,6 +18,7 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.expression import base_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.brake import Brake
 from tensat_dl.engine.compiled import CompiledRule, ruleset
 from tensat_dl.engine.compiled_rules import CompiledRules
 from tensat_dl.engine.exploration import (
@@ -46,23 +47,11 @@ from tensat_dl.rewrite.groups import Member
 
 #: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
 PATIENCE = 3
-#: A rule that adds more e-nodes than this in one iteration, or this share of those that are allowed in all, sits out
-#: the next ones, longer each time.
-RULE_BUDGET = 4_000
-RULE_SHARE = 0.08
 #: This share of the node limit is kept for `refine`, where there are group rules: what an answer uses can be merged
 #: although the exploration ran into its limit.
 REFINING_SHARE = 0.1
 #: Said of groups that were merged because an answer uses them.
 REFINED = "subsets that the extracted graph could use"
-
-
-@dataclass
-class _Ban:
-    """The growth brake of one rule."""
-
-    until: int = 0
-    times: int = 0
 
 
 @dataclass
@@ -79,7 +68,7 @@ class Explorer:
     limits: Limits
     estimate: Estimate | None = None
     compiled: CompiledRules | None = None
-    bans: dict[str, _Ban] = field(default_factory=dict)
+    brake: Brake = field(default_factory=Brake)
     notes: dict[str, None] = field(default_factory=dict)
     multi_done: int = 0
     first_late: int = 0  #: the first handle of what was made after multi-pattern rules were applied
@@ -119,7 +108,7 @@ class Explorer:
         """Goes on from the saturated e-graph with more rules, which have all of the iterations. Only None if these
         add nothing."""
         self.rules, self.limits, self.selection.limits = rules, limits, limits
-        self.bans.clear()
+        self.brake = Brake()
         self.quiet = 0
         self._sort_rules()
         self._reserve()
@@ -215,14 +204,14 @@ class Explorer:
         """Whether another iteration may find more, and a limit that bound."""
         self._match_lists()
         changed, stop = self._singles(number, stats)
-        banned = any(b.until > number for b in self.bans.values())
+        held = self.brake.holds(number)
         self.quiet += 1
         if stop is None and (not changed or self.quiet >= PATIENCE):
             more, stop = self._merges(stats)
             changed = changed or more
             self.quiet = 0
         self._type()
-        return changed or banned, stop
+        return changed or held, stop
 
     def _type(self) -> None:
         """Types what was added, and makes equal what differs in the order of operands."""
@@ -232,14 +221,13 @@ class Explorer:
     def _singles(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         changed = False
         nodes = self.selection.nodes()
-        budget = max(RULE_BUDGET, int(RULE_SHARE * self.limits.nodes))
+        allowed = self.limits.nodes
         for single in self.by_kind["single"]:
             rule = self._compiled(single)
             if rule is None:
                 continue
-            ban = self.bans.setdefault(rule.name, _Ban())
-            if ban.until > number:
-                stats.append(RuleStats(rule.rule.name, 0, 0, 0, 0.0, f"sits out until iteration {ban.until}"))
+            if until := self.brake.sits_out(rule.name, number):
+                stats.append(RuleStats(rule.rule.name, 0, 0, 0, 0.0, f"sits out until iteration {until}"))
                 continue
             started = time.perf_counter()
             left = self.selection.put_off.pop(rule.name, 0)  # these it finds again
@@ -258,7 +246,7 @@ class Explorer:
                     changed, self.unchanged, now = True, None, self.selection.nodes()
                     self._built(single, {name for name, n in counts.items() if n})
                 # A rule of bounded products would go one step along a chain in each iteration.
-                grown = now - nodes > budget << ban.times
+                grown = self.brake.many(rule.name, now - nodes, allowed)
                 if not updated or not rule.bounded or grown or now >= self.selection.limit:
                     break
                 self.store.engine.run(saturate("types"))
@@ -266,10 +254,9 @@ class Explorer:
             if not matches:
                 continue
             note = ""
-            if now - nodes > budget << ban.times:
-                ban.times += 1
-                ban.until = number + 1 + ban.times
-                note = f"added {now - nodes:,} e-nodes and sits out until iteration {ban.until}"
+            if self.brake.many(rule.name, now - nodes, allowed):
+                until = self.brake.hold(rule.name, number)
+                note = f"added {now - nodes:,} e-nodes and sits out until iteration {until}"
                 self.notes[f"rule {rule.rule.name} grew fast and was held back at times"] = None
             stats.append(
                 RuleStats(rule.rule.name, matches, matches, now - nodes, time.perf_counter() - started, note)

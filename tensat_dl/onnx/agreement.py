@@ -120,7 +120,8 @@ class Reference:
         return " and ".join(c.what for c in self._cases)
 
     def check(self, path: str, sizes: bool = True) -> Agreement:
-        """Compares the model in a file with the original; with ``sizes`` also at other sizes of open dimensions."""
+        """Compares the model in a file with the original; with ``sizes`` also at other sizes of open dimensions. The
+        status is "not compared" if all outputs agree but those that the original does not repeat."""
         if (wrong := _invalid(path)) and not _invalid(self.path):
             return Agreement("differs", 0.0, f"the optimized model is not valid: {wrong}")
         try:
@@ -247,17 +248,18 @@ class Reference:
                 for limit, drift in zip(limits, drifts, strict=True)
             ]
         far = [i for i, (error, _) in enumerate(found) if not error <= limits[i]]
-        again = self._session.outputs(case.values) if far else []
-        names = [x.name for x in self._session.declared]
-        for i in far:
-            if relative_error(case.expected[i], again[i])[0] <= limits[i]:
-                on = " on the given inputs" if case.what == "the given inputs" else ""
-                return Agreement("differs", found[i][0], told_apart(names[i], found[i][0], limits[i], on))
-        if far:
+        if not far:
             return Agreement(
-                "not compared", 0.0, f"its output {names[far[0]]} is another one each time that it runs"
+                "agrees", max((e for e, _ in found), default=0.0), "", "", max(limits, default=0.0)
             )
-        return Agreement("agrees", max((e for e, _ in found), default=0.0), "", "", max(limits, default=0.0))
+        again = self._session.outputs(case.values)
+        for i in far:
+            name, (error, _), limit = self._session.declared[i].name, found[i], limits[i]
+            if relative_error(case.expected[i], again[i])[0] <= limit:  # the original repeats it
+                on = " on the given inputs" if case.what == "the given inputs" else ""
+                return Agreement("differs", error, told_apart(name, error, limit, on))
+        name = self._session.declared[far[0]].name
+        return Agreement("not compared", 0.0, f"its output {name} is another one each time that it runs")
 
 
 def further(size: int, within: DimSizes = DimSizes()) -> Iterator[int]:  # noqa: B008 (it is frozen)

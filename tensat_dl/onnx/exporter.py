@@ -110,8 +110,8 @@ def export(imported: Imported, graph: Graph) -> ir.Model:
     """The model that computes ``graph``, which is equivalent to the one that was imported. Raises `TsrError`."""
     model = imported.model.clone()
     _Exporter(imported, graph, model).run()
-    if any(value not in model.graph.inputs for value in model.graph.initializers.values()):
-        model.ir_version = max(model.ir_version or 0, 4)  # before, all weights were inputs, too
+    if (model.ir_version or 0) < 4 and not {*model.graph.initializers.values()} <= {*model.graph.inputs}:
+        model.ir_version = 4  # before, all weights were inputs, too
     record(model, imported.said)
     return model
 

@@ -60,11 +60,6 @@ def models_in(arguments: Sequence[str], out: Path) -> list[Listed]:
     Raises OSError for an argument that is not there, ValueError for two models of one name, for other files, and for
     a folder in the output folder.
     """
-    answers = real_path(out)
-    for argument in arguments:
-        folder = real_path(Path(argument))
-        if folder.is_dir() and answers in (folder, *folder.parents):
-            raise ValueError(f"{argument} is in {out}, where the answers go: name another folder for these")
     found = [m for argument in arguments for m in _named_by(argument, real_path(out))]
     known: dict[str, Path] = {}
     for m in found:
@@ -80,6 +75,8 @@ def models_in(arguments: Sequence[str], out: Path) -> list[Listed]:
 def _named_by(argument: str, out: Path) -> Iterator[Listed]:
     path = Path(argument)
     if path.is_dir():
+        if out in (real_path(path), *real_path(path).parents):
+            raise ValueError(f"{argument} is in {out}, where the answers go: name another folder for these")
         for file in sorted(path.rglob("*")):
             written = out in real_path(file).parents
             if not written and file.is_file() and (is_onnx(file.name) or _has_graph(file)):

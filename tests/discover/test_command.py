@@ -63,7 +63,7 @@ def test_an_interruption_that_found_nothing_leaves_the_file(
 def test_there_may_be_nothing_to_go_on_with(tmp_path: Path) -> None:
     done = invoke("discover", "--ops", "relu", "--size", 1, "--resume", "-o", tmp_path / "found.tsr")
     assert done.code == 0
-    assert "nothing of this discovery to go on with in" in done.err
+    assert "nothing of this discovery is there to go on with" in done.err
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine import loop
+from tensat_dl.engine import brake
 from tensat_dl.engine.exploration import ExploredIteration, Limits
 from tensat_dl.engine.explore import exploring
 from tests.explore.graphs import explored, graph_in, graph_of, library, program_of, rules_named, steps_of
@@ -96,8 +96,8 @@ def shape_of(e: EGraph) -> tuple[int, int]:
 
 
 def braked(monkeypatch: pytest.MonkeyPatch) -> list[ExploredIteration]:
-    monkeypatch.setattr(loop, "RULE_BUDGET", 2)
-    monkeypatch.setattr(loop, "RULE_SHARE", 0.0)
+    monkeypatch.setattr(brake, "RULE_BUDGET", 2)
+    monkeypatch.setattr(brake, "RULE_SHARE", 0.0)
     return steps_of(graph_of(CHAIN), rules_named(*ASSOC), Limits(iterations=100))
 
 

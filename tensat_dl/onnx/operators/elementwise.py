@@ -71,8 +71,15 @@ def activated(w: Writing, x: ir.Value) -> ir.Value:
             return x
         case "gelu":
             return _gelu(w, x)
+        case "relu":
+            return _relu(w, x)
         case act:
             return w.op(act.capitalize(), x)
+
+
+def _relu(w: Writing, x: ir.Value) -> ir.Value:
+    """Integers have Relu since opset 14, and those of 64 bits have none in ONNX Runtime."""
+    return w.op("Max", x, w.number(0)) if w.type.dtype in ("i32", "i64") else w.op("Relu", x)
 
 
 def _gelu(w: Writing, x: ir.Value) -> ir.Value:
@@ -110,11 +117,6 @@ def _read_clip(r: Reading) -> int:
 
 def _write_clip(w: Writing) -> ir.Value:
     return w.op("Clip", w.x, w.number(w.attrs["low"]), w.number(w.attrs["high"]))
-
-
-def _write_relu(w: Writing) -> ir.Value:
-    """Integers have Relu since opset 14, and those of 64 bits have none in ONNX Runtime."""
-    return w.op("Max", w.x, w.number(0)) if w.type.dtype in ("i32", "i64") else w.renamed("Relu")
 
 
 def _write_hardswish(w: Writing) -> ir.Value:
@@ -177,7 +179,7 @@ ROWS = (
     same("Or", "logical_or"),
     OnnxRow("Where", lambda r: r.op("select", *r.xs()), "select", _write_select),
     *(same(function.onnx, op) for op, function in FUNCTIONS.items() if function.onnx and op != "relu"),
-    OnnxRow("Relu", lambda r: r.op("relu", r.x()), "relu", _write_relu),
+    OnnxRow("Relu", lambda r: r.op("relu", r.x()), "relu", lambda w: _relu(w, w.x)),
     OnnxRow("Gelu", _read_gelu, "gelu", lambda w: _gelu(w, w.x)),
     OnnxRow(op="gelu_tanh", write=_write_gelu_tanh),
     OnnxRow("Clip", _read_clip, "clip", _write_clip),
