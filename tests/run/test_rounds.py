@@ -106,7 +106,7 @@ def test_more_is_never_worse_on_a_random_graph(seed: int, what: str) -> None:
     check_more(drawn(seed), what)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", [w for w in MORE if "pairs" not in w])
 def test_more_is_never_worse_on_a_recurrent_network(what: str) -> None:
     check_more(gru(1, 256), what)
