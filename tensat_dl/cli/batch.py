@@ -180,6 +180,7 @@ def _print(rows: Mapping[str, Facts], count: int, before: int, out: str, seconds
     from rich.table import Table
     from rich.text import Text
 
+    from tensat_dl.core.diagnostics import counted
     from tensat_dl.report.facts import latency
     from tensat_dl.report.facts import seconds as duration
 
@@ -193,9 +194,11 @@ def _print(rows: Mapping[str, Facts], count: int, before: int, out: str, seconds
         table.add_row(Text(name), *_cells(facts, latency), f"{facts.get('seconds', 0):.1f}", facts["status"])
     console.print(table)
     counts = Counter(facts["status"] for facts in rows.values())
-    shown = ", ".join(f"{n:,} {status}" for status, n in counts.most_common())
-    left = f"{count - len(rows):,} not done, " if count > len(rows) else ""
-    print(f"{out}: {count:,} models: {left}{shown}; {before:,} were done before; in {duration(seconds)}")
+    parts = [f"{n:,} {status}" for status, n in counts.most_common()]
+    if count > len(rows):
+        parts.insert(0, f"{count - len(rows):,} not done")
+    models = counted(count, "model")
+    print(f"{out}: {models}: {', '.join(parts)}; {before:,} done before; in {duration(seconds)}")
 
 
 def _cells(facts: Facts, latency: Any) -> Sequence[str]:

@@ -191,6 +191,9 @@ def _print(file: _File, out: Any, quiet: bool) -> None:
             (len(program.tests), "test"),
         )
         shown = ", ".join(f"{n} {plural(n, what)}" for n, what in counts)
+        imported = len(program.rules) - len(program.own_rules)
+        if imported and not any(n for n, _ in counts):  # "ok" would say that they were checked
+            shown += f"; {imported} imported {plural(imported, 'rule')}, not checked here"
         print(f"{file.path}: {shown}: {_outcome(file)}", file=out)
 
 

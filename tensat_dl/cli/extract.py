@@ -50,6 +50,7 @@ def command(
     With --n-best above 1 "runners_up" is added, a list of {"cost": .., "choices": ..}, cheapest first.
     """
     from tensat_dl.cli.outputs import check_outputs, write_json
+    from tensat_dl.core.diagnostics import counted
     from tensat_dl.core.egraph_json import loads_named
     from tensat_dl.extract import api
     from tensat_dl.extract.budget import ExtractLimits
@@ -80,7 +81,8 @@ def command(
     write_json(out, answer_to_json(found, egraph.roots, classes, nodes, n_best))
     write_json(json_path, extraction_to_json(found))
     if not quiet:
-        size = f"{egraph.num_nodes:,} e-nodes in {egraph.num_classes:,} e-classes"
+        classes_of = counted(egraph.num_classes, "e-class", "es")
+        size = f"{counted(egraph.num_nodes, 'e-node')} in {classes_of}"
         print(_summary(found, n_best, size), file=sys.stderr if "-" in (out, json_path) else sys.stdout)
     return 130 if found.interrupted else 0
 

@@ -181,6 +181,11 @@ def plural(n: int, word: str, ending: str = "s") -> str:
     return word if n == 1 else word + ending
 
 
+def counted(n: int, word: str, ending: str = "s") -> str:
+    """As in ``1 rule`` or ``1,024 rules``."""
+    return f"{n:,} {plural(n, word, ending)}"
+
+
 def series(items: Sequence[str]) -> str:
     """As in ``a, b and c``."""
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
@@ -197,8 +202,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if len(name) > 60:  # nobody's typing error, and slow to compare
         return ""
     candidates = list(known)
+    other_case = [k for k in candidates if k != name and k.casefold() == name.casefold()]
     swapped = [k for k in candidates if k != name and sorted(k) == sorted(name)]
-    near = swapped or get_close_matches(name, candidates, n=1, cutoff=0.6)
+    near = other_case or swapped or get_close_matches(name, candidates, n=1, cutoff=0.6)
     return near[0] if near else ""
 
 

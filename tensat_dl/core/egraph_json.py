@@ -36,7 +36,9 @@ def loads_named(text: str) -> tuple[EGraph, tuple[str, ...], tuple[str, ...]]:
     """As `loads`, with the file's names of the e-classes and of the e-nodes, by number."""
     try:
         data = json.loads(text, object_pairs_hook=_unique)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except RecursionError:
+        raise EGraphFormatError("not an e-graph: its JSON is nested too deeply") from None
+    except json.JSONDecodeError as error:
         raise EGraphFormatError(f"not JSON: {error}") from None
     entries = _field(data, "nodes", dict, "the file")
     roots = _field(data, "root_eclasses", list, "the file")

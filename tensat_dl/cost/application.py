@@ -99,7 +99,9 @@ def loads(text: str, name: str) -> tuple[ProfileJob, ...]:
     """The jobs in the text of the file ``name``. Raises `SignatureError`."""
     try:
         data = json.loads(text)
-    except (ValueError, RecursionError) as e:
+    except RecursionError:
+        raise SignatureError(f"{name}: nested too deeply for a list of signatures") from None
+    except ValueError as e:
         raise SignatureError(f"{name}: not JSON ({e})") from None
     if not isinstance(data, list):
         raise SignatureError(f"{name}: not a list of signatures, as `tensat-dl run --signatures` writes it")

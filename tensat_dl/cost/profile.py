@@ -147,7 +147,9 @@ def _words(data: Any, name: str) -> dict[str, str]:
 def _parsed(path: Path, text: str, wanted: str | None) -> Profile:
     try:
         data = json.loads(text)
-    except (ValueError, RecursionError) as e:
+    except RecursionError:
+        raise _Damaged("its JSON is nested too deeply") from None
+    except ValueError as e:
         raise _Damaged(f"not JSON ({e})") from None
     version = _field(data, "format", int)
     if version != FORMAT:

@@ -17,6 +17,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, first_line
 from tensat_dl.lang.load import readable
+from tensat_dl.onnx.sparse import write_out
 
 #: Operator sets whose operators are read. Models of older ones are converted to the first of these; operators that
 #: later ones changed are opaque.
@@ -44,13 +45,16 @@ def read_model(path: str) -> ir.Model:
             if not file.read(1):
                 raise failed(path, "the file is empty")
         try:
-            model = ir.load(path)
+            proto = onnx.load(path, load_external_data=False)
+            write_out(proto)
+            model = ir.from_proto(proto)
+            ir.external_data.set_base_dir(model.graph, os.path.dirname(path))
         except DecodeError:
             message = "this is not an ONNX file, or it is truncated"
             raise failed(path, message, _what_it_is(path)) from None
         except OSError:
             raise
-        except Exception as e:  # whatever onnx-ir finds wrong with a model
+        except Exception as e:  # whatever onnx and onnx-ir find wrong with a model
             message = f"the model can't be read: {first_line(e.__cause__ or e)}"
             raise failed(path, message, "is the file damaged?") from None
     if not model.graph.outputs:

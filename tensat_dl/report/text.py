@@ -10,7 +10,7 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.text import Text
 
-from tensat_dl.core.diagnostics import plural
+from tensat_dl.core.diagnostics import counted, plural
 from tensat_dl.engine.exploration import Iteration
 from tensat_dl.report.facts import (
     STOPS,
@@ -119,8 +119,8 @@ def _searched(result: Result) -> Iterator[tuple[str, Text]]:
     yield (
         "e-graph",
         Text(
-            f"{result.nodes:,} e-nodes in {result.classes:,} e-classes after {count} "
-            f"{plural(count, 'iteration')}; {STOPS[result.stop]}"
+            f"{counted(result.nodes, 'e-node')} in {counted(result.classes, 'e-class', 'es')} after "
+            f"{counted(count, 'iteration')}; {STOPS[result.stop]}"
         ),
     )
     if groups := result.groups.count:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tensat_dl.core.diagnostics import plural
+from tensat_dl.core.diagnostics import counted
 from tensat_dl.core.expression import base_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import PatternNode, RewriteRule
@@ -34,7 +34,8 @@ def answer_lines(answer: WhyNot, graph: Graph, names: Sequence[str]) -> Iterator
         yield "on the graph itself:"
     else:
         yield f"does not fire on graph {graph.name}, nor on any graph that the rules make of it"
-        yield f"  {explored.nodes:,} e-nodes after {_count(explored.iterations, 'iteration')}; {STOPS[explored.stop]}"
+        after = counted(explored.iterations, "iteration")
+        yield f"  {counted(explored.nodes, 'e-node')} after {after}; {STOPS[explored.stop]}"
         yield from (f"  {note}" for note in explored.notes)
         if explored.passed_over:
             yield "  it would match there, but was not applied" + (
@@ -61,7 +62,7 @@ def _fires(answer: WhyNot, called: Mapping[int, str]) -> Iterator[str]:
     else:
         places = [", ".join(called[m.tensors[o]] for m in g for o in outputs) for g in found.groups]
         what = "group"
-    yield f"fires on the graph itself, at {_count(len(places), what)}:"
+    yield f"fires on the graph itself, at {counted(len(places), what)}:"
     yield from (f"  {place}" for place in places[:MAX_PLACES])
     if len(places) > MAX_PLACES:
         yield f"  and {len(places) - MAX_PLACES} more"
@@ -70,9 +71,9 @@ def _fires(answer: WhyNot, called: Mapping[int, str]) -> Iterator[str]:
 
 def _among_others(explored: Explored) -> Iterator[str]:
     yield (
-        f"  {_count(explored.applied, 'time')}, first in iteration {explored.first} of {explored.iterations}"
+        f"  {counted(explored.applied, 'time')}, first in iteration {explored.first} of {explored.iterations}"
         + (
-            f"; {_count(explored.matches - explored.applied, 'match', 'es')} left"
+            f"; {counted(explored.matches - explored.applied, 'match', 'es')} left"
             if explored.matches > explored.applied
             else ""
         )
@@ -90,7 +91,7 @@ def _nearest(found: NearMisses, rule: RewriteRule, graph: Graph, called: Mapping
         yield from _failed(found.failed[0].match, found.failed[0].failure, called)
         more = len(found.failed) - 1
         if more:
-            yield f"  ({_count(more, 'other match', 'es')} fail{'s' if more == 1 else ''} too)"
+            yield f"  ({counted(more, 'other match', 'es')} fail{'s' if more == 1 else ''} too)"
     elif found.exchanged is not None:
         node, match = found.exchanged
         yield f"  matches {_tensors(match, called)}"
@@ -149,7 +150,7 @@ def _members(
     elif found.single is not None:
         yield f"  there is one member only: {of(found.single)}; a group has two or more"
     elif found.constant:
-        matches = _count(found.constant, "match", "es")
+        matches = counted(found.constant, "match", "es")
         yield f"  {matches}, computed from weights alone, ahead of time: merging saves nothing"
     else:
         yield from _near(found.near, rule, graph, called)
@@ -168,7 +169,3 @@ def _tensors(match: Match, called: Mapping[int, str]) -> str:
 
 def _type(graph: Graph, i: int) -> str:
     return ", ".join(map(str, graph.nodes[i].types))
-
-
-def _count(n: int, one: str, ending: str = "s") -> str:
-    return f"{n:,} {plural(n, one, ending)}"

@@ -52,7 +52,7 @@ def test_a_folder(models: Path, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     names = {*(f"{name}.tsr" for name in QUICK), "deep/tiny_fuse_relu.tsr"}
     assert set(answers(out)) == set(entries(out)) == names
-    assert "4 models: 4 faster; 0 were done before" in done.out
+    assert "4 models: 4 faster; 0 done before" in done.out
     assert "deep/tiny_fuse_relu.tsr" in done.out
 
     # The answers are those of `run`, and of any number of workers.
@@ -66,19 +66,19 @@ def test_a_folder(models: Path, tmp_path: Path) -> None:
 
     # What is done is not done again; what was damaged, or has changed, is.
     with patch("tensat_dl.jobs.local.Host.run", side_effect=AssertionError):
-        assert "4 were done before" in invoke("batch", models, "-o", out).out
+        assert "4 done before" in invoke("batch", models, "-o", out).out
     before = entries(out)
     (out / "tiny_share_input.tsr").write_text("damaged")
     (models / "tiny_fuse_relu.tsr").write_text((models / "tiny_fuse_relu.tsr").read_text() + "\n// more\n")
     done = invoke("batch", models, "-o", out)
-    assert "2 were done before" in done.out
+    assert "2 done before" in done.out
     after = entries(out)
     assert {name for name in names if before[name]["key"] != after[name]["key"]} == {"tiny_fuse_relu.tsr"}
     assert answers(out) == answers(tmp_path / "out4")
 
     # An option that decides answers starts all anew; those that do not, none.
-    assert "4 were done before" in invoke("batch", models, "-o", out, "--retries", 0, "--job-time", 99).out
-    assert "0 were done before" in invoke("batch", models, "-o", out, "--max-iters", 3).out
+    assert "4 done before" in invoke("batch", models, "-o", out, "--retries", 0, "--job-time", 99).out
+    assert "0 done before" in invoke("batch", models, "-o", out, "--max-iters", 3).out
 
 
 def test_a_model_whose_files_were_sent(models: Path, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_batch_that_is_stopped_goes_on(how: signal.Signals, models: Path, tmp_
     (models / "long.tsr").unlink()
     done = invoke("batch", models, "-o", out, "--jobs", 1)
     assert done.code == 0, done.err
-    assert f"{len(set(finished) - {'long.tsr'})} were done before" in done.out
+    assert f"{len(set(finished) - {'long.tsr'})} done before" in done.out
 
 
 def test_a_job_that_fails_is_reported_with_its_log(models: Path, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def batches_on(small_disk: Path) -> None:
         p.unlink()
     assert "3 models: " in (done := invoke("batch", *named, "-o", out, *quick)).out
     assert done.code == 0, done.err
-    assert "2 were done before" in done.out
+    assert "2 done before" in done.out
 
 
 def test_a_model_that_is_no_longer_refused(tmp_path: Path) -> None:
@@ -222,10 +222,10 @@ def test_a_model_that_is_no_longer_refused(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("late.tsr\n")
     os.mkfifo(tmp_path / "late.tsr")
     arguments = ("batch", tmp_path / "list.txt", "-o", tmp_path / "out")
-    assert "1 refused; 0 were done before" in invoke(*arguments).out
+    assert "1 refused; 0 done before" in invoke(*arguments).out
     (tmp_path / "late.tsr").unlink()
     (tmp_path / "late.tsr").write_text("graph g {\n  input x : f32[4]\n  output relu(x)\n}\n")
-    assert "1 unchanged; 0 were done before" in invoke(*arguments).out
+    assert "1 unchanged; 0 done before" in invoke(*arguments).out
 
 
 def test_no_input_is_overwritten(models: Path, tmp_path: Path) -> None:
@@ -275,12 +275,12 @@ def test_names_of_files_may_be_anything(tmp_path: Path) -> None:
     assert "[bold]'quoted" in done.out
     for name in names:
         assert invoke("run", os.fsdecode(os.fsencode(out) + b"/" + name), "-q").code == 0
-    assert "5 were done before" in invoke("batch", folder, "-o", out).out
+    assert "5 done before" in invoke("batch", folder, "-o", out).out
     os.mkfifo(tmp_path / "pipe.tsr")
     (folder / "list.txt").write_bytes(b"caf\xe9.tsr\n../pipe.tsr\nnowhere.tsr\n")
     done = invoke("batch", folder / "list.txt", "-o", out)
     assert done.code == 1
-    assert "1 were done before" in done.out
+    assert "1 done before" in done.out
     assert "pipe.tsr is no regular file" in done.err
     assert "nowhere.tsr: No such file" in done.err
     (folder / "list.txt").write_bytes(b"a.tsr\nb\0.tsr\n")
@@ -302,7 +302,7 @@ def test_an_output_folder_that_is_removed_meanwhile(models: Path, tmp_path: Path
         done = invoke("batch", models, "-o", out, "--jobs", 1)
     assert done.code == 0, done.err
     assert len(answers(out)) == 1
-    assert "1 were done before" in invoke("batch", models, "-o", out).out
+    assert "1 done before" in invoke("batch", models, "-o", out).out
     assert len(answers(out)) == 4
 
 
