@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import cache
@@ -33,6 +34,17 @@ def beside(make: Callable[[], T]) -> Future[T]:
 
     threading.Thread(target=run, daemon=True).start()
     return found
+
+
+def two_at_a_time(makes: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """The values of these functions, in order: a thread computes the next one beside the one that is asked for."""
+    begun: deque[Future[T]] = deque()
+    for make in makes:
+        begun.append(beside(make))
+        if len(begun) == 2:
+            yield begun.popleft().result()
+    while begun:
+        yield begun.popleft().result()
 
 
 @contextmanager

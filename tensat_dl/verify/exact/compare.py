@@ -15,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
+from tensat_dl.beside import two_at_a_time
 from tensat_dl.core.graph import FLOATS, Graph, TensorType, attr_text
 from tensat_dl.ops.semantics import SEMANTICS, semantics_of
 from tensat_dl.ops.semantics.arrays import Array, Semantics
@@ -290,11 +292,18 @@ def _compare_floats(
     compared = False
     # Where nobody writes infinite numbers, they come from numbers that are too large for a float.
     infinite = any(np.isinf(n.attr("value")) for g in (before, after) for n in g.nodes if n.op == "fill")
-    for k, spread in enumerate(ranges):
+
+    def run(k: int) -> tuple[dict[str, Array], tuple[list[list[Array]], float, bool]]:
+        # A single number has one sign in each range, not the same one in all.
+        values = real_values(before, after, ranges[k], seed * len(ranges) + k)
+        return values, _run((before, after), values, semantics)
+
+    # Graphs that may be deep take longer than threads to start.
+    makes = (partial(run, k) for k in range(len(ranges)))
+    runs = two_at_a_time(makes) if deep else (make() for make in makes)
+    for _ in ranges:
         try:
-            # A single number has one sign in each range, not the same one in all.
-            values = real_values(before, after, spread, seed * len(ranges) + k)
-            (x, y), largest, too_far = _run((before, after), values, semantics)
+            values, ((x, y), largest, too_far) = next(runs)
         except ValueError as error:
             return Exact("unsupported", "float", reason=f"{reason}; {error}")
         for (name, _), *found in zip(before.outputs, x, y, strict=True):

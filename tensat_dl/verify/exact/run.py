@@ -20,11 +20,14 @@ from tensat_dl.verify.exact.compare import (
     compare_modular,
     half_compared,
 )
+from tensat_dl.verify.exact.constants import LARGEST_DENOMINATOR, numbers
 from tensat_dl.verify.exact.draws import leaves
 from tensat_dl.verify.exact.modular import PRIMES
 
 #: Graphs for which a comparison would take more seconds of a processor than about this are not compared.
 PATIENCE = 4.0
+#: Of graphs for which it would take more, no comparison is begun that would show nothing.
+QUICK = 0.5
 #: Graphs of more operations are not compared in exact numbers: ten sets of values take two seconds for so many.
 MOST_OPERATIONS = 200_000
 #: Seconds for each floating-point operation and for each element of a tensor (it is drawn, cut into parts and
@@ -62,7 +65,7 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int, half:
     if takes > PATIENCE:
         reason = f"too large (it would take about {takes:.0f} s, more than {PATIENCE:.0f})"
         return Exact("unsupported", "modular", reason=reason)
-    found = _exactly(before, after, ops, seed, half)
+    found = _exactly(before, after, ops, seed, half, takes)
     if found.status == "unsupported":
         beyond = compare_far(before, after, ops, seed)
         if beyond.status == "different":
@@ -70,12 +73,15 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int, half:
     return found
 
 
-def _exactly(before: Graph, after: Graph, ops: OpTable, seed: int, half: Half | None) -> Exact:
+def _exactly(before: Graph, after: Graph, ops: OpTable, seed: int, half: Half | None, takes: float) -> Exact:
     try:
-        found = compare_modular(before, after, ops, seed, half=half)
-        if found.status != "different" or not found.stand_ins:
-            return found
-        names, more = found.stand_ins[:NAMED], len(found.stand_ins) - NAMED
+        doubtful = _new_rounded(before, after, ops) if takes > QUICK else ()
+        if not doubtful:
+            found = compare_modular(before, after, ops, seed, half=half)
+            if found.status != "different" or not found.stand_ins:
+                return found
+            doubtful = found.stand_ins
+        names, more = doubtful[:NAMED], len(doubtful) - NAMED
         others = f", and {more} more" if more > 0 else ""
         reason = f"equality depends on the values of {', '.join(names)}{others}"
     except (OutOfReach, ValueError, MemoryError) as error:
@@ -87,6 +93,16 @@ def _exactly(before: Graph, after: Graph, ops: OpTable, seed: int, half: Half | 
     if found.status == "different" and found.stand_ins:
         return Exact("unsupported", "integer", reason=reason)
     return found
+
+
+def _new_rounded(before: Graph, after: Graph, ops: OpTable) -> tuple[str, ...]:
+    """The constants of the second graph that are rounded, and not in the first: what they were computed from differs
+    from them by the rounding, and modulo primes that is a difference like any other."""
+    first, second = (
+        {c for c in numbers((graph,), ops) if c.denominator > LARGEST_DENOMINATOR}
+        for graph in (before, after)
+    )
+    return tuple(f"the constant {float(c)!r}" for c in sorted(second - first))
 
 
 def refuted_by(found: Equivalence, exact: Exact) -> Equivalence:

@@ -79,6 +79,21 @@ def test_larger_graphs_are_not_compared_in_exact_numbers() -> None:
     assert described(exact) == "not compared: equality depends on the values of relu"
 
 
+def test_what_constants_were_rounded_from_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second graph has a product of the first's constants, rounded. A graph that takes long is not even begun."""
+    before = graph_of(f"{LEAVES}output z = x * 0.1234567890123 * 1.234567890123")
+    after = graph_of(f"{LEAVES}output z = x * {0.1234567890123 * 1.234567890123!r}")
+    quick = compare_if_small(before, after, OPS, 0)
+    monkeypatch.setattr("tensat_dl.verify.exact.run.QUICK", 0.0)
+    with patch("tensat_dl.verify.exact.run.compare_modular", side_effect=AssertionError):
+        for first, second in ((before, after), (after, before)):
+            exact = compare_if_small(first, second, OPS, 0)
+            assert (exact.status, exact.level) == ("unsupported", "integer")
+            assert "equality depends on the values of the constant 0.1" in described(exact)
+    assert quick.status == "unsupported"
+    assert compare_if_small(before, before, OPS, 0).status == "equal"
+
+
 def test_large_graphs_are_not_compared() -> None:
     body = "input x : f32[2000, 2000]\nweight w : f32[2000, 2000]\noutput z = "
     exact = compare_if_small(graph_of(f"{body} x @ w"), graph_of(f"{body} x @ w"), OPS, 0)
