@@ -19,8 +19,8 @@ from tensat_dl.discover.generalise import General
 from tensat_dl.files import write
 from tensat_dl.kept import code_digest
 
-#: Seconds between two writes.
-PAUSE = 10.0
+#: Seconds between two writes: at first, and at most. They double.
+FIRST_PAUSE, PAUSE = 1.0, 10.0
 #: The parts of the program that answers depend on.
 _CODE = ("core", "discover", "engine", "lang", "ops", "rewrite", "verify")
 
@@ -38,6 +38,7 @@ class Memo:
     key: str
     known: dict[str, Any] = field(default_factory=dict)
     _written: float = field(default_factory=time.monotonic)
+    _pause: float = FIRST_PAUSE
 
     @staticmethod
     def at(path: Path | None, key: str, resume: bool) -> Memo:
@@ -54,8 +55,9 @@ class Memo:
     def note(self, key: str, data: Any) -> None:
         """Keeps an answer, and now and then writes all of them."""
         self.known[key] = data
-        if time.monotonic() - self._written > PAUSE:
+        if time.monotonic() - self._written > self._pause:
             self.write()
+            self._pause = min(2 * self._pause, PAUSE)
 
     def write(self) -> None:
         if self.path is not None:

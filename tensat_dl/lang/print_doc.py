@@ -31,9 +31,18 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """The parts with ``", "`` or a comma and a line end between them."""
+    """The parts from the one at ``start`` on, with ``", "`` or a comma and a line end between them."""
 
     parts: tuple[Doc, ...]
+    start: int = 0
+
+    @property
+    def first(self) -> Doc:
+        return self.parts[self.start]
+
+    @property
+    def rest(self) -> Fill | None:
+        return Fill(self.parts, self.start + 1) if self.start + 1 < len(self.parts) else None
 
 
 Doc: TypeAlias = "str | tuple[Doc, ...] | Break | DocGroup | Nest | Fill"
@@ -75,16 +84,15 @@ def render(doc: Doc, indent: int = 0, width: int | None = WIDTH) -> str:
             fits = width is None or is_flat or _fits((level, True, part.doc), stack, width - column)
             stack.append((level, fits, part.doc))
         elif is_flat or width is None:
-            stack.append((level, True, join(list(part.parts))))
+            stack.append((level, True, join(list(part.parts[part.start :]))))
         elif part.parts:
-            first, rest = part.parts[0], Fill(part.parts[1:])
-            if rest.parts:
+            if (rest := part.rest) is not None:
                 # Each break by itself: is there room for the next part and its comma?
-                after: tuple[Doc, ...] = (rest.parts[0], "," if rest.parts[1:] else "")
-                room = width - column - len(flat(first)) - len(", ")
+                after: tuple[Doc, ...] = (rest.first, "," if rest.rest else "")
+                room = width - column - len(flat(part.first)) - len(", ")
                 stack.append((level, False, rest))
                 stack.append((level, _fits((level, True, after), [], room), (",", Break())))
-            stack.append((level, False, DocGroup(first)))
+            stack.append((level, False, DocGroup(part.first)))
     return "".join(out)
 
 
@@ -109,6 +117,8 @@ def _fits(frame: _Frame, rest: list[_Frame], room: int) -> bool:
             room -= len(part.flat)
         elif isinstance(part, DocGroup | Nest):
             stack.append((level, is_flat, part.doc))
-        else:
-            stack.append((level, is_flat, join(list(part.parts))))
+        elif part.parts:
+            if (after := part.rest) is not None:
+                stack += [(level, is_flat, after), (level, is_flat, (",", Break()))]
+            stack.append((level, is_flat, part.first))
     return False
