@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from pathlib import Path
@@ -128,6 +129,13 @@ def test_imported_rules_are_not_checked(tmp_path: Path) -> None:
     write(tmp_path, FALSE, "other.tsr")
     assert checked(tmp_path, 'import "./other.tsr"\n' + TRUE).code == 0
     assert invoke("check", tmp_path / "other.tsr", "-q").code == 1
+
+
+def test_a_pack_that_only_imports() -> None:
+    """Nothing of it was checked, and the summary does not say otherwise."""
+    done = invoke("check", "standard")
+    imported = r"standard: 0 graphs, 0 rules, 0 tests; \d+ imported rules, not checked here: ok"
+    assert re.fullmatch(imported, done.out.strip()), done
 
 
 def test_quiet(tmp_path: Path) -> None:

@@ -153,9 +153,11 @@ def test_bad_files(data: Any, message: str) -> None:
         loads(json.dumps(data))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[" * 100_000])
-def test_not_json(text: str) -> None:
-    with pytest.raises(ValueError, match="not JSON"):
+@pytest.mark.parametrize(
+    ("text", "message"), [("", "not JSON"), ("{", "not JSON"), ("[" * 100_000, "its JSON is nested too deeply")]
+)
+def test_not_json(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         loads(text)
 
 
