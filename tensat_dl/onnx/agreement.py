@@ -123,11 +123,11 @@ class Reference:
         """Compares the model in a file with the original; with ``sizes`` also at other sizes of open dimensions. The
         status is "not compared" if all outputs agree but those that the original does not repeat."""
         if (wrong := _invalid(path)) and not _invalid(self.path):
-            return Agreement("differs", 0.0, f"the optimized model is not valid: {wrong}")
+            return Agreement("broken", 0.0, f"the optimized model is not valid: {wrong}")
         try:
             session = _session(path)
         except Incomparable as e:
-            return Agreement("differs", 0.0, f"the optimized model does not load: {e}")
+            return Agreement("broken", 0.0, f"the optimized model does not load: {e}")
         worst, tolerance = 0.0, 0.0
         random: Agreement | None = None
         for case in self._cases:
@@ -337,4 +337,5 @@ def _session(path: str, optimized: bool = True) -> Session:
     try:
         return Session(Path(path), optimized=optimized)
     except NotRunnable as e:
-        raise Incomparable(f"ONNX Runtime does not load it: {e}") from None
+        message = str(e).replace(path, Path(path).name)  # the file is gone when somebody reads this
+        raise Incomparable(f"ONNX Runtime does not load it: {message}") from None

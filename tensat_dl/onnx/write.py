@@ -32,7 +32,7 @@ class Written:
     @property
     def wrong(self) -> str:
         """Why it is not written; empty if it is."""
-        return self.agreement.message if self.agreement.status in ("differs", "narrow") else ""
+        return self.agreement.message if self.agreement.status in ("differs", "narrow", "broken") else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,11 @@ def fits(kind: str, wanted: str) -> bool:
 
 def want(expr: ex.Expr, names: Kinds, kinds: tuple[str, ...], facts: bool = False) -> str:
     """The kind of an expression, which must be one of some. Raises `TsrError`."""
-    kind = kind_of(expr, names, facts)
+    return _wanted(expr, kind_of(expr, names, facts), kinds)
+
+
+def _wanted(expr: ex.Expr, kind: str, kinds: tuple[str, ...]) -> str:
+    """The kind that an expression has, if it is one of some."""
     if any(fits(kind, k) for k in kinds):
         return kind
     raise error(expr.span, f"expected {article(kinds[0])}, found {article(kind)}")
@@ -204,7 +208,7 @@ def _binary(expr: ex.Binary, names: Kinds, facts: bool) -> str:
         if kind == "tensor":
             hint = "use its shape: `dim(x, 0)`, `rank(x)`, `shape(x)`"
             raise error(side.span, "expected a number, found a tensor", hint)
-        found.append(want(side, names, _NUMBERS, facts))
+        found.append(_wanted(side, kind, _NUMBERS))
     if op in _ORDER:
         return "condition"
     return "float" if "float" in found else _common(found)

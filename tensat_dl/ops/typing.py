@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from tensat_dl.core import expression as ex
+from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.expression import names_of
 from tensat_dl.core.graph import TensorType
 from tensat_dl.ops import symbolic as sym
@@ -76,6 +77,8 @@ def environment(decl: OpDecl, inputs: Sequence[AnyType], attrs: Mapping[str, Any
     return env
 
 
+#: No operator has more operations than this.
+MOST_FLOPS = 1e30
 #: So many types are remembered at a time: graphs have the same layers many times.
 REMEMBERED = 10_000
 
@@ -136,7 +139,23 @@ def _infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[st
             types.append(SymType(dtype, tuple(shape)))
     except EvaluationError as e:
         raise IllTyped(f"its shape can be computed ({e})") from None
+    if decl.opaque and decl.flops is not None:
+        _check_flops(decl.flops, {**env, "out": types[0].shape})
     return Typing(tuple(types), tuple(dict.fromkeys(found)))
+
+
+def _check_flops(expr: ex.Expr, env: Env) -> None:
+    """Raises `IllTyped` for a number of operations that is certainly none: what costs are computed from is asked for
+    after the search, when there is no place in a file to point at."""
+    what = f"its number of operations, `{expr.span.line}`,"
+    try:
+        value = evaluate(expr, env)
+    except EvaluationError as e:
+        raise IllTyped(f"{what} can be computed ({e})") from None
+    except TsrError:  # it depends on what is not known when rules are compiled
+        return
+    if isinstance(value, int | float) and not 0 <= value <= MOST_FLOPS:
+        raise IllTyped(f"{what} is from 0 to {MOST_FLOPS:.0e} (it is {value:g})")
 
 
 def _words(decl: OpDecl, attrs: Mapping[str, Any]) -> list[Condition]:
@@ -444,7 +463,8 @@ def from_first(axis: Any, rank: int) -> Any:
 
 
 def flops(table: OpTable, op: str, inputs: Sequence[TensorType], attrs: Mapping[str, Any]) -> float:
-    """Floating-point operations of one application; 0 where the declaration says nothing."""
+    """Floating-point operations of one application; 0 where the declaration says nothing, or nothing for these
+    sizes."""
     decl = table[op]
     if decl.composition is not None:
         total = 0.0
@@ -463,4 +483,7 @@ def flops(table: OpTable, op: str, inputs: Sequence[TensorType], attrs: Mapping[
         return 0.0
     env = environment(decl, inputs, attrs)
     env["out"] = infer(table, op, inputs, attrs).types[0].shape
-    return max(0.0, float(evaluate(decl.flops, env)))
+    try:
+        return min(max(0.0, float(evaluate(decl.flops, env))), MOST_FLOPS)
+    except EvaluationError:  # a rule made the application, at sizes that no graph was written with
+        return 0.0

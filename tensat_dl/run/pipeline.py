@@ -219,6 +219,8 @@ def _answer(graph: Graph, found: Searched, setup: Setup, progress: Progress) -> 
         if outcome is None or outcome.reason:
             why = "interrupted before candidates were timed" if outcome is None else outcome.reason
             notes.append(f"{why}: the input is the answer")
+        if outcome is not None and outcome.best is None and outcome.candidates:
+            notes += [f"the cheapest candidate: {c.reason}" for c in outcome.candidates[:1] if c.reason]
     elif not found.gained:
         notes.append("no graph was found that is cheaper than the input")
     untimed = machine is not None and outcome is None

@@ -23,8 +23,9 @@ from tensat_dl.verify.recall import Recall
 from tensat_dl.verify.weights import draw_values
 
 Status = Literal["equivalent", "inconclusive", "different"]
-#: A model that is right for the sizes that it was made for, and wrong for others, is ``narrow``.
-AgreementStatus = Literal["agrees", "differs", "narrow", "not compared"]
+#: A model that is right for the sizes that it was made for, and wrong for others, is ``narrow``; one that does not
+#: load is ``broken``.
+AgreementStatus = Literal["agrees", "differs", "narrow", "broken", "not compared"]
 
 #: From good to bad: of several outputs the worst verdict counts.
 SEVERITY: tuple[Status, ...] = ("equivalent", "inconclusive", "different")

@@ -154,7 +154,8 @@ def test_bad_files(data: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("", "not JSON"), ("{", "not JSON"), ("[" * 100_000, "its JSON is nested too deeply")]
+    ("text", "message"),
+    [("", "not JSON"), ("{", "not JSON"), ("[" * 100_000, "its JSON is nested too deeply")],
 )
 def test_not_json(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -139,7 +139,30 @@ def test_an_invalid_model_is_not_written(tmp_path: Path) -> None:
     broken = scaled(2.0)
     broken.graph.node[0].input[1] = "nobody"
     status, message = compared(tmp_path, scaled(2.0), broken)
-    assert (status, "not valid" in message) == ("differs", True)
+    assert (status, "not valid" in message) == ("broken", True)
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_a_model_that_does_not_load_is_no_answer(
+    measured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That says nothing about the rules. Where models are timed, the input is the answer."""
+    broken = scaled(2.0)
+    broken.graph.node[0].input[1] = "nobody"
+    for module in ("onnx.write", "measure.cpu"):
+        monkeypatch.setattr(f"tensat_dl.{module}.export", lambda *_: ir.from_proto(broken))
+    nodes = [make_node("Relu", ["x"], ["r"]), make_node("Relu", ["r"], ["y"])]
+    path = saved(tmp_path, model(nodes, [value("x", 3, 4)], [value("y", 3, 4)]))
+    out = tmp_path / "out.onnx"
+    done = invoke("run", path, "-o", out, *([] if measured else ["--no-measure"]))
+    said = " ".join(done.out.split())
+    if measured:
+        assert (done.code, out.exists()) == (0, True)
+        assert "the input is the answer the cheapest candidate: the optimized model is not valid" in said
+        assert "left out" not in said
+    else:
+        assert (done.code, out.exists()) == (1, False)
+        assert "out.onnx is not written: the optimized model is not valid" in done.err
 
 
 def test_inputs_that_are_indices(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import reduce
 
 import onnx_ir as ir
@@ -78,8 +79,19 @@ def activated(w: Writing, x: ir.Value) -> ir.Value:
 
 
 def _relu(w: Writing, x: ir.Value) -> ir.Value:
-    """Integers have Relu since opset 14, and those of 64 bits have none in ONNX Runtime."""
-    return w.op("Max", x, w.number(0)) if w.type.dtype in ("i32", "i64") else w.op("Relu", x)
+    """Integers have Relu since opset 14, and those of 64 bits have none in ONNX Runtime. They have Max since 12."""
+    if w.type.dtype not in ("i32", "i64"):
+        return w.op("Relu", x)
+    zero = w.number(0)
+    return w.op("Max", x, zero) if w.opset >= 12 else w.op("Where", w.op("Greater", x, zero), x, zero)
+
+
+def _write_leakyrelu(w: Writing) -> ir.Value:
+    """Integers have no LeakyRelu."""
+    if w.type.dtype in FLOATS:
+        return w.renamed("LeakyRelu", alpha="alpha")
+    negative = w.op("Mul", w.x, w.number(w.attrs["alpha"]))
+    return w.op("Where", w.op("Greater", w.x, w.number(0)), w.x, negative)
 
 
 def _gelu(w: Writing, x: ir.Value) -> ir.Value:
@@ -185,7 +197,7 @@ ROWS = (
     OnnxRow("Clip", _read_clip, "clip", _write_clip),
     same("HardSigmoid", "hardsigmoid", alpha=0.2, beta=0.5),
     OnnxRow("HardSwish", lambda r: r.op("hardswish", r.x()), "hardswish", _write_hardswish),
-    same("LeakyRelu", "leakyrelu", alpha=0.01),
+    replace(same("LeakyRelu", "leakyrelu", alpha=0.01), write=_write_leakyrelu),
     same("Elu", "elu", alpha=1.0),
     same("PRelu", "prelu"),
     same("Softplus", "softplus"),
