@@ -272,6 +272,51 @@ def test_element_types(dtype: str, tmp_path: Path) -> None:
     assert rewriting(tmp_path, imported).status == "agrees"
 
 
+@pytest.mark.parametrize("opset", [11, 12, 18])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("slope", [None, -2, 3])
+def test_what_integers_have_no_activations_for(
+    slope: int | None, dtype: str, opset: int, tmp_path: Path
+) -> None:
+    """Rules make relu and leakyrelu of integers, which ONNX or ONNX Runtime do not have."""
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    numbers = [tensor("zero", 0, np.dtype(dtype)), tensor("slope", slope or 0, np.dtype(dtype))]
+    scaled = [make_node("Mul", ["x", "slope"], ["s"])] if slope is not None else []
+    otherwise = "s" if scaled else "zero"
+    nodes = [
+        make_node("Greater", ["x", "zero"], ["c"]),
+        *scaled,
+        make_node("Where", ["c", "x", otherwise], ["y"]),
+    ]
+    proto = model(nodes, [value("x", 3, 4, dtype=kind)], [value("y", 3, 4, dtype=kind)], numbers, opset)
+    out = tmp_path / "out.onnx"
+    done = invoke("run", saved(tmp_path, proto), "-o", out, "--no-measure", "--device", "h100")
+    assert (done.code, done.err) == (0, "")
+    assert ("leakyrelu 0 -> 1" if scaled else "relu 0 -> 1") in " ".join(done.out.split())
+    x = np.random.default_rng(0).integers(-(2**31), 2**31, (3, 4)).astype(dtype)
+    (y,) = onnxruntime.InferenceSession(str(out)).run(None, {"x": x})
+    np.testing.assert_array_equal(y, np.where(x > 0, x, x * np.array(slope or 0, dtype)))
+
+
+def test_hardswish_of_doubles_is_one_of_doubles(tmp_path: Path) -> None:
+    """ONNX Runtime rounds its HardSwish's slope to an f32."""
+    nodes = [
+        make_node("Add", ["x", "three"], ["a"]),
+        make_node("Clip", ["a", "zero", "six"], ["b"]),
+        make_node("Mul", ["x", "b"], ["c"]),
+        make_node("Div", ["c", "six"], ["y"]),
+    ]
+    numbers = [tensor(name, n, np.float64) for name, n in (("three", 3), ("zero", 0), ("six", 6))]
+    proto = model(nodes, [value("x", 3, 4, dtype=11)], [value("y", 3, 4, dtype=11)], numbers, opset=18)
+    out = tmp_path / "out.onnx"
+    done = invoke("run", saved(tmp_path, proto), "-o", out, "--no-measure", "--device", "h100")
+    assert (done.code, done.err) == (0, "")
+    assert "hardswish 0 -> 1" in " ".join(done.out.split())
+    x = np.random.default_rng(0).normal(size=(3, 4)) * 3
+    (y,) = onnxruntime.InferenceSession(str(out)).run(None, {"x": x})
+    np.testing.assert_allclose(y, x * np.clip(x + 3, 0, 6) / 6, rtol=1e-14)
+
+
 SLICES = """
 graph slices {
   input x : f32[3, 8]

@@ -132,7 +132,10 @@ def _write_clip(w: Writing) -> ir.Value:
 
 
 def _write_hardswish(w: Writing) -> ir.Value:
-    """ONNX has had HardSwish since opset 14."""
+    """ONNX has had HardSwish since opset 14. Its slope, like that of HardSigmoid, is an f32."""
+    if w.type.dtype == "f64":
+        bounded = w.op("Min", w.op("Max", w.op("Add", w.x, w.number(3)), w.number(0)), w.number(6))
+        return w.op("Mul", w.x, w.op("Div", bounded, w.number(6)))
     if w.opset >= 14:
         return w.op("HardSwish", w.x)
     return w.op("Mul", w.x, w.op("HardSigmoid", w.x, alpha=1 / 6, beta=0.5))
