@@ -283,6 +283,8 @@ class Statements:
             scope.names[name] = value
         else:
             index = self.assembly.integer(target.index, scope, "an index")
+            if index < 0:
+                raise error(target.index.span, f"an element is bound at 0 or more, not at {index}")
             items = scope.names.setdefault(name, {})
             if isinstance(items, Unknown):
                 return
@@ -348,6 +350,7 @@ class Statements:
             raise AlreadyReported
         if not values:
             self.empty_outputs.append(_empty_output(item, scope))
+        names = self._output_names(item.value, scope)
         for i, (expr, value) in enumerate(values):
             if not isinstance(value, ScopedTensor):
                 text = expr.span.text
@@ -355,7 +358,7 @@ class Statements:
                 raise error(expr.span, f"an output is a tensor, not {describe(value)}", hint)
             node = self.assembly.builder.nodes[value.node]
             written = item.name or (item.value.id if isinstance(item.value, ast.Name) else None)
-            name = written or _output_name(item.value, i) or node.name or f"out{len(self.outputs)}"
+            name = written or (names[i] if i < len(names) else "") or node.name or f"out{len(self.outputs)}"
             if name in self.outputs and written is not None:
                 first = self.outputs[name][1]
                 if first.start != item.span.start:
@@ -364,6 +367,15 @@ class Statements:
             while name in self.outputs:
                 name += "_"
             self.outputs[name] = (value.node, item.span)
+
+    def _output_names(self, expr: ast.Expr, scope: Scope) -> Sequence[str]:
+        """The names of results that are an element or a part of a list; else none."""
+        match expr:
+            case ast.Section(ast.Name(id)):
+                return [f"{id}_{k}" for k in self.expressions.indices(expr, scope)]
+            case ast.Index(ast.Name(id), ast.Const(value)):
+                return [f"{id}_{value}"]
+        return ()
 
 
 def _empty_output(item: ast.OutputItem, scope: Scope) -> Diagnostic:
@@ -376,12 +388,3 @@ def _empty_output(item: ast.OutputItem, scope: Scope) -> Diagnostic:
             message = f"`{text}` is empty, because the range `{over}` of its loop is: the graph has no output"
             return Diagnostic(message, item.span, hint)
     return Diagnostic(f"`{text}` is empty: the graph has no output", item.span)
-
-
-def _output_name(expr: ast.Expr, i: int) -> str:
-    match expr:
-        case ast.Section(ast.Name(id)):
-            return f"{id}_{i}"
-        case ast.Index(ast.Name(id), ast.Const(value)):
-            return f"{id}_{value}"
-    return ""

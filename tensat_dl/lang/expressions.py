@@ -13,7 +13,7 @@ from tensat_dl.lang.assembly import Assembly, Operand
 from tensat_dl.lang.blocks import call_scope
 from tensat_dl.lang.scope import Scope, ScopedTensor
 from tensat_dl.ops.calls import show
-from tensat_dl.ops.evaluate import member, range_values
+from tensat_dl.ops.evaluate import member, range_values, which_elements
 from tensat_dl.ops.table import INFIX, NEGATION
 from tensat_dl.ops.typing import from_first
 from tensat_dl.ops.values import FUNCTIONS, Absent, AlreadyReported, Unknown, describe
@@ -136,16 +136,32 @@ class Expressions:
     def results(self, expr: ast.Expr, scope: Scope) -> Sequence[Any]:
         """All values of an expression that may stand for several."""
         match expr:
-            case ast.Section(ast.Name(id), start, stop) if isinstance(scope.names.get(id), dict):
-                low = None if start is None else self.assembly.integer(start, scope, "an index")
-                high = None if stop is None else self.assembly.integer(stop, scope, "an index")
-                items = scope.names[id]
-                return [items[k] for k in sorted(items)[low:high]]
+            case ast.Section(ast.Name(id)) if isinstance(scope.names.get(id), dict):
+                return [scope.names[id][k] for k in self.indices(expr, scope)]
             case ast.Call(fn) if self.gives_tensors(fn):
                 return self._call(expr, scope)
             case ast.Call(fn) if fn not in FUNCTIONS:
                 raise scope.unknown(expr, {**self.ops, **self.blocks})
         return [self.value(expr, scope)]
+
+    def indices(self, section: ast.Section, scope: Scope) -> Sequence[int]:
+        """The indices of a part of a list of tensors: those from the first on and below the second."""
+        assert isinstance(section.base, ast.Name)
+        items = scope.names[section.base.id]
+        end = max(items, default=-1) + 1
+
+        def place(expr: ast.Expr) -> int:
+            i = self.assembly.integer(expr, scope, "an index")
+            if not -end <= i <= end:
+                message = (
+                    f"`{section.base.span.text}` ends before {i}" if i > 0 else f"there is no element {i}"
+                )
+                raise error(expr.span, message, which_elements(items))
+            return i + end if i < 0 else i
+
+        low = 0 if section.start is None else place(section.start)
+        high = end if section.stop is None else place(section.stop)
+        return [k for k in sorted(items) if low <= k < high]
 
     def _call(self, expr: ast.Call, scope: Scope) -> Sequence[Any]:
         if expr.fn == "split":

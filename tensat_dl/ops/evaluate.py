@@ -98,19 +98,25 @@ def _index(expr: ex.Index, env: Env) -> Any:
 
 
 def member(expr: ex.Index, items: Mapping[int, Any], i: int) -> Any:
-    """Element i of a list of tensors."""
-    if i not in items:
-        keys = sorted(items)
-        if not keys:
-            hint = "it is empty"
-        elif keys == list(range(len(keys))):
-            hint = f"it has elements 0 to {len(keys) - 1}" if len(keys) > 1 else "it has one element, 0"
-        else:
-            hint = f"it has {', '.join(map(str, keys[:8]))}{', ..' if len(keys) > 8 else ''}"
-        raise error(expr.span, f"`{expr.base.span.text}` has no element {i}", hint)
-    if isinstance(items[i], Unknown):
+    """Element i of a list of tensors; a negative one is counted from the end."""
+    k = i + max(items) + 1 if i < 0 and items else i
+    if k not in items:
+        raise error(expr.span, f"`{expr.base.span.text}` has no element {i}", which_elements(items))
+    if isinstance(items[k], Unknown):
         raise AlreadyReported
-    return items[i]
+    return items[k]
+
+
+def which_elements(items: Mapping[int, Any]) -> str:
+    """The indices of a list of tensors, as a hint."""
+    keys = sorted(items)
+    if not keys:
+        return "it is empty"
+    if len(keys) > 1 and keys == list(range(keys[0], keys[-1] + 1)):
+        return f"it has elements {keys[0]} to {keys[-1]}"
+    if keys == [0]:
+        return "it has one element, 0"
+    return f"it has {', '.join(map(str, keys[:8]))}{', ..' if len(keys) > 8 else ''}"
 
 
 def _section(expr: ex.Section, env: Env) -> tuple[Any, ...] | Many:

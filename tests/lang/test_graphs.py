@@ -45,6 +45,12 @@ SAME = {
         "t[0] = x\nfor i in 0..2 { t[i + 1] = relu(tanh(t[i])) }\noutput t[2]",
         "output relu(tanh(relu(tanh(x))))",
     ),
+    "elements of a list keep their indices": (
+        "for i in 1..4 { t[i] = slice(x; axis = 0, start = 0, stop = i) }\n"
+        "output concat(t[1..3], t[-1], t[..-1]; axis = 0)",
+        "for i in 1..4 { t[i] = slice(x; axis = 0, start = 0, stop = i) }\n"
+        "output concat(t[1], t[2], t[3], t[1], t[2]; axis = 0)",
+    ),
     "infix operators are operators": ("output x + x * x", "output ewadd(x, ewmul(x, x))"),
     "a sign is an operator": ("output -x * -(x + -2.0)", "output ewmul(neg(x), neg(ewadd(x, -2.0)))"),
     "equal nodes are one node": ("output tanh(x), relu(tanh(x))", "y = tanh(x)\noutput y, relu(y)"),
@@ -56,6 +62,13 @@ def test_means_the_same(name: str, tmp_path: Path) -> None:
     short, long = (graph(body(text), tmp_path) for text in SAME[name])
     assert short.nodes == long.nodes
     assert [node for _, node in short.outputs] == [node for _, node in long.outputs]
+
+
+def test_results_have_the_names_of_elements(tmp_path: Path) -> None:
+    text = "for i in [1, 2, 4] { t[i] = slice(x; axis = 0, start = 0, stop = i) }\noutput "
+    found = graph(body(f"{text} t[1..4], t[4], u = t[2]"), tmp_path)
+    assert [name for name, _ in found.outputs] == ["t_1", "t_2", "t_4", "u"]
+    assert [found.nodes[i].type.shape[0] for _, i in found.outputs] == [1, 2, 4, 2]
 
 
 def test_a_block_is_what_it_says(tmp_path: Path) -> None:
