@@ -66,6 +66,9 @@ def _fires(answer: WhyNot, called: Mapping[int, str]) -> Iterator[str]:
     yield from (f"  {place}" for place in places[:MAX_PLACES])
     if len(places) > MAX_PLACES:
         yield f"  and {len(places) - MAX_PLACES} more"
+    if answer.prevented:
+        yield f"but a run with these limits does not apply it: {answer.prevented}"
+        return
     yield "(the cheapest graph need not use a rule that fires: `tensat-dl why` shows the rules that it uses)"
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tensat_dl.core.diagnostics import counted
 from tensat_dl.core.expression import base_of, is_every
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
@@ -46,11 +47,13 @@ class Explored:
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """The findings in the graph itself, and, unless the rule applies there, in the e-graph that all rules make."""
+    """The findings in the graph itself, and, unless the rule applies there, in the e-graph that all rules make.
+    ``prevented`` says how limits keep a run from applying the rule there, if they do."""
 
     rule: RewriteRule
     found: NearMisses | FoundMembers
     explored: Explored | None
+    prevented: str = ""
 
     @property
     def fires(self) -> bool:
@@ -78,8 +81,19 @@ def why_not(
     if answer.fires:
         # Raises if the rule can't be compiled, and so never fires.
         EgglogProgram(model.table, (rule,), graph).everything()
-        return answer
+        return replace(answer, prevented=_prevented(rule, graph, limits))
     return WhyNot(rule, found, _explored(rule, graph, names, rules, model, limits, progress))
+
+
+def _prevented(rule: RewriteRule, graph: Graph, limits: Limits) -> str:
+    """Why no run with these limits applies a rule to the graph itself; empty if one may."""
+    if limits.iterations == 0:
+        return "it has no iteration (--max-iters)"
+    if rule.kind == "multi" and limits.k_multi == 0:
+        return "rules with several results are applied in none of its iterations (--k-multi)"
+    if len(graph.nodes) >= limits.nodes:
+        return f"the graph alone has {counted(len(graph.nodes), 'e-node')}, the most that are allowed (--max-nodes)"
+    return ""
 
 
 def patterns(rule: RewriteRule, terms: EGraphTerms, ops: OpTable) -> list[Pattern]:

@@ -25,6 +25,24 @@ def test_why_not_takes_the_rules_of_the_run_that_made_an_answer(tmp_path: Path) 
         assert invoke("why-not", rule, out).out.startswith(rule)
 
 
+@pytest.mark.parametrize(
+    ("limit", "value", "says"),
+    [
+        ("--k-multi", 0, "rules with several results are applied in none of its iterations (--k-multi)"),
+        ("--max-iters", 0, "it has no iteration (--max-iters)"),
+        ("--max-nodes", 1, "the most that are allowed (--max-nodes)"),
+    ],
+)
+def test_limits_keep_a_rule_from_firing(limit: str, value: int, says: str) -> None:
+    """As in a run, which then applies nothing."""
+    usual, limited = (invoke("why-not", "merge-matmul", SHARED, *o) for o in ([], [limit, value]))
+    assert (usual.code, limited.code) == (0, 0)
+    assert "a run with these limits" not in usual.out
+    assert "fires on the graph itself" in limited.out
+    assert says in limited.out.splitlines()[-1]
+    assert "new operators none" in " ".join(invoke("run", SHARED, limit, value).out.split())
+
+
 RULES = """
 /// A rule with conditions.
 rule halves {
