@@ -80,11 +80,16 @@ def command(
 
 
 def _file_of(name: str) -> str:
-    """The path of a file, or of the pack of this name."""
+    """The path of a file, or of the pack of this name. Raises `TsrError` for what looks like the name of a pack."""
+    from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
     from tensat_dl.lang.library import folder, packs
 
-    is_pack = name in packs() and not Path(name).exists()
-    return str(folder() / f"{name}.tsr") if is_pack else name
+    if Path(name).exists() or Path(name).name != name or Path(name).suffix:
+        return name
+    if name not in packs():
+        hint = did_you_mean(name, packs()) or "files of rules and graphs end in .tsr"
+        raise TsrError([Diagnostic("no such file, and no pack of this name", None, hint, path=name)])
+    return str(folder() / f"{name}.tsr")
 
 
 def _read(path: str) -> _File:

@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 from tensat_dl.core.diagnostics import Diagnostic, Source, TsrError, collected, did_you_mean, error
+from tensat_dl.core.expression import children
 from tensat_dl.lang import ast
 from tensat_dl.lang.parser import parse
 from tensat_dl.ops import symbolic as sym
@@ -105,7 +106,7 @@ def _misdeclared(op: ast.Op) -> Iterator[Diagnostic]:
             yield Diagnostic("a composition has one output and is not opaque", op.name_span)
         for tensor in op.params.tensors:
             if tensor.kind != "one":
-                hint = f"write `{tensor.name}`, or give the operator a body"
+                hint = f"write `{tensor.name}`, or make it an `opaque op` that says its shape"
                 yield Diagnostic("a composition has a fixed number of tensors", tensor.span, hint)
     seen: set[tuple[str, str | None, str | None]] = set()
     for stmt in op.body:
@@ -331,7 +332,21 @@ def _never_typed(decl: OpDecl, ops: OpTable) -> Iterator[Diagnostic]:
     if reasons:
         ((reason, _),) = reasons.most_common(1)
         message = f"the composition of `{decl.name}` type-checks for no operands"
-        yield Diagnostic(message, decl.composition.span, notes=(f"it would need that {reason}",))
+        numbers = {a.name for a in decl.attrs if a.type == "int"}
+        name = next((n for n in _given_as_axes(decl.composition, ops) if n in numbers), "")
+        hint = f"`{name}` is an axis: declare it as `{name}: axis`" if name else ""
+        yield Diagnostic(message, decl.composition.span, hint, notes=(f"it would need that {reason}",))
+
+
+def _given_as_axes(expr: object, ops: OpTable) -> Iterator[str]:
+    """The names that are given for axes in a composition."""
+    if isinstance(expr, ast.Call) and expr.fn in ops:
+        for keyword in expr.attrs:
+            a = next((a for a in ops[expr.fn].attrs if a.name == keyword.name), None)
+            if a is not None and a.type == "axis" and isinstance(keyword.value, ast.Name):
+                yield keyword.value.id
+    for child in children(expr):
+        yield from _given_as_axes(child, ops)
 
 
 def _unknown(a: AttrDecl) -> Any:

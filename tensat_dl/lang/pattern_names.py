@@ -132,6 +132,13 @@ class PatternNames:
                 hint = f"name the list, `{a.name} = s`, and use its elements elsewhere: `s[0]`"
                 yield Diagnostic(message, keyword.value.span, hint)
             return
+        match keyword.value:
+            case ast.Index(ast.Name(of), ast.Name(index)) if self.is_source and index == self.index:
+                if of not in self.kinds:
+                    message = f"members of a group share their attributes, and `{a.name}` differs here"
+                    hint = f"name one value for all members, `{a.name} = {of}`; elements of a list may differ"
+                    yield Diagnostic(message, keyword.value.span, hint)
+                    return
         for name in names_of(keyword.value):
             if name.id not in self.kinds and name.id not in DTYPES:
                 yield from self.unbound(name.id, name.span).diagnostics

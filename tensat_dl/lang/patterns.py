@@ -293,6 +293,9 @@ class PatternBuilder(PatternNames):
             return f"elements are written with the index of their `for`: `{name}[{self.loop}]`", ""
         if each is not None:
             return f"members are written with the index of their `each`: `{name}[{each}]`", ""
+        if self.index == ELEMENT:
+            hint = f"write all of them, `{name}[..]`, or give the first a name of its own on the left"
+            return f"one element of the list `{name}` is no operand", hint
         return f"`{name}` has an index outside of `each`", f"write `each i: y[i] = .. {name}[i] ..`"
 
     def _arguments(self, args: Sequence[ast.Expr], each: str | None) -> list[str]:

@@ -138,6 +138,20 @@ def test_a_pack_that_only_imports() -> None:
     assert re.fullmatch(imported, done.out.strip()), done
 
 
+def test_an_operator_whose_price_has_no_value_everywhere(tmp_path: Path) -> None:
+    """Where an operator's number of operations has no value, it can't be applied: instances have other ranks."""
+    sorted_ = "opaque op sorted(x: tensor) { shape shape(x) ; flops prod(out) * dim(x, -1) }\n"
+    done = checked(tmp_path, sorted_ + "rule once { sorted(sorted(x)) => sorted(x) }\n")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.split()[:2] == ["once", "assumed"]
+
+
+def test_neither_a_file_nor_a_pack() -> None:
+    done = invoke("check", "standrad")
+    hint = "  = hint: did you mean `standard`?\n"
+    assert (done.code, done.err) == (2, f"standrad: error: no such file, and no pack of this name\n{hint}")
+
+
 def test_quiet(tmp_path: Path) -> None:
     assert checked(tmp_path, TRUE, "-q") == Done(0, "", "")
     done = checked(tmp_path, FALSE, "-q")

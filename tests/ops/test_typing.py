@@ -11,7 +11,7 @@ from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import DTYPES, FLOATS, TensorType
 from tensat_dl.ops.semantics import SEMANTICS, computed_in
 from tensat_dl.ops.semantics.elementwise import FUNCTIONS
-from tensat_dl.ops.typing import IllTyped, Inference, defaults, infer
+from tensat_dl.ops.typing import IllTyped, Inference, defaults, flops, infer
 from tests.explore.graphs import explored, graph_in, program_of
 
 from .applications import TABLE
@@ -403,3 +403,13 @@ def test_numbers_beside_truth_values_alone_are_truth_values(statement: str) -> N
     graph = graph_in(program)
     ((_, output),) = graph.outputs
     assert graph.nodes[output].types == (TensorType("bool", (2,)),)
+
+
+def test_a_product_of_many_factors() -> None:
+    """What kind of number a product is was once asked twice of each part."""
+    factors = " * ".join(["dim(x, 0)"] * 100)
+    table = program_of(f"opaque op f(x: tensor) {{ shape shape(x) ; flops {factors} }}").ops
+    one, two = (TensorType("f32", (n,)) for n in (1, 2))
+    assert flops(table, "f", [one], {}) == 1
+    with pytest.raises(IllTyped, match=r"is from 0 to 1e\+30 \(it is 1\.2\d*e\+30\)"):
+        infer(table, "f", [two], {})
