@@ -22,7 +22,7 @@ from tensat_dl.ops.products import Alignment, aligned
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.traits import traits
-from tensat_dl.ops.typing import IllTyped, attributes, infer, is_number, neighbour, number
+from tensat_dl.ops.typing import IllTyped, attributes, check_flops, infer, is_number, neighbour, number
 from tensat_dl.ops.values import Absent, AlreadyReported, Unknown, describe
 
 #: More nodes than this, or more statements run, are taken for a mistake.
@@ -144,6 +144,7 @@ class Assembly:
         final = decl.ordered({k: written(v, dtype) if isinstance(v, float) else v for k, v in filled.items()})
         try:
             typing = infer(self.ops, decl.name, types, dict(final))
+            check_flops(decl, types, dict(final), typing)
         except IllTyped as e:
             shown = [(expr.span.text, t) for (expr, _), t in zip(operands, given, strict=False)]
             problem = explain_ill_typed(decl, e, shown, attrs, span)

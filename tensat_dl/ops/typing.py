@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.expression import names_of
 from tensat_dl.core.graph import TensorType
 from tensat_dl.ops import symbolic as sym
@@ -139,23 +138,7 @@ def _infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[st
             types.append(SymType(dtype, tuple(shape)))
     except EvaluationError as e:
         raise IllTyped(f"its shape can be computed ({e})") from None
-    if decl.opaque and decl.flops is not None:
-        _check_flops(decl.flops, {**env, "out": types[0].shape})
     return Typing(tuple(types), tuple(dict.fromkeys(found)))
-
-
-def _check_flops(expr: ex.Expr, env: Env) -> None:
-    """Raises `IllTyped` for a number of operations that is certainly none: what costs are computed from is asked for
-    after the search, when there is no place in a file to point at."""
-    what = f"its number of operations, `{expr.span.line}`,"
-    try:
-        value = evaluate(expr, env)
-    except EvaluationError as e:
-        raise IllTyped(f"{what} can be computed ({e})") from None
-    except TsrError:  # it depends on what is not known when rules are compiled
-        return
-    if isinstance(value, int | float) and not 0 <= value <= MOST_FLOPS:
-        raise IllTyped(f"{what} is from 0 to {MOST_FLOPS:.0e} (it is {value:g})")
 
 
 def _words(decl: OpDecl, attrs: Mapping[str, Any]) -> list[Condition]:
@@ -462,9 +445,22 @@ def from_first(axis: Any, rank: int) -> Any:
     return axis + rank if isinstance(axis, int) and -rank <= axis < 0 else axis
 
 
+def check_flops(decl: OpDecl, inputs: Sequence[TensorType], attrs: Mapping[str, Any], typing: Typing) -> None:
+    """Raises `IllTyped` for an application of an opaque operator whose number of operations has no value, or no
+    possible one. In a file there is a place to point at; for what rules make of it, `flops` is 0 then."""
+    if not decl.opaque or decl.flops is None:
+        return
+    what = f"its number of operations, `{decl.flops.span.line}`,"
+    try:
+        value = evaluate(decl.flops, {**environment(decl, inputs, attrs), "out": typing.types[0].shape})
+    except EvaluationError as e:
+        raise IllTyped(f"{what} can be computed ({e})") from None
+    if not 0 <= value <= MOST_FLOPS:
+        raise IllTyped(f"{what} is from 0 to {MOST_FLOPS:.0e} (it is {value:g})")
+
+
 def flops(table: OpTable, op: str, inputs: Sequence[TensorType], attrs: Mapping[str, Any]) -> float:
-    """Floating-point operations of one application; 0 where the declaration says nothing, or nothing for these
-    sizes."""
+    """Floating-point operations of one application; 0 where the declaration says nothing, or nothing possible."""
     decl = table[op]
     if decl.composition is not None:
         total = 0.0
@@ -484,6 +480,7 @@ def flops(table: OpTable, op: str, inputs: Sequence[TensorType], attrs: Mapping[
     env = environment(decl, inputs, attrs)
     env["out"] = infer(table, op, inputs, attrs).types[0].shape
     try:
-        return min(max(0.0, float(evaluate(decl.flops, env))), MOST_FLOPS)
-    except EvaluationError:  # a rule made the application, at sizes that no graph was written with
+        found = float(evaluate(decl.flops, env))
+    except EvaluationError:
         return 0.0
+    return found if 0 <= found <= MOST_FLOPS else 0.0
