@@ -19,6 +19,8 @@ from tensat_dl.torch.optimized import warn_once
 MOST_SHAPES = 8
 #: And for so many sets of weights: layers that are compiled one by one share a graph.
 MOST_WEIGHTS = 64
+#: The strides of outputs are remembered for so many combinations of shapes and strides of inputs.
+MOST_LAYOUTS = 256
 
 
 def tensat(
@@ -42,6 +44,8 @@ class OptimizedFx:
         #: By the weights: these, the number of the last call with them, and what was made for them, by other inputs.
         self._made: dict[tuple[int, ...], tuple[list[Any], int, dict[tuple[Any, ...], Optimized]]] = {}
         self._calls = 0
+        #: By the shapes and strides of inputs, the strides of outputs in PyTorch.
+        self._strides: dict[tuple[Any, ...], list[tuple[int, ...] | None]] = {}
 
     def __call__(self, *inputs: Any) -> Any:
         weights = [inputs[i] for i in self._weights]
@@ -65,7 +69,20 @@ class OptimizedFx:
             fast = known[key] = optimize(closed, given, **self._options)
         elif not self._options.get("frozen") and fast.stale:
             fast.refresh()
-        return fast(*given)
+        if fast.called == "module":
+            return fast(*given)
+        outputs = fast(*given)
+        return [_laid_out(x, s) for x, s in zip(outputs, self._strides_of(inputs), strict=True)]
+
+    def _strides_of(self, inputs: Sequence[Any]) -> list[tuple[int, ...] | None]:
+        """The strides that outputs have in PyTorch: what Dynamo compiles beside the graph rests on them."""
+        layout = tuple((x.shape, x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs)
+        if layout not in self._strides:
+            if len(self._strides) == MOST_LAYOUTS:
+                self._strides.clear()
+            outputs = self._graph(*inputs)
+            self._strides[layout] = [x.stride() if isinstance(x, torch.Tensor) else None for x in outputs]
+        return self._strides[layout]
 
     def _made_for(self, weights: list[Any]) -> dict[tuple[Any, ...], Optimized] | None:
         """What was made for these weights. Other weights are forgotten as soon as new ones come, unless they were
@@ -83,6 +100,15 @@ class OptimizedFx:
 
     def _say(self, reason: str) -> None:
         warn_once(self._said, reason)
+
+
+def _laid_out(x: Any, strides: tuple[int, ...] | None) -> Any:
+    """A tensor with these strides, in memory of its own."""
+    if strides is None or x.stride() == strides:
+        return x
+    once = x[tuple(slice(0, 1) if s == 0 else slice(None) for s in strides)]  # what is expanded is there once
+    out = torch.empty_strided(once.shape, strides, dtype=x.dtype).copy_(once)
+    return out.expand(x.shape)
 
 
 def _is_weight(x: Any) -> bool:

@@ -242,6 +242,9 @@ class CallInputs:
             found[d] for d, (low, high) in self.ranges.items() if d in found and not low <= found[d] <= high
         ]
         wrong += [1 for d in self.not_one if found.get(d) == 1]
+        wrong += [
+            n for n in found.values() if n == 0
+        ]  # what a module does with nothing is not seen by torch.export
         try:
             if self._guards is not None and not wrong:
                 self._guards(*leaves)
@@ -294,6 +297,12 @@ class CallOutputs:
         from_where = {"computed": computed, "input": leaves}
         found = [value if kind == "constant" else from_where[kind][value] for kind, value in self._sources]
         return self._built(found)
+
+    def passes_on(self, outputs: Any, leaves: Sequence[Any]) -> bool:
+        """Whether outputs that are inputs here are those of a call, rather than copies of them."""
+        found, _ = pytree.tree_flatten(outputs)
+        pairs = zip(found, self._sources, strict=True)
+        return all(kind != "input" or x is leaves[i] for x, (kind, i) in pairs)
 
     def of_structured(self, outputs: Any) -> list[torch.Tensor]:
         """The computed tensors in outputs. Raises `Declined` if they have another structure."""

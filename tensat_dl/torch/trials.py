@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, TypeVar
 
@@ -22,8 +22,9 @@ from tensat_dl.torch.cut import CutModel
 
 #: How often inputs are drawn to compare on, beside the example.
 DRAWS = 2
-#: Floats are so many times as large where it is asked whether what is finite in PyTorch is finite.
-WIDE = 30.0
+#: Floats are so many times as large, and then so much that one is as large as this, of either sign, where it is
+#: asked whether what is finite in PyTorch is finite.
+WIDE, FAR = 30.0, 200.0
 #: The arguments of a call.
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -48,12 +49,18 @@ class ExpectedOfModule:
 
         def computed(given: list[Any]) -> list[torch.Tensor]:
             args, kwargs = pytree.tree_unflatten(given, spec)
-            return outputs.of_structured(module(*args, **kwargs))
+            found = module(*args, **kwargs)
+            results = outputs.of_structured(found)
+            if not outputs.passes_on(found, given):
+                raise Declined("an output is an input or a copy of it, by how that lies in memory")
+            return results
 
         def perhaps(given: list[Any]) -> list[torch.Tensor]:
             """Nothing for inputs that the module does not take."""
             try:
                 return computed(given)
+            except Declined:
+                raise
             except Exception:
                 return []
 
@@ -65,6 +72,8 @@ class ExpectedOfModule:
 
         try:
             first = computed(leaves)
+        except Declined:
+            raise
         except Exception as e:
             raise Declined(f"it does not run on the example inputs: {first_line(e)}") from None
         _check_apart(module, first, leaves)
@@ -75,9 +84,8 @@ class ExpectedOfModule:
         turned = [*map(_in_other_order, leaves)]
         #: Inputs, and what the module computes of them.
         self._cases = [(leaves, first), *others, (turned, perhaps(turned))]
-        wide = [x * WIDE if isinstance(x, torch.Tensor) and x.dtype.is_floating_point else x for x in leaves]
         #: Large inputs, and what the module computes of them.
-        self._wide = (wide, perhaps(wide))
+        self._wide = [(wide, perhaps(wide)) for wide in _enlarged(leaves)]
         self._inputs = inputs
         #: By symbol, inputs where it is 1, and what the module computes there.
         self._ones: list[tuple[Extent, list[Any], list[torch.Tensor]]] = []
@@ -109,12 +117,11 @@ class ExpectedOfModule:
 
     def _check_large(self, model: BoundModel | BySize | CutModel) -> None:
         """Raises `Declined` if a result is not finite that is in PyTorch, as logarithms of what has become 0."""
-        given, expected = self._wide
-        for k, (x, y) in enumerate(zip(expected, _computed(model, given) if expected else (), strict=True)):
-            if x.dtype.is_floating_point and bool((torch.isfinite(x) & ~torch.isfinite(y)).any()):
-                raise Declined(
-                    f"output {k} is not finite where the module's is, for inputs {WIDE:g} times as large"
-                )
+        for given, expected in self._wide:
+            found = _computed(model, given) if expected else ()
+            for k, (x, y) in enumerate(zip(expected, found, strict=True)):
+                if x.dtype.is_floating_point and bool((torch.isfinite(x) & ~torch.isfinite(y)).any()):
+                    raise Declined(f"output {k} is not finite where the module's is, for large inputs")
 
 
 def _computed(model: BoundModel | BySize | CutModel, given: list[Any]) -> list[torch.Tensor]:
@@ -163,10 +170,29 @@ def _like(x: torch.Tensor, shape: Sequence[int], normal: bool, generator: torch.
     return x.reshape(-1)[picked].reshape(shape)
 
 
+def _enlarged(leaves: Sequence[Any]) -> Iterator[list[Any]]:
+    """The same with larger floats."""
+    for sign in (1, -1):
+        yield [x * (sign * WIDE) if _has_floats(x) else x for x in leaves]
+        yield [x * (sign * max(WIDE, FAR / _largest(x))) if _has_floats(x) else x for x in leaves]
+
+
+def _has_floats(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.dtype.is_floating_point
+
+
+def _largest(x: torch.Tensor) -> float:
+    """The largest magnitude; 1 where there is none to divide by."""
+    largest = float(x.detach().abs().max()) if x.numel() else 0.0
+    return largest if 0 < largest < float("inf") else 1.0
+
+
 def _in_other_order(x: Any) -> Any:
-    """A tensor whose last dimension is the first in memory."""
-    if not isinstance(x, torch.Tensor) or x.dim() < 2:
+    """A tensor whose last dimension is the first in memory; of one dimension, one with gaps."""
+    if not isinstance(x, torch.Tensor) or not x.dim():
         return x
+    if x.dim() == 1:
+        return x.detach().repeat_interleave(2)[::2]
     return x.detach().transpose(0, -1).contiguous().transpose(0, -1)
 
 

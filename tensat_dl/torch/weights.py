@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from operator import attrgetter, call, is_, itemgetter
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch.nn.modules import module as _modules
@@ -18,11 +18,15 @@ _HOOKS = _modules._global_forward_pre_hooks, _modules._global_forward_hooks
 _VERSION, _ADDRESS = attrgetter("_version"), torch.Tensor.data_ptr
 
 
-class HeldTensor(NamedTuple):
-    """A tensor of a module: the dictionary that has it, its name there, and its full name."""
+#: What has tensors: a dictionary of a module, or a list or dictionary that is an attribute.
+Container: TypeAlias = "dict[Any, Any] | list[Any]"
 
-    where: dict[str, Any]
-    name: str
+
+class HeldTensor(NamedTuple):
+    """A tensor of a module: what has it, its name there, and its full name."""
+
+    where: Container
+    name: Any
     tensor: Any
     version: int
     address: int
@@ -30,11 +34,12 @@ class HeldTensor(NamedTuple):
 
 
 class WeightsAsTheyWere:
-    """The parameters, buffers and other tensors of a module at one moment, its submodules, the hooks that calls of
-    these run, and those of their attributes that are numbers, truth values, strings or None.
+    """The parameters, buffers and other tensors of a module at one moment, also those in lists and dictionaries that
+    are attributes; its submodules, the hooks that calls of these run, and those of their attributes that are numbers,
+    truth values, strings or None. An attribute that takes the place of one of the class is noticed, too.
 
-    Writes through ``tensor.data``, or through an array that shares a tensor's memory, leave no trace in PyTorch, and
-    are not noticed here; nor are other attributes.
+    Writes through ``tensor.data``, or through an array that shares a tensor's memory, leave no trace in PyTorch, nor
+    do those to tensors that were made in inference mode: they are not noticed here; nor are other attributes.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
@@ -49,8 +54,10 @@ class WeightsAsTheyWere:
         self._modules = [
             (m._modules, name, child) for m in module.modules() for name, child in m._modules.items()
         ]
-        named = [d for m in module.modules() for d in (m._modules, m._parameters, m._buffers)]
-        self._named, self._counts = named, list(map(len, named))
+        self._named = [d for m in module.modules() for d in (m._modules, m._parameters, m._buffers)]
+        self._attributes = [(m, prefix, frozenset(vars(m))) for prefix, m in module.named_modules()]
+        self._sized = [*self._named, *(vars(m) for m in module.modules())]
+        self._counts = list(map(len, self._sized))
         hooked = [_HOOKS, *((m._forward_pre_hooks, m._forward_hooks) for m in module.modules())]
         self._hooks = list(chain.from_iterable(hooked))
         self._hooks_then = self._hooks_now()
@@ -63,7 +70,7 @@ class WeightsAsTheyWere:
     def _remember(self) -> None:
         """Puts what is looked at in every call in lists, over which loops in C run: a call takes microseconds, and a
         module may have a thousand such things."""
-        watched: dict[int, tuple[dict[str, Any], list[str]]] = {}  # dictionaries and names in them, by id
+        watched: dict[int, tuple[Container, list[Any]]] = {}  # dictionaries and names in them, by id
         for where, name in (
             *((held.where, held.name) for held in self._tensors),
             *((where, name) for where, name, _, _ in self._settings),
@@ -81,18 +88,23 @@ class WeightsAsTheyWere:
 
     def changed(self) -> str:
         """What has changed since then, in words; empty if nothing has."""
-        return "" if self._untouched() else self._difference()
+        if self._untouched():
+            return ""
+        difference = self._difference()
+        if not difference:
+            self._counts = list(map(len, self._sized))  # an attribute that no call has asked for
+        return difference
 
     def _untouched(self) -> bool:
         """Whether every object is the same as then. Others may be equal to those."""
         try:
             found = chain.from_iterable(map(call, self._getters, self._dictionaries))
             same = all(map(is_, found, self._objects))
-        except KeyError:
+        except LookupError:
             return False
         return (
             same
-            and list(map(len, self._named)) == self._counts
+            and list(map(len, self._sized)) == self._counts
             and self._hooks_now() == self._hooks_then
             and list(map(_VERSION, self._counted)) == self._versions
             and list(map(_ADDRESS, self._held)) == self._addresses
@@ -100,15 +112,18 @@ class WeightsAsTheyWere:
 
     def _difference(self) -> str:
         for where, name, tensor, version, address, path in self._tensors:
-            now = where.get(name)
+            now = _in(where, name)
             if now is not tensor or _version(now) != version or now.data_ptr() != address:
                 return f"{path} has changed since it was optimized"
         for where, name, value, path in self._settings:
             if where.get(name) is not value and (value is None or where.get(name) != value):
                 return f"{path} was {value} when it was optimized"
+        for m, prefix, names in self._attributes:
+            if name := next((n for n in vars(m) if n not in names and hasattr(type(m), n)), ""):
+                return f"{_path(prefix, name)} was that of its class when it was optimized"
         if any(where.get(name) is not child for where, name, child in self._modules):
             return "it has other submodules than when it was optimized"
-        if list(map(len, self._named)) != self._counts:
+        if list(map(len, self._named)) != self._counts[: len(self._named)]:
             return "it has other submodules, parameters or buffers than when it was optimized"
         if self._hooks_now() != self._hooks_then:
             return "it has other hooks than when it was optimized"
@@ -121,11 +136,24 @@ class WeightsAsTheyWere:
 
 def _tensors(module: torch.nn.Module) -> Iterator[HeldTensor]:
     for prefix, m in module.named_modules():
-        for where in (m._parameters, m._buffers, vars(m)):
-            for name, tensor in where.items():
+        inside = [
+            (_path(prefix, name), value)
+            for name, value in vars(m).items()
+            if isinstance(value, dict | list) and name not in _USUAL
+        ]
+        for path, where in (*((prefix, d) for d in (m._parameters, m._buffers, vars(m))), *inside):
+            for name, tensor in where.items() if isinstance(where, dict) else enumerate(where):
                 if isinstance(tensor, torch.Tensor):
-                    path = _path(prefix, name)
-                    yield HeldTensor(where, name, tensor, _version(tensor), tensor.data_ptr(), path)
+                    at = _path(path, str(name))
+                    yield HeldTensor(where, name, tensor, _version(tensor), tensor.data_ptr(), at)
+
+
+def _in(where: Container, name: Any) -> Any:
+    """What is there now; None for nothing."""
+    try:
+        return where[name]
+    except LookupError:
+        return None
 
 
 def _path(prefix: str, name: str) -> str:

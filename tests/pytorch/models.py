@@ -15,6 +15,8 @@ QUICK = {"measure": False}
 class Joined(nn.Module):
     """Two products of one input, which become one."""
 
+    factor = 1.0
+
     def __init__(self) -> None:
         super().__init__()
         self.left, self.right = nn.Linear(8, 16), nn.Linear(8, 16)
@@ -22,7 +24,11 @@ class Joined(nn.Module):
 
     def forward(self, x: torch.Tensor, scale: float = 1.0) -> Any:
         x = self.dropout(x) + 1
-        return {"a": torch.tanh(self.left(x)) * scale, "rest": [self.right(x), None, 3], "same": x}
+        return {
+            "a": torch.tanh(self.left(x)) * scale * self.factor,
+            "rest": [self.right(x), None, 3],
+            "same": x,
+        }
 
 
 def joined() -> Joined:

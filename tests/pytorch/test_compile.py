@@ -83,6 +83,25 @@ def test_frozen_weights(made: list[Optimized]) -> None:
         assert torch.equal(fast(x)["a"], before)
 
 
+def test_strides_are_those_of_pytorch(made: list[Optimized]) -> None:
+    """A program goes on with `view` beyond what is optimized, or asks for strides, which Dynamo knows."""
+
+    def outputs(x: torch.Tensor) -> Any:
+        y = torch.tanh(x) * 2
+        return y.t(), y[:, 1:3], y.sum(0, keepdim=True).expand(5, 4), y.t().unsqueeze(0), y[0], y.t().stride()
+
+    fast = torch.compile(outputs, backend=backend.tensat, options=QUICK)
+    with torch.no_grad():
+        for x in (torch.randn(3, 4), torch.randn(4, 3).t(), torch.randn(6, 8)[::2, ::2]):
+            for _ in range(2):
+                *found, said = fast(x)
+                *expected, strides = outputs(x)
+                torch.testing.assert_close(found, expected)
+                assert [y.stride() for y in found] == [y.stride() for y in expected]
+                assert said == strides
+    assert "module" not in {m.called for m in made}
+
+
 def test_many_shapes(made: list[Optimized], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "MOST_SHAPES", 1)
     module = torch.nn.ReLU()

@@ -46,9 +46,11 @@ def check(fast: Optimized) -> None:
 
 
 class Single(torch.nn.Module):  # type: ignore[misc]
-    """A row alone is something else."""
+    """A row alone is something else, and none is."""
 
     def forward(self, x: Any) -> Any:
+        if x.shape[0] == 0:
+            return torch.full((1, 4), 7.0)
         y = torch.tanh(x @ x.T)
         return (y * 2).squeeze(0) if x.shape[0] == 1 else y + 1
 
@@ -62,6 +64,9 @@ def test_a_size_of_one_that_is_something_else_goes_to_the_module(rows: Any) -> N
         torch.testing.assert_close(fast(x), fast.module(x), rtol=1e-4, atol=1e-4)
     with pytest.warns(FallbackWarning, match="it was not made for such sizes"):
         torch.testing.assert_close(fast(x[:1]), fast.module(x[:1]))
+    fast._said.clear()
+    with pytest.warns(FallbackWarning, match="it was not made for such sizes: 0"):
+        torch.testing.assert_close(fast(x[:0]), fast.module(x[:0]))
 
 
 def test_the_model_is_chosen_by_the_size(tmp_path: Any) -> None:

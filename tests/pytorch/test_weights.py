@@ -72,6 +72,22 @@ def counts_otherwise(module: Any) -> None:
     module._times = 3
 
 
+def differs_from_its_class(module: Any) -> None:
+    module.factor = 3.0
+
+
+def gets_a_function(module: Any) -> None:
+    module.left.forward = lambda x: x @ torch.ones(8, 16)
+
+
+def changes_one_of_a_list(module: Any) -> None:
+    module.more[1].mul_(2)
+
+
+def shortens_a_list(module: Any) -> None:
+    del module.more[1]
+
+
 CHANGES = [
     (loads, "left.weight has changed"),
     (steps, "left.weight has changed"),
@@ -109,6 +125,47 @@ def test_changes_are_noticed_and_folded_anew(monkeypatch: pytest.MonkeyPatch, tm
     with torch.no_grad():
         torch.testing.assert_close(fast(x)["a"], module(x)["a"], rtol=1e-4, atol=1e-5)
     training_mode_is_noticed(fast)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (differs_from_its_class, "factor was that of its class"),
+        (gets_a_function, "left.forward was that of its class"),
+        (changes_one_of_a_list, "more.1 has changed"),
+        (shortens_a_list, "more.1 has changed"),
+    ],
+)
+def test_what_is_no_parameter_is_noticed(change: Any, said: str) -> None:
+    module = joined()
+    module.more = [torch.ones(4), torch.ones(4)]
+    then = WeightsAsTheyWere(module)
+    assert not then.changed()
+    change(module)
+    assert said in then.changed()
+    assert not WeightsAsTheyWere(module).changed()
+
+
+def test_what_no_call_asks_for_may_be_new() -> None:
+    module = joined()
+    then = WeightsAsTheyWere(module)
+    module.remembered = torch.ones(3)
+    assert not then.changed()
+    assert then._untouched()
+
+
+def test_weights_in_a_list_may_require_gradients() -> None:
+    class Listed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = [nn.Parameter(torch.randn(4, 4))]
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(x @ self.weights[0]) + torch.tanh(x @ self.weights[0])
+
+    fast = tensat_dl.torch.optimize(Listed().eval(), (torch.randn(3, 4),), **QUICK)
+    with pytest.warns(FallbackWarning, match="weights require gradients"):
+        assert fast(torch.randn(3, 4)).requires_grad
 
 
 def training_mode_is_noticed(fast: Optimized) -> None:
