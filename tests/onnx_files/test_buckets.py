@@ -181,8 +181,8 @@ def test_buckets_of_many_models(tmp_path: Path) -> None:
     assert len(names) == 2
     assert sorted(models["seq.onnx"]["files"]) == sorted(names)
     assert {p.name for p in out.iterdir()} == {*names, "eight.onnx", "tiny.tsr", "manifest.json"}
-    assert "3 were done before" in invoke(*arguments, "--dim", "seq=1..1024=4,1024").out
-    assert "2 were done before" in invoke(*arguments, "--dim", "seq=1..1024=8,1024").out
+    assert "3 done before" in invoke(*arguments, "--dim", "seq=1..1024=4,1024").out
+    assert "2 done before" in invoke(*arguments, "--dim", "seq=1..1024=8,1024").out
 
 
 def test_models_of_a_batch_that_would_share_a_file(tmp_path: Path) -> None:

@@ -209,8 +209,8 @@ def test_a_batch_of_models_with_ranges(tmp_path: Path) -> None:
     assert {p.key: p.value for p in made.metadata_props} == {METADATA: '{"batch": "1..1"}'}
     assert not onnx.load(tmp_path / "out" / "closed.onnx").metadata_props
     before = json.loads((tmp_path / "out" / "manifest.json").read_text())["models"]
-    assert "2 were done before" in invoke(*run, "--dim", "batch=1..1").out
-    assert "1 were done before" in invoke(*run, "--dim", "batch=2..8").out
+    assert "2 done before" in invoke(*run, "--dim", "batch=1..1").out
+    assert "1 done before" in invoke(*run, "--dim", "batch=2..8").out
     after = json.loads((tmp_path / "out" / "manifest.json").read_text())["models"]
     assert before["closed.onnx"] == after["closed.onnx"]
     assert before["open.onnx"]["key"] != after["open.onnx"]["key"]
