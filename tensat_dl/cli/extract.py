@@ -81,8 +81,8 @@ def command(
     write_json(out, answer_to_json(found, egraph.roots, classes, nodes, n_best))
     write_json(json_path, extraction_to_json(found))
     if not quiet:
-        classes_of = counted(egraph.num_classes, "e-class", "es")
-        size = f"{counted(egraph.num_nodes, 'e-node')} in {classes_of}"
+        in_classes = counted(egraph.num_classes, "e-class", "es")
+        size = f"{counted(egraph.num_nodes, 'e-node')} in {in_classes}"
         print(_summary(found, n_best, size), file=sys.stderr if "-" in (out, json_path) else sys.stdout)
     return 130 if found.interrupted else 0
 

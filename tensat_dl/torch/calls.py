@@ -298,17 +298,15 @@ class CallOutputs:
         found = [value if kind == "constant" else from_where[kind][value] for kind, value in self._sources]
         return self._built(found)
 
-    def passes_on(self, outputs: Any, leaves: Sequence[Any]) -> bool:
-        """Whether outputs that are inputs here are those of a call, rather than copies of them."""
-        found, _ = pytree.tree_flatten(outputs)
-        pairs = zip(found, self._sources, strict=True)
-        return all(kind != "input" or x is leaves[i] for x, (kind, i) in pairs)
-
-    def of_structured(self, outputs: Any) -> list[torch.Tensor]:
-        """The computed tensors in outputs. Raises `Declined` if they have another structure."""
+    def of_structured(self, outputs: Any, given: Sequence[Any]) -> list[torch.Tensor]:
+        """The computed tensors in outputs of a call with the leaves ``given``. Raises `Declined` if they have another
+        structure, or if an input that is passed on is a copy of it."""
         leaves, _ = pytree.tree_flatten(outputs)
         if len(leaves) != len(self._sources):
             raise Declined("its outputs have another structure than torch.export sees")
+        pairs = zip(leaves, self._sources, strict=True)
+        if any(kind == "input" and leaf is not given[i] for leaf, (kind, i) in pairs):
+            raise Declined("an output is an input or a copy of it, by how that lies in memory")
         found = {
             value: leaf
             for leaf, (kind, value) in zip(leaves, self._sources, strict=True)
