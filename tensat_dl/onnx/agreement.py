@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, islice
 from math import isfinite, isqrt, prod
 from pathlib import Path
@@ -14,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from tensat_dl.core.diagnostics import first_line
+from tensat_dl.onnx.blocks import SLACK, apart, nudged
 from tensat_dl.onnx.inputs import Undrawable, drawn, inputs_of
 from tensat_dl.onnx.session import NotRunnable, Session
 from tensat_dl.ops.semantics.arrays import Array
@@ -23,12 +26,10 @@ from tensat_dl.verify.equivalence import Agreement
 if TYPE_CHECKING:
     from tensat_dl.onnx.importer import Imported
 
-#: The largest difference that is put down to rounding, in units of the largest magnitude of an output.
+#: The largest difference that is put down to rounding, in units of the largest magnitude of an output. Outputs may be
+#: moved `SLACK` times as far as ONNX Runtime's own optimizations move those of the original, which shows how much it
+#: makes of what is rounded.
 TOLERANCE = {"float32": 1e-4, "float64": 1e-9, "float16": 1e-2, "bfloat16": 5e-2}
-#: Outputs may be moved so many times as far as ONNX Runtime's own optimizations move those of the original, which
-#: shows how much it makes of what is rounded.
-SLACK = 4.0
-
 
 #: At so many other sizes of each open dimension models are compared.
 FURTHER = 3
@@ -46,12 +47,14 @@ class Incomparable(Exception):
 
 @dataclass(slots=True)
 class _Case:
-    """Inputs, and the outputs of the original; also those without optimizations, once they are needed."""
+    """Inputs, and the outputs of the original; once they are needed, also those without optimizations, and those that
+    small changes move."""
 
     what: str
     values: dict[str, Array]
     expected: list[Any]
     plain: list[Any] | None = None
+    moved: list[list[Any]] | None = None
 
 
 class Reference:
@@ -240,15 +243,17 @@ class Reference:
         found = [relative_error(x, y) for x, y in zip(case.expected, actual, strict=True)]
         limits = [limit for _, limit in found]
         if any(error > limit for error, limit in found):  # perhaps the original is as unsteady
-            if case.plain is None:
-                case.plain = _session(self.path, optimized=False).outputs(case.values)
-            drifts = [relative_error(x, y)[0] for x, y in zip(case.expected, case.plain, strict=True)]
+            drifts = [relative_error(x, y)[0] for x, y in zip(case.expected, self._plain(case), strict=True)]
             limits = [
                 max(limit, SLACK * drift) if limit and isfinite(drift) else limit
                 for limit, drift in zip(limits, drifts, strict=True)
             ]
         far = [i for i, (error, _) in enumerate(found) if not error <= limits[i]]
         if not far:
+            for i, (x, y) in enumerate(zip(case.expected, actual, strict=True)):
+                if block := apart(x, y, limits[i], partial(self._moved, case, i)):
+                    message = f"output {self._session.declared[i].name} differs {block}"
+                    return Agreement("differs", found[i][0], message)
             return Agreement(
                 "agrees", max((e for e, _ in found), default=0.0), "", "", max(limits, default=0.0)
             )
@@ -260,6 +265,21 @@ class Reference:
                 return Agreement("differs", error, told_apart(name, error, limit, on))
         name = self._session.declared[far[0]].name
         return Agreement("not compared", 0.0, f"its output {name} is another one each time that it runs")
+
+    def _plain(self, case: _Case) -> list[Any]:
+        """The original's outputs without ONNX Runtime's optimizations."""
+        if case.plain is None:
+            case.plain = _session(self.path, optimized=False).outputs(case.values)
+        return case.plain
+
+    def _moved(self, case: _Case, i: int) -> list[Any]:
+        """An output of the original as it is without optimizations, at another time, and for inputs that are changed
+        a little."""
+        if case.moved is None:
+            case.moved = [self._plain(case), self._session.outputs(case.values)]
+            with suppress(NotRunnable):
+                case.moved.append(self._session.outputs({n: nudged(x) for n, x in case.values.items()}))
+        return [outputs[i] for outputs in case.moved]
 
 
 def further(size: int, within: DimSizes = DimSizes()) -> Iterator[int]:  # noqa: B008 (it is frozen)

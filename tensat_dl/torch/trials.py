@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from tensat_dl.core.diagnostics import first_line, plural
 from tensat_dl.measure.statistics import Latency, summary
 from tensat_dl.measure.timing import Run, in_turn
 from tensat_dl.onnx.agreement import relative_error, told_apart
+from tensat_dl.onnx.blocks import apart, nudged
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.torch.bound import BoundModel, BySize
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent, OtherCall
@@ -82,7 +84,7 @@ class ExpectedOfModule:
         self._cases = [(leaves, first), *others, (turned, perhaps(turned))]
         #: Large inputs, and what the module computes of them.
         self._wide = [(wide, perhaps(wide)) for wide in _enlarged(leaves)]
-        self._inputs = inputs
+        self._inputs, self._computed = inputs, perhaps
         #: By symbol, inputs where it is 1, and what the module computes there.
         self._ones: list[tuple[Extent, list[Any], list[torch.Tensor]]] = []
         for symbol, n in inputs.sizes(leaves).items():
@@ -102,14 +104,34 @@ class ExpectedOfModule:
     def error(self, model: BoundModel | BySize | CutModel) -> float:
         """The largest relative difference of a model's outputs. Raises `Declined` if one is larger than rounding
         explains, or not finite where that of large inputs is. A size of 1 where outputs differ is left out."""
-        worst = max(_error(model, given, expected) for given, expected in self._cases)
+        worst = max(self._error(model, given, expected) for given, expected in self._cases)
         self._check_large(model)
         for symbol, given, expected in self._ones:
             try:
-                _error(model, given, expected)
+                self._error(model, given, expected)
             except Declined:
                 self._inputs.leave_out_one(symbol)
         return worst
+
+    def _error(
+        self, model: BoundModel | BySize | CutModel, given: list[Any], expected: Sequence[torch.Tensor]
+    ) -> float:
+        """The largest relative difference of a model's outputs from these, 0 if there are none. Raises `Declined` if
+        one is larger than rounding explains."""
+        worst = 0.0
+        for k, (x, y) in enumerate(zip(expected, _computed(model, given) if expected else (), strict=True)):
+            error, limit = relative_error(array_of(x), array_of(y))
+            if not error <= limit:
+                raise Declined(told_apart(k, error, limit))
+            if block := apart(array_of(x), array_of(y), limit, partial(self._moved, given, k)):
+                raise Declined(f"output {k} differs {block}")
+            worst = max(worst, error)
+        return worst
+
+    def _moved(self, given: list[Any], k: int) -> list[Array]:
+        """An output of the module for inputs that are changed a little."""
+        found = self._computed([_nudged(x) if _has_floats(x) else x for x in given])
+        return [array_of(found[k])] if found else []
 
     def _check_large(self, model: BoundModel | BySize | CutModel) -> None:
         """Raises `Declined` if a result is not finite that is in PyTorch, as logarithms of what has become 0."""
@@ -126,20 +148,6 @@ def _computed(model: BoundModel | BySize | CutModel, given: list[Any]) -> list[t
         return model.computed(given)
     except OtherCall as e:
         raise Declined(str(e)) from None
-
-
-def _error(
-    model: BoundModel | BySize | CutModel, given: list[Any], expected: Sequence[torch.Tensor]
-) -> float:
-    """The largest relative difference of a model's outputs from these, 0 if there are none. Raises `Declined` if one
-    is larger than rounding explains."""
-    worst = 0.0
-    for k, (x, y) in enumerate(zip(expected, _computed(model, given) if expected else (), strict=True)):
-        error, limit = relative_error(array_of(x), array_of(y))
-        if not error <= limit:
-            raise Declined(told_apart(k, error, limit))
-        worst = max(worst, error)
-    return worst
 
 
 def times(runs: Mapping[Name, Run], threads: int) -> dict[Name, Latency]:
@@ -171,6 +179,10 @@ def _enlarged(leaves: Sequence[Any]) -> Iterator[list[Any]]:
     for sign in (1, -1):
         yield [x * (sign * WIDE) if _has_floats(x) else x for x in leaves]
         yield [x * (sign * max(WIDE, FAR / _largest(x))) if _has_floats(x) else x for x in leaves]
+
+
+def _nudged(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(nudged(array_of(x))).to(x.dtype)
 
 
 def _has_floats(x: Any) -> bool:

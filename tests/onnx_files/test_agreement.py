@@ -62,6 +62,37 @@ def test_how_far_the_original_is_moved_counts(
     assert compared(tmp_path, scaled(2.0), scaled(2.03))[0] == status
 
 
+def beside_large_numbers(nodes: list[Any], axis: int = 1) -> Any:
+    """A model whose output has what ``nodes`` make z of x, and numbers 10,000 times as large."""
+    constants = {"large": 1e4, "magic": 1.5 * 2**23, "million": 1e6}
+    joined = [make_node("Mul", ["x", "large"], ["far"]), make_node("Concat", ["z", "far"], ["y"], axis=axis)]
+    weights = [tensor(name, number) for name, number in constants.items()]
+    return model([*nodes, *joined], [value("x", 16, 16)], ["y"], weights)
+
+
+X_ITSELF = [make_node("Identity", ["x"], ["z"])]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_small_numbers_beside_large_ones_have_to_agree(axis: int, tmp_path: Path) -> None:
+    """The first rounds x to a whole number."""
+    rounds = [make_node("Add", ["x", "magic"], ["s"]), make_node("Sub", ["s", "magic"], ["z"])]
+    first, second = (beside_large_numbers(nodes, axis) for nodes in (rounds, X_ITSELF))
+    status, message = compared(tmp_path, first, second)
+    assert status == "differs"
+    assert f" of axis {axis} by " in message
+    assert compared(tmp_path, second, first)[0] == "differs"
+
+
+def test_small_numbers_may_differ_as_far_as_small_changes_of_inputs_move_them(tmp_path: Path) -> None:
+    """The sine of x * 1e6 is as good as random for f32."""
+    turns = [make_node("Mul", ["x", "million"], ["s"]), make_node("Sin", ["s"], ["z"])]
+    around = [make_node("Add", ["s", "magic"], ["t"]), make_node("Sub", ["t", "magic"], ["u"])]
+    other = [turns[0], *around, make_node("Sin", ["u"], ["z"])]
+    first, second = (beside_large_numbers(nodes) for nodes in (turns, other))
+    assert compared(tmp_path, first, second)[0] == "agrees"
+
+
 def test_not_a_number_is_equal_to_itself_alone(tmp_path: Path) -> None:
     assert compared(tmp_path, scaled(np.nan), scaled(np.nan))[0] == "agrees"
     assert compared(tmp_path, scaled(1.0), scaled(np.nan))[0] == "differs"

@@ -72,6 +72,20 @@ def test_a_model_that_computes_something_else_is_not_called(
     assert "ONNX Runtime as exported is not used: output 0 differs by 1.0e+00" in fast.summary()
 
 
+class RoundsBesideLarge(torch.nn.Module):
+    """Adding 1.5 * 2^23 and taking it away again rounds to whole numbers in f32."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([(x + 12582912.0) - 12582912.0, x * 1e4], 1)
+
+
+def test_small_numbers_beside_large_ones_have_to_agree() -> None:
+    module, x = RoundsBesideLarge().eval(), torch.randn(16, 16)
+    fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
+    assert "the optimized graph is not used: output 0 differs at " in fast.summary()
+    assert torch.equal(fast(x), module(x))
+
+
 def test_rules_of_ones_own(exported_once: None, tmp_path: Path) -> None:
     right, false = tmp_path / "mine.tsr", tmp_path / "false.tsr"
     right.write_text("rule mine { tanh(neg(x)) => neg(tanh(x)) }\n")
