@@ -202,8 +202,10 @@ class _Terminating:
 def _standard_streams() -> None:
     """Streams that the caller closed become empty, so that no file that is opened takes their place.
 
-    Messages never fail for a character that the terminal does not have.
+    Messages never fail for a character that the terminal does not have. A width of 0 is none.
     """
+    if os.environ.get("COLUMNS") == "0":  # rich would print nothing
+        del os.environ["COLUMNS"]
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:

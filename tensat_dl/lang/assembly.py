@@ -294,4 +294,4 @@ def check_range(value: float, dtype: str, shown: str, at: Span) -> None:
         limit, greatest_text = TOO_LARGE[dtype]
         if abs(value) >= limit:
             hint = f"elements of type {dtype} go up to {greatest_text}"
-            raise error(at, f"{value:.17g} can't be an element of {shown}", hint)
+            raise error(at, f"{value} can't be an element of {shown}", hint)

@@ -140,6 +140,10 @@ def test_closed_streams() -> None:
     assert shell(f"$T run {SHARED} -q -o - 2>&-").out.startswith("// made by")
 
 
+def test_a_terminal_without_a_width() -> None:
+    assert "verification" in spawn("run", SHARED, env={"COLUMNS": "0"}).out
+
+
 def test_a_terminal_without_unicode() -> None:
     done = spawn("run", SHARED, "-o", "-", env={"PYTHONIOENCODING": "ascii"})
     assert done.code == 0
