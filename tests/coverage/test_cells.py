@@ -21,6 +21,8 @@ from tensat_dl.lang.library import library_operators
 from tensat_dl.lang.program import load_program
 from tensat_dl.verify.prove.prove import axioms_of
 
+pytestmark = pytest.mark.sampled(3)
+
 RULES = """
 /// f(x^T) = f(x)^T.
 rule transpose-f for f in relu, sigmoid { f(transpose(x; perm = p)) <=> transpose(f(x); perm = p) }

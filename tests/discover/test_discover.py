@@ -13,6 +13,8 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.discover.discover import Discovery, _Discovery
 from tests.discover.finding import found, texts
 
+pytestmark = pytest.mark.sampled(3)
+
 GEMM = "/// x w + b.\nop gemm(x: tensor, w: tensor, b: tensor) = ewadd(matmul(x, w), b)"
 
 

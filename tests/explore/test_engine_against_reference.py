@@ -26,7 +26,7 @@ from tensat_dl.verify.rules.sampling import instances
 from tests.explore.graphs import explored, library
 from tests.explore.reference import Reference, counterparts
 
-pytestmark = pytest.mark.sampled(10)
+pytestmark = pytest.mark.sampled(20)
 
 RULES = {r.name: r for r in library().rules if r.kind != "group"}
 ROUNDS = 2

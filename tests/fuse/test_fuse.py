@@ -32,6 +32,8 @@ OPS = load_program(str(rules() / "ops.tsr")).ops
 DEVICE = load_device("h100")
 TYPE = TensorType("f32", (8, 16))
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def graph_of(steps: list[tuple[str, int, int]], inputs: int) -> Graph:
     """A graph of unary and binary operators, each on earlier values; all that nobody reads are outputs."""

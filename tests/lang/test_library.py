@@ -18,6 +18,8 @@ from tensat_dl.lang.program import load_program
 
 CACHES = (library._library, library._operators, library.items, library.library_operators)
 
+pytestmark = pytest.mark.sampled(3)
+
 
 @pytest.fixture(autouse=True)
 def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

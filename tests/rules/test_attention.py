@@ -8,7 +8,7 @@ import pytest
 
 import tensat_dl
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(6)
 
 INPUTS = "input x : f32[128, 512]\n" + "\n".join(f"weight w{c} : f32[512, 512]" for c in "qkvo")
 PACKED = "input x : f32[128, 512]\nweight w : f32[512, 1536]\nweight wo : f32[512, 512]"

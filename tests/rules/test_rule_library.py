@@ -17,7 +17,7 @@ from tensat_dl.verify.rules.prover import prover
 from tensat_dl.verify.rules.shipped import of_library
 from tensat_dl.verify.rules.verdict import Verdict
 
-pytestmark = pytest.mark.sampled(10)
+pytestmark = pytest.mark.sampled(20)
 
 PACKS = sorted(p.stem for p in resources.rules().glob("*.tsr"))
 

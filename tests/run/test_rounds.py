@@ -31,6 +31,8 @@ RANDOM = range(25)
 #: The share of its time that an extraction takes that proves nothing.
 USED = 0.9
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def optimized(model: Model, **options: object) -> Result:
     return tensat_dl.optimize(model, verify=False, **options)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from tensat_dl.why.whynot import patterns
 from tests.explore.graphs import explored, graph_of, library, rules_named
 from tests.explore.test_engine_against_reference import RULES, drawn_graph
 
-pytestmark = pytest.mark.sampled(10)
+pytestmark = pytest.mark.sampled(20)
 
 #: Rules that ask for numbers of factors are applied until they have no more matches in one iteration.
 BOUNDED = {n for n, r in RULES.items() if any(c.fn == "factors" for c in calls_of(r.conditions))}

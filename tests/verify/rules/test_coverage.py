@@ -15,6 +15,8 @@ from tensat_dl.verify.rules.verdict import Verdict
 
 QUIET = Path(__file__).parent / "false_quiet.tsr"
 
+pytestmark = pytest.mark.sampled(3)
+
 
 @cache
 def program() -> Program:
