@@ -30,7 +30,7 @@ from tensat_dl.onnx.ranges import another, checked_dims, complete
 from tensat_dl.onnx.recipes import DIFFERENT, Recipes
 from tensat_dl.onnx.tensors import HANDLE, constant, tensor_type
 from tensat_dl.onnx.turning import Turning
-from tensat_dl.onnx.typical_sizes import at_size, typical
+from tensat_dl.onnx.typical_sizes import at_sizes, typical
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.sizes.dim_sizes import DimSizes, dim_sizes, ranges_in_text
 from tensat_dl.sizes.open_shapes import Elsewhere, Shape, fixed_sizes
@@ -170,7 +170,7 @@ def imported(
     asked = checked_dims(path, model, dim_sizes(dims))
     bound = typical(path, model, asked)
     said = {name: complete(asked.get(name), size) for name, size in bound.items()}
-    mix = [at_size(bound, name, n) for name, d in said.items() if d.mixed for n in d.sizes]
+    mix = [at_sizes(bound, {name: n}) for name, d in said.items() if d.mixed for n in d.sizes]
     examined = [{**bound, name: n} for name, d in said.items() if (n := another(d, bound[name]))]
     ends = [{**bound, name: n} for name, d in said.items() if d.high is not None for n in (d.low, d.high)]
     known = [bound, *examined, *mix, *ends]

@@ -82,10 +82,10 @@ def typical(path: str, model: ir.Model, asked: Mapping[str, DimSizes]) -> dict[s
     return next((sizes for sizes in choices if _runs(session, inputs, sizes)), first)
 
 
-def at_size(sizes: Mapping[str, int], name: str, size: int) -> dict[str, int]:
-    """The sizes with another one of a dimension, and of those that are sums with it."""
-    sums = {d: parts for d in sizes if name in (parts := _sum(d, sizes))}
-    return _with_sums({**sizes, name: size}, sums)
+def at_sizes(sizes: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:
+    """The sizes with other ones of some dimensions, and of those that are sums with them."""
+    sums = {d: parts for d in sizes if not others.keys().isdisjoint(parts := _sum(d, sizes))}
+    return _with_sums({**sizes, **others}, sums)
 
 
 def _with_sums(sizes: Mapping[str, int], sums: Mapping[str, Sequence[str]]) -> dict[str, int]:

@@ -21,7 +21,7 @@ from tensat_dl.cost import CostModel
 from tensat_dl.measure.machine import TimedGraph
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.model_files import failed
-from tensat_dl.onnx.typical_sizes import at_size
+from tensat_dl.onnx.typical_sizes import at_sizes
 from tensat_dl.run.model import Model
 from tensat_dl.run.of_model import optimize_model
 from tensat_dl.run.options import Options
@@ -57,7 +57,7 @@ class Bucket:
         """The model, into which its answer is written: compared in the range alone."""
         sizes = tuple(self.ratios)
         said = {**imported.said, self.name: DimSizes(sizes, self.low, self.high)}
-        dims = at_size(imported.dims, self.name, sizes[len(sizes) // 2])
+        dims = at_sizes(imported.dims, self.name, sizes[len(sizes) // 2])
         return replace(imported, said=said, dims=dims, mix=())
 
 
@@ -194,7 +194,7 @@ def _latencies(
         costs = CostModel.of(model.ops, options.target, options.threads)
 
         def priced(n: int) -> list[float]:
-            there = replace(costs, sizes=(imported.resized(at_size(imported.dims, name, n)),))
+            there = replace(costs, sizes=(imported.resized(at_sizes(imported.dims, name, n)),))
             return [there.price_graph(g).total for g in (model.graph, *graphs)]
 
         yield priced
@@ -203,4 +203,4 @@ def _latencies(
 
     entry = TimedGraph(model.graph, model.ops, imported)
     with in_turn_at(entry, graphs, options.threads, options.seed, progress.measuring) as timed:
-        yield lambda n: timed(at_size(imported.dims, name, n))
+        yield lambda n: timed(at_sizes(imported.dims, name, n))

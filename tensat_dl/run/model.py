@@ -160,9 +160,8 @@ class Model(Shown):
         if written.wrong:
             message, hint = f"{output} is not written: {written.wrong}", ""
             if written.agreement.status == "narrow":
-                known = next(
-                    (f"{name}={n}..{n}" for name, n in self.onnx.dims.items() if n == 1), "NAME=N..N"
-                )
+                only = [(d, n) for d, n in self.onnx.dims.items() if f"for {d} = {n} only" in written.wrong]
+                known = next((f"{name}={n}..{n}" for name, n in only), "NAME=N..N")
                 hint = f"give another size, or say that it need not hold for others: --dim {known}"
             raise Mismatch([Diagnostic(message, None, hint)], result)
         return written

@@ -222,7 +222,23 @@ def keeps_runs(old: Shape, there: Shape, new: Shape, result: Shape) -> bool:
             size = prod(old[:i])
             if size == prod(new[:j]):
                 cuts[size] = cuts.get(size, False) or prod(there[:i]) == prod(result[:j])
-    return all(cuts.values()) and prod(there) == prod(result)
+    fits = all(cuts.values()) and prod(there) == prod(result)
+    return fits and _irregular(there, result) <= _irregular(old, new)
+
+
+def _irregular(old: Shape, new: Shape) -> int:
+    """How many runs of a reshape make several dimensions of several: [2, 6] as [6, 2] does, [1, 6] as [6, 1] not."""
+    found = i = j = 0
+    while (i < len(old) or j < len(new)) and 0 not in (*old, *new):
+        left, right = [*old[i : i + 1]], [*new[j : j + 1]]
+        while prod(left) != prod(right):
+            if prod(left) < prod(right):
+                left.append(old[i + len(left)])
+            else:
+                right.append(new[j + len(right)])
+        i, j = i + max(1, len(left)), j + max(1, len(right))
+        found += min(sum(n != 1 for n in left), sum(n != 1 for n in right)) > 1
+    return found
 
 
 def asked_shape(

@@ -180,6 +180,11 @@ def test_a_reshape_elsewhere() -> None:
 def test_a_reshape_that_takes_elements_from_elsewhere() -> None:
     assert keeps_runs((1, 5, 6), (4, 5, 6), (5, 6), (20, 6))
     assert not keeps_runs((1, 6, 5), (4, 6, 5), (6, 5), (6, 20))
+    assert keeps_runs((2, 12), (3, 12), (2, 3, 4), (3, 3, 4))
+    assert keeps_runs((1, 6), (1, 8), (6, 1), (8, 1))
+    assert not keeps_runs((1, 6), (2, 6), (6, 1), (6, 2))  # it is a transpose
+    assert keeps_runs((4, 6), (5, 6), (6, 4), (6, 5))  # as irregular as it was
+    assert keeps_runs((0, 6), (0, 6), (6, 0), (6, 0))
     assert not keeps_runs((1, 5, 6), (4, 5, 6), (5, 6), (5, 6))
 
 

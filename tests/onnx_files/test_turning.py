@@ -53,8 +53,18 @@ def size_of(axis: int, name: str) -> list[Any]:
 
 ZERO, ONE = number("axis 0", 0), number("axis 1", 1)
 SIZE: Sequence[Any] = size_of(0, "n")
+CUTS = range(10, 50, 10)
 MODELS: Mapping[str, Middle] = {
     "slice": ([make_node("Slice", ["a", "from", "to"], ["b"])], [numbers("from", 0), numbers("to", 1000)]),
+    "slices, of which the last is far": (
+        [
+            *(make_node("Slice", ["a", "from", f"to {n}"], [f"part {n}"]) for n in CUTS),
+            *(make_node("ReduceSum", [f"part {n}"], [f"sum {n}"], keepdims=1) for n in CUTS),
+            make_node("Slice", ["a", "from", "to"], ["c"]),
+            make_node("Sum", ["c", *(f"sum {n}" for n in CUTS)], ["b"]),
+        ],
+        [numbers("from", 0), numbers("to", 1000), *(numbers(f"to {n}", n) for n in CUTS)],
+    ),
     "slice up to a minimum": (
         [
             make_node("Shape", ["a"], ["s"], start=0, end=1),
@@ -75,6 +85,17 @@ MODELS: Mapping[str, Middle] = {
     "branch beyond": (
         branch([*SIZE, make_node("Greater", ["n", "limit"], ["c"])]),
         [ZERO, number("limit", 1000)],
+    ),
+    "branch at a fraction": (
+        branch(
+            [
+                *SIZE,
+                make_node("Cast", ["n"], ["f"], to=1),
+                make_node("Mul", ["f", "part"], ["p"]),
+                make_node("Greater", ["p", "half"], ["c"]),
+            ]
+        ),
+        [ZERO, tensor("part", 0.001), tensor("half", 0.5)],
     ),
     "branch below": (
         branch([*SIZE, make_node("Greater", ["limit", "n"], ["c"])]),
@@ -149,9 +170,10 @@ def test_a_model_is_looked_at_where_it_may_turn(tmp_path: Path) -> None:
     def rows(name: str) -> list[int]:
         return [sizes["rows"] for sizes in turning(*MODELS[name], tmp_path)]
 
-    assert rows("slice") == [1001, 1000, 128_000, 3]
-    assert rows("branch below") == [2, 1, 12_800, 3]
-    assert rows("branch at a remainder")[:4] == [7, 6, 120, 121]
+    assert rows("slice") == [128_000, 3, 1001, 1000]
+    assert rows("branch below") == [12_800, 3, 2, 1]
+    assert rows("branch at a remainder")[:7] == [12_800, 3, 7, 6, 120, 121, 31]
+    assert {*range(101, 128)} <= {*rows("branch at a remainder")}
     assert turning([make_node("Neg", ["a"], ["b"])], [], tmp_path) == []
     # What is compared is the same at all sizes.
     columns = [*size_of(1, "m"), make_node("Greater", ["m", "limit"], ["c"])]
@@ -161,12 +183,24 @@ def test_a_model_is_looked_at_where_it_may_turn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        (DimSizes(), [{"n": 1001}, {"n": 1000}, {"n": 128_000}, {"n": 3}]),
+        (DimSizes(), [{"n": 128_000}, {"n": 3}, {"n": 1001}, {"n": 1000}]),
         (DimSizes(low=2, high=900), [{"n": 3}]),
     ],
 )
 def test_sizes_lie_in_the_range(said: DimSizes, expected: list[dict[str, int]]) -> None:
-    assert Turning((1000,)).sizes({"n": 100}, {"n": said}) == expected
+    assert Turning((1000,), at_all=True).sizes({"n": 100}, {"n": said}) == expected
+
+
+def test_all_are_as_small_and_as_large_as_they_may_be_at_once() -> None:
+    """Their product is compared, perhaps."""
+    said = {"n": DimSizes(low=2, high=100), "m": DimSizes()}
+    found = Turning((500,), at_all=True).sizes({"n": 16, "m": 4}, said)
+    assert found[-2:] == [{"n": 2, "m": 1}, {"n": 100, "m": 64_000}]
+
+
+def test_all_sizes_of_a_short_range_have_other_rests() -> None:
+    found = Turning((), (13,), at_all=True, rests=True).sizes({"n": 16}, {"n": DimSizes(low=4, high=30)})
+    assert sorted(sizes["n"] for sizes in found) == [n for n in range(4, 31) if n != 16]
 
 
 def test_sizes_that_are_compared_are_equal_and_in_the_other_order() -> None:
