@@ -57,7 +57,7 @@ class Bucket:
         """The model, into which its answer is written: compared in the range alone."""
         sizes = tuple(self.ratios)
         said = {**imported.said, self.name: DimSizes(sizes, self.low, self.high)}
-        dims = at_sizes(imported.dims, self.name, sizes[len(sizes) // 2])
+        dims = at_sizes(imported.dims, {self.name: sizes[len(sizes) // 2]})
         return replace(imported, said=said, dims=dims, mix=())
 
 
@@ -194,7 +194,7 @@ def _latencies(
         costs = CostModel.of(model.ops, options.target, options.threads)
 
         def priced(n: int) -> list[float]:
-            there = replace(costs, sizes=(imported.resized(at_sizes(imported.dims, name, n)),))
+            there = replace(costs, sizes=(imported.resized(at_sizes(imported.dims, {name: n})),))
             return [there.price_graph(g).total for g in (model.graph, *graphs)]
 
         yield priced
@@ -203,4 +203,4 @@ def _latencies(
 
     entry = TimedGraph(model.graph, model.ops, imported)
     with in_turn_at(entry, graphs, options.threads, options.seed, progress.measuring) as timed:
-        yield lambda n: timed(at_sizes(imported.dims, name, n))
+        yield lambda n: timed(at_sizes(imported.dims, {name: n}))

@@ -6,8 +6,9 @@ as inputs, become the graph's own; if they change, they are folded anew.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,7 +20,7 @@ from tensat_dl.torch.optimized import warn_once
 MOST_SHAPES = 8
 #: And for so many sets of weights: layers that are compiled one by one share a graph.
 MOST_WEIGHTS = 64
-#: The strides of outputs are remembered for so many combinations of shapes and strides of inputs.
+#: Where outputs lie is remembered for so many combinations of shapes and strides of inputs.
 MOST_LAYOUTS = 256
 
 
@@ -44,8 +45,8 @@ class OptimizedFx:
         #: By the weights: these, the number of the last call with them, and what was made for them, by other inputs.
         self._made: dict[tuple[int, ...], tuple[list[Any], int, dict[tuple[Any, ...], Optimized]]] = {}
         self._calls = 0
-        #: By the shapes and strides of inputs, the strides of outputs in PyTorch.
-        self._strides: dict[tuple[Any, ...], list[tuple[int, ...] | None]] = {}
+        #: By the shapes and strides of inputs, where outputs lie in PyTorch.
+        self._places: dict[tuple[Any, ...], list[Place | None]] = {}
 
     def __call__(self, *inputs: Any) -> Any:
         weights = [inputs[i] for i in self._weights]
@@ -67,22 +68,21 @@ class OptimizedFx:
                 return self._graph(*inputs)
             closed = Closed(self._graph, dict(zip(self._weights, weights, strict=True)))
             fast = known[key] = optimize(closed, given, **self._options)
-        elif not self._options.get("frozen") and fast.stale:
-            fast.refresh()
+        elif not self._options.get("frozen") and not fast.declined and fast.stale:
+            fast.refresh()  # what was declined may be stale after each call, as it writes to its buffers
         if fast.called == "module":
             return fast(*given)
-        outputs = fast(*given)
-        return [_laid_out(x, s) for x, s in zip(outputs, self._strides_of(inputs), strict=True)]
+        return _placed(fast(*given), self._places_of(inputs))
 
-    def _strides_of(self, inputs: Sequence[Any]) -> list[tuple[int, ...] | None]:
-        """The strides that outputs have in PyTorch: what Dynamo compiles beside the graph rests on them."""
+    def _places_of(self, inputs: Sequence[Any]) -> list[Place | None]:
+        """Where outputs lie in PyTorch: what Dynamo compiles beside the graph rests on their strides, and writes to
+        one of them may be meant for another."""
         layout = tuple((x.shape, x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs)
-        if layout not in self._strides:
-            if len(self._strides) == MOST_LAYOUTS:
-                self._strides.clear()
-            outputs = self._graph(*inputs)
-            self._strides[layout] = [x.stride() if isinstance(x, torch.Tensor) else None for x in outputs]
-        return self._strides[layout]
+        if layout not in self._places:
+            if len(self._places) == MOST_LAYOUTS:
+                self._places.clear()
+            self._places[layout] = _places(self._graph(*inputs))
+        return self._places[layout]
 
     def _made_for(self, weights: list[Any]) -> dict[tuple[Any, ...], Optimized] | None:
         """What was made for these weights. Other weights are forgotten as soon as new ones come, unless they were
@@ -102,13 +102,49 @@ class OptimizedFx:
         warn_once(self._said, reason)
 
 
-def _laid_out(x: Any, strides: tuple[int, ...] | None) -> Any:
-    """A tensor with these strides, in memory of its own."""
-    if strides is None or x.stride() == strides:
-        return x
-    once = x[tuple(slice(0, 1) if s == 0 else slice(None) for s in strides)]  # what is expanded is there once
-    out = torch.empty_strided(once.shape, strides, dtype=x.dtype).copy_(once)
-    return out.expand(x.shape)
+class Place(NamedTuple):
+    """Where a tensor lies: its strides; and if it shares ``memory`` of ``size`` elements with others, where it begins
+    there."""
+
+    strides: tuple[int, ...]
+    memory: object = None
+    size: int = 0
+    offset: int = 0
+
+
+def _places(outputs: Sequence[Any]) -> list[Place | None]:
+    """Those of tensors; None for what is none."""
+    shared = Counter(_memory(x) for x in outputs if isinstance(x, torch.Tensor))
+    return [
+        None
+        if not isinstance(x, torch.Tensor)
+        else Place(x.stride(), key, x.untyped_storage().nbytes() // x.element_size(), x.storage_offset())
+        if shared[key := _memory(x)] > 1
+        else Place(x.stride())
+        for x in outputs
+    ]
+
+
+def _memory(x: torch.Tensor) -> tuple[Any, ...]:
+    return x.untyped_storage().data_ptr(), x.dtype
+
+
+def _placed(outputs: Sequence[Any], places: Sequence[Place | None]) -> list[Any]:
+    """The same outputs, which lie so."""
+    memories: dict[object, torch.Tensor] = {}
+    found = []
+    for x, place in zip(outputs, places, strict=True):
+        if place is not None and (place.memory is not None or x.stride() != place.strides):
+            once = tuple(slice(0, 1) if s == 0 else slice(None) for s in place.strides)  # what is expanded
+            if place.memory is None:
+                there = torch.empty_strided(x[once].shape, place.strides, dtype=x.dtype).expand(x.shape)
+            else:
+                memory = memories.setdefault(place.memory, torch.empty(place.size, dtype=x.dtype))
+                there = memory.as_strided(x.shape, place.strides, place.offset)
+            there[once].copy_(x[once])
+            x = there
+        found.append(x)
+    return found
 
 
 def _is_weight(x: Any) -> bool:

@@ -51,7 +51,7 @@ def captured(
     of their form."""
     args, kwargs = _each_by_itself(args, kwargs)
     try:
-        with _quiet():
+        with quiet():
             program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except UserError as e:
         if e.error_type is UserErrorType.INVALID_INPUT and dynamic_shapes is not None:
@@ -83,11 +83,12 @@ def functional(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     _check_devices(program)
     _check_random(program)
     try:
-        with _quiet():
+        with quiet():
             found = program.run_decompositions({})
     except Exception as e:
         raise Declined(f"torch.export can't take its writes apart: {first_line(e)}", _raised_at(e)) from None
     _check_writes(found)
+    _check_integers(found)
     return found
 
 
@@ -101,7 +102,7 @@ def to_onnx(
     node = program.graph.output_node()
     node.args = (tuple(a if outputs(i, a) else None for i, a in enumerate(node.args[0])),)
     try:
-        with _quiet():
+        with quiet():
             exported = torch.onnx.export(
                 program, dynamo=True, verbose=False, custom_translation_table=translations
             )
@@ -153,6 +154,22 @@ def _check_writes(program: torch.export.ExportedProgram) -> None:
         raise Declined(f"the module writes to {what} {spec.target}{hint}")
 
 
+def _check_integers(program: torch.export.ExportedProgram) -> None:
+    """The exporter divides integers by a number in f32, and ONNX Runtime multiplies them in f64: large ones are not
+    exact."""
+    for node in program.graph.nodes:
+        op = node.target
+        if not isinstance(op, torch._ops.OpOverload) or op.namespace != "aten" or not node.args:
+            continue
+        x = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else None
+        rounded = op.overloadpacket is torch.ops.aten.div and not isinstance(node.args[1], torch.fx.Node)
+        inexact = (rounded and "rounding_mode" in node.kwargs) or op.overloadpacket is torch.ops.aten.prod
+        if inexact and isinstance(x, torch.Tensor) and not x.dtype.is_floating_point:
+            raise Declined(
+                f"{op._schema.name} of large integers is not exact in ONNX Runtime", _of_node(node)
+            )
+
+
 # ---- places in the user's code ---------------------------------------------------------------------------------
 
 
@@ -201,7 +218,8 @@ def _of_users(file: str) -> bool:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
+    """What PyTorch would log, warn of or print is nothing to the user. Threads have to take turns."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]
     try:

@@ -77,7 +77,8 @@ class CutModel:
 
 
 class Closed(torch.nn.Module):  # type: ignore[misc]
-    """An FX graph with its weights, given by position, which takes the other inputs."""
+    """An FX graph with its weights, given by position, which takes the other inputs. Whoever calls it sees to outputs
+    that share memory."""
 
     def __init__(self, graph: torch.fx.GraphModule, weights: Mapping[int, torch.Tensor]) -> None:
         super().__init__()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -34,6 +35,8 @@ from tensat_dl.torch.weights import WeightsAsTheyWere
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+#: `torch.export` and the exporter keep state that all threads see. Parts of a module are prepared within it, too.
+_ONE_AT_A_TIME = RLock()
 #: What may be called: the module itself, or its model in ONNX Runtime, as torch exports it or optimized.
 Contestant = Literal["module", "exported", "optimized"]
 #: Names in summaries.
@@ -81,15 +84,14 @@ class Prepared:
 def prepare(asked: Asked, known: KeptAnswer | None = None) -> Prepared:
     """The fastest of a module and its models; an answer that is ``known`` is used again if the graph is the same.
     Raises `TsrError` for rules that can't be read, and what `tensat_dl.optimize` raises."""
-    weights = WeightsAsTheyWere(asked.module)
-    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+    with _ONE_AT_A_TIME, torch.no_grad(), torch.autocast("cpu", enabled=False):
         try:
-            return _prepared(asked, weights, known)
+            return _prepared(asked, known)
         except Declined as e:
-            return Prepared(weights, str(e))
+            return Prepared(WeightsAsTheyWere(asked.module), str(e))
 
 
-def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None) -> Prepared:
+def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
     args, kwargs = asked.example
     if asked.program is None:
         program = captured(asked.module, args, kwargs, asked.dynamic_shapes)
@@ -101,7 +103,11 @@ def _prepared(asked: Asked, weights: WeightsAsTheyWere, known: KeptAnswer | None
         raise Declined("ONNX Runtime has no complex numbers")
     mix = _mix(asked, inputs)
     wanted = {symbol: said.sizes for _, _, symbol, said in mix}
-    expected = ExpectedOfModule(asked.module, asked.example, inputs, outputs, asked.options.seed, wanted)
+    in_rows = not inputs.open and bool(custom_operators(program, ()))  # these may trust what they are given
+    expected = ExpectedOfModule(
+        asked.module, asked.example, inputs, outputs, asked.options.seed, wanted, in_rows
+    )
+    weights = WeightsAsTheyWere(asked.module)  # after its first call, which may add hooks
     try:
         model = to_onnx(program, outputs.asked, asked.translations)
     except Declined:

@@ -19,8 +19,9 @@ from tensat_dl.onnx.blocks import apart, nudged
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.torch.bound import BoundModel, BySize
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent, OtherCall
-from tensat_dl.torch.capture import Declined
-from tensat_dl.torch.cut import CutModel
+from tensat_dl.torch.capture import Declined, quiet
+from tensat_dl.torch.cut import Closed, CutModel
+from tensat_dl.torch.weights import held_tensors
 
 #: How often inputs are drawn to compare on, beside the example.
 DRAWS = 2
@@ -35,8 +36,9 @@ Name = TypeVar("Name", bound=str)
 
 class ExpectedOfModule:
     """What a module computes on the example inputs and on others, some of them with the sizes of symbols that are
-    ``wanted``. Raises `Declined` if it does not run on the example, or if an output shares memory with an input or a
-    weight, as those of models do not."""
+    ``wanted``; if only whole rows may be drawn (``in_rows``), on others of the same sizes. Raises `Declined` if it
+    does not run on the example, or if an output shares memory with an input, a weight or another output, as those of
+    models do not."""
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class ExpectedOfModule:
         outputs: CallOutputs,
         seed: int,
         wanted: Mapping[Extent, Sequence[int]],
+        in_rows: bool = False,
     ) -> None:
         leaves, spec = pytree.tree_flatten(example)
 
@@ -56,7 +59,8 @@ class ExpectedOfModule:
         def perhaps(given: list[Any]) -> list[torch.Tensor]:
             """Nothing for inputs that the module does not take."""
             try:
-                return computed(given)
+                with quiet():
+                    return computed(given)
             except Declined:
                 raise
             except Exception:
@@ -66,6 +70,8 @@ class ExpectedOfModule:
 
         def drawn(shapes: Sequence[Any], normal: bool) -> list[Any]:
             pairs = zip(leaves, shapes, strict=True)
+            if in_rows:
+                return [x if shape is None else _other_rows(x, generator) for x, shape in pairs]
             return [x if shape is None else _like(x, shape, normal, generator) for x, shape in pairs]
 
         try:
@@ -74,16 +80,21 @@ class ExpectedOfModule:
             raise
         except Exception as e:
             raise Declined(f"it does not run on the example inputs: {first_line(e)}") from None
+        turned = [*map(_in_other_order, leaves)]
+        of_turned = perhaps(turned)
         _check_apart(module, first, leaves)
+        _check_apart(module, of_turned, turned)
+        if any(isinstance(x, torch.Tensor) and not x.is_contiguous() for x in leaves):
+            usual = [x.contiguous() if isinstance(x, torch.Tensor) else x for x in leaves]
+            _check_apart(module, perhaps(usual), usual)
         same = [x.shape if isinstance(x, torch.Tensor) else None for x in leaves]
-        resized = list(inputs.resized(leaves, wanted))
+        resized = [] if in_rows else list(inputs.resized(leaves, wanted))
         like = [drawn(shapes, i % 2 == 1) for i, shapes in enumerate((*[same] * DRAWS, *resized))]
         others = [(given, found) for given in like if (found := perhaps(given))]
-        turned = [*map(_in_other_order, leaves)]
         #: Inputs, and what the module computes of them.
-        self._cases = [(leaves, first), *others, (turned, perhaps(turned))]
+        self._cases = [(leaves, first), *others, (turned, of_turned)]
         #: Large inputs, and what the module computes of them.
-        self._wide = [(wide, perhaps(wide)) for wide in _enlarged(leaves)]
+        self._wide = [(wide, perhaps(wide)) for wide in ([] if in_rows else _enlarged(leaves))]
         self._inputs, self._computed = inputs, perhaps
         #: By symbol, inputs where it is 1, and what the module computes there.
         self._ones: list[tuple[Extent, list[Any], list[torch.Tensor]]] = []
@@ -119,12 +130,13 @@ class ExpectedOfModule:
         """The largest relative difference of a model's outputs from these, 0 if there are none. Raises `Declined` if
         one is larger than rounding explains."""
         worst = 0.0
+        on = "" if given is self._cases[0][0] else " on inputs that were drawn like the example"
         for k, (x, y) in enumerate(zip(expected, _computed(model, given) if expected else (), strict=True)):
             error, limit = relative_error(array_of(x), array_of(y))
             if not error <= limit:
-                raise Declined(told_apart(k, error, limit))
+                raise Declined(told_apart(k, error, limit, on))
             if block := apart(array_of(x), array_of(y), limit, partial(self._moved, given, k)):
-                raise Declined(f"output {k} differs {block}")
+                raise Declined(f"output {k} differs {block}{on}")
             worst = max(worst, error)
         return worst
 
@@ -174,6 +186,13 @@ def _like(x: torch.Tensor, shape: Sequence[int], normal: bool, generator: torch.
     return x.reshape(-1)[picked].reshape(shape)
 
 
+def _other_rows(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """The same rows in another order, some of them several times: columns may mean something each."""
+    if not x.dim() or not len(x):
+        return x
+    return x.detach()[torch.randint(len(x), (len(x),), generator=generator)]
+
+
 def _enlarged(leaves: Sequence[Any]) -> Iterator[list[Any]]:
     """The same with larger floats."""
     for sign in (1, -1):
@@ -205,11 +224,21 @@ def _in_other_order(x: Any) -> Any:
 
 
 def _check_apart(module: torch.nn.Module, computed: Sequence[torch.Tensor], leaves: Sequence[Any]) -> None:
-    held = [*leaves, *module.parameters(), *module.buffers()]
-    taken = {x.untyped_storage().data_ptr() for x in held if isinstance(x, torch.Tensor) and x.numel()}
+    """Raises `Declined` for outputs that share memory, but with one another if the caller sees to it."""
+    tensors = (*leaves, *(held.tensor for held in held_tensors(module)))
+    owners = {
+        _memory(x): "an input or a weight" for x in tensors if isinstance(x, torch.Tensor) and x.numel()
+    }
     for k, x in enumerate(computed):
-        if x.numel() and x.untyped_storage().data_ptr() in taken:
-            raise Declined(f"output {k} shares memory with an input or a weight")
+        if x.numel():
+            if owner := owners.get(_memory(x), ""):
+                raise Declined(f"output {k} shares memory with {owner}")
+            if not isinstance(module, Closed):
+                owners[_memory(x)] = f"output {k}"
+
+
+def _memory(x: torch.Tensor) -> int:
+    return int(x.untyped_storage().data_ptr())
 
 
 def array_of(x: torch.Tensor) -> Array:

@@ -43,7 +43,7 @@ class WeightsAsTheyWere:
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
-        self._tensors = list(_tensors(module))
+        self._tensors = list(held_tensors(module))
         self._settings = [
             (where, name, value, _path(prefix, name))
             for prefix, m in module.named_modules()
@@ -134,7 +134,8 @@ class WeightsAsTheyWere:
         return any(held.tensor.requires_grad for held in self._tensors)
 
 
-def _tensors(module: torch.nn.Module) -> Iterator[HeldTensor]:
+def held_tensors(module: torch.nn.Module) -> Iterator[HeldTensor]:
+    """The parameters, buffers and other tensors of a module."""
     for prefix, m in module.named_modules():
         inside = [
             (_path(prefix, name), value)

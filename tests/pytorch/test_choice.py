@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +133,33 @@ def test_models_that_all_compute_something_else(exported_once: None, monkeypatch
     ):
         fast = tensat_dl.torch.optimize(joined(), (torch.randn(4, 8),), **QUICK)
     assert fast.called == "module"
+
+
+def test_threads_take_turns() -> None:
+    """PyTorch's exporter serves one at a time; what it prints was lost for good otherwise."""
+    modules = [torch.nn.Sequential(torch.nn.Linear(4, k), torch.nn.Tanh()).eval() for k in (3, 5, 6)]
+    x = torch.randn(2, 4)
+    usual = sys.stderr
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda m: tensat_dl.torch.optimize(m, (x,), **QUICK), modules))
+    assert [fast.declined for fast in found] == ["", "", ""]
+    assert sys.stderr is usual
+
+
+class HooksItself(torch.nn.Module):
+    """The library transformers adds hooks in the first call that asks for hidden states."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.inner._forward_hooks:
+            self.inner.register_forward_hook(lambda module, args, result: None)
+        return torch.tanh(self.inner(x))
+
+
+def test_hooks_that_the_first_call_adds_are_usual() -> None:
+    fast = tensat_dl.torch.optimize(HooksItself().eval(), (torch.randn(2, 4),), **QUICK)
+    assert not fast.declined
+    assert not fast.stale

@@ -120,3 +120,46 @@ def test_gradients(made: list[Optimized]) -> None:
         fast(torch.randn(4, 8))["a"].sum().backward()
     assert module.left.weight.grad is not None
     assert not made
+
+
+def test_outputs_share_memory_as_in_pytorch(made: list[Optimized]) -> None:
+    """What is written to one of them beyond the graph is written to the others."""
+
+    def outputs(x: torch.Tensor) -> Any:
+        y = torch.tanh(x) * 2
+        return y, y[:, :3].t(), y[1:].unsqueeze(0), y.sum(0).expand(5, 4)
+
+    def written(x: torch.Tensor) -> Any:
+        y, left, below, total = outputs(x)
+        torch._dynamo.graph_break()
+        left.add_(1)
+        below.mul_(3)
+        return y, left, below, total
+
+    compiled, x = torch.compile(written, backend=backend.tensat, options=QUICK), torch.randn(3, 4)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), written(x))
+    assert made[0].called != "module"
+
+
+class Counts(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return torch.tanh(x) * self.calls
+
+
+def test_what_writes_to_its_buffers_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    refreshed: list[Optimized] = []
+    monkeypatch.setattr(Optimized, "refresh", refreshed.append)
+    torch.compiler.reset()
+    compiled, x = torch.compile(Counts(), backend="tensat", options=QUICK), torch.ones(3)
+    with torch.no_grad(), pytest.warns(FallbackWarning, match="writes to its") as said:
+        found = torch.stack([compiled(x) for _ in range(4)])
+    torch.testing.assert_close(found, torch.tanh(x) * torch.arange(1, 5)[:, None])
+    assert not refreshed
+    assert len([w for w in said if w.category is FallbackWarning]) == 1

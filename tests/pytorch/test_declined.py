@@ -63,6 +63,40 @@ class MayCopy(nn.Module):
         return torch.tanh(x) * 2, x.contiguous()
 
 
+class ViewsItsResult(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        y = torch.tanh(x)
+        return y, y[:, :2]
+
+
+class ViewsItsTable(nn.Module):
+    """A tensor that is neither a parameter nor a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.ones(8, 4)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.table[2:], torch.tanh(x)
+
+
+class MayView(nn.Module):
+    """An input whose elements lie one after the other is not copied."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return x.reshape(-1), torch.tanh(x)
+
+
+class Divides(nn.Module):
+    def forward(self, i: torch.Tensor) -> torch.Tensor:
+        return torch.div(i, 3, rounding_mode="floor") + i.sum()
+
+
+class Product(nn.Module):
+    def forward(self, i: torch.Tensor) -> torch.Tensor:
+        return i.prod() + i
+
+
 class PassesOn(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x
@@ -101,6 +135,8 @@ def line_of(comment: str) -> int:
         (nn.LogSigmoid(), "output 0 is not finite where the module's is, for large inputs"),
         (MayCopy(), "an output is an input or a copy of it, by how that lies in memory"),
         (Views(), "output 0 shares memory with an input"),
+        (ViewsItsResult(), "output 1 shares memory with output 0"),
+        (ViewsItsTable(), "output 0 shares memory with an input or a weight"),
         (PassesOn(), "computes no tensor"),
         (Custom(), r"PyTorch is the fastest between its custom operators, tensat_dl_tests::twice"),
         (nn.Linear(4, 4).bfloat16(), "ONNX Runtime does not load it"),
@@ -137,12 +173,43 @@ class Complex(nn.Module):
     [
         (Strides(), torch.randn(8, 8), "output 0 differs by"),
         (Complex(), torch.randn(4, 8, dtype=torch.complex64), "ONNX Runtime has no complex numbers"),
+        (MayView(), torch.randn(8, 4).t(), "output 0 shares memory with an input or a weight"),
+        (Divides(), torch.arange(32).reshape(4, 8), "aten::div of large integers is not exact"),
+        (Product(), torch.arange(32).reshape(4, 8), "aten::prod of large integers is not exact"),
     ],
 )
 def test_what_the_inputs_are_like_matters(module: nn.Module, x: torch.Tensor, reason: str) -> None:
     with pytest.warns(FallbackWarning, match=reason):
         fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
     torch.testing.assert_close(fast(x.t()), module(x.t()))
+
+
+PICKED: list[float] = []
+
+
+@torch.library.custom_op("tensat_dl_tests::rows", mutates_args=())
+def rows(x: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
+    """Rows of x, by the first column of boxes."""
+    PICKED.extend(boxes[:, 0].tolist())
+    return x[boxes[:, 0].long()] * boxes[:, 1:]
+
+
+@rows.register_fake
+def _(x: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
+    return boxes.new_empty(boxes.shape[0], x.shape[1])
+
+
+class PicksRows(nn.Module):
+    def forward(self, x: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
+        return rows(torch.tanh(x) * 2, boxes) + 1
+
+
+def test_custom_operators_get_rows_of_the_example() -> None:
+    """Some do not look whether indices are in range."""
+    boxes = torch.cat([torch.tensor([[0.0], [1.0], [0.0]]), torch.randn(3, 4) * 9], 1)
+    tensat_dl.torch.optimize(PicksRows(), (torch.randn(2, 4), boxes), **QUICK)
+    assert len(PICKED) > 2 * len(boxes)
+    assert {*PICKED} == {0.0, 1.0}
 
 
 def test_custom_operators_can_be_translated() -> None:
